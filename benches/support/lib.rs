@@ -1,0 +1,1 @@
+//! What the workspace's benches and examples share.
