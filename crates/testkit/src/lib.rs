@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Servers for tests: a real CometBFT on free ports and scripted doubles.
+//!
+//! It is a development aid: it starts processes and opens sockets, and its calls block. It is not
+//! a client of the RPC (that is the `rpc` crate) and never a dependency of a shipped program.
+//!
+//! Read first: [`CometBft`], [`CometOptions`], [`Http`].
+
+mod comet;
+mod config;
+mod http;
+mod ports;
+
+pub use comet::{CometBft, CometError, CometOptions};
+pub use config::ConfigError;
+pub use http::{Http, HttpAnswer};
+pub use ports::free_port;
