@@ -1,1 +1,24 @@
-//! Placeholder.
+//! The JSON-RPC of CometBFT nodes, seen from a client that measures.
+//!
+//! Three layers: bodies ([`encode_broadcast`], [`decode_answer`]), a non-blocking [`Connection`]
+//! for an event loop that sends many transactions over few sockets, and an asynchronous side for
+//! everything that is not hot.
+//!
+//! It is not a general HTTP or WebSocket client: it speaks what a node's RPC speaks, bounded in
+//! every dimension, and it never retries on its own. It reads no clock of its own.
+//!
+//! Read first: [`Endpoint`], [`Connection`], [`Answer`].
+
+mod codec;
+mod connection;
+mod endpoint;
+
+pub use codec::{
+    Answer, AnswerId, BroadcastMethod, DecodeError, Outcome, broadcast_len, decode_answer,
+    encode_broadcast,
+};
+pub use connection::{
+    Connection, ConnectionError, ConnectionOptions, Counters, Flushed, Interest, Message,
+    ReadProgress, Trust, TrustError,
+};
+pub use endpoint::{Endpoint, EndpointError, Transport};

@@ -1,0 +1,153 @@
+//! Answers.
+
+use std::borrow::Cow;
+
+use super::{scan, strict};
+
+/// One JSON-RPC answer, borrowing from the body it was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// Which request it answers.
+    pub id: AnswerId<'a>,
+    /// What it says.
+    pub outcome: Outcome<'a>,
+}
+
+/// The `id` of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerId<'a> {
+    /// A number; `-1` for requests by URI.
+    Number(i64),
+    /// A string; some servers give a number back as text.
+    Text(Cow<'a, str>),
+    /// Absent or null: the node could not read the request.
+    Missing,
+}
+
+impl AnswerId<'_> {
+    /// The id as the number that was sent, whether it came back as a number or as its digits.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => u64::try_from(*number).ok(),
+            Self::Text(text) => text.parse().ok(),
+            Self::Missing => None,
+        }
+    }
+}
+
+/// What an answer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// To `broadcast_tx_async`, `broadcast_tx_sync` or `check_tx`.
+    Broadcast {
+        /// CheckTx's code; 0 = accepted.
+        code: u32,
+        /// The name space of the code, often empty.
+        codespace: Cow<'a, str>,
+        /// The application's words, often empty.
+        log: Cow<'a, str>,
+        /// SHA-256 of the transaction; `None` when the node gave none, or one of another length.
+        hash: Option<[u8; 32]>,
+    },
+    /// To `broadcast_tx_commit`.
+    Commit {
+        /// CheckTx's code; 0 = accepted.
+        check_code: u32,
+        /// The code of the execution in the block; meaningful when `check_code` is 0.
+        tx_code: u32,
+        /// SHA-256 of the transaction, as above.
+        hash: Option<[u8; 32]>,
+        /// The block's height; 0 when it is in none.
+        height: u64,
+        /// The words of whichever of the two steps refused it, else of the execution.
+        log: Cow<'a, str>,
+    },
+    /// A JSON-RPC error.
+    Error {
+        /// The JSON-RPC code, such as -32603.
+        code: i64,
+        /// The short message.
+        message: Cow<'a, str>,
+        /// The detail: CometBFT puts the real text here. JSON text when it is not a string.
+        data: Cow<'a, str>,
+    },
+    /// A result of another shape, such as the `{}` that confirms a subscription.
+    Other,
+}
+
+/// Why a body is not an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It is not JSON.
+    #[error("the answer is not JSON: {0}; check that the endpoint is a node's RPC")]
+    NotJson(#[source] serde_json::Error),
+    /// It is JSON, but neither a result nor an error of JSON-RPC.
+    #[error("the answer is JSON but not JSON-RPC; check that the endpoint is a node's RPC")]
+    NotAnAnswer,
+    /// A field has a type or a value that makes no sense.
+    #[error("the answer's field '{0}' cannot be read; the node speaks another dialect")]
+    Field(&'static str),
+}
+
+/// Reads one answer.
+///
+/// The usual forms are read by a scanner that borrows everything and allocates nothing; whatever
+/// it does not know (escapes, exotic numbers, odd types) is read again by `serde_json`. Fields may
+/// come in any order, unknown ones are skipped, numbers may be strings, `data` may be an object.
+///
+/// # Errors
+/// [`DecodeError`] when the body is not a JSON-RPC answer.
+pub fn decode_answer(body: &[u8]) -> Result<Answer<'_>, DecodeError> {
+    match scan::scan(body) {
+        Some(answer) => Ok(answer),
+        None => strict::decode(body),
+    }
+}
+
+/// The parts of an answer's `result` that matter, before it is known which kind it is.
+#[derive(Default)]
+pub(super) struct ResultParts<'a> {
+    pub(super) code: Option<u32>,
+    pub(super) log: Option<Cow<'a, str>>,
+    pub(super) codespace: Option<Cow<'a, str>>,
+    pub(super) hash: Option<[u8; 32]>,
+    pub(super) height: Option<u64>,
+    pub(super) check: Option<Verdict<'a>>,
+    pub(super) executed: Option<Verdict<'a>>,
+}
+
+/// Code and log of one step of `broadcast_tx_commit`.
+#[derive(Default)]
+pub(super) struct Verdict<'a> {
+    pub(super) code: u32,
+    pub(super) log: Cow<'a, str>,
+}
+
+impl<'a> ResultParts<'a> {
+    pub(super) fn outcome(self) -> Outcome<'a> {
+        if let Some(check) = self.check {
+            let executed = self.executed.unwrap_or_default();
+            let log = if check.code == 0 {
+                executed.log
+            } else {
+                check.log
+            };
+            return Outcome::Commit {
+                check_code: check.code,
+                tx_code: executed.code,
+                hash: self.hash,
+                height: self.height.unwrap_or(0),
+                log,
+            };
+        }
+        let Some(code) = self.code else {
+            return Outcome::Other;
+        };
+        Outcome::Broadcast {
+            code,
+            codespace: self.codespace.unwrap_or_default(),
+            log: self.log.unwrap_or_default(),
+            hash: self.hash,
+        }
+    }
+}

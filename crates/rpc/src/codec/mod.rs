@@ -1,0 +1,12 @@
+//! JSON-RPC bodies: requests written without a value tree, answers read in one pass.
+
+mod answer;
+mod encode;
+mod hex;
+mod scan;
+mod strict;
+
+pub use answer::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
+pub(crate) use encode::encode_call;
+pub use encode::{BroadcastMethod, broadcast_len, encode_broadcast};
+pub(crate) use hex::{decode_hash, write_hex};

@@ -1,0 +1,474 @@
+//! A non-blocking connection for an event loop.
+
+mod buffer;
+mod error;
+mod http;
+mod options;
+mod stream;
+mod upgrade;
+mod websocket;
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustls::pki_types::ServerName;
+
+use self::buffer::{InBuffer, OutBuffer};
+pub use self::error::ConnectionError;
+use self::http::HttpReader;
+pub use self::options::{ConnectionOptions, Trust, TrustError};
+use self::stream::Stream;
+use self::upgrade::Upgrade;
+use self::websocket::{FrameReader, Masks, TEXT};
+use crate::codec::{BroadcastMethod, broadcast_len, encode_broadcast};
+use crate::endpoint::{Endpoint, Transport};
+
+/// One connection to a node, plain or encrypted, HTTP/1.1 or WebSocket.
+///
+/// It never blocks, never retries and reads no clock; an event loop (level-triggered epoll) owns
+/// it:
+///
+/// - register [`as_fd`](AsFd::as_fd) with [`interest`](Self::interest), and again whenever that
+///   changes;
+/// - when the socket is readable, writable or hung up and [`is_ready`](Self::is_ready) is false,
+///   call [`drive`](Self::drive); otherwise [`read`](Self::read) when readable and
+///   [`flush`](Self::flush) when writable;
+/// - [`queue`](Self::queue) messages at any time, then [`flush`](Self::flush). A message has been
+///   handed to the socket when [`Flushed::written_to`] has reached the offset `queue` gave.
+///
+/// HTTP: an answer belongs to the oldest request without one; queueing a request while another is
+/// unanswered pipelines it, so callers that do not want that look at
+/// [`unanswered`](Self::unanswered). WebSocket: answers are matched by id, by the caller.
+///
+/// Memory is bounded by [`ConnectionOptions`] on the way in; on the way out by the caller, who
+/// sees [`unwritten`](Self::unwritten). The first error is final: drop the connection.
+pub struct Connection {
+    stream: Stream,
+    phase: Phase,
+    protocol: Protocol,
+    output: OutBuffer,
+    input: InBuffer,
+    limits: Limits,
+    /// The stream offset up to which everything reached the socket.
+    handed_to: u64,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    head: usize,
+    message: usize,
+}
+
+enum Phase {
+    Connecting,
+    Securing,
+    Upgrading,
+    Ready,
+}
+
+// One lives in each connection, behind no further pointer: the hot path reads it for every message.
+#[allow(clippy::large_enum_variant)]
+enum Protocol {
+    Http {
+        reader: HttpReader,
+        head: Vec<u8>,
+    },
+    Ws {
+        reader: FrameReader,
+        upgrade: Upgrade,
+    },
+}
+
+/// What the event loop should wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// Wait until there is something to read.
+    pub read: bool,
+    /// Wait until there is room to write.
+    pub write: bool,
+}
+
+/// How far a flush came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Every byte before this stream offset has been handed to the socket.
+    pub written_to: u64,
+    /// Whether something is left because the socket takes no more (or is not connected yet).
+    pub blocked: bool,
+}
+
+/// One complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The HTTP body or the WebSocket message, not checked for being text or JSON.
+    pub body: &'a [u8],
+    /// The HTTP status; 200 for a WebSocket message.
+    pub status: u16,
+}
+
+/// What one call of [`Connection::read`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadProgress {
+    /// Messages handed over.
+    pub messages: u32,
+    /// Bytes taken from the socket (decrypted ones with TLS).
+    pub bytes: usize,
+}
+
+/// What a connection has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages queued.
+    pub messages_out: u64,
+    /// Messages handed over.
+    pub messages_in: u64,
+    /// Bytes received after the handshakes.
+    pub bytes_in: u64,
+    /// WebSocket pings received.
+    pub pings: u64,
+    /// Pings left unanswered because more than 64 KiB were waiting to be written.
+    pub pings_skipped: u64,
+}
+
+impl Connection {
+    /// Starts to connect. `address` is one of [`Endpoint::resolve`]'s.
+    ///
+    /// # Errors
+    /// The system has no socket left, or knows at once that the address cannot be reached
+    /// ([`ConnectionError::Connect`]); trust or server name cannot be used for TLS.
+    pub fn open(
+        endpoint: &Endpoint,
+        address: SocketAddr,
+        options: &ConnectionOptions,
+    ) -> Result<Self, ConnectionError> {
+        let tcp = stream::connect(address).map_err(ConnectionError::Connect)?;
+        let stream = if endpoint.is_tls() {
+            let host = endpoint.host();
+            let name = ServerName::try_from(host.clone())
+                .map_err(|_| ConnectionError::ServerName(host))?;
+            Stream::secure(tcp, options.trust.client_config()?, name)?
+        } else {
+            Stream::Plain(tcp)
+        };
+        let mut masks = Masks::new();
+        let protocol = match endpoint.transport() {
+            Transport::Http => Protocol::Http {
+                reader: HttpReader::default(),
+                head: http::request_head(endpoint),
+            },
+            Transport::Ws => Protocol::Ws {
+                upgrade: Upgrade::new(endpoint, &mut masks),
+                reader: FrameReader::new(masks),
+            },
+        };
+        Ok(Self {
+            stream,
+            phase: Phase::Connecting,
+            protocol,
+            output: OutBuffer::default(),
+            input: InBuffer::new(options.read_buffer_bytes),
+            limits: Limits {
+                head: options.max_head_bytes,
+                message: options.max_message_bytes,
+            },
+            handed_to: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    /// What to wait for now.
+    #[inline]
+    pub fn interest(&self) -> Interest {
+        match &self.phase {
+            Phase::Connecting => Interest {
+                read: false,
+                write: true,
+            },
+            Phase::Securing => Interest {
+                read: true,
+                write: self.stream.holds_ciphertext(),
+            },
+            Phase::Upgrading => Interest {
+                read: true,
+                write: self.upgrade_unsent(),
+            },
+            Phase::Ready => Interest {
+                read: true,
+                write: self.unwritten() > 0,
+            },
+        }
+    }
+
+    /// Whether all handshakes are done.
+    #[inline]
+    pub const fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Bytes that were queued and have not been handed to the socket; with TLS at least 1 while
+    /// encrypted bytes wait.
+    #[inline]
+    pub fn unwritten(&self) -> usize {
+        self.output.pending().len() + usize::from(self.stream.holds_ciphertext())
+    }
+
+    /// HTTP: requests without an answer yet. WebSocket: 0, the caller matches by id.
+    #[inline]
+    pub const fn unanswered(&self) -> u32 {
+        match &self.protocol {
+            Protocol::Http { reader, .. } => reader.unanswered,
+            Protocol::Ws { .. } => 0,
+        }
+    }
+
+    /// What was done so far.
+    pub const fn counters(&self) -> Counters {
+        match &self.protocol {
+            Protocol::Http { .. } => self.counters,
+            Protocol::Ws { reader, .. } => Counters {
+                pings: reader.pings,
+                pings_skipped: reader.pings_skipped,
+                ..self.counters
+            },
+        }
+    }
+
+    /// The stream offset up to which everything has been handed to the socket.
+    #[inline]
+    pub const fn written_to(&self) -> u64 {
+        self.handed_to
+    }
+
+    /// Appends one message, a complete JSON-RPC body, to what is to be written; the stream offset
+    /// behind its last byte. Nothing is written before [`flush`](Self::flush).
+    #[inline]
+    pub fn queue(&mut self, body: &[u8]) -> u64 {
+        self.queue_with(body.len(), |out| out.extend_from_slice(body))
+    }
+
+    /// Appends one broadcast, encoded in place: like [`queue`](Self::queue) with the output of
+    /// [`encode_broadcast`], without the copy.
+    #[inline]
+    pub fn queue_broadcast(&mut self, id: u64, method: BroadcastMethod, tx: &[u8]) -> u64 {
+        let len = broadcast_len(id, method, tx.len());
+        self.queue_with(len, |out| encode_broadcast(out, id, method, tx))
+    }
+
+    #[inline]
+    fn queue_with(&mut self, len: usize, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        self.counters.messages_out += 1;
+        match &mut self.protocol {
+            Protocol::Http { reader, head } => {
+                reader.unanswered += 1;
+                self.output.append(|out| {
+                    http::write_head(out, head, len);
+                    write(out);
+                })
+            }
+            Protocol::Ws { reader, .. } => self.output.append(|out| {
+                websocket::write_frame(out, TEXT, &mut reader.masks, len, write);
+            }),
+        }
+    }
+
+    /// Writes what the socket takes: one `write` for everything that is queued.
+    ///
+    /// Before the handshakes are done it only goes on with those.
+    ///
+    /// # Errors
+    /// The connection is over; what was not covered by an earlier [`Flushed::written_to`] may or
+    /// may not have reached the node.
+    #[inline]
+    pub fn flush(&mut self) -> Result<Flushed, ConnectionError> {
+        if !self.is_ready() && !self.drive()? {
+            return Ok(Flushed {
+                written_to: 0,
+                blocked: self.unwritten() > 0,
+            });
+        }
+        self.write_out()
+    }
+
+    #[inline]
+    fn write_out(&mut self) -> Result<Flushed, ConnectionError> {
+        if self.unwritten() == 0 {
+            return Ok(Flushed {
+                written_to: self.handed_to,
+                blocked: false,
+            });
+        }
+        let written = self.stream.write(self.output.pending())?;
+        self.output.take(written.taken);
+        if written.handed {
+            self.handed_to = self.output.taken_to();
+        }
+        Ok(Flushed {
+            written_to: self.handed_to,
+            blocked: self.unwritten() > 0,
+        })
+    }
+
+    /// Reads once and hands every complete message to `on_message`, in order.
+    ///
+    /// One `read` of the socket; level-triggered epoll says when there is more. With TLS it goes
+    /// on until no decrypted bytes are left. It writes only to answer a ping. Before the
+    /// handshakes are done it goes on with those.
+    ///
+    /// # Errors
+    /// The connection is over, after every complete message was handed over. An orderly end is an
+    /// error as well and says which: see [`ConnectionError`].
+    #[inline]
+    pub fn read(
+        &mut self,
+        on_message: &mut impl FnMut(Message<'_>),
+    ) -> Result<ReadProgress, ConnectionError> {
+        if !self.is_ready() && !self.drive()? {
+            return Ok(ReadProgress::default());
+        }
+        let mut progress = ReadProgress::default();
+        // What came in together with the end of the handshake is announced by no readiness.
+        if !self.input.filled().is_empty() {
+            progress.messages += self.parse(on_message)?;
+        }
+        loop {
+            let Some(count) = self.stream.read(self.input.space())? else {
+                break;
+            };
+            if count == 0 {
+                return Err(self.end(on_message));
+            }
+            self.input.filled_by(count);
+            progress.bytes += count;
+            self.counters.bytes_in += count as u64;
+            progress.messages += self.parse(on_message)?;
+            if !self.stream.holds_plaintext() {
+                break;
+            }
+        }
+        self.input.shrink();
+        Ok(progress)
+    }
+
+    #[inline]
+    fn parse(&mut self, on_message: &mut impl FnMut(Message<'_>)) -> Result<u32, ConnectionError> {
+        let counted = &mut |message: Message<'_>| {
+            self.counters.messages_in += 1;
+            on_message(message);
+        };
+        match &mut self.protocol {
+            Protocol::Http { reader, .. } => reader.parse(&mut self.input, self.limits, counted),
+            Protocol::Ws { reader, .. } => {
+                let before = reader.pings;
+                let parsed = reader.parse(&mut self.input, &mut self.output, self.limits, counted);
+                let answers = reader.pings != before;
+                // The goodbye of a close frame is sent if the socket takes it at once.
+                if answers || parsed.is_err() {
+                    let flushed = self.write_out();
+                    return parsed.and_then(|messages| flushed.map(|_| messages));
+                }
+                parsed
+            }
+        }
+    }
+
+    fn end(&mut self, on_message: &mut impl FnMut(Message<'_>)) -> ConnectionError {
+        match &mut self.protocol {
+            Protocol::Http { reader, .. } => reader.end(&mut self.input, on_message),
+            Protocol::Ws { reader, .. } => reader.end(&self.input),
+        }
+    }
+
+    /// Goes on with connect, TLS and WebSocket upgrade; whether they are done.
+    ///
+    /// When it says so for the first time call [`read`](Self::read) once: the node's first bytes
+    /// may have come with the last of the handshake.
+    ///
+    /// # Errors
+    /// The connection cannot be made.
+    pub fn drive(&mut self) -> Result<bool, ConnectionError> {
+        loop {
+            let (done, next) = match self.phase {
+                Phase::Connecting => (connected(self.stream.tcp())?, Phase::Securing),
+                Phase::Securing => (self.stream.handshake()?, self.after_securing()),
+                Phase::Upgrading => (self.drive_upgrade()?, Phase::Ready),
+                Phase::Ready => return Ok(true),
+            };
+            if !done {
+                return Ok(false);
+            }
+            self.phase = next;
+        }
+    }
+
+    const fn after_securing(&self) -> Phase {
+        match &self.protocol {
+            Protocol::Http { .. } => Phase::Ready,
+            Protocol::Ws { .. } => Phase::Upgrading,
+        }
+    }
+
+    fn upgrade_unsent(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http { .. } => false,
+            Protocol::Ws { upgrade, .. } => {
+                !upgrade.unsent().is_empty() || self.stream.holds_ciphertext()
+            }
+        }
+    }
+
+    fn drive_upgrade(&mut self) -> Result<bool, ConnectionError> {
+        let Protocol::Ws { upgrade, .. } = &mut self.protocol else {
+            return Ok(true);
+        };
+        if !upgrade.unsent().is_empty() || self.stream.holds_ciphertext() {
+            let written = self.stream.write(upgrade.unsent())?;
+            upgrade.sent += written.taken;
+        }
+        while upgrade.unsent().is_empty() {
+            let Some(count) = self.stream.read(self.input.space())? else {
+                break;
+            };
+            if count == 0 {
+                let mid_message = !self.input.filled().is_empty();
+                return Err(ConnectionError::Closed { mid_message });
+            }
+            self.input.filled_by(count);
+            if let Some(len) = upgrade.check(self.input.filled(), self.limits.head)? {
+                self.input.consume(len);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether a connect that was started is done.
+fn connected(tcp: &TcpStream) -> Result<bool, ConnectionError> {
+    if let Some(error) = tcp.take_error().map_err(ConnectionError::Connect)? {
+        return Err(ConnectionError::Connect(error));
+    }
+    match tcp.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+        Err(error) => Err(ConnectionError::Connect(error)),
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.tcp().as_fd()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("socket", self.stream.tcp())
+            .field("ready", &self.is_ready())
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,231 @@
+//! Bytes to and from the node: plain TCP or TLS, never blocking.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use super::error::ConnectionError;
+
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<Tls>),
+}
+
+pub(super) struct Tls {
+    tcp: TcpStream,
+    session: ClientConnection,
+}
+
+/// What became of the bytes of a write.
+pub(super) struct Written {
+    /// Bytes that need not be offered again.
+    pub(super) taken: usize,
+    /// Whether all of them reached the socket (TLS may hold some back).
+    pub(super) handed: bool,
+}
+
+/// Starts a connect that does not block.
+pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let tcp = TcpStream::from(socket);
+    // A request is one write: nothing is gained by waiting for more bytes.
+    tcp.set_nodelay(true)?;
+    match rustix::net::connect(&tcp, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(tcp),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Stream {
+    pub(super) fn secure(
+        tcp: TcpStream,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, ConnectionError> {
+        let mut session = ClientConnection::new(config, name).map_err(ConnectionError::Tls)?;
+        session.set_buffer_limit(Some(TLS_BUFFER));
+        Ok(Self::Tls(Box::new(Tls { tcp, session })))
+    }
+
+    #[inline]
+    pub(super) const fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => &tls.tcp,
+        }
+    }
+
+    /// One write; `WouldBlock` is `taken: 0`.
+    #[inline]
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<Written, ConnectionError> {
+        match self {
+            Self::Plain(tcp) => match retry(|| tcp.write(bytes)) {
+                Ok(taken) => Ok(Written {
+                    taken,
+                    handed: true,
+                }),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Written {
+                    taken: 0,
+                    handed: true,
+                }),
+                Err(error) => Err(ConnectionError::Broken(error)),
+            },
+            Self::Tls(tls) => tls.write(bytes),
+        }
+    }
+
+    /// One read; `None` when nothing is there, `Some(0)` at the end.
+    #[inline]
+    pub(super) fn read(&mut self, space: &mut [u8]) -> Result<Option<usize>, ConnectionError> {
+        match self {
+            Self::Plain(tcp) => read_some(retry(|| tcp.read(space))),
+            Self::Tls(tls) => tls.read(space),
+        }
+    }
+
+    /// Whether decrypted bytes wait that no readiness of the socket will announce.
+    #[inline]
+    pub(super) fn holds_plaintext(&mut self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => tls.holds_plaintext(),
+        }
+    }
+
+    /// Whether encrypted bytes wait for the socket.
+    #[inline]
+    pub(super) fn holds_ciphertext(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => tls.session.wants_write(),
+        }
+    }
+
+    /// Goes on with the TLS handshake; whether it is done.
+    pub(super) fn handshake(&mut self) -> Result<bool, ConnectionError> {
+        match self {
+            Self::Plain(_) => Ok(true),
+            Self::Tls(tls) => tls.handshake(),
+        }
+    }
+}
+
+impl Tls {
+    fn write(&mut self, bytes: &[u8]) -> Result<Written, ConnectionError> {
+        let mut taken = 0;
+        loop {
+            let rest = &bytes[taken..];
+            let count = self
+                .session
+                .writer()
+                .write(rest)
+                .map_err(ConnectionError::Broken)?;
+            taken += count;
+            if !self.push()? {
+                return Ok(Written {
+                    taken,
+                    handed: false,
+                });
+            }
+            if taken == bytes.len() {
+                return Ok(Written {
+                    taken,
+                    handed: true,
+                });
+            }
+        }
+    }
+
+    /// Hands encrypted bytes to the socket; whether all are gone.
+    fn push(&mut self) -> Result<bool, ConnectionError> {
+        while self.session.wants_write() {
+            match retry(|| self.session.write_tls(&mut self.tcp)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(ConnectionError::Broken(error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes encrypted bytes from the socket; `None` when there are none, `Some(0)` at the end.
+    fn pull(&mut self) -> Result<Option<usize>, ConnectionError> {
+        let count = read_some(retry(|| self.session.read_tls(&mut self.tcp)))?;
+        if let Err(error) = self.session.process_new_packets() {
+            // The other side is told why; that it hears it cannot be helped here.
+            let _ = self.session.write_tls(&mut self.tcp);
+            return Err(ConnectionError::Tls(error));
+        }
+        Ok(count)
+    }
+
+    fn read(&mut self, space: &mut [u8]) -> Result<Option<usize>, ConnectionError> {
+        if !self.holds_plaintext() && self.pull()?.is_none() {
+            return Ok(None);
+        }
+        // Key updates and session tickets are answered here.
+        self.push()?;
+        match self.session.reader().read(space) {
+            // A bare end of the TCP stream without the TLS goodbye is an end all the same.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Some(0)),
+            other => read_some(other),
+        }
+    }
+
+    fn holds_plaintext(&mut self) -> bool {
+        use io::BufRead;
+        self.session
+            .reader()
+            .fill_buf()
+            .is_ok_and(|bytes| !bytes.is_empty())
+    }
+
+    fn handshake(&mut self) -> Result<bool, ConnectionError> {
+        loop {
+            let pushed = self.push()?;
+            if !self.session.is_handshaking() {
+                return Ok(true);
+            }
+            if !pushed {
+                return Ok(false);
+            }
+            match self.pull()? {
+                None => return Ok(false),
+                Some(0) => return Err(ConnectionError::Closed { mid_message: false }),
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+#[inline]
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+#[inline]
+fn read_some(result: io::Result<usize>) -> Result<Option<usize>, ConnectionError> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(ConnectionError::Broken(error)),
+    }
+}
+
+/// Plaintext that TLS may hold before it pushes back.
+const TLS_BUFFER: usize = 64 << 10;

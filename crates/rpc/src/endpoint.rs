@@ -1,0 +1,462 @@
+//! The address of a node's RPC as people write it, parsed once.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// How requests travel to the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// HTTP/1.1 with keep-alive: one request at a time on a connection.
+    Http,
+    /// WebSocket: many requests at a time on a connection, matched by id.
+    Ws,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "http",
+            Self::Ws => "ws",
+        })
+    }
+}
+
+impl FromStr for Transport {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "http" => Ok(Self::Http),
+            "ws" => Ok(Self::Ws),
+            _ => Err(EndpointError::Transport { text: text.into() }),
+        }
+    }
+}
+
+/// The RPC address of one node: `http`, `https`, `ws` or `wss`, a host, a port and a path.
+///
+/// Two endpoints are equal when they mean the same place after normalisation: the host in lower
+/// case, the default port (26657, with TLS 443) and the default path (`/`, for WebSocket
+/// `/websocket`) filled in. Names are not resolved, so `localhost` differs from `127.0.0.1`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    transport: Transport,
+    tls: bool,
+    host: Host,
+    port: u16,
+    /// What stands before the RPC's own paths: empty, or `/prefix` behind a gateway.
+    base: String,
+    /// The path of the WebSocket under `base`; set apart only when the address named another.
+    websocket: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+/// Why a text is not an endpoint.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EndpointError {
+    /// The text is empty.
+    #[error("the endpoint is empty; write for example http://127.0.0.1:26657")]
+    Empty,
+    /// There is no `scheme://`.
+    #[error("endpoint '{text}' has no scheme; write http://{text} or ws://{text}")]
+    NoScheme {
+        /// The text as given.
+        text: String,
+    },
+    /// The scheme is not one of the four.
+    #[error("endpoint '{text}' has the scheme '{scheme}'; use http, https, ws or wss")]
+    Scheme {
+        /// The text as given.
+        text: String,
+        /// What stands before `://`.
+        scheme: String,
+    },
+    /// The host is missing or contains something that cannot be part of one.
+    #[error("endpoint '{text}' has no usable host: {reason}")]
+    Host {
+        /// The text as given.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The port is not a number from 1 to 65535.
+    #[error("endpoint '{text}' has the port '{port}'; use a number from 1 to 65535")]
+    Port {
+        /// The text as given.
+        text: String,
+        /// What stands in the port's place.
+        port: String,
+    },
+    /// Something the RPC has no use for: a user name, a query or a fragment.
+    #[error("endpoint '{text}' contains {what}, which is not supported; leave it out")]
+    Unsupported {
+        /// The text as given.
+        text: String,
+        /// Which part.
+        what: &'static str,
+    },
+    /// Not the name of a transport.
+    #[error("'{text}' is not a transport; use http or ws")]
+    Transport {
+        /// The text as given.
+        text: String,
+    },
+}
+
+impl Endpoint {
+    /// The host as written in a URL's authority, without port; IPv6 addresses without brackets.
+    pub fn host(&self) -> String {
+        match &self.host {
+            Host::Name(name) => name.clone(),
+            Host::Address(address) => address.to_string(),
+        }
+    }
+
+    /// The TCP port.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether the connection is encrypted (`https`, `wss`).
+    pub const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// How requests travel.
+    pub const fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// The same node over another transport, on the same host and port.
+    #[must_use]
+    pub fn with_transport(&self, transport: Transport) -> Self {
+        Self {
+            transport,
+            ..self.clone()
+        }
+    }
+
+    /// Whether both lead to the same host and port, whatever the transport.
+    pub fn same_node(&self, other: &Self) -> bool {
+        self.host == other.host && self.port == other.port
+    }
+
+    /// The URL for JSON-RPC by POST: `http(s)://host:port/`.
+    pub fn http_url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!(
+            "{scheme}://{}{}",
+            self.authority(),
+            self.path_of(Transport::Http)
+        )
+    }
+
+    /// The URL of the WebSocket: `ws(s)://host:port/websocket`.
+    pub fn websocket_url(&self) -> String {
+        let scheme = if self.tls { "wss" } else { "ws" };
+        format!(
+            "{scheme}://{}{}",
+            self.authority(),
+            self.path_of(Transport::Ws)
+        )
+    }
+
+    /// `host:port`, IPv6 addresses in brackets; what stands in a `Host` header.
+    pub fn authority(&self) -> String {
+        match &self.host {
+            Host::Name(name) => format!("{name}:{}", self.port),
+            Host::Address(address) => SocketAddr::new(*address, self.port).to_string(),
+        }
+    }
+
+    /// The request path of this endpoint's transport.
+    pub fn path(&self) -> String {
+        self.path_of(self.transport)
+    }
+
+    /// Looks the host up; blocks while the system's resolver works.
+    ///
+    /// # Errors
+    /// The resolver's error, or `NotFound` when the name has no address.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let found: Vec<_> = match &self.host {
+            Host::Address(address) => vec![SocketAddr::new(*address, self.port)],
+            Host::Name(name) => (name.as_str(), self.port).to_socket_addrs()?.collect(),
+        };
+        if found.is_empty() {
+            let text = format!(
+                "the host '{}' has no address; check its spelling",
+                self.host()
+            );
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        Ok(found)
+    }
+
+    fn path_of(&self, transport: Transport) -> String {
+        match transport {
+            Transport::Http => format!("{}/", self.base),
+            Transport::Ws => format!("{}{}", self.base, self.websocket),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = match self.transport {
+            Transport::Http => self.http_url(),
+            Transport::Ws => self.websocket_url(),
+        };
+        // The lone slash of an address without a path is noise to a reader.
+        let bare = self.transport == Transport::Http && self.base.is_empty();
+        f.write_str(if bare {
+            url.trim_end_matches('/')
+        } else {
+            &url
+        })
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(EndpointError::Empty);
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(EndpointError::NoScheme { text: text.into() });
+        };
+        let (transport, tls) = parse_scheme(text, scheme)?;
+        if let Some(what) = unsupported(rest) {
+            return Err(EndpointError::Unsupported {
+                text: text.into(),
+                what,
+            });
+        }
+        let (authority, path) = rest
+            .find('/')
+            .map_or((rest, ""), |slash| rest.split_at(slash));
+        let (host, port) = parse_authority(text, authority)?;
+        let (base, websocket) = split_path(transport, path);
+        let port = port.unwrap_or(if tls { TLS_PORT } else { RPC_PORT });
+        Ok(Self {
+            transport,
+            tls,
+            host,
+            port,
+            base,
+            websocket,
+        })
+    }
+}
+
+fn parse_scheme(text: &str, scheme: &str) -> Result<(Transport, bool), EndpointError> {
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" => Ok((Transport::Http, false)),
+        "https" => Ok((Transport::Http, true)),
+        "ws" => Ok((Transport::Ws, false)),
+        "wss" => Ok((Transport::Ws, true)),
+        _ => Err(EndpointError::Scheme {
+            text: text.into(),
+            scheme: scheme.into(),
+        }),
+    }
+}
+
+fn unsupported(rest: &str) -> Option<&'static str> {
+    if rest.contains('?') {
+        Some("a query ('?')")
+    } else if rest.contains('#') {
+        Some("a fragment ('#')")
+    } else if rest.contains('@') {
+        Some("a user name ('@')")
+    } else if rest.bytes().any(|byte| !byte.is_ascii_graphic()) {
+        Some("a space, a control character or a character outside ASCII")
+    } else {
+        None
+    }
+}
+
+fn parse_authority(text: &str, authority: &str) -> Result<(Host, Option<u16>), EndpointError> {
+    let (host, port) = split_port(text, authority)?;
+    let port = match port {
+        None => None,
+        Some(digits) => Some(parse_port(text, digits)?),
+    };
+    Ok((host, port))
+}
+
+fn split_port<'a>(
+    text: &str,
+    authority: &'a str,
+) -> Result<(Host, Option<&'a str>), EndpointError> {
+    let refuse = |reason| EndpointError::Host {
+        text: text.into(),
+        reason,
+    };
+    if let Some(bracketed) = authority.strip_prefix('[') {
+        let (inside, after) = bracketed
+            .split_once(']')
+            .ok_or_else(|| refuse("the bracket is not closed"))?;
+        let address: Ipv6Addr = inside
+            .parse()
+            .map_err(|_| refuse("the brackets hold no IPv6 address"))?;
+        let port = match after.strip_prefix(':') {
+            Some(digits) => Some(digits),
+            None if after.is_empty() => None,
+            None => return Err(refuse("only ':port' may follow the bracket")),
+        };
+        return Ok((Host::Address(address.into()), port));
+    }
+    let (name, port) = authority
+        .split_once(':')
+        .map_or((authority, None), |(name, port)| (name, Some(port)));
+    if name.is_empty() {
+        return Err(refuse("it is empty"));
+    }
+    if port.is_some_and(|port| port.contains(':')) {
+        return Err(refuse(
+            "an IPv6 address needs brackets, as in http://[::1]:26657",
+        ));
+    }
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return Ok((Host::Address(address), port));
+    }
+    if !name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    {
+        return Err(refuse(
+            "only letters, digits, '-', '.' and '_' may be part of a name",
+        ));
+    }
+    Ok((Host::Name(name.to_ascii_lowercase()), port))
+}
+
+fn parse_port(text: &str, digits: &str) -> Result<u16, EndpointError> {
+    let refuse = || EndpointError::Port {
+        text: text.into(),
+        port: digits.into(),
+    };
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(refuse());
+    }
+    digits
+        .parse()
+        .ok()
+        .filter(|port| *port != 0)
+        .ok_or_else(refuse)
+}
+
+fn split_path(transport: Transport, path: &str) -> (String, String) {
+    let path = path.trim_end_matches('/');
+    let default = WEBSOCKET_PATH.to_owned();
+    match (transport, path.strip_suffix(WEBSOCKET_PATH)) {
+        (_, Some(base)) => (base.to_owned(), default),
+        (Transport::Http, None) => (path.to_owned(), default),
+        (Transport::Ws, None) if path.is_empty() => (String::new(), default),
+        (Transport::Ws, None) => (String::new(), path.to_owned()),
+    }
+}
+
+/// CometBFT's RPC port (`rpc.laddr` in its default configuration).
+const RPC_PORT: u16 = 26657;
+const TLS_PORT: u16 = 443;
+/// Where CometBFT serves its WebSocket.
+const WEBSOCKET_PATH: &str = "/websocket";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(text: &str) -> Endpoint {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        assert_eq!(endpoint("http://node").port(), 26657);
+        assert_eq!(endpoint("https://node").port(), 443);
+        assert_eq!(endpoint("ws://node").path(), "/websocket");
+        assert_eq!(endpoint("http://node").path(), "/");
+        assert_eq!(
+            endpoint("wss://node").websocket_url(),
+            "wss://node:443/websocket"
+        );
+        assert_eq!(endpoint("ws://node:1").http_url(), "http://node:1/");
+    }
+
+    #[test]
+    fn equal_after_normalisation() {
+        assert_eq!(endpoint("http://Node:26657/"), endpoint("HTTP://node"));
+        assert_eq!(endpoint("ws://node/websocket/"), endpoint("ws://node"));
+        assert_ne!(endpoint("ws://node"), endpoint("http://node"));
+        assert!(endpoint("ws://node").same_node(&endpoint("http://node/")));
+        assert!(!endpoint("ws://node:1").same_node(&endpoint("http://node/")));
+        assert_eq!(endpoint("http://[0:0::1]:5"), endpoint("http://[::1]:5"));
+    }
+
+    #[test]
+    fn transports_share_host_and_prefix() {
+        let gateway = endpoint("https://gate.example/rpc");
+        assert_eq!(gateway.http_url(), "https://gate.example:443/rpc/");
+        assert_eq!(
+            gateway.websocket_url(),
+            "wss://gate.example:443/rpc/websocket"
+        );
+        let back = endpoint(&gateway.with_transport(Transport::Ws).to_string());
+        assert_eq!(back.with_transport(Transport::Http), gateway);
+        assert_eq!(endpoint("ws://node/socket").path(), "/socket");
+    }
+
+    #[test]
+    fn display_parses_back() {
+        for text in [
+            "http://node:1",
+            "https://[::1]:2",
+            "ws://a.b:3/websocket",
+            "wss://x:4/y",
+        ] {
+            assert_eq!(endpoint(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        let text = |input: &str| input.parse::<Endpoint>().unwrap_err().to_string();
+        assert!(text("").contains("write for example http://127.0.0.1:26657"));
+        assert!(text("127.0.0.1:26657").contains("write http://127.0.0.1:26657"));
+        assert!(text("tcp://a:1").contains("use http, https, ws or wss"));
+        assert!(text("http://").contains("it is empty"));
+        assert!(text("http://a:0").contains("1 to 65535"));
+        assert!(text("http://a:70000").contains("1 to 65535"));
+        assert!(text("http://a:+1").contains("1 to 65535"));
+        assert!(text("http://a:").contains("1 to 65535"));
+        assert!(text("http://::1:5").contains("needs brackets"));
+        assert!(text("http://[::1").contains("not closed"));
+        assert!(text("http://a/?x=1").contains("a query"));
+        assert!(text("http://me@a").contains("a user name"));
+        assert!(text("http://a b").contains("a space"));
+        assert!(
+            text("http://a,http://b").contains("may be part of a name")
+                || text("http://a,http://b").contains("1 to 65535")
+        );
+    }
+
+    #[test]
+    fn addresses_resolve_without_a_resolver() {
+        assert_eq!(
+            endpoint("http://127.0.0.1:9").resolve().unwrap(),
+            ["127.0.0.1:9".parse().unwrap()]
+        );
+    }
+}
