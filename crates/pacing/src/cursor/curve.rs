@@ -1,0 +1,74 @@
+//! Along a table of cubic arcs: looks ahead by the local slope, then checks.
+
+use std::sync::Arc;
+
+use crate::profile::Curve;
+
+/// Keeps the place, the area there and the slope.
+#[derive(Debug, Clone)]
+pub(super) struct CurveTrack {
+    curve: Arc<Curve>,
+    target: u128,
+    at: u64,
+    area: u128,
+    slope: f64,
+}
+
+/// How often a guess is improved before it is given up.
+const MAX_GUESSES: u32 = 6;
+
+impl CurveTrack {
+    pub(super) fn new(curve: Arc<Curve>, at: u64, target: u128) -> Self {
+        let sample = curve.sample(at);
+        Self {
+            curve,
+            target,
+            at,
+            area: sample.area,
+            slope: sample.slope,
+        }
+    }
+
+    /// Goes `by` units of area on, which must not lead past the piece's end. Nothing when it cannot
+    /// tell; then it is lost.
+    #[inline]
+    pub(super) fn advance(&mut self, by: u64) -> Option<u64> {
+        self.target += u128::from(by);
+        for _ in 0..MAX_GUESSES {
+            let ahead = (self.target - self.area) as f64 / self.slope;
+            if !ahead.is_finite() {
+                return None;
+            }
+            self.jump(ahead as u64);
+            if self.area > self.target {
+                self.step_back()?;
+            }
+            if self.curve.area(self.at + 1) > self.target {
+                return Some(self.at);
+            }
+        }
+        None
+    }
+
+    fn jump(&mut self, ahead: u64) {
+        self.at = self.at.saturating_add(ahead);
+        let sample = self.curve.sample(self.at);
+        (self.area, self.slope) = (sample.area, sample.slope);
+    }
+
+    /// Goes back to where the area is at most the target.
+    fn step_back(&mut self) -> Option<()> {
+        for _ in 0..MAX_GUESSES {
+            let over = (self.area - self.target) as f64 / self.slope;
+            if !over.is_finite() {
+                return None;
+            }
+            self.at = self.at.saturating_sub(over as u64 + 1);
+            self.jump(0);
+            if self.area <= self.target {
+                return Some(());
+            }
+        }
+        None
+    }
+}

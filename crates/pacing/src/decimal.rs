@@ -1,0 +1,121 @@
+//! Decimal text to scaled integers without a detour through floating point.
+
+/// A non-negative decimal number: `digits / 10^places`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decimal {
+    digits: u128,
+    places: u32,
+}
+
+/// Why a text is not a decimal number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecimalError {
+    #[error("it has no digits")]
+    NoDigits,
+    #[error("it is not a plain decimal number")]
+    NotDecimal,
+    #[error("it has too many digits")]
+    TooLong,
+}
+
+impl Decimal {
+    /// Parses `12`, `12.5` or `.5`. No sign, no exponent, no separators.
+    pub(crate) fn parse(text: &str) -> Result<Self, DecimalError> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(DecimalError::NoDigits);
+        }
+        let fraction = fraction.trim_end_matches('0');
+        let whole = if whole.len() > 1 {
+            whole.trim_start_matches('0')
+        } else {
+            whole
+        };
+        let mut digits = 0_u128;
+        for byte in whole.bytes().chain(fraction.bytes()) {
+            if !byte.is_ascii_digit() {
+                return Err(DecimalError::NotDecimal);
+            }
+            // 30 digits leave room for the factor of `scaled`.
+            if digits >= 10_u128.pow(29) {
+                return Err(DecimalError::TooLong);
+            }
+            digits = digits * 10 + u128::from(byte - b'0');
+        }
+        let places = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
+        if places > 29 {
+            return Err(DecimalError::TooLong);
+        }
+        Ok(Self { digits, places })
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.digits == 0
+    }
+
+    /// The number times `numerator` by `denominator`, to the nearest integer, saturating.
+    pub(crate) fn scaled(self, numerator: u64, denominator: u64) -> u128 {
+        let Some(product) = self.digits.checked_mul(u128::from(numerator)) else {
+            return u128::MAX;
+        };
+        let divisor = 10_u128.pow(self.places) * u128::from(denominator);
+        let rounded_up = product % divisor >= divisor - divisor / 2;
+        product / divisor + u128::from(rounded_up)
+    }
+}
+
+/// Splits `12.5ms` into `12.5` and `ms`.
+pub(crate) fn split_unit(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// Writes `value / 10^places` without trailing zeros.
+pub(crate) fn write_decimal(
+    f: &mut std::fmt::Formatter<'_>,
+    value: u64,
+    places: u32,
+) -> std::fmt::Result {
+    let one = 10_u64.pow(places);
+    let (whole, fraction) = (value / one, value % one);
+    if fraction == 0 {
+        return write!(f, "{whole}");
+    }
+    let padded = format!("{fraction:0width$}", width = places as usize);
+    write!(f, "{whole}.{}", padded.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_and_rounds_to_the_nearest() {
+        let scaled = |text, n, d| Decimal::parse(text).unwrap().scaled(n, d);
+        assert_eq!(scaled("1.5", 1_000, 1), 1_500);
+        assert_eq!(scaled(".5", 10, 1), 5);
+        assert_eq!(scaled("2", 1_000_000, 3600), 556);
+        assert_eq!(scaled("0.0000004", 1_000_000, 1), 0);
+        assert_eq!(scaled("0.0000005", 1_000_000, 1), 1);
+        assert_eq!(scaled("0007.50", 2, 1), 15);
+        assert_eq!(
+            scaled("99999999999999999999999999999", u64::MAX, 1),
+            u128::MAX
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_not_plain() {
+        assert_eq!(Decimal::parse(""), Err(DecimalError::NoDigits));
+        assert_eq!(Decimal::parse("."), Err(DecimalError::NoDigits));
+        assert_eq!(Decimal::parse("1.2.3"), Err(DecimalError::NotDecimal));
+        assert_eq!(Decimal::parse("1e3"), Err(DecimalError::NotDecimal));
+        assert_eq!(Decimal::parse(&"9".repeat(40)), Err(DecimalError::TooLong));
+        assert_eq!(
+            Decimal::parse(&format!("0.{}1", "0".repeat(40))),
+            Err(DecimalError::TooLong)
+        );
+    }
+}

@@ -1,0 +1,446 @@
+//! Profiles: the rate as a function of time, and its integral.
+
+mod constant;
+mod curve;
+mod exponential;
+mod fixed;
+mod linear;
+mod ramp;
+mod shape;
+mod sine;
+mod square;
+mod stairs;
+mod step;
+mod trace;
+mod trace_csv;
+
+use std::{
+    fmt,
+    num::{NonZeroU32, NonZeroU64},
+    sync::Arc,
+};
+
+pub use self::step::{Step, Steps};
+use self::{
+    constant::Constant,
+    exponential::Exponential,
+    linear::Linear,
+    ramp::Ramp,
+    shape::Shape,
+    sine::Sine,
+    square::Square,
+    stairs::{Staircase, Stairs},
+    trace::{Point, Trace},
+};
+pub(crate) use self::{
+    curve::Curve,
+    linear::Slope,
+    shape::{Form, Piece},
+};
+use crate::{Count, Nanos, Place, ProfileError, Rate, SignedRate};
+
+/// The rate as a function of time, from the run's origin.
+///
+/// A profile is checked when it is made and cheap to clone. It consists of one shape or of several
+/// in sequence ([`Profile::phases`]). Its integral, in units of 10⁻¹⁵ transactions, is computed
+/// from the start of the shape in integers, so nothing adds up over time:
+///
+/// - constant, ramp, square, trace and linear are exact (linear: rounded down to the unit);
+/// - exponential and sine are within 0.05 transactions of the true integral at every instant and
+///   never fall. `profile/curve.rs` says how and proves it.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    phases: Arc<[Phase]>,
+}
+
+/// A shape at its place in the profile.
+#[derive(Debug, Clone)]
+struct Phase {
+    start: u64,
+    end: u64,
+    area_start: u128,
+    area_end: u128,
+    first_step: u32,
+    shape: Arc<dyn Shape>,
+}
+
+/// [`Profile::MAX_DURATION`] in nanoseconds: below 2^55.
+const MAX_DURATION_NANOS: u64 = 366 * 86_400 * 1_000_000_000;
+
+/// Constructors.
+impl Profile {
+    /// The longest profile that has an end: 366 days.
+    pub const MAX_DURATION: Nanos = Nanos::new(MAX_DURATION_NANOS);
+    /// The greatest number of steps: 16,777,216.
+    pub const MAX_STEPS: u32 = 1 << 24;
+
+    /// One rate for `duration`, or until stopped.
+    ///
+    /// # Errors
+    /// A rate of zero; a duration of zero or above [`Profile::MAX_DURATION`].
+    pub fn constant(rate: Rate, duration: Option<Nanos>) -> Result<Self, ProfileError> {
+        if rate.is_zero() {
+            return Err(ProfileError::NothingOffered { what: "the rate" });
+        }
+        if let Some(duration) = duration {
+            check_duration("the duration", duration)?;
+        }
+        let duration = duration.and_then(|duration| NonZeroU64::new(duration.as_nanos()));
+        Ok(Self::stairs(Constant { rate, duration }))
+    }
+
+    /// Nothing for `duration`: for use between other phases, it offers nothing on its own.
+    ///
+    /// # Errors
+    /// A duration of zero or above [`Profile::MAX_DURATION`].
+    pub fn pause(duration: Nanos) -> Result<Self, ProfileError> {
+        check_duration("the pause", duration)?;
+        let duration = NonZeroU64::new(duration.as_nanos());
+        Ok(Self::stairs(Constant {
+            rate: Rate::ZERO,
+            duration,
+        }))
+    }
+
+    /// A ramp in steps: `start + k · step` during the k-th interval of `every`.
+    ///
+    /// The last step is the one whose rate reaches `to` or would pass it, and has exactly that
+    /// rate: from 1/s by 500/s to 2001/s the rates are 1, 501, 1001, 1501 and 2001. Without `to`
+    /// the ramp runs until stopped, at the latest where the next step would exceed 10,000,000/s
+    /// (or after [`Profile::MAX_STEPS`]); [`Profile::duration`] is then `None`.
+    ///
+    /// # Errors
+    /// `every` of zero or more than [`Profile::MAX_DURATION`] in all; a step of zero, one that
+    /// leads away from `to`, or a falling one without `to`; too many steps; nothing offered.
+    pub fn steps(
+        start: Rate,
+        step: SignedRate,
+        every: Nanos,
+        to: Option<Rate>,
+    ) -> Result<Self, ProfileError> {
+        let ramp = Ramp::new(start, step, every, to)?;
+        if ramp.peak() == 0 {
+            return Err(ProfileError::NothingOffered {
+                what: "the rate of every step",
+            });
+        }
+        Ok(Self::stairs(ramp))
+    }
+
+    /// A rate that changes evenly from `from` to `to` in `duration`. One of them may be zero.
+    ///
+    /// # Errors
+    /// Both rates zero; a duration of zero or above [`Profile::MAX_DURATION`].
+    pub fn linear(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
+        Linear::new(from, to, duration).map(Self::single)
+    }
+
+    /// A rate that changes by the same factor in equal times: `from · (to / from)^(t / duration)`.
+    ///
+    /// # Errors
+    /// A rate of zero; a duration of zero or above [`Profile::MAX_DURATION`].
+    pub fn exponential(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
+        Exponential::new(from, to, duration).map(Self::single)
+    }
+
+    /// `high` for `on`, then `low` for `off`, `cycles` times; ends with an off time.
+    ///
+    /// # Errors
+    /// `high` zero or not above `low`; a time of zero; more than [`Profile::MAX_DURATION`] in all;
+    /// too many steps (each cycle has two).
+    pub fn square(
+        high: Rate,
+        low: Rate,
+        on: Nanos,
+        off: Nanos,
+        cycles: NonZeroU32,
+    ) -> Result<Self, ProfileError> {
+        Square::new(high, low, on, off, cycles).map(Self::stairs)
+    }
+
+    /// `mean + amplitude · sin(2π · t / period)` for `duration`: begins at the mean, rising.
+    ///
+    /// # Errors
+    /// A mean of zero; an amplitude above the mean; a crest above 10,000,000/s; a period or
+    /// duration of zero or above [`Profile::MAX_DURATION`].
+    pub fn sine(
+        mean: Rate,
+        amplitude: Rate,
+        period: Nanos,
+        duration: Nanos,
+    ) -> Result<Self, ProfileError> {
+        Sine::new(mean, amplitude, period, duration).map(Self::single)
+    }
+
+    /// A recorded rate: each point's rate holds until the next point. Times are since the origin,
+    /// the first is 0, and they increase.
+    ///
+    /// The last point holds until `end`; without one, for as long as the point before it did (one
+    /// second if it is the only point).
+    ///
+    /// # Errors
+    /// No points; times as above not kept; all rates zero; `end` not after the last point; more
+    /// than [`Profile::MAX_DURATION`] or [`Profile::MAX_STEPS`].
+    pub fn trace(
+        points: impl IntoIterator<Item = (Nanos, Rate)>,
+        end: Option<Nanos>,
+    ) -> Result<Self, ProfileError> {
+        let points = points
+            .into_iter()
+            .enumerate()
+            .map(|(index, (at, rate))| Point {
+                at,
+                rate,
+                place: Place::Point(index + 1),
+            });
+        Trace::new(points, end).map(Self::stairs)
+    }
+
+    /// A trace from CSV text: `second,rate`, one row a line, as in [`Profile::trace`] without an
+    /// end.
+    ///
+    /// Seconds are decimal numbers, rates are plain numbers or texts of [`Rate`]. A first line of
+    /// column names, empty lines and lines that begin with `#` are skipped.
+    ///
+    /// # Errors
+    /// As [`Profile::trace`], and for a line that is no such row; each names the line.
+    pub fn parse_trace(text: &str) -> Result<Self, ProfileError> {
+        trace_csv::parse(text).map(Self::stairs)
+    }
+
+    /// Several profiles one after the other, without a seam: a fraction of a transaction that one
+    /// leaves is carried into the next. Only the last may run until stopped.
+    ///
+    /// # Errors
+    /// No phases; nothing but pauses; one without an end before another; more than
+    /// [`Profile::MAX_DURATION`] or [`Profile::MAX_STEPS`] in all.
+    pub fn phases(phases: Vec<Self>) -> Result<Self, ProfileError> {
+        let shapes = phases.iter().flat_map(|profile| profile.phases.iter());
+        let mut placed: Vec<Phase> = Vec::new();
+        for phase in shapes {
+            let next = match placed.last() {
+                Some(before) => before.followed_by(&phase.shape, placed.len())?,
+                None => Phase::first(Arc::clone(&phase.shape)),
+            };
+            placed.push(next);
+        }
+        let Some(last) = placed.last() else {
+            return Err(ProfileError::Empty {
+                what: "list of phases",
+                element: "phase",
+            });
+        };
+        if last.area_end == 0 {
+            return Err(ProfileError::NothingOffered {
+                what: "the rate of every phase",
+            });
+        }
+        if !last.shape.endless() {
+            check_duration("the sequence of phases", Nanos::new(last.end))?;
+        }
+        Ok(Self {
+            phases: placed.into(),
+        })
+    }
+
+    fn stairs(stairs: impl Stairs + 'static) -> Self {
+        Self::single(Staircase(stairs))
+    }
+
+    fn single(shape: impl Shape + 'static) -> Self {
+        Self {
+            phases: Arc::new([Phase::first(Arc::new(shape))]),
+        }
+    }
+}
+
+/// What a profile says about itself.
+impl Profile {
+    /// How long it lasts; nothing when it runs until stopped.
+    pub fn duration(&self) -> Option<Nanos> {
+        let last = self.last();
+        (!last.shape.endless()).then_some(Nanos::new(last.end))
+    }
+
+    /// The rate at `t`; zero after the end.
+    pub fn rate_at(&self, t: Nanos) -> Rate {
+        match self.phase_at(t.as_nanos()) {
+            Some(phase) => phase.shape.rate_at(t.as_nanos() - phase.start),
+            None => Rate::ZERO,
+        }
+    }
+
+    /// The highest rate it reaches.
+    pub fn peak(&self) -> Rate {
+        let peaks = self.phases.iter().map(|phase| phase.shape.peak());
+        peaks.max().unwrap_or(Rate::ZERO)
+    }
+
+    /// Transactions planned before `t`, fractions included: the integral of the rate over `[0, t)`.
+    pub fn integral(&self, t: Nanos) -> Count {
+        Count::from_area(match self.phase_at(t.as_nanos()) {
+            Some(phase) => phase.area_start + phase.shape.area(t.as_nanos() - phase.start),
+            None => self.area(),
+        })
+    }
+
+    /// Transactions planned in all, fractions included; nothing when it runs until stopped.
+    pub fn total(&self) -> Option<Count> {
+        self.duration().map(|_| Count::from_area(self.area()))
+    }
+
+    /// The step that contains `t`; after the end, the last one.
+    ///
+    /// A constant, linear, exponential or sine profile is one step; a ramp has one each interval, a
+    /// square wave one each half, a trace one each row; phases have those of each phase.
+    pub fn step_at(&self, t: Nanos) -> Step {
+        match self.phase_at(t.as_nanos()) {
+            Some(phase) => phase.step(phase.shape.step_at(t.as_nanos() - phase.start)),
+            None => self.last().step(self.last().shape.steps() - 1),
+        }
+    }
+
+    /// The step of that index, if there is one.
+    pub fn step(&self, index: u32) -> Option<Step> {
+        let after = self
+            .phases
+            .partition_point(|phase| phase.first_step <= index);
+        let phase = &self.phases[after - 1];
+        let local = index - phase.first_step;
+        (local < phase.shape.steps()).then(|| phase.step(local))
+    }
+
+    /// How many steps there are.
+    pub fn step_count(&self) -> u32 {
+        self.last().first_step + self.last().shape.steps()
+    }
+
+    /// All steps in order.
+    pub fn iter_steps(&self) -> Steps {
+        self.steps_until(Nanos::MAX)
+    }
+
+    /// The steps that begin before `t`, in order.
+    pub fn steps_until(&self, t: Nanos) -> Steps {
+        Steps::new(self.clone(), t)
+    }
+
+    /// The word for this kind of profile: `constant`, `pause`, `ramp`, `linear`, `exponential`,
+    /// `square`, `sine`, `trace` or `phases`.
+    pub fn name(&self) -> &'static str {
+        match &*self.phases {
+            [phase] => phase.shape.name(),
+            _ => "phases",
+        }
+    }
+}
+
+/// For the cursor.
+impl Profile {
+    /// The whole area.
+    pub(crate) fn area(&self) -> u128 {
+        self.last().area_end
+    }
+
+    /// The piece on which the area passes `area`, if it does.
+    pub(crate) fn piece(&self, area: u128) -> Option<Piece> {
+        let index = self.phases.partition_point(|phase| phase.area_end <= area);
+        let phase = self.phases.get(index)?;
+        let piece = phase.shape.piece(area - phase.area_start);
+        Some(Piece {
+            start: phase.start + piece.start,
+            area_start: phase.area_start + piece.area_start,
+            area_end: phase.area_start + piece.area_end,
+            form: piece.form,
+        })
+    }
+
+    fn phase_at(&self, t: u64) -> Option<&Phase> {
+        let index = self.phases.partition_point(|phase| phase.end <= t);
+        self.phases.get(index)
+    }
+
+    fn last(&self) -> &Phase {
+        &self.phases[self.phases.len() - 1]
+    }
+}
+
+impl Phase {
+    fn first(shape: Arc<dyn Shape>) -> Self {
+        let end = shape.length();
+        let area_end = shape.area(end);
+        Self {
+            start: 0,
+            end,
+            area_start: 0,
+            area_end,
+            first_step: 0,
+            shape,
+        }
+    }
+
+    /// `shape` placed behind this phase, which is the `number`-th.
+    fn followed_by(&self, shape: &Arc<dyn Shape>, number: usize) -> Result<Self, ProfileError> {
+        if self.shape.endless() {
+            return Err(ProfileError::EndlessPhase {
+                number,
+                name: self.shape.name(),
+            });
+        }
+        // Also keeps what an endless last phase adds within 64 bits.
+        check_duration("the sequence of phases", Nanos::new(self.end))?;
+        let first_step = self.first_step + self.shape.steps();
+        check_steps(u128::from(first_step) + u128::from(shape.steps()))?;
+        let alone = Self::first(Arc::clone(shape));
+        Ok(Self {
+            start: self.end,
+            end: self.end + alone.end,
+            area_start: self.area_end,
+            area_end: self.area_end + alone.area_end,
+            first_step,
+            shape: alone.shape,
+        })
+    }
+
+    fn step(&self, local: u32) -> Step {
+        let step = self.shape.step(local);
+        let endless = self.shape.endless() && self.shape.steps() == 1;
+        Step {
+            index: self.first_step + local,
+            start: Nanos::new(self.start + step.start),
+            end: (!endless).then_some(Nanos::new(self.start + step.end)),
+            rate: step.rate,
+            pause: step.pause,
+        }
+    }
+}
+
+/// One line that a person reads: `ramp 1/s +500/s every 30s to 7000/s`.
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, phase) in self.phases.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", then ")?;
+            }
+            phase.shape.describe(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_duration(what: &'static str, duration: Nanos) -> Result<(), ProfileError> {
+    if duration.is_zero() {
+        return Err(ProfileError::ZeroDuration { what });
+    }
+    if duration > Profile::MAX_DURATION {
+        return Err(ProfileError::TooLong { what });
+    }
+    Ok(())
+}
+
+fn check_steps(steps: u128) -> Result<u32, ProfileError> {
+    match u32::try_from(steps) {
+        Ok(steps) if steps <= Profile::MAX_STEPS => Ok(steps),
+        _ => Err(ProfileError::TooManySteps { steps }),
+    }
+}

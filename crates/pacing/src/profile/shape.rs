@@ -1,0 +1,143 @@
+//! What every shape of a profile can say about itself, in its own time (from 0).
+
+use std::{fmt, sync::Arc};
+
+use super::{curve::Curve, linear::Slope};
+use crate::Rate;
+
+/// One shape. Times are nanoseconds since the shape's own start, areas are in units of
+/// [`crate::count::ONE`] since its start, rates in millionths per second.
+pub(super) trait Shape: fmt::Debug + Send + Sync {
+    /// The word for this kind of profile.
+    fn name(&self) -> &'static str;
+    /// The shape and its parameters, as a person would say them.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    /// Where the shape ends.
+    fn length(&self) -> u64;
+    /// Whether it runs until it is stopped, `length` being only a limit nobody reaches.
+    fn endless(&self) -> bool {
+        false
+    }
+    /// The area up to `t`, for `t <= length`. Never falls.
+    fn area(&self, t: u64) -> u128;
+    /// The rate at `t`, for `t < length`.
+    fn rate_at(&self, t: u64) -> Rate;
+    /// The highest rate.
+    fn peak(&self) -> Rate;
+    /// How many steps it has: at least one.
+    fn steps(&self) -> u32 {
+        1
+    }
+    /// The step that contains `t`, for `t < length`.
+    fn step_at(&self, _t: u64) -> u32 {
+        0
+    }
+    /// The step of that index.
+    fn step(&self, index: u32) -> LocalStep;
+    /// The piece on which the area passes `area`, for `area < self.area(length)`.
+    fn piece(&self, area: u128) -> Piece;
+}
+
+/// A step in the time of its shape.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalStep {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) rate: Rate,
+    pub(super) pause: bool,
+}
+
+/// A stretch of a profile along which one formula holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    /// When it begins.
+    pub(crate) start: u64,
+    /// The area before it.
+    pub(crate) area_start: u128,
+    /// The area up to its end; greater than `area_start`.
+    pub(crate) area_end: u128,
+    /// The formula, in time and area since the piece's start.
+    pub(crate) form: Form,
+}
+
+/// The formula of a piece.
+#[derive(Debug, Clone)]
+pub(crate) enum Form {
+    /// One rate, in millionths per second.
+    Flat(u64),
+    /// A rate that changes evenly.
+    Linear(Slope),
+    /// A table of cubic arcs.
+    Curve(Arc<Curve>),
+}
+
+impl Form {
+    /// The last instant by which the piece's area is no more than `area`, for an area below the
+    /// piece's whole.
+    pub(crate) fn invert(&self, area: u128) -> u64 {
+        match self {
+            // Below the piece's area, so below rate * length: fits.
+            Self::Flat(rate) => (area / u128::from(*rate)) as u64,
+            Self::Linear(slope) => slope.invert(area),
+            Self::Curve(curve) => curve.invert(area),
+        }
+    }
+}
+
+/// Finds the last `t` in `0..=high` for which `holds`, which must hold at 0 and, once it fails,
+/// never hold again. Starts looking at `guess` and widens from there.
+pub(super) fn last_where(high: u64, guess: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let guess = guess.min(high);
+    let (mut low, mut failing);
+    let mut reach = 1_u64;
+    if holds(guess) {
+        low = guess;
+        loop {
+            let probe = low.saturating_add(reach);
+            if probe > high {
+                failing = high.saturating_add(1);
+                break;
+            }
+            if !holds(probe) {
+                failing = probe;
+                break;
+            }
+            low = probe;
+            reach = reach.saturating_mul(4);
+        }
+    } else {
+        failing = guess;
+        loop {
+            low = failing.saturating_sub(reach);
+            if low == 0 || holds(low) {
+                break;
+            }
+            failing = low;
+            reach = reach.saturating_mul(4);
+        }
+    }
+    while failing - low > 1 {
+        let middle = low + (failing - low) / 2;
+        if holds(middle) {
+            low = middle;
+        } else {
+            failing = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn finds_the_last_from_any_guess(high in 0_u64..1 << 40, at: u64, guess: u64) {
+            let at = at % (high + 1);
+            prop_assert_eq!(last_where(high, guess, |t| t <= at), at);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A square wave: high, then low, so many times.
+
+use std::{fmt, num::NonZeroU32};
+
+use super::{check_duration, check_steps, stairs::Stairs};
+use crate::{Nanos, ProfileError, Rate};
+
+#[derive(Debug)]
+pub(super) struct Square {
+    high: Rate,
+    low: Rate,
+    on: u64,
+    off: u64,
+    cycles: u32,
+}
+
+impl Square {
+    pub(super) fn new(
+        high: Rate,
+        low: Rate,
+        on: Nanos,
+        off: Nanos,
+        cycles: NonZeroU32,
+    ) -> Result<Self, ProfileError> {
+        if high.is_zero() {
+            return Err(ProfileError::NothingOffered {
+                what: "the high rate",
+            });
+        }
+        if low >= high {
+            return Err(ProfileError::LowNotBelowHigh { high, low });
+        }
+        check_duration("the on time", on)?;
+        check_duration("the off time", off)?;
+        check_steps(2 * u128::from(cycles.get()))?;
+        let whole = on
+            .saturating_add(off)
+            .saturating_mul(u64::from(cycles.get()));
+        check_duration("the square wave", whole)?;
+        Ok(Self {
+            high,
+            low,
+            on: on.as_nanos(),
+            off: off.as_nanos(),
+            cycles: cycles.get(),
+        })
+    }
+}
+
+impl Stairs for Square {
+    fn name(&self) -> &'static str {
+        "square"
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (on, off) = (Nanos::new(self.on), Nanos::new(self.off));
+        write!(
+            f,
+            "square {} for {on}, {} for {off}, {} times",
+            self.high, self.low, self.cycles
+        )
+    }
+
+    fn count(&self) -> u32 {
+        2 * self.cycles
+    }
+
+    fn start(&self, k: u32) -> u64 {
+        let cycles = u64::from(k / 2) * (self.on + self.off);
+        if k.is_multiple_of(2) {
+            cycles
+        } else {
+            cycles + self.on
+        }
+    }
+
+    fn rate(&self, k: u32) -> u64 {
+        if k.is_multiple_of(2) {
+            self.high.as_micros()
+        } else {
+            self.low.as_micros()
+        }
+    }
+
+    fn area_before(&self, k: u32) -> u128 {
+        let on = u128::from(self.high.as_micros()) * u128::from(self.on);
+        let off = u128::from(self.low.as_micros()) * u128::from(self.off);
+        let cycles = u128::from(k / 2) * (on + off);
+        if k.is_multiple_of(2) {
+            cycles
+        } else {
+            cycles + on
+        }
+    }
+
+    fn pause(&self, k: u32) -> bool {
+        !k.is_multiple_of(2)
+    }
+
+    fn peak(&self) -> u64 {
+        self.high.as_micros()
+    }
+}

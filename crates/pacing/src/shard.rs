@@ -1,0 +1,170 @@
+//! Every N-th transaction of a schedule, in order, for one sender.
+
+use std::{iter::FusedIterator, num::NonZeroU32};
+
+use crate::{Nanos, Profile, count::ONE, cursor::Cursor, random::Random};
+
+/// A transaction and when it is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// Its number in the whole schedule, from 0.
+    pub index: u64,
+    /// When it is due.
+    pub at: Nanos,
+}
+
+/// Every N-th transaction of a schedule, in order. Made by [`crate::Schedule::shard`].
+///
+/// Owned and cheap to send to another thread. Each item costs some nanoseconds; under Poisson
+/// arrivals some more for each transaction of the other shards that it skips.
+#[derive(Debug, Clone)]
+pub struct Shard {
+    cursor: Cursor,
+    pace: Pace,
+    stride: u64,
+    next: Option<Due>,
+}
+
+/// How far apart transactions are in area.
+#[derive(Debug, Clone)]
+pub(crate) enum Pace {
+    Even {
+        stride: u128,
+    },
+    Burst {
+        size: u64,
+        stride: u64,
+        /// Where in its burst the next transaction is.
+        place: u64,
+        /// The number of transactions in all.
+        limit: u64,
+    },
+    Poisson {
+        random: Random,
+        stride: u32,
+    },
+}
+
+impl Pace {
+    pub(crate) fn even(of: NonZeroU32) -> Self {
+        Self::Even {
+            stride: u128::from(of.get()) * ONE,
+        }
+    }
+
+    pub(crate) fn burst(size: NonZeroU32, of: NonZeroU32, limit: u64) -> Self {
+        let (size, stride) = (u64::from(size.get()), u64::from(of.get()));
+        Self::Burst {
+            size,
+            stride,
+            place: 0,
+            limit,
+        }
+    }
+
+    pub(crate) fn poisson(seed: u64, of: NonZeroU32) -> Self {
+        Self::Poisson {
+            random: Random::new(seed),
+            stride: of.get(),
+        }
+    }
+
+    /// The area before transaction `index`, the first of a shard.
+    fn first(&mut self, index: u32) -> u128 {
+        match self {
+            Self::Even { .. } => u128::from(index) * ONE,
+            Self::Burst { size, place, .. } => {
+                *place = u64::from(index) % *size;
+                u128::from(u64::from(index) - *place) * ONE
+            }
+            Self::Poisson { random, .. } => skipped(random, index + 1),
+        }
+    }
+
+    /// The area from a transaction of the shard to the next.
+    #[inline]
+    fn next(&mut self) -> u128 {
+        match self {
+            Self::Even { stride } => *stride,
+            Self::Burst {
+                size,
+                stride,
+                place,
+                ..
+            } => {
+                *place += *stride;
+                if *place < *size {
+                    return 0;
+                }
+                let bursts = *place / *size;
+                *place %= *size;
+                u128::from(bursts * *size) * ONE
+            }
+            Self::Poisson { random, stride } => skipped(random, *stride),
+        }
+    }
+
+    /// Whether there is a transaction `index`, as far as it does not follow from its area.
+    #[inline]
+    fn has(&self, index: u64) -> bool {
+        match self {
+            Self::Burst { limit, .. } => index < *limit,
+            Self::Even { .. } | Self::Poisson { .. } => true,
+        }
+    }
+}
+
+/// The sum of `count` exponential gaps.
+#[inline]
+fn skipped(random: &mut Random, count: u32) -> u128 {
+    (0..count).map(|_| u128::from(random.exponential())).sum()
+}
+
+impl Shard {
+    pub(crate) fn new(profile: Profile, mut pace: Pace, shard: u32, of: NonZeroU32) -> Self {
+        let mut cursor = Cursor::new(profile);
+        let first = pace.first(shard);
+        let index = u64::from(shard);
+        let next = match pace.has(index) {
+            true => cursor.advance(first).map(|at| Due {
+                index,
+                at: Nanos::new(at),
+            }),
+            false => None,
+        };
+        Self {
+            cursor,
+            pace,
+            stride: u64::from(of.get()),
+            next,
+        }
+    }
+
+    /// The next transaction, without taking it.
+    #[inline]
+    pub fn peek(&self) -> Option<Due> {
+        self.next
+    }
+}
+
+impl Iterator for Shard {
+    type Item = Due;
+
+    #[inline]
+    fn next(&mut self) -> Option<Due> {
+        let due = self.next?;
+        let index = due.index + self.stride;
+        self.next = if self.pace.has(index) {
+            let by = self.pace.next();
+            self.cursor.advance(by).map(|at| Due {
+                index,
+                at: Nanos::new(at),
+            })
+        } else {
+            None
+        };
+        Some(due)
+    }
+}
+
+impl FusedIterator for Shard {}
