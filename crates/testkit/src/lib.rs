@@ -9,8 +9,13 @@ mod comet;
 mod config;
 mod http;
 mod ports;
+mod scripted;
 
 pub use comet::{CometBft, CometError, CometOptions};
 pub use config::ConfigError;
 pub use http::{Http, HttpAnswer};
 pub use ports::free_port;
+pub use scripted::{
+    FrameKind, ScriptedConnection, ScriptedFrame, ScriptedRequest, ScriptedServer, frame,
+    http_answer,
+};
