@@ -1,1 +1,53 @@
-//! Placeholder.
+//! The account of a load run: what became of every transaction, how long it took, whether the
+//! schedule was kept, and the files that say so.
+//!
+//! What it is not: it opens no file, reads no clock, runs no thread and knows no wire format of a
+//! node. Events come in with their stamps, rows go out through [`std::io::Write`].
+//!
+//! Read first: [`Recorder`] (takes every event, owns every count), [`Sent`] (where a transaction's
+//! account begins; the other events are beside it) and [`Summary`] (what a run was, in one object).
+//! `docs/run-folder.md` describes the files.
+
+mod blocks;
+mod conservation;
+mod event;
+mod files;
+mod hlog;
+mod latency;
+mod live;
+mod manifest;
+mod pending;
+mod plan;
+mod rates;
+mod recorder;
+mod rows;
+mod segments;
+mod span;
+mod summary;
+mod tally;
+mod verdict;
+mod watermarks;
+mod windows;
+
+pub use conservation::{Conservation, Law};
+pub use event::{
+    Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
+    Reconnected, Reply, Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
+};
+pub use files::{RecordError, RunFolderWriters};
+pub use latency::{HIGHEST, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS};
+pub use live::{LiveView, Totals};
+pub use manifest::{EndpointInfo, Host, Manifest};
+pub use plan::{ClosedLoop, Plan, SchedulePlan};
+pub use rates::RateStats;
+pub use recorder::{Finished, Recorder, RecorderConfig, RunEnd};
+pub use rows::{BlockRow, SeriesRow, StepRow};
+pub use summary::{
+    Blocks, CommittedAnyway, FORMAT, Fate, Knee, LateCauses, Latencies, LimitedBy, LoadModel,
+    Offered, Rates, Reconnects, RecorderHealth, Summary, TimeSpans,
+};
+pub use verdict::{
+    LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, ScheduleVerdict,
+    UNSENT_SHARE_INVALID, Verdict,
+};
+pub use windows::{RATIO_MIN_PLANNED, Window, WorstOf, WorstWindows};

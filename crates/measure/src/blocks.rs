@@ -1,0 +1,79 @@
+//! Blocks on their way into the record: each height once, in order, with its earliest observation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pacing::Nanos;
+
+use crate::event::BlockSeen;
+
+/// Blocks that wait until every source is past their observation, so that no transaction in them
+/// is still on its way to the recorder.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingBlocks {
+    waiting: BTreeMap<u64, BlockSeen>,
+    /// Highest height taken out, and its header time.
+    last: Option<(u64, i64)>,
+    first_height: Option<u64>,
+    /// Heights that were passed over and may still come from a slower follower.
+    gaps: BTreeSet<u64>,
+    gaps_forgotten: u64,
+}
+
+impl WaitingBlocks {
+    pub(crate) fn insert(&mut self, block: BlockSeen) {
+        let height = block.height;
+        let known = self.last.is_some_and(|(last, _)| height <= last);
+        if known && !self.gaps.remove(&height) {
+            return;
+        }
+        self.waiting
+            .entry(height)
+            .and_modify(|other| other.observed = other.observed.min(block.observed))
+            .or_insert(block);
+    }
+
+    /// Takes out the lowest height if it was observed at or before `low`, beside the time of its
+    /// header since the one before.
+    pub(crate) fn take(&mut self, low: Nanos) -> Option<(BlockSeen, Option<i64>)> {
+        let entry = self.waiting.first_entry()?;
+        if entry.get().observed > low {
+            return None;
+        }
+        let block = entry.remove();
+        let interval = self.pass(&block);
+        Some((block, interval))
+    }
+
+    /// Lowest and highest height so far.
+    pub(crate) fn heights(&self) -> Option<(u64, u64)> {
+        Some((self.first_height?, self.last?.0))
+    }
+
+    /// Heights between the lowest and the highest that never came.
+    pub(crate) fn missing(&self) -> u64 {
+        self.gaps.len() as u64 + self.gaps_forgotten
+    }
+
+    fn pass(&mut self, block: &BlockSeen) -> Option<i64> {
+        let Some((last, last_time)) = self.last else {
+            self.first_height = Some(block.height);
+            self.last = Some((block.height, block.header_time_unix_ns));
+            return None;
+        };
+        if block.height < last {
+            return None;
+        }
+        for height in last + 1..block.height {
+            if self.gaps.len() >= MAX_GAPS {
+                self.gaps_forgotten += block.height - height;
+                break;
+            }
+            self.gaps.insert(height);
+        }
+        self.last = Some((block.height, block.header_time_unix_ns));
+        (block.height == last + 1).then(|| block.header_time_unix_ns - last_time)
+    }
+}
+
+/// Heights remembered as missing; further ones are only counted.
+const MAX_GAPS: usize = 4096;

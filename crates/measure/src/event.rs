@@ -1,0 +1,265 @@
+//! The events that senders and block followers report, in the words of the glossary.
+
+use pacing::Nanos;
+
+/// SHA-256 of a transaction's bytes: its id on a CometBFT chain.
+pub type TxHash = [u8; 32];
+
+/// A transaction that left more than this behind its due time is *late*, and its sender names the
+/// [`Cause`]; anything less is [`Cause::OnTime`].
+///
+/// One millisecond is the resolution of the timers most load generators pace with (tokio's wheel,
+/// `setTimeout`), two orders below the shortest block interval anybody runs, and long enough that
+/// an ordinary preemption on a shared machine is not called a failure of the schedule.
+pub const LATE_LIMIT: Nanos = Nanos::from_nanos(1_000_000);
+
+/// The first eight bytes of a hash, little-endian: the key of the pending table.
+#[must_use]
+pub fn hash_prefix(hash: &TxHash) -> u64 {
+    let mut prefix = [0; 8];
+    prefix.copy_from_slice(&hash[..8]);
+    u64::from_le_bytes(prefix)
+}
+
+/// Who reports: a sender shard or a block follower. Senders come first: ids `0..senders` are
+/// senders, `senders..senders + followers` are followers (see
+/// [`RecorderConfig`](crate::RecorderConfig)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u16);
+
+/// Why a transaction left when it did. Given by the sender, which alone knows what it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Within [`LATE_LIMIT`] of its due time.
+    OnTime,
+    /// The generator itself was late: its thread did not run when the due time came.
+    Schedule,
+    /// The signed transaction was not ready.
+    Source,
+    /// No connection was up: connecting, handshaking or reconnecting.
+    Connection,
+    /// Every connection was up but waiting: for an answer (HTTP), or for room in the socket.
+    Node,
+}
+
+/// One transaction handed to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Position in the global schedule, unique in the run.
+    pub index: u64,
+    /// The transaction's id.
+    pub hash: TxHash,
+    /// Bytes of the transaction itself, without any envelope.
+    pub size: u32,
+    /// When the schedule wanted it out.
+    pub due: Nanos,
+    /// When its last byte was handed to the socket.
+    pub sent: Nanos,
+    /// Index of the endpoint, as in the manifest.
+    pub endpoint: u16,
+    /// Index of the step that contains `due`.
+    pub step: u32,
+    /// Why it was late, or [`Cause::OnTime`].
+    pub cause: Cause,
+}
+
+/// What came back for a broadcast.
+///
+/// An answer of `broadcast_tx_commit` is reduced to the same cases: its CheckTx code decides
+/// between `Accepted` and `Rejected`; the result of execution comes from the block like everybody
+/// else's. A node that gave up waiting for the commit is [`Failure::CommitTimeout`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// CheckTx answered code 0.
+    Accepted,
+    /// CheckTx answered another code.
+    Rejected {
+        /// The code, never 0.
+        code: u32,
+    },
+    /// A JSON-RPC error that says the transaction was not taken.
+    RpcError {
+        /// The error's code, for example -32603.
+        code: i32,
+    },
+    /// No answer that says what became of the transaction: it may still be committed.
+    Failed(Failure),
+}
+
+/// Why an answer is missing or useless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    /// The connection broke before the answer came.
+    Closed,
+    /// No answer within the sender's deadline.
+    Timeout,
+    /// The bytes were not a JSON-RPC answer.
+    Malformed,
+    /// A well-formed answer with an id nobody waits for, where only one could come.
+    WrongId,
+    /// An HTTP status other than 200 without a JSON-RPC body.
+    HttpStatus,
+    /// The node gave up waiting for the commit (`broadcast_tx_commit`).
+    CommitTimeout,
+}
+
+impl Failure {
+    /// Every kind, in the order of the counters.
+    pub const ALL: [Self; 6] = [
+        Self::Closed,
+        Self::Timeout,
+        Self::Malformed,
+        Self::WrongId,
+        Self::HttpStatus,
+        Self::CommitTimeout,
+    ];
+
+    /// The name in `summary.json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Timeout => "timeout",
+            Self::Malformed => "malformed",
+            Self::WrongId => "wrong_id",
+            Self::HttpStatus => "http_status",
+            Self::CommitTimeout => "commit_timeout",
+        }
+    }
+}
+
+/// The end of one request. Its `Sent` was reported before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The transaction's index.
+    pub index: u64,
+    /// [`hash_prefix`] of the transaction's hash.
+    pub hash_prefix: u64,
+    /// When the answer was read, or when the sender gave up.
+    pub at: Nanos,
+    /// What came back.
+    pub reply: Reply,
+}
+
+/// Why a due transaction was never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnsentReason {
+    /// `--max-in-flight` was reached.
+    MaxInFlight,
+    /// The catch-up policy dropped it.
+    CatchUp,
+    /// It was still waiting when the time to drain was over.
+    Deadline,
+    /// The run was interrupted while it waited.
+    Interrupted,
+    /// The run ended by itself while it waited (a saturated ramp).
+    Stopped,
+    /// Its connection broke before its last byte was handed over.
+    Broken,
+    /// The workload had no transaction for it.
+    Source,
+}
+
+impl UnsentReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 7] = [
+        Self::MaxInFlight,
+        Self::CatchUp,
+        Self::Deadline,
+        Self::Interrupted,
+        Self::Stopped,
+        Self::Broken,
+        Self::Source,
+    ];
+
+    /// The name in `summary.json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MaxInFlight => "max_in_flight",
+            Self::CatchUp => "catch_up",
+            Self::Deadline => "deadline",
+            Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
+            Self::Broken => "broken",
+            Self::Source => "source",
+        }
+    }
+}
+
+/// A transaction that was due and will not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsent {
+    /// Position in the global schedule.
+    pub index: u64,
+    /// When it was due.
+    pub due: Nanos,
+    /// When it was given up.
+    pub at: Nanos,
+    /// Index of the step that contains `due`.
+    pub step: u32,
+    /// Why.
+    pub reason: UnsentReason,
+}
+
+/// One transaction of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockTx {
+    /// The transaction's id.
+    pub hash: TxHash,
+    /// Result code of its execution; 0 is success.
+    pub code: u32,
+}
+
+/// One block, seen by one follower. Several followers may report the same height: the earliest
+/// observation counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSeen {
+    /// The chain's height, from 1.
+    pub height: u64,
+    /// The header's time, nanoseconds since the Unix epoch.
+    pub header_time_unix_ns: i64,
+    /// When the height was first announced or seen.
+    pub observed: Nanos,
+    /// Size of the block, or of its transactions where the node does not say.
+    pub bytes: u64,
+    /// Every transaction of the block, in its order.
+    pub txs: Vec<BlockTx>,
+}
+
+/// The depth of one node's mempool at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MempoolSample {
+    /// When it was answered.
+    pub at: Nanos,
+    /// Which endpoint.
+    pub endpoint: u16,
+    /// Transactions waiting.
+    pub txs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Whether a connection was broken on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReconnectReason {
+    /// The plan asked for it (`square --reconnect`).
+    Planned,
+    /// The connection broke.
+    Broken,
+}
+
+/// A connection that is usable again after it was down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reconnected {
+    /// When it was usable again.
+    pub at: Nanos,
+    /// Which endpoint.
+    pub endpoint: u16,
+    /// From the break until it was usable again.
+    pub down: Nanos,
+    /// Attempts that failed in between.
+    pub failed_attempts: u32,
+    /// Why it was down.
+    pub reason: ReconnectReason,
+}

@@ -1,0 +1,161 @@
+//! The files of the run folder behind `io::Write`: whole rows only, and the first error remembered.
+
+use std::io::{self, Write};
+
+use crate::rows::{BLOCKS_HEADER, SERIES_HEADER, STEPS_HEADER, TXS_HEADER};
+
+/// Where each file goes. Give unbuffered writers: rows are gathered here, and written whole once a
+/// second at the latest, so that a killed run leaves files that end with a complete row.
+#[derive(Debug)]
+pub struct RunFolderWriters<W> {
+    /// `txs.csv`.
+    pub txs: W,
+    /// `series.csv`.
+    pub series: W,
+    /// `steps.csv`.
+    pub steps: W,
+    /// `blocks.csv`.
+    pub blocks: W,
+    /// `latency.hlog`.
+    pub hlog: W,
+}
+
+/// What went wrong with the record of a run. The counts in memory are not affected.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file could not be written on; it ends with the last complete block of rows.
+    #[error("cannot write {file}: free some space or choose another folder with --out")]
+    Write {
+        /// The file's name inside the run folder.
+        file: &'static str,
+        /// What the writer said.
+        source: io::Error,
+    },
+}
+
+/// Every file, and the first error among them.
+#[derive(Debug)]
+pub(crate) struct Files<W> {
+    pub(crate) txs: Sink<W>,
+    pub(crate) series: Sink<W>,
+    pub(crate) steps: Sink<W>,
+    pub(crate) blocks: Sink<W>,
+    pub(crate) hlog: Sink<W>,
+    error: Option<RecordError>,
+}
+
+impl<W: Write> Files<W> {
+    /// Wraps the writers and writes the header rows.
+    pub(crate) fn new(writers: RunFolderWriters<W>, hlog_header: &str) -> Self {
+        let mut files = Self {
+            txs: Sink::new("txs.csv", writers.txs, TXS_HEADER),
+            series: Sink::new("series.csv", writers.series, SERIES_HEADER),
+            steps: Sink::new("steps.csv", writers.steps, STEPS_HEADER),
+            blocks: Sink::new("blocks.csv", writers.blocks, BLOCKS_HEADER),
+            hlog: Sink::new("latency.hlog", writers.hlog, hlog_header),
+            error: None,
+        };
+        files.flush();
+        files
+    }
+
+    /// Hands every gathered row to its writer.
+    pub(crate) fn flush(&mut self) {
+        let Self {
+            txs,
+            series,
+            steps,
+            blocks,
+            hlog,
+            error,
+        } = self;
+        for sink in [txs, series, steps, blocks, hlog] {
+            sink.flush(error);
+        }
+    }
+
+    /// Hands the gathered rows of transactions to their writer when there are enough of them.
+    pub(crate) fn relieve_txs(&mut self) {
+        if self.txs.rows.len() >= RELIEVE_AT {
+            self.txs.flush(&mut self.error);
+        }
+    }
+
+    pub(crate) const fn error(&self) -> Option<&RecordError> {
+        self.error.as_ref()
+    }
+
+    pub(crate) fn incomplete(&self) -> Vec<String> {
+        [
+            &self.txs,
+            &self.series,
+            &self.steps,
+            &self.blocks,
+            &self.hlog,
+        ]
+        .into_iter()
+        .filter(|sink| sink.broken)
+        .map(|sink| sink.name.to_owned())
+        .collect()
+    }
+
+    /// Bytes held by rows that are not written yet.
+    pub(crate) fn bytes(&self) -> usize {
+        [
+            &self.txs,
+            &self.series,
+            &self.steps,
+            &self.blocks,
+            &self.hlog,
+        ]
+        .into_iter()
+        .map(|sink| sink.rows.capacity())
+        .sum()
+    }
+
+    pub(crate) fn into_error(self) -> Option<RecordError> {
+        self.error
+    }
+}
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Sink<W> {
+    name: &'static str,
+    writer: W,
+    /// Rows that are not written yet.
+    pub(crate) rows: Vec<u8>,
+    broken: bool,
+}
+
+impl<W: Write> Sink<W> {
+    fn new(name: &'static str, writer: W, header: &str) -> Self {
+        Self {
+            name,
+            writer,
+            rows: header.as_bytes().to_vec(),
+            broken: false,
+        }
+    }
+
+    /// After the first error the rest is dropped: a file with a hole in it would lie.
+    fn flush(&mut self, first_error: &mut Option<RecordError>) {
+        if !self.rows.is_empty() && !self.broken {
+            let written = self
+                .writer
+                .write_all(&self.rows)
+                .and_then(|()| self.writer.flush());
+            if let Err(source) = written {
+                self.broken = true;
+                first_error.get_or_insert(RecordError::Write {
+                    file: self.name,
+                    source,
+                });
+            }
+        }
+        self.rows.clear();
+    }
+}
+
+/// Rows of transactions are written in blocks of this size.
+const RELIEVE_AT: usize = 64 * 1024;

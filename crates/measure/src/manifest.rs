@@ -1,0 +1,70 @@
+//! `manifest.json`: what was asked for, by whom, where. Written before the first transaction.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// The whole of `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`](crate::FORMAT).
+    pub format: String,
+    /// Version of the program.
+    pub version: String,
+    /// The command line, as given.
+    pub command: Vec<String>,
+    /// When the run's origin was, in Unix nanoseconds.
+    pub origin_unix_ns: u64,
+    /// The same instant for people: RFC 3339 in UTC.
+    pub started: String,
+    /// The resolved plan; its shape is the program's.
+    pub plan: serde_json::Value,
+    /// One line that a person reads, for example `ramp 1/s +500/s every 30s to 7000/s`.
+    pub profile: String,
+    /// Transactions planned, where the profile has an end.
+    pub planned: Option<u64>,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Where the transactions go; the column `endpoint` counts from here.
+    pub endpoints: Vec<EndpointInfo>,
+    /// The machine that generates.
+    pub host: Host,
+}
+
+/// One target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointInfo {
+    /// Its address as used.
+    pub url: String,
+    /// Its chain.
+    pub chain_id: Option<String>,
+    /// What it says it is, for example `0.38.17`.
+    pub node_version: Option<String>,
+    /// Whether this program started it.
+    pub built_in: bool,
+}
+
+/// The machine that generates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Operating system and its release.
+    pub os: String,
+    /// Processor model.
+    pub cpu: Option<String>,
+    /// Logical processors.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Manifest {
+    /// Writes it as indented JSON with a final newline.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *writer, self)?;
+        writer.write_all(b"\n")?;
+        writer.flush()
+    }
+}

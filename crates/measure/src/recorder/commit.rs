@@ -1,0 +1,94 @@
+//! Taking over a block.
+
+use std::io::Write;
+
+use super::Recorder;
+use crate::event::{BlockSeen, BlockTx};
+use crate::latency::LatencyKind;
+use crate::pending::State;
+use crate::plan::Plan;
+use crate::rows::BlockRow;
+use crate::span::BlockSpan;
+use pacing::Nanos;
+
+impl<W: Write, P: Plan> Recorder<W, P> {
+    /// Takes over the blocks that were observed by `low`.
+    pub(super) fn take_blocks(&mut self, low: Nanos) {
+        while let Some((block, interval_ns)) = self.blocks.take(low) {
+            self.take_block(&block, interval_ns);
+        }
+    }
+
+    fn take_block(&mut self, block: &BlockSeen, interval_ns: Option<i64>) {
+        self.scratch.clear();
+        let mut own_failed = 0;
+        for tx in &block.txs {
+            if self.commit(tx, block) {
+                own_failed += u64::from(tx.code != 0);
+            }
+        }
+        let own_txs = self.scratch.len() as u64;
+        let committed = own_txs - own_failed;
+
+        let span = &mut self.segment(block.observed).span;
+        span.counts.blocks += 1;
+        span.counts.committed += committed;
+        span.counts.commit_failed += own_failed;
+        span.blocks.add(&BlockSpan::one(block.observed, committed));
+
+        self.run.blocks += 1;
+        self.run.block_txs += block.txs.len() as u64;
+        self.run.block_bytes += block.bytes;
+        self.run.own_txs += own_txs;
+        let (commit_p50_ms, commit_max_ms) = median_and_max(&mut self.scratch);
+        BlockRow {
+            height: block.height,
+            header_time_unix_ns: block.header_time_unix_ns,
+            observed_ns: block.observed.as_nanos(),
+            interval_ms: interval_ns.map(|ns| ns as f64 / 1e6),
+            txs: block.txs.len() as u64,
+            own_txs,
+            own_failed,
+            bytes: block.bytes,
+            commit_p50_ms,
+            commit_max_ms,
+        }
+        .write_csv(&mut self.files.blocks.rows);
+    }
+
+    /// Whether the transaction is one of this run's whose fate is open.
+    fn commit(&mut self, tx: &BlockTx, block: &BlockSeen) -> bool {
+        let Some(slot) = self.pending.find_uncommitted(&tx.hash) else {
+            return false;
+        };
+        let at = block.observed;
+        let record = self.pending.at_mut(slot);
+        record.committed = at;
+        record.height = block.height;
+        record.commit_code = tx.code;
+        let record = *record;
+        let from_due = at.saturating_sub(record.due);
+        self.scratch.push(from_due.as_nanos());
+        let latencies = &mut self.segment(at).span.latencies;
+        latencies.record(LatencyKind::CommitFromDue, from_due);
+        latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
+        if record.state == State::Accepted {
+            let from_accepted = at.saturating_sub(record.answered);
+            latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
+        }
+        if record.state != State::Unanswered {
+            self.settle(slot);
+        }
+        true
+    }
+}
+
+/// In milliseconds; the lower one of two medians.
+fn median_and_max(latencies_ns: &mut [u64]) -> (Option<f64>, Option<f64>) {
+    let Some(last) = latencies_ns.len().checked_sub(1) else {
+        return (None, None);
+    };
+    let (_, median, above) = latencies_ns.select_nth_unstable(last / 2);
+    let max = above.iter().copied().max().unwrap_or(*median);
+    (Some(*median as f64 / 1e6), Some(max as f64 / 1e6))
+}

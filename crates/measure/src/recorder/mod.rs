@@ -1,0 +1,365 @@
+//! The recorder: one owner of every count, fed by every source.
+
+mod close;
+mod commit;
+mod finish;
+
+use std::io::Write;
+use std::num::NonZeroU32;
+
+use pacing::Nanos;
+
+pub use self::finish::{Finished, RunEnd};
+
+use self::close::{RunTotals, StepUnderway};
+use crate::blocks::WaitingBlocks;
+use crate::event::{
+    Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply, Sent, SourceId,
+    Unsent,
+};
+use crate::files::{Files, RecordError, RunFolderWriters};
+use crate::hlog::{self, HlogWriter};
+use crate::latency::{LatencyKind, LatencySet};
+use crate::live::{LiveView, Totals};
+use crate::pending::{Pending, Slot, State};
+use crate::plan::Plan;
+use crate::rows::{SeriesRow, StepRow, TxWriter};
+use crate::segments::{Segment, Segments};
+use crate::span::{Depth, Span};
+use crate::summary::{LoadModel, Reconnects, RecorderHealth};
+use crate::tally::Tally;
+use crate::watermarks::Watermarks;
+use crate::windows::Windows;
+
+/// How a run is recorded.
+#[derive(Debug, Clone)]
+pub struct RecorderConfig {
+    /// The run's origin, nanoseconds since the Unix epoch: the only wall-clock time there is.
+    pub origin_unix_ns: u64,
+    /// Open or closed loop.
+    pub model: LoadModel,
+    /// Number of senders: the sources `0..senders`.
+    pub senders: u16,
+    /// Number of followers: the sources after the senders.
+    pub followers: u16,
+    /// What happens before this is left out of the summary's rates and latencies.
+    pub warmup: Nanos,
+    /// Most transactions with an open fate. A full table settles one early for each new one, and
+    /// counts it. Choose it above `--max-in-flight` plus what the node may accept and not commit;
+    /// each takes 107 to 112 bytes.
+    pub max_pending: usize,
+    /// How long a source that lags behind is waited for before rows close without it. Longer than
+    /// any batch; each second of lag costs 1.6 MB.
+    pub max_lag: Nanos,
+    /// Seconds in one interval of `latency.hlog`. One is right up to a day; a week of seconds
+    /// makes a file of gigabytes.
+    pub hlog_interval_s: NonZeroU32,
+}
+
+impl RecorderConfig {
+    /// An open-loop run without warm-up: 2,097,152 pending, ten seconds of lag, intervals of one
+    /// second.
+    #[must_use]
+    pub const fn new(origin_unix_ns: u64, senders: u16, followers: u16) -> Self {
+        Self {
+            origin_unix_ns,
+            model: LoadModel::Open,
+            senders,
+            followers,
+            warmup: Nanos::ZERO,
+            max_pending: 1 << 21,
+            max_lag: Nanos::from_nanos(10_000_000_000),
+            hlog_interval_s: NonZeroU32::MIN,
+        }
+    }
+}
+
+/// Takes every event of a run and keeps its account.
+///
+/// Each source reports its own events in the order of their stamps, a `Sent` before its
+/// `Answered`, and raises its watermark after them. Sources are independent of each other.
+#[derive(Debug)]
+pub struct Recorder<W, P> {
+    config: RecorderConfig,
+    plan: P,
+    files: Files<W>,
+    tx_writer: TxWriter,
+    hlog: HlogWriter,
+    pending: Pending,
+    tally: Tally,
+    watermarks: Watermarks,
+    low: Nanos,
+    blocks: WaitingBlocks,
+    segments: Segments,
+    windows: Windows,
+    /// The second, the step and the interval of the log that are being put together.
+    second: Span,
+    second_begin: SecondBegin,
+    step: StepUnderway,
+    interval: LatencySet,
+    interval_start: Nanos,
+    run: RunTotals,
+    /// Latest sample of each endpoint.
+    mempools: Vec<Option<Depth>>,
+    reconnects: Reconnects,
+    health: RecorderHealth,
+    step_rows: Vec<StepRow>,
+    last_second: Option<SeriesRow>,
+    /// Commit latencies of the block at hand.
+    scratch: Vec<u64>,
+}
+
+/// Where the second under way began.
+#[derive(Debug, Clone, Copy, Default)]
+struct SecondBegin {
+    start: Nanos,
+    step: Option<u32>,
+    fresh: bool,
+}
+
+impl<W: Write, P: Plan> Recorder<W, P> {
+    /// Writes the header of each file. A writer that fails is remembered, see
+    /// [`Recorder::write_error`].
+    pub fn new(config: RecorderConfig, mut plan: P, writers: RunFolderWriters<W>) -> Self {
+        let sources = usize::from(config.senders) + usize::from(config.followers);
+        Self {
+            files: Files::new(writers, &hlog::header(config.origin_unix_ns)),
+            tx_writer: TxWriter::new(config.origin_unix_ns),
+            hlog: HlogWriter::new(),
+            pending: Pending::new(config.max_pending),
+            tally: Tally::default(),
+            watermarks: Watermarks::new(sources, config.max_lag),
+            low: Nanos::ZERO,
+            blocks: WaitingBlocks::default(),
+            segments: Segments::new(config.warmup, &mut plan),
+            windows: Windows::default(),
+            second: Span::default(),
+            second_begin: SecondBegin {
+                fresh: true,
+                ..SecondBegin::default()
+            },
+            step: StepUnderway::default(),
+            interval: LatencySet::new(),
+            interval_start: Nanos::ZERO,
+            run: RunTotals::default(),
+            mempools: Vec::new(),
+            reconnects: Reconnects::default(),
+            health: RecorderHealth::default(),
+            step_rows: Vec::new(),
+            last_second: None,
+            scratch: Vec::new(),
+            config,
+            plan,
+        }
+    }
+
+    /// A transaction left.
+    pub fn sent(&mut self, sent: &Sent) {
+        if self.pending.is_full() {
+            self.settle_one_early();
+        }
+        self.pending.insert(sent);
+        self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
+        self.tally.sent += 1;
+        self.windows.sent(sent.sent);
+        let lateness = sent.sent.saturating_sub(sent.due);
+        if matches!(sent.cause, Cause::Schedule | Cause::Source) {
+            self.run.generator_late_max = self.run.generator_late_max.max(lateness);
+        }
+        let span = &mut self.segment(sent.sent).span;
+        span.counts.sent += 1;
+        span.counts.late.count(sent.cause);
+        span.latencies.record(LatencyKind::Lateness, lateness);
+    }
+
+    /// A request ended.
+    pub fn answered(&mut self, answered: &Answered) {
+        let found = self
+            .pending
+            .find_answered(answered.hash_prefix, answered.index)
+            .filter(|&slot| self.pending.at(slot).state == State::Unanswered);
+        let Some(slot) = found else {
+            self.health.stray_answers += 1;
+            return;
+        };
+        self.tally.answer(answered.reply);
+        match answered.reply {
+            Reply::Accepted => self.accepted(slot, answered.at),
+            Reply::Rejected { code } => self.refused(slot, answered.at, State::Rejected, code),
+            Reply::RpcError { code } => {
+                self.refused(slot, answered.at, State::RpcError, code.cast_unsigned());
+            }
+            Reply::Failed(failure) => {
+                self.segment(answered.at).span.counts.errors += 1;
+                let record = self.pending.at_mut(slot);
+                record.answered = answered.at;
+                record.state = State::Failed(failure);
+                // It may be in the node all the same: the record waits for a block.
+                if record.is_committed() {
+                    self.settle(slot);
+                }
+            }
+        }
+    }
+
+    /// A due transaction was given up.
+    pub fn unsent(&mut self, unsent: &Unsent) {
+        self.tally.unsent[unsent.reason as usize] += 1;
+        self.segment(unsent.at).span.counts.unsent += 1;
+    }
+
+    /// A follower saw a block. It counts once every source is past `observed`.
+    pub fn block(&mut self, block: BlockSeen) {
+        self.blocks.insert(block);
+    }
+
+    /// A node told the depth of its mempool.
+    pub fn mempool(&mut self, sample: &MempoolSample) {
+        let endpoint = usize::from(sample.endpoint);
+        if endpoint >= self.mempools.len() {
+            self.mempools.resize(endpoint + 1, None);
+        }
+        self.mempools[endpoint] = Some(Depth {
+            txs: sample.txs,
+            bytes: sample.bytes,
+        });
+        let fullest = self.mempools.iter().flatten().max_by_key(|depth| depth.txs);
+        let fullest = fullest.copied();
+        self.segment(sample.at).span.depth = fullest;
+    }
+
+    /// A connection is usable again.
+    pub const fn reconnected(&mut self, reconnected: &Reconnected) {
+        let cost = &mut self.reconnects;
+        match reconnected.reason {
+            ReconnectReason::Planned => cost.planned += 1,
+            ReconnectReason::Broken => cost.broken += 1,
+        }
+        cost.failed_attempts += reconnected.failed_attempts as u64;
+        let down_ms = reconnected.down.as_nanos() as f64 / 1e6;
+        cost.down_ms_total += down_ms;
+        cost.down_ms_max = cost.down_ms_max.max(down_ms);
+    }
+
+    /// Source `source` promises that nothing stamped before `t` is still to come. Blocks observed
+    /// and rows that end by the time all sources are past are taken over and written.
+    pub fn watermark(&mut self, source: SourceId, t: Nanos) {
+        let low = self.watermarks.raise(source, t);
+        self.advance(low);
+    }
+
+    /// Nothing more will come from `source`: it is not waited for.
+    pub fn retire(&mut self, source: SourceId) {
+        self.watermark(source, Nanos::MAX);
+    }
+
+    /// Offering ends at `at`, earlier than the profile: what is due later was never wanted, and
+    /// belongs to no step. To be told before the senders' watermarks pass `at`.
+    pub fn offering_ended(&mut self, at: Nanos) {
+        self.segments.cut(at);
+    }
+
+    /// What a progress line shows.
+    #[must_use]
+    pub fn live(&self) -> LiveView {
+        LiveView {
+            second: self.last_second.clone(),
+            totals: Totals {
+                sent: self.tally.sent,
+                unsent: self.tally.unsent_total(),
+                accepted: self.tally.accepted,
+                rejected: self.tally.rejected_total,
+                errors: self.tally.errors_total(),
+                in_blocks: self.run.own_txs,
+                blocks: self.run.blocks,
+            },
+            pending: self.pending.len() as u64,
+        }
+    }
+
+    /// The closed steps; of a profile with more than 10,000 of them, the first 10,000.
+    #[must_use]
+    pub fn step_rows(&self) -> &[StepRow] {
+        &self.step_rows
+    }
+
+    /// The instant that every source is past.
+    #[must_use]
+    pub const fn low_watermark(&self) -> Nanos {
+        self.low
+    }
+
+    /// The first write error, if there was one. Counting goes on.
+    #[must_use]
+    pub const fn write_error(&self) -> Option<&RecordError> {
+        self.files.error()
+    }
+
+    /// Bytes held: pending records and their table, and the histograms.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.pending.bytes()
+            + self.segments.bytes()
+            + self.second.latencies.bytes()
+            + self.step.bytes()
+            + self.interval.bytes()
+            + self.run.bytes()
+            + self.files.bytes()
+    }
+
+    fn accepted(&mut self, slot: Slot, at: Nanos) {
+        let record = self.pending.at_mut(slot);
+        record.answered = at;
+        record.state = State::Accepted;
+        let record = *record;
+        let span = &mut self.segment(at).span;
+        span.counts.accepted += 1;
+        let latencies = &mut span.latencies;
+        latencies.record(LatencyKind::AcceptResponse, at.saturating_sub(record.due));
+        latencies.record(LatencyKind::AcceptService, at.saturating_sub(record.sent));
+        if record.is_committed() {
+            let late_answer = record.committed.saturating_sub(at);
+            latencies.record(LatencyKind::CommitFromAccepted, late_answer);
+            self.settle(slot);
+        }
+    }
+
+    fn refused(&mut self, slot: Slot, at: Nanos, state: State, code: u32) {
+        let record = self.pending.at_mut(slot);
+        record.answered = at;
+        record.state = state;
+        record.code = code;
+        self.segment(at).span.counts.rejected += 1;
+        self.settle(slot);
+    }
+
+    /// The transaction has its fate: it leaves the table and gets its row.
+    fn settle(&mut self, slot: Slot) {
+        let record = self.pending.remove(slot);
+        self.tally.settle(&record);
+        self.tx_writer.write(&record, &mut self.files.txs.rows);
+        self.files.relieve_txs();
+    }
+
+    fn settle_one_early(&mut self) {
+        if let Some(slot) = self.pending.oldest_nearby() {
+            self.health.settled_early += 1;
+            self.settle(slot);
+        }
+    }
+
+    /// The open segment of `t`.
+    fn segment(&mut self, t: Nanos) -> &mut Segment {
+        while !self.segments.reaches(t) {
+            if self.segments.is_crowded() {
+                let end = self.segments.next_end();
+                self.close_until(end);
+            }
+            self.segments.extend(&mut self.plan);
+        }
+        if self.segments.has_closed(t) {
+            self.health.late_events += 1;
+        }
+        self.segments.at(t)
+    }
+}

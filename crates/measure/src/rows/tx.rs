@@ -1,0 +1,101 @@
+//! `txs.csv`: one row a sent transaction, written when its fate is final.
+//!
+//! The first six columns are those of BigchainDB's benchmark (its `--csv` output): milliseconds
+//! since the Unix epoch, empty where it did not happen.
+
+use pacing::Nanos;
+
+use crate::event::TxHash;
+use crate::pending::{NEVER, Record, State};
+
+pub(crate) const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
+
+/// Formats rows; knows when the run's origin was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TxWriter {
+    origin_unix_ns: u64,
+}
+
+impl TxWriter {
+    pub(crate) const fn new(origin_unix_ns: u64) -> Self {
+        Self { origin_unix_ns }
+    }
+
+    pub(crate) fn write(self, record: &Record, out: &mut Vec<u8>) {
+        let (accepted, error) = match record.state {
+            State::Accepted => (record.answered, NEVER),
+            State::Rejected | State::RpcError | State::Failed(_) => (NEVER, record.answered),
+            State::Unanswered | State::Free => (NEVER, NEVER),
+        };
+        push_hex(out, &record.hash);
+        push_integer(out, u64::from(record.size));
+        self.push_wall(out, record.sent);
+        self.push_wall(out, accepted);
+        self.push_wall(out, record.committed);
+        self.push_wall(out, error);
+        push_stamp(out, record.due);
+        push_stamp(out, record.sent);
+        push_stamp(out, accepted);
+        push_stamp(out, record.committed);
+        out.push(b',');
+        if record.is_committed() {
+            out.extend_from_slice(itoa::Buffer::new().format(record.height).as_bytes());
+        }
+        push_code(out, record);
+        push_integer(out, u64::from(record.endpoint));
+        push_integer(out, u64::from(record.step));
+        out.push(b'\n');
+    }
+
+    /// Milliseconds since the Unix epoch, with three decimals.
+    fn push_wall(self, out: &mut Vec<u8>, stamp: Nanos) {
+        out.push(b',');
+        if stamp == NEVER {
+            return;
+        }
+        let micros = self.origin_unix_ns.saturating_add(stamp.as_nanos()) / 1_000;
+        out.extend_from_slice(itoa::Buffer::new().format(micros / 1_000).as_bytes());
+        let rest = (micros % 1_000) as u16;
+        let digit = |value: u16| b'0' + (value % 10) as u8;
+        out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+    }
+}
+
+/// The code that decided the fate: of the execution when it is in a block, of CheckTx or of the
+/// JSON-RPC error otherwise; empty when nobody gave one.
+fn push_code(out: &mut Vec<u8>, record: &Record) {
+    let code = match record.state {
+        _ if record.is_committed() => i64::from(record.commit_code),
+        State::Accepted => 0,
+        State::Rejected => i64::from(record.code),
+        State::RpcError => i64::from(record.code.cast_signed()),
+        State::Failed(_) | State::Unanswered | State::Free => {
+            out.push(b',');
+            return;
+        }
+    };
+    out.push(b',');
+    out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
+}
+
+fn push_hex(out: &mut Vec<u8>, hash: &TxHash) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut text = [0; 64];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(hash) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    out.extend_from_slice(&text);
+}
+
+fn push_integer(out: &mut Vec<u8>, value: u64) {
+    out.push(b',');
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn push_stamp(out: &mut Vec<u8>, stamp: Nanos) {
+    out.push(b',');
+    if stamp != NEVER {
+        out.extend_from_slice(itoa::Buffer::new().format(stamp.as_nanos()).as_bytes());
+    }
+}

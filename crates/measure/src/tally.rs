@@ -1,0 +1,116 @@
+//! The totals of a run: every transaction counted when it is sent, when it is answered and when
+//! its fate is settled.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Failure, Reply, UnsentReason};
+use crate::pending::{Record, State};
+use crate::summary::{CommittedAnyway, Fate, Offered};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) sent: u64,
+    pub(crate) unsent: [u64; UnsentReason::ALL.len()],
+    pub(crate) accepted: u64,
+    rejected: BTreeMap<i64, u64>,
+    pub(crate) rejected_total: u64,
+    errors: [u64; Failure::ALL.len()],
+    unanswered: u64,
+    committed: u64,
+    commit_failed: u64,
+    pending: u64,
+    committed_anyway: CommittedAnyway,
+}
+
+impl Tally {
+    pub(crate) fn unsent_total(&self) -> u64 {
+        self.unsent.iter().sum()
+    }
+
+    pub(crate) fn errors_total(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
+    pub(crate) fn answer(&mut self, reply: Reply) {
+        match reply {
+            Reply::Accepted => self.accepted += 1,
+            Reply::Rejected { code } => self.reject(i64::from(code)),
+            Reply::RpcError { code } => self.reject(i64::from(code)),
+            Reply::Failed(failure) => self.errors[failure as usize] += 1,
+        }
+    }
+
+    /// The one end of a transaction.
+    pub(crate) fn settle(&mut self, record: &Record) {
+        let committed = u64::from(record.is_committed());
+        match record.state {
+            State::Free => debug_assert!(false, "a free record has no fate"),
+            State::Accepted if committed == 0 => self.pending += 1,
+            State::Accepted if record.commit_code == 0 => self.committed += 1,
+            State::Accepted => self.commit_failed += 1,
+            State::Rejected | State::RpcError => self.committed_anyway.rejected += committed,
+            State::Failed(_) => self.committed_anyway.errors += committed,
+            State::Unanswered => {
+                self.unanswered += 1;
+                self.committed_anyway.unanswered += committed;
+            }
+        }
+    }
+
+    pub(crate) fn offered(&self, planned: Option<u64>) -> Offered {
+        let unsent = self.unsent_total();
+        Offered {
+            planned: planned.unwrap_or(self.sent + unsent),
+            sent: self.sent,
+            unsent,
+            unsent_by_reason: UnsentReason::ALL
+                .iter()
+                .map(|&reason| (reason.name().to_owned(), self.unsent[reason as usize]))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn fate(&self) -> Fate {
+        Fate {
+            sent: self.sent,
+            accepted: self.accepted,
+            rejected: self.rejected_total,
+            errors: self.errors_total(),
+            unanswered: self.unanswered,
+            committed: self.committed,
+            commit_failed: self.commit_failed,
+            pending: self.pending,
+            committed_anyway: self.committed_anyway,
+            rejected_by_code: self
+                .rejected
+                .iter()
+                .map(|(code, count)| (code_name(*code), *count))
+                .collect(),
+            errors_by_kind: Failure::ALL
+                .iter()
+                .map(|&kind| (kind.name().to_owned(), self.errors[kind as usize]))
+                .collect(),
+        }
+    }
+
+    fn reject(&mut self, code: i64) {
+        self.rejected_total += 1;
+        let known = self.rejected.len() < MAX_CODES || self.rejected.contains_key(&code);
+        let code = if known { code } else { OTHER };
+        *self.rejected.entry(code).or_default() += 1;
+    }
+}
+
+fn code_name(code: i64) -> String {
+    if code == OTHER {
+        "other".to_owned()
+    } else {
+        code.to_string()
+    }
+}
+
+/// Codes counted apart; the rest is counted as `other`. The codes come from the node, so their
+/// number must be bounded here.
+const MAX_CODES: usize = 64;
+const OTHER: i64 = i64::MIN;
