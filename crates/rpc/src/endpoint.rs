@@ -320,13 +320,13 @@ fn split_port<'a>(
     let (name, port) = authority
         .split_once(':')
         .map_or((authority, None), |(name, port)| (name, Some(port)));
-    if name.is_empty() {
-        return Err(refuse("it is empty"));
-    }
     if port.is_some_and(|port| port.contains(':')) {
         return Err(refuse(
             "an IPv6 address needs brackets, as in http://[::1]:26657",
         ));
+    }
+    if name.is_empty() {
+        return Err(refuse("it is empty"));
     }
     if let Ok(address) = name.parse::<IpAddr>() {
         return Ok((Host::Address(address), port));

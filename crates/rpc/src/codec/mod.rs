@@ -5,6 +5,8 @@ mod encode;
 mod hex;
 mod scan;
 mod strict;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
 pub(crate) use encode::encode_call;

@@ -1,0 +1,313 @@
+//! The two readers against known answers and against each other.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::answer::{Answer, AnswerId, Outcome, decode_answer};
+use super::{scan, strict, write_hex};
+
+const HASH: &str = "2B8EC32BA2579B3B8606E42C06DE2F7AFA2556EF1B8C4E4C0E9F2C3B5B3E9F01";
+
+fn decode(text: &str) -> Answer<'_> {
+    decode_answer(text.as_bytes()).unwrap()
+}
+
+fn hash() -> Option<[u8; 32]> {
+    super::decode_hash(HASH.as_bytes())
+}
+
+#[test]
+fn a_sync_answer_of_the_node() {
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":17,"result":{{"code":0,"data":"","log":"","codespace":"","hash":"{HASH}"}}}}"#
+    );
+    let (log, codespace) = ("".into(), "".into());
+    let outcome = Outcome::Broadcast {
+        code: 0,
+        codespace,
+        log,
+        hash: hash(),
+    };
+    let expected = Answer {
+        id: AnswerId::Number(17),
+        outcome,
+    };
+    assert_eq!(scan::scan(text.as_bytes()), Some(expected.clone()));
+    assert_eq!(strict::decode(text.as_bytes()).unwrap(), expected);
+}
+
+#[test]
+fn dialects_mean_the_same() {
+    let expected = Outcome::Broadcast {
+        code: 5,
+        codespace: "sdk".into(),
+        log: "out of \"gas\"".into(),
+        hash: hash(),
+    };
+    let lower = HASH.to_lowercase();
+    for text in [
+        format!(
+            r#"{{"result":{{"hash":"{lower}","log":"out of \"gas\"","codespace":"sdk","code":"5","data":{{"a":[1.5e3,null]}}}},"id":"1","new":{{}}}}"#
+        ),
+        format!(
+            "{{ \"id\" : 1,\n \"error\":null, \"result\" : {{\"code\":5,\"codespace\":\"sdk\",\"log\":\"out of \\u0022gas\\u0022\",\"hash\":\"{HASH}\"}} }}\n"
+        ),
+    ] {
+        let answer = decode(&text);
+        assert_eq!(answer.outcome, expected);
+        assert_eq!(answer.id.as_u64(), Some(1));
+    }
+}
+
+#[test]
+fn commit_answers_old_and_new() {
+    for (name, height) in [("tx_result", r#""26""#), ("deliver_tx", "26")] {
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","id":2,"result":{{"check_tx":{{"code":0,"data":null,"log":"","info":"","gas_wanted":"1","events":[]}},"{name}":{{"code":7,"log":"no","events":[{{"type":"app","attributes":[{{"key":"a","value":"b","index":true}}]}}]}},"hash":"{HASH}","height":{height}}}}}"#
+        );
+        let outcome = Outcome::Commit {
+            check_code: 0,
+            tx_code: 7,
+            hash: hash(),
+            height: 26,
+            log: "no".into(),
+        };
+        assert_eq!(decode(&text).outcome, outcome);
+        assert!(scan::scan(text.as_bytes()).is_some());
+    }
+    let refused = r#"{"id":2,"result":{"check_tx":{"code":1,"log":"bad"},"tx_result":{"code":0},"hash":"","height":"0"}}"#;
+    let log = "bad".into();
+    let outcome = Outcome::Commit {
+        check_code: 1,
+        tx_code: 0,
+        hash: None,
+        height: 0,
+        log,
+    };
+    assert_eq!(decode(refused).outcome, outcome);
+}
+
+#[test]
+fn errors_of_the_node() {
+    let full = r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"Internal error","data":"mempool is full: number of txs 5000 (max: 5000)"}}"#;
+    let data = "mempool is full: number of txs 5000 (max: 5000)".into();
+    let outcome = Outcome::Error {
+        code: -32603,
+        message: "Internal error".into(),
+        data,
+    };
+    assert_eq!(scan::scan(full.as_bytes()).unwrap().outcome, outcome);
+    // To a request it cannot read the node answers without id.
+    let unread = decode(
+        r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error. Invalid JSON","data":{"at":3}}}"#,
+    );
+    assert_eq!(unread.id, AnswerId::Missing);
+    let data = r#"{"at":3}"#.into();
+    let message = "Parse error. Invalid JSON".into();
+    assert_eq!(
+        unread.outcome,
+        Outcome::Error {
+            code: -32700,
+            message,
+            data
+        }
+    );
+}
+
+#[test]
+fn other_results_are_other() {
+    for result in [
+        "{}",
+        "[1]",
+        "null",
+        "\"x\"",
+        r#"{"n_txs":"0"}"#,
+        r#"{"hash":7,"height":"x"}"#,
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+        assert_eq!(decode(&text).outcome, Outcome::Other, "{result}");
+    }
+    assert_eq!(decode(r#"{"id":-1,"result":{}}"#).id, AnswerId::Number(-1));
+}
+
+#[test]
+fn what_is_no_answer_says_what_to_do() {
+    let words = |text: &str| decode_answer(text.as_bytes()).unwrap_err().to_string();
+    for text in [
+        "",
+        "<html>",
+        "{",
+        r#"{"id":1,"result":{}} x"#,
+        r#"{"id":1,"result":{"#,
+    ] {
+        assert!(words(text).contains("is not JSON"), "{text}");
+    }
+    for text in [
+        "[]",
+        "7",
+        "{}",
+        r#"{"hello":"world"}"#,
+        r#"{"id":1,"id":2,"result":{}}"#,
+    ] {
+        assert!(words(text).contains("not JSON-RPC"), "{text}");
+    }
+    assert!(words(r#"{"id":1,"result":{"code":"many"}}"#).contains("'code'"));
+    assert!(words(r#"{"id":1,"result":{"code":-1}}"#).contains("'code'"));
+    assert!(words(r#"{"id":1.5,"result":{}}"#).contains("'id'"));
+    assert!(words(r#"{"id":1,"error":"no"}"#).contains("'error'"));
+}
+
+/// Any JSON, small.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-9i64..9).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map(key(), inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z ]{0,12}",
+        "[0-9]{1,12}",
+        any::<String>(),
+        any::<[u8; 32]>().prop_map(|hash| write_hex(&hash)),
+    ]
+}
+
+fn key() -> impl Strategy<Value = String> {
+    let known = vec![
+        "id",
+        "result",
+        "error",
+        "code",
+        "log",
+        "codespace",
+        "hash",
+        "height",
+        "check_tx",
+        "tx_result",
+        "deliver_tx",
+        "message",
+        "data",
+    ];
+    prop_oneof![4 => proptest::sample::select(known).prop_map(String::from), 1 => text()]
+}
+
+/// An answer of the node in every respect but the values.
+fn plausible() -> impl Strategy<Value = Value> {
+    let hash = any::<[u8; 32]>().prop_map(|hash| write_hex(&hash));
+    let word = "[a-zA-Z0-9 :(),.äß]{0,40}";
+    let broadcast = (any::<u32>(), word, hash.clone()).prop_map(|(code, log, hash)| {
+        json!({"code": code, "data": "", "log": log, "codespace": "", "hash": hash})
+    });
+    let commit = (any::<u32>(), any::<u32>(), word, hash, 0u64..1 << 50).prop_map(
+        |(check, executed, log, hash, height)| {
+            json!({
+                "check_tx": {"code": check, "data": null, "log": log, "events": []},
+                "tx_result": {"code": executed, "log": log, "events": [{"type": "t"}]},
+                "hash": hash,
+                "height": height.to_string(),
+            })
+        },
+    );
+    let error = (-40_000i64..0, word, word)
+        .prop_map(|(code, message, data)| json!({"code": code, "message": message, "data": data}));
+    let id = -1i64..1 << 53;
+    prop_oneof![
+        (id.clone(), prop_oneof![broadcast, commit])
+            .prop_map(|(id, result)| json!({"jsonrpc": "2.0", "id": id, "result": result})),
+        (id, error).prop_map(|(id, error)| json!({"jsonrpc": "2.0", "id": id, "error": error})),
+    ]
+}
+
+/// The law: what the scanner accepts, it reads as the thorough reader does.
+fn agree(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Some(scanned) = scan::scan(bytes) {
+        let read = strict::decode(bytes);
+        prop_assert!(
+            read.is_ok(),
+            "scanner took {:?}",
+            String::from_utf8_lossy(bytes)
+        );
+        prop_assert_eq!(scanned, read.unwrap());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..Default::default() })]
+
+    #[test]
+    fn plausible_answers_take_the_fast_path(answer in plausible(), pretty: bool) {
+        let text = if pretty { serde_json::to_string_pretty(&answer) } else { serde_json::to_string(&answer) };
+        let text = text.unwrap();
+        let scanned = scan::scan(text.as_bytes());
+        prop_assert!(scanned.is_some(), "{}", text);
+        let scanned = scanned.unwrap();
+        prop_assert_eq!(answer["id"].as_i64(), match scanned.id { AnswerId::Number(id) => Some(id), _ => None });
+        let result = &answer["result"];
+        match scanned.outcome {
+            Outcome::Broadcast { code, log, hash, .. } => {
+                prop_assert_eq!(result["code"].as_u64(), Some(code.into()));
+                prop_assert_eq!(result["log"].as_str(), Some(&*log));
+                prop_assert_eq!(result["hash"].as_str().map(String::from), hash.map(|hash| write_hex(&hash)));
+            }
+            Outcome::Commit { check_code, tx_code, height, .. } => {
+                prop_assert_eq!(result["check_tx"]["code"].as_u64(), Some(check_code.into()));
+                prop_assert_eq!(result["tx_result"]["code"].as_u64(), Some(tx_code.into()));
+                prop_assert_eq!(result["height"].as_str(), Some(&*height.to_string()));
+            }
+            Outcome::Error { code, message, data } => {
+                prop_assert_eq!(answer["error"]["code"].as_i64(), Some(code));
+                prop_assert_eq!(answer["error"]["message"].as_str(), Some(&*message));
+                prop_assert_eq!(answer["error"]["data"].as_str(), Some(&*data));
+            }
+            Outcome::Other => prop_assert!(false, "{}", text),
+        }
+        agree(text.as_bytes())?;
+    }
+
+    #[test]
+    fn the_readers_agree_on_any_json(
+        members in proptest::collection::hash_map(key(), anything(), 0..5),
+        result in anything(),
+    ) {
+        let mut answer = Value::Object(members.into_iter().collect());
+        agree(answer.to_string().as_bytes())?;
+        answer["id"] = json!(1);
+        answer["result"] = result;
+        agree(answer.to_string().as_bytes())?;
+    }
+
+    #[test]
+    fn the_readers_agree_on_damaged_answers(
+        answer in plausible(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), 0u8..4, any::<u8>()), 1..4),
+    ) {
+        let mut bytes = answer.to_string().into_bytes();
+        for (at, kind, byte) in damage {
+            let marks = br#"{}[]",:0-+.e\ntrue "#;
+            let mark = marks[byte as usize % marks.len()];
+            let at = at.index(bytes.len());
+            match kind {
+                0 => bytes[at] = mark,
+                1 => bytes[at] = byte,
+                2 => bytes.insert(at, mark),
+                _ => { bytes.remove(at); }
+            }
+            agree(&bytes)?;
+        }
+        agree(&bytes[..bytes.len() / 2])?;
+    }
+}
