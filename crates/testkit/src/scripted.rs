@@ -24,7 +24,7 @@ struct Shared {
     stopped: AtomicBool,
     connections: AtomicUsize,
     sockets: Mutex<Vec<TcpStream>>,
-    /// Locked around changes of `stopped`, so that a frozen script cannot miss its release.
+    /// Locked around changes of the above, so that a frozen script cannot miss its release.
     frozen: Mutex<()>,
     release: Condvar,
 }
@@ -100,7 +100,11 @@ where
             continue;
         };
         lock(&shared.sockets).push(twin);
-        let number = shared.connections.fetch_add(1, Ordering::AcqRel);
+        let number = {
+            let _guard = lock(&shared.frozen);
+            shared.release.notify_all();
+            shared.connections.fetch_add(1, Ordering::AcqRel)
+        };
         let (shared, script) = (Arc::clone(shared), Arc::clone(script));
         threads.push(thread::spawn(move || {
             let mut connection = ScriptedConnection::new(number, stream, shared);
@@ -220,6 +224,11 @@ impl ScriptedConnection {
 
     /// Agrees to an upgrade request that was read already; false when it is none.
     pub fn agree_to_websocket(&mut self, request: &ScriptedRequest) -> bool {
+        self.agree_and_send(request, &[])
+    }
+
+    /// The same, with further bytes in the same write.
+    pub fn agree_and_send(&mut self, request: &ScriptedRequest, bytes: &[u8]) -> bool {
         let Some(key) = header(&request.head, "sec-websocket-key") else {
             return false;
         };
@@ -228,10 +237,11 @@ impl ScriptedConnection {
             .chain_update(WEBSOCKET_GUID)
             .finalize();
         let accept = base64_simd::STANDARD.encode_to_string(digest);
-        self.send(format!(
+        let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Accept: {accept}\r\n\r\n"
-        ));
+        );
+        self.send([head.as_bytes(), bytes].concat());
         true
     }
 
@@ -267,8 +277,17 @@ impl ScriptedConnection {
 
     /// Does nothing until the server is dropped: the node that hangs.
     pub fn freeze(&mut self) {
+        self.sleep_while(|_| true);
+    }
+
+    /// Does nothing until the server has had so many connections (or is dropped).
+    pub fn freeze_until_connections(&mut self, count: usize) {
+        self.sleep_while(|shared| shared.connections.load(Ordering::Acquire) < count);
+    }
+
+    fn sleep_while(&self, condition: impl Fn(&Shared) -> bool) {
         let mut guard = lock(&self.shared.frozen);
-        while !self.shared.stopped.load(Ordering::Acquire) {
+        while !self.shared.stopped.load(Ordering::Acquire) && condition(&self.shared) {
             guard = self
                 .shared
                 .release
