@@ -28,6 +28,7 @@ mod count;
 mod cursor;
 mod decimal;
 mod error;
+mod float;
 mod nanos;
 mod profile;
 mod random;

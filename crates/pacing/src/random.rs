@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn ends_of_the_range() {
-        assert_eq!(minus_ln(u64::MAX), 0.0);
+        assert!(minus_ln(u64::MAX) < 1e-15);
         assert!((minus_ln(0) - 64.0 * std::f64::consts::LN_2).abs() < 1e-12);
     }
 

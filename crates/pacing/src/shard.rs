@@ -104,6 +104,26 @@ impl Pace {
         }
     }
 
+    /// The area from a transaction of the shard to the one `count` further on.
+    fn jump(&mut self, count: u64) -> u128 {
+        match self {
+            Self::Even { stride } => u128::from(count).saturating_mul(*stride),
+            Self::Burst {
+                size,
+                stride,
+                place,
+                ..
+            } => {
+                let way = u128::from(*place) + u128::from(count) * u128::from(*stride);
+                let size = u128::from(*size);
+                // Below the size, which is 32 bits.
+                *place = (way % size) as u64;
+                (way / size * size).saturating_mul(ONE)
+            }
+            Self::Poisson { .. } => (0..count).map(|_| self.next()).sum(),
+        }
+    }
+
     /// Whether there is a transaction `index`, as far as it does not follow from its area.
     #[inline]
     fn has(&self, index: u64) -> bool {
@@ -155,15 +175,35 @@ impl Iterator for Shard {
         let due = self.next?;
         let index = due.index + self.stride;
         self.next = if self.pace.has(index) {
-            let by = self.pace.next();
-            self.cursor.advance(by).map(|at| Due {
-                index,
-                at: Nanos::new(at),
-            })
+            let at = match self.pace.next() {
+                // Within a burst.
+                0 => Some(due.at),
+                by => self.cursor.advance(by).map(Nanos::new),
+            };
+            at.map(|at| Due { index, at })
         } else {
             None
         };
         Some(due)
+    }
+
+    /// Jumps without visiting what lies between, except under Poisson arrivals.
+    fn nth(&mut self, n: usize) -> Option<Due> {
+        let due = self.next?;
+        let count = n as u64;
+        if count > 0 {
+            let index = count.saturating_mul(self.stride).saturating_add(due.index);
+            self.next = if self.pace.has(index) {
+                let by = self.pace.jump(count);
+                self.cursor.advance(by).map(|at| Due {
+                    index,
+                    at: Nanos::new(at),
+                })
+            } else {
+                None
+            };
+        }
+        self.next()
     }
 }
 

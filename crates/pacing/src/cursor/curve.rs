@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::profile::Curve;
+use crate::{float::float, profile::Curve};
 
 /// Keeps the place, the area there and the slope.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl CurveTrack {
     pub(super) fn advance(&mut self, by: u64) -> Option<u64> {
         self.target += u128::from(by);
         for _ in 0..MAX_GUESSES {
-            let ahead = (self.target - self.area) as f64 / self.slope;
+            let ahead = float(self.target - self.area) / self.slope;
             if !ahead.is_finite() {
                 return None;
             }
@@ -59,7 +59,7 @@ impl CurveTrack {
     /// Goes back to where the area is at most the target.
     fn step_back(&mut self) -> Option<()> {
         for _ in 0..MAX_GUESSES {
-            let over = (self.area - self.target) as f64 / self.slope;
+            let over = float(self.area - self.target) / self.slope;
             if !over.is_finite() {
                 return None;
             }

@@ -1,6 +1,6 @@
 //! Along a rate that changes evenly: the quadratic's remainder, kept exactly.
 
-use crate::profile::Slope;
+use crate::{float::float, profile::Slope};
 
 /// Keeps how far the area at `at` is below the target.
 ///
@@ -85,9 +85,12 @@ impl LinearTrack {
     /// does not cancel. Floats only guess; what they miss is put right in integers.
     #[inline]
     fn guess(&self) -> Option<i128> {
-        let (change, speed, slack) = (self.change as f64, self.speed as f64, self.slack as f64);
+        // Neither is negative between two due times; 0 would only spoil the guess.
+        let nonnegative = |x: i128| float(x.max(0).unsigned_abs());
+        let (speed, slack) = (nonnegative(self.speed), nonnegative(self.slack));
+        let change = self.change as i64 as f64;
         let discriminant = speed * speed + 4.0 * change * slack;
         let root = 2.0 * slack / (speed + discriminant.max(0.0).sqrt());
-        (root.is_finite()).then_some(root as i128)
+        (root.is_finite()).then_some(i128::from(root as i64))
     }
 }

@@ -21,7 +21,8 @@
 //! one unit in `w`, which has 42 bits, adds at most 2^43 units, 0.009 transactions. Rounding adds
 //! six units. Together: less than 0.05 transactions at every instant, and so a count within ±1.
 
-use super::shape::last_where;
+use super::{fixed, shape::last_where};
+use crate::float::float;
 
 /// The area under a smooth rate over a fixed length of time.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Curve {
     scale: u128,
     arcs: Box<[Arc]>,
     total: u128,
+    segments_per_nano: f64,
 }
 
 /// One segment: the area before it and its control values above that.
@@ -91,7 +93,7 @@ impl Curve {
         let segments = 1_u64 << bits;
         // rate · h / 3 with h = length / segments.
         let divisor = (3 * u128::from(segments)) << RATE_BITS;
-        let third = |rate| super::fixed::mul_div(rate, u128::from(length), divisor);
+        let third = |rate| fixed::mul_div(rate, u128::from(length), divisor);
         let mut arcs = Vec::with_capacity(1 << bits);
         let mut from = knot(0);
         for k in 1..=segments {
@@ -111,6 +113,7 @@ impl Curve {
             scale: (1_u128 << (bits + FRACTION_BITS + 64)) / u128::from(length),
             arcs: arcs.into(),
             total: from.area,
+            segments_per_nano: segments as f64 / length as f64,
         }
     }
 
@@ -118,11 +121,13 @@ impl Curve {
         self.total
     }
 
+    #[inline]
     pub(crate) fn area(&self, t: u64) -> u128 {
         self.sample(t).area
     }
 
     /// Past the end, the whole area.
+    #[inline]
     pub(crate) fn sample(&self, t: u64) -> Sample {
         if t >= self.length {
             return Sample {
@@ -137,10 +142,9 @@ impl Curve {
         let [b1, b2, b3] = arc.controls;
         let (c1, c2, c3) = (between(0, b1, w), between(b1, b2, w), between(b2, b3, w));
         let (d1, d2) = (between(c1, c2, w), between(c2, c3, w));
-        let segment_per_nano = self.arcs.len() as f64 / self.length as f64;
         Sample {
             area: arc.base + between(d1, d2, w),
-            slope: 3.0 * (d2 - d1) as f64 * segment_per_nano,
+            slope: 3.0 * float(d2 - d1) * self.segments_per_nano,
         }
     }
 
@@ -148,9 +152,8 @@ impl Curve {
     pub(crate) fn invert(&self, area: u128) -> u64 {
         let index = self.arcs.partition_point(|arc| arc.base <= area) - 1;
         let arc = &self.arcs[index];
-        let part = (area - arc.base) as f64 / (arc.controls[2].max(1)) as f64;
-        let nanos_per_segment = self.length as f64 / self.arcs.len() as f64;
-        let guess = ((index as f64 + part) * nanos_per_segment) as u64;
+        let part = float(area - arc.base) / float(arc.controls[2].max(1));
+        let guess = ((index as f64 + part) / self.segments_per_nano) as u64;
         last_where(self.length - 1, guess, |t| self.area(t) <= area)
     }
 }

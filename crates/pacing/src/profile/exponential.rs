@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    check_duration,
     curve::{Curve, Knot, RATE_BITS, segments_for},
     fixed,
+    limits::check_duration,
     shape::{Form, LocalStep, Piece, Shape},
 };
 use crate::{Nanos, ProfileError, Rate, count};

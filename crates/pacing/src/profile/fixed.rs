@@ -157,9 +157,9 @@ mod tests {
             let (mut power, mut odd, mut plus, mut minus) = (ONE / n, 1, 0, 0);
             while power > 0 {
                 if odd % 4 == 1 {
-                    plus += power / odd
+                    plus += power / odd;
                 } else {
-                    minus += power / odd
+                    minus += power / odd;
                 }
                 power /= n * n;
                 odd += 2;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    check_duration,
+    limits::check_duration,
     shape::{Form, LocalStep, Piece, Shape, last_where},
 };
 use crate::{Nanos, ProfileError, Rate};

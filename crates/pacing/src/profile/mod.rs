@@ -4,7 +4,9 @@ mod constant;
 mod curve;
 mod exponential;
 mod fixed;
+mod limits;
 mod linear;
+mod phase;
 mod ramp;
 mod shape;
 mod sine;
@@ -24,7 +26,9 @@ pub use self::step::{Step, Steps};
 use self::{
     constant::Constant,
     exponential::Exponential,
+    limits::{MAX_DURATION_NANOS, check_duration},
     linear::Linear,
+    phase::Phase,
     ramp::Ramp,
     shape::Shape,
     sine::Sine,
@@ -52,20 +56,6 @@ use crate::{Count, Nanos, Place, ProfileError, Rate, SignedRate};
 pub struct Profile {
     phases: Arc<[Phase]>,
 }
-
-/// A shape at its place in the profile.
-#[derive(Debug, Clone)]
-struct Phase {
-    start: u64,
-    end: u64,
-    area_start: u128,
-    area_end: u128,
-    first_step: u32,
-    shape: Arc<dyn Shape>,
-}
-
-/// [`Profile::MAX_DURATION`] in nanoseconds: below 2^55.
-const MAX_DURATION_NANOS: u64 = 366 * 86_400 * 1_000_000_000;
 
 /// Constructors.
 impl Profile {
@@ -214,10 +204,12 @@ impl Profile {
     /// # Errors
     /// No phases; nothing but pauses; one without an end before another; more than
     /// [`Profile::MAX_DURATION`] or [`Profile::MAX_STEPS`] in all.
-    pub fn phases(phases: Vec<Self>) -> Result<Self, ProfileError> {
-        let shapes = phases.iter().flat_map(|profile| profile.phases.iter());
+    pub fn phases(phases: impl IntoIterator<Item = Self>) -> Result<Self, ProfileError> {
         let mut placed: Vec<Phase> = Vec::new();
-        for phase in shapes {
+        for phase in phases
+            .into_iter()
+            .flat_map(|profile| profile.phases.to_vec())
+        {
             let next = match placed.last() {
                 Some(before) => before.followed_by(&phase.shape, placed.len())?,
                 None => Phase::first(Arc::clone(&phase.shape)),
@@ -365,56 +357,6 @@ impl Profile {
     }
 }
 
-impl Phase {
-    fn first(shape: Arc<dyn Shape>) -> Self {
-        let end = shape.length();
-        let area_end = shape.area(end);
-        Self {
-            start: 0,
-            end,
-            area_start: 0,
-            area_end,
-            first_step: 0,
-            shape,
-        }
-    }
-
-    /// `shape` placed behind this phase, which is the `number`-th.
-    fn followed_by(&self, shape: &Arc<dyn Shape>, number: usize) -> Result<Self, ProfileError> {
-        if self.shape.endless() {
-            return Err(ProfileError::EndlessPhase {
-                number,
-                name: self.shape.name(),
-            });
-        }
-        // Also keeps what an endless last phase adds within 64 bits.
-        check_duration("the sequence of phases", Nanos::new(self.end))?;
-        let first_step = self.first_step + self.shape.steps();
-        check_steps(u128::from(first_step) + u128::from(shape.steps()))?;
-        let alone = Self::first(Arc::clone(shape));
-        Ok(Self {
-            start: self.end,
-            end: self.end + alone.end,
-            area_start: self.area_end,
-            area_end: self.area_end + alone.area_end,
-            first_step,
-            shape: alone.shape,
-        })
-    }
-
-    fn step(&self, local: u32) -> Step {
-        let step = self.shape.step(local);
-        let endless = self.shape.endless() && self.shape.steps() == 1;
-        Step {
-            index: self.first_step + local,
-            start: Nanos::new(self.start + step.start),
-            end: (!endless).then_some(Nanos::new(self.start + step.end)),
-            rate: step.rate,
-            pause: step.pause,
-        }
-    }
-}
-
 /// One line that a person reads: `ramp 1/s +500/s every 30s to 7000/s`.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -425,22 +367,5 @@ impl fmt::Display for Profile {
             phase.shape.describe(f)?;
         }
         Ok(())
-    }
-}
-
-fn check_duration(what: &'static str, duration: Nanos) -> Result<(), ProfileError> {
-    if duration.is_zero() {
-        return Err(ProfileError::ZeroDuration { what });
-    }
-    if duration > Profile::MAX_DURATION {
-        return Err(ProfileError::TooLong { what });
-    }
-    Ok(())
-}
-
-fn check_steps(steps: u128) -> Result<u32, ProfileError> {
-    match u32::try_from(steps) {
-        Ok(steps) if steps <= Profile::MAX_STEPS => Ok(steps),
-        _ => Err(ProfileError::TooManySteps { steps }),
     }
 }

@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use super::{check_duration, check_steps, constant::ENDLESS, stairs::Stairs};
+use super::{
+    constant::ENDLESS,
+    limits::{check_duration, check_steps},
+    stairs::Stairs,
+};
 use crate::{Nanos, Profile, ProfileError, Rate, SignedRate};
 
 #[derive(Debug)]

@@ -2,7 +2,10 @@
 
 use std::{fmt, num::NonZeroU32};
 
-use super::{check_duration, check_steps, stairs::Stairs};
+use super::{
+    limits::{check_duration, check_steps},
+    stairs::Stairs,
+};
 use crate::{Nanos, ProfileError, Rate};
 
 #[derive(Debug)]

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::{MAX_DURATION_NANOS, check_duration, check_steps, stairs::Stairs};
+use super::{
+    limits::{MAX_DURATION_NANOS, check_duration, check_steps},
+    stairs::Stairs,
+};
 use crate::{Nanos, Place, ProfileError, Rate};
 
 /// A row of a trace, and where it stands for messages.

@@ -1,0 +1,177 @@
+//! Laws of due times, for every shape, alone and in sequence.
+
+use std::num::NonZeroU32;
+
+use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
+use proptest::prelude::*;
+
+use crate::samples::{integral_of, micros, sequences, shapes};
+
+const SHORT: Nanos = Nanos::from_micros(10);
+const LONG: Nanos = Nanos::from_secs(3_600);
+
+/// Due times before `t` found by asking for single ones.
+fn count_before(schedule: &Schedule, t: Nanos, above: u64) -> u64 {
+    let (mut low, mut high) = (0, above);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if schedule.due(middle).is_some_and(|at| at < t) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Checks the count of due times before `t` against the true integral.
+fn check_count(schedule: &Schedule, truth: f64, slack: f64, t: Nanos) -> Result<(), TestCaseError> {
+    let counted = count_before(schedule, t, truth as u64 + 10);
+    prop_assert_eq!(counted, schedule.due_before(t));
+    prop_assert_eq!(counted, schedule.profile().integral(t).rounded_up());
+    let off = (counted as f64 - truth).abs();
+    prop_assert!(
+        off <= 1.0 + slack,
+        "{counted} due before {t}, the integral is {truth}"
+    );
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn the_count_is_the_integral(
+        shape in shapes(SHORT, LONG),
+        parts in prop::collection::vec(0.0_f64..=1.0, 4),
+    ) {
+        let profile = shape.profile();
+        let end = profile.duration().unwrap();
+        let schedule = Schedule::new(profile, Arrivals::Even);
+        for part in parts.into_iter().chain([1.0]) {
+            let t = Nanos::new((end.as_nanos() as f64 * part) as u64).min(end);
+            let truth = shape.integral(t.as_secs_f64());
+            // Exponential and sine: 0.05 off the true integral at most.
+            check_count(&schedule, truth, 0.05 + shape.slack(truth), t)?;
+        }
+        prop_assert_eq!(schedule.planned(), Some(schedule.due_before(end)));
+        prop_assert_eq!(schedule.due(schedule.planned().unwrap()), None);
+    }
+
+    #[test]
+    fn phases_have_no_seams((shapes, profile) in sequences(SHORT, LONG), part in 0.0_f64..=1.0) {
+        let end = profile.duration().unwrap();
+        let schedule = Schedule::new(profile, Arrivals::Even);
+        let mut seams = vec![Nanos::new((end.as_nanos() as f64 * part) as u64).min(end)];
+        let mut at = Nanos::ZERO;
+        for shape in &shapes {
+            at = at.saturating_add(shape.profile().duration().unwrap());
+            seams.extend([at, at.saturating_sub(Nanos::new(1))]);
+        }
+        prop_assert_eq!(at, end);
+        for t in seams {
+            let truth = integral_of(&shapes, t);
+            let slack = shapes.len() as f64 * 0.05 + shapes[0].slack(truth);
+            check_count(&schedule, truth, slack, t)?;
+        }
+    }
+
+    #[test]
+    fn due_times_never_fall((_, profile) in sequences(SHORT, LONG), part in 0.0_f64..1.0) {
+        let schedule = Schedule::new(profile, Arrivals::Even);
+        let planned = schedule.planned().unwrap();
+        let first = (planned as f64 * part) as u64;
+        let mut before = Nanos::ZERO;
+        for i in first..(first + 50).min(planned) {
+            let at = schedule.due(i).unwrap();
+            prop_assert!(at >= before);
+            before = at;
+        }
+        prop_assert!(before < schedule.profile().duration().unwrap());
+    }
+
+    #[test]
+    fn the_integral_never_falls((_, profile) in sequences(SHORT, LONG), part in 0.0_f64..1.0) {
+        let end = profile.duration().unwrap().as_nanos();
+        let first = (end as f64 * part) as u64;
+        let mut before = profile.integral(Nanos::new(first));
+        for t in first..first + 200 {
+            let now = profile.integral(Nanos::new(t));
+            prop_assert!(now >= before, "at {t} ns");
+            before = now;
+        }
+    }
+
+    #[test]
+    fn nothing_is_due_in_a_rest((shapes, profile) in sequences(SHORT, LONG)) {
+        let schedule = Schedule::new(profile.clone(), Arrivals::Even);
+        for step in profile.iter_steps().filter(|step| step.rate.is_zero()) {
+            let end = step.end.unwrap();
+            prop_assert_eq!(schedule.due_before(step.start), schedule.due_before(end), "{:?}", shapes);
+        }
+    }
+
+    #[test]
+    fn steps_cover_the_profile((_, profile) in sequences(SHORT, LONG), part in 0.0_f64..1.0) {
+        let mut at = Nanos::ZERO;
+        for (index, step) in profile.iter_steps().enumerate() {
+            prop_assert_eq!(step.index as usize, index);
+            prop_assert_eq!(step.start, at);
+            at = step.end.unwrap();
+            prop_assert!(at > step.start);
+            prop_assert_eq!(profile.step_at(step.start), step);
+            prop_assert_eq!(profile.step_at(Nanos::new(at.as_nanos() - 1)), step);
+        }
+        prop_assert_eq!(Some(at), profile.duration());
+        let end = at.as_nanos();
+        let t = Nanos::new((end as f64 * part) as u64);
+        let step = profile.step_at(t);
+        prop_assert!(step.start <= t && t < step.end.unwrap());
+        prop_assert_eq!(profile.step_at(Nanos::MAX).index + 1, profile.step_count());
+        prop_assert_eq!(profile.steps_until(t).count() as u32, step.index + u32::from(step.start < t));
+    }
+
+    #[test]
+    fn a_step_offers_its_mean_rate((_, profile) in sequences(SHORT, LONG)) {
+        for step in profile.iter_steps() {
+            let end = step.end.unwrap();
+            let planned = profile.integral(end).as_f64() - profile.integral(step.start).as_f64();
+            let mean = step.rate.as_f64() * end.saturating_sub(step.start).as_secs_f64();
+            prop_assert!((planned - mean).abs() <= 0.1 + 1e-9 * profile.integral(end).as_f64());
+        }
+    }
+
+    #[test]
+    fn no_rate_is_above_the_peak((_, profile) in sequences(SHORT, LONG), part in 0.0_f64..1.0) {
+        let t = Nanos::new((profile.duration().unwrap().as_nanos() as f64 * part) as u64);
+        prop_assert!(profile.rate_at(t) <= profile.peak());
+        prop_assert_eq!(profile.rate_at(Nanos::MAX), Rate::ZERO);
+    }
+
+    #[test]
+    fn bursts_leave_at_their_first_ones_due_time(
+        (_, profile) in sequences(SHORT, LONG),
+        size in 1_u32..5_000,
+        part in 0.0_f64..=1.0,
+    ) {
+        let even = Schedule::new(profile.clone(), Arrivals::Even);
+        let size = NonZeroU32::new(size).unwrap();
+        let burst = Schedule::new(profile.clone(), Arrivals::Burst { size });
+        prop_assert_eq!(burst.planned(), even.planned());
+        let planned = even.planned().unwrap();
+        let i = (planned as f64 * part) as u64;
+        for i in [i, planned - 1, planned] {
+            let first = i / u64::from(size.get()) * u64::from(size.get());
+            let expected = (i < planned).then(|| even.due(first).unwrap());
+            prop_assert_eq!(burst.due(i), expected);
+        }
+        let t = Nanos::new((profile.duration().unwrap().as_nanos() as f64 * part) as u64);
+        prop_assert_eq!(burst.due_before(t), count_before(&burst, t, planned + 1));
+    }
+
+    #[test]
+    fn a_constant_rate_is_a_division(micros_per_s in 100_000_u64..=1_000_000_000_000, i in 0..1_u64 << 50) {
+        let profile = Profile::constant(micros(micros_per_s), None).unwrap();
+        let exact = u128::from(i) * 1_000_000_000_000_000 / u128::from(micros_per_s);
+        let expected = u64::try_from(exact).ok().filter(|&at| at < 1 << 63).map(Nanos::new);
+        prop_assert_eq!(Schedule::new(profile, Arrivals::Even).due(i), expected);
+    }
+}

@@ -1,0 +1,85 @@
+//! Exponential and sine: how close the table of cubic arcs is to the true integral.
+
+use pacing::{Nanos, Profile};
+use proptest::prelude::*;
+
+use crate::samples::{Shape, micros, rates, times};
+
+/// The bound that the documentation states.
+const BOUND: f64 = 0.05;
+
+fn check(shape: &Shape, parts: &[f64]) -> Result<(), TestCaseError> {
+    let profile = shape.profile();
+    let end = profile.duration().unwrap();
+    for part in parts {
+        let t = Nanos::new((end.as_nanos() as f64 * part) as u64);
+        let truth = shape.integral(t.as_secs_f64());
+        let off = (profile.integral(t).as_f64() - truth).abs();
+        prop_assert!(off <= BOUND + truth * 1e-14, "{off} off at {t}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn exponential_is_close(
+        from in rates(),
+        to in rates(),
+        duration in times(Nanos::new(1), Nanos::from_secs(3 * 86_400)),
+        parts in prop::collection::vec(0.0_f64..1.0, 20),
+    ) {
+        check(&Shape::Exponential { from, to, duration }, &parts)?;
+    }
+
+    #[test]
+    fn sine_is_close(
+        mean in rates(),
+        part in 0..=1_000_u64,
+        period in times(Nanos::new(1), Nanos::from_secs(86_400)),
+        periods in 0.1_f64..4.0,
+        parts in prop::collection::vec(0.0_f64..1.0, 20),
+    ) {
+        let amplitude = micros(mean.as_micros() * part / 1_000);
+        let duration = Nanos::new((period.as_nanos() as f64 * periods) as u64 + 1);
+        check(&Shape::Sine { mean, amplitude, period, duration }, &parts)?;
+    }
+
+    #[test]
+    fn exponential_multiplies_in_equal_times(from in rates(), to in rates()) {
+        let profile = Profile::exponential(from, to, Nanos::from_secs(90)).unwrap();
+        let rate = |s| profile.rate_at(Nanos::from_secs(s)).as_f64();
+        let expected = from.as_f64().powf(2.0 / 3.0) * to.as_f64().powf(1.0 / 3.0);
+        prop_assert!((rate(30) - expected).abs() <= 1e-6 + expected * 1e-12);
+        prop_assert!((rate(0) - from.as_f64()).abs() < 2e-6);
+    }
+
+    #[test]
+    fn the_extremes_hold(from in 1_u64..=10_000_000_000_000, to in 1_u64..=10_000_000_000_000) {
+        let (from, to) = (micros(from), micros(to));
+        let shape = Shape::Exponential { from, to, duration: Profile::MAX_DURATION };
+        // 3e14 transactions at most: the reference is off by a tenth or so.
+        let truth = shape.integral(Profile::MAX_DURATION.as_secs_f64());
+        let total = shape.profile().total().unwrap().as_f64();
+        prop_assert!((total - truth).abs() <= 1.0 + truth * 1e-13);
+    }
+}
+
+#[test]
+fn sine_swings_as_it_says() {
+    let sine = |mean: &str, amplitude: &str| {
+        let (mean, amplitude) = (mean.parse().unwrap(), amplitude.parse().unwrap());
+        Profile::sine(mean, amplitude, Nanos::from_secs(60), Nanos::from_secs(600)).unwrap()
+    };
+    let profile = sine("100/s", "100/s");
+    let rate = |s| profile.rate_at(Nanos::from_secs(s)).as_f64();
+    assert_eq!(
+        [rate(0), rate(15), rate(30), rate(45), rate(65)],
+        [100.0, 200.0, 100.0, 0.0, 150.0]
+    );
+    assert_eq!(profile.peak().as_f64(), 200.0);
+    assert_eq!(profile.total().unwrap().whole(), 60_000);
+    assert_eq!(
+        sine("7/s", "0/s").integral(Nanos::from_secs(10)).whole(),
+        70
+    );
+}
