@@ -119,46 +119,45 @@ impl FromStr for Rate {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text.trim_start().starts_with('-') {
+            let text = text.to_owned();
+            return Err(ValueError::NegativeRate { text });
+        }
         let trimmed = text.trim();
-        if trimmed.starts_with('-') {
-            return Err(ValueError::NegativeRate {
-                text: text.to_owned(),
-            });
-        }
-        let trimmed = trimmed.strip_prefix('+').unwrap_or(trimmed);
-        let refuse = |reason: String| ValueError::NotARate {
-            text: text.to_owned(),
-            reason,
-        };
-        let (amount, unit) = match trimmed.split_once('/') {
-            Some((amount, unit)) => (amount.trim(), unit.trim()),
-            None => (trimmed, "s"),
-        };
-        let seconds = match unit {
-            "s" | "sec" => 1,
-            "m" | "min" => 60,
-            "h" => 3_600,
-            other => return Err(refuse(format!("`/{other}` is not one of /s, /m, /h"))),
-        };
-        let (number, suffix) = split_unit(amount);
-        let factor = match suffix {
-            "" => 1,
-            "k" | "K" => 1_000,
-            "M" => 1_000_000,
-            _ if number.is_empty() => return Err(refuse("it is not a number".to_owned())),
-            other => return Err(refuse(format!("`{other}` is not one of the suffixes k, M"))),
-        };
-        let decimal = Decimal::parse(number).map_err(|error| refuse(error.to_string()))?;
-        let micros = decimal.scaled(factor * MICROS, seconds);
-        match u64::try_from(micros) {
-            Ok(0) if !decimal.is_zero() => Err(ValueError::RateTooLow {
-                text: text.to_owned(),
-            }),
-            Ok(micros) if micros <= Self::MAX.0 => Ok(Self(micros)),
-            _ => Err(ValueError::RateTooHigh {
-                text: text.to_owned(),
-            }),
-        }
+        parse(text, trimmed.strip_prefix('+').unwrap_or(trimmed))
+    }
+}
+
+/// Reads the unsigned text of a rate; `shown` is what was given, for messages.
+fn parse(shown: &str, unsigned: &str) -> Result<Rate, ValueError> {
+    let text = || shown.to_owned();
+    let refuse = |reason: String| ValueError::NotARate {
+        text: text(),
+        reason,
+    };
+    let (amount, unit) = match unsigned.split_once('/') {
+        Some((amount, unit)) => (amount.trim(), unit.trim()),
+        None => (unsigned.trim(), "s"),
+    };
+    let seconds = match unit {
+        "s" | "sec" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        other => return Err(refuse(format!("`/{other}` is not one of /s, /m, /h"))),
+    };
+    let (number, suffix) = split_unit(amount);
+    let factor = match suffix {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        _ if number.is_empty() => return Err(refuse("it is not a number".to_owned())),
+        other => return Err(refuse(format!("`{other}` is not one of the suffixes k, M"))),
+    };
+    let decimal = Decimal::parse(number).map_err(|error| refuse(error.to_string()))?;
+    match u64::try_from(decimal.scaled(factor * MICROS, seconds)) {
+        Ok(0) if !decimal.is_zero() => Err(ValueError::RateTooLow { text: text() }),
+        Ok(micros) if micros <= Rate::MAX.0 => Ok(Rate(micros)),
+        _ => Err(ValueError::RateTooHigh { text: text() }),
     }
 }
 
@@ -231,9 +230,10 @@ impl FromStr for SignedRate {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text.trim().strip_prefix('-') {
-            Some(rest) => rest.parse().map(Self::fall),
-            None => text.parse().map(Self::rise),
+        let trimmed = text.trim();
+        match trimmed.strip_prefix('-') {
+            Some(unsigned) => parse(text, unsigned).map(Self::fall),
+            None => parse(text, trimmed.strip_prefix('+').unwrap_or(trimmed)).map(Self::rise),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Areas of smooth rates (exponential, sine) in integers: a table of cubic arcs.
 //!
 //! **Method.** The length T is cut into M = 2^m equal segments. At each knot the true area and the
-//! true rate are computed in fixed point (`fixed.rs`, off by far less than one unit, 10⁻¹⁵
-//! transactions). Between two knots the area is the cubic that has the true areas and the true
-//! rates at both of them, in Bézier form: with h = T/M, control values
-//! `0, rate·h/3, S - next_rate·h/3, S` above the knot's area, where S is the segment's area. It is
-//! evaluated by de Casteljau's scheme: three rounds of `a + (b - a)·w`, each rounded down.
+//! true rate are computed in fixed point (`fixed.rs`; off by less than 10⁻⁵ transactions). Between
+//! two knots the area is the cubic that has the true areas and the true rates at both of them, in
+//! Bézier form: with h = T/M, control values `0, rate·h/3, S - next_rate·h/3, S` above the knot's
+//! area, where S is the segment's area. It is evaluated by de Casteljau's scheme: three rounds of
+//! `a + (b - a)·w`, each rounded down.
 //!
 //! **It never falls.** The position `w` in the segment never falls with t (a product, shifted
 //! right). `a + (b - a)·w` rounded down never falls in `a`, `b` or `w` as long as `a <= b`. The
@@ -16,10 +16,11 @@
 //! every segment; what rounding breaks of it (a few units) is clamped.
 //!
 //! **It is close.** A cubic with the true areas and rates at both ends is off by at most
-//! `h⁴·max|rate'''|/384` (the Hermite interpolation error). Shapes choose M so that this is at most
-//! 1/64 transaction ([`segments_for`]). A segment's area is at most 2^85 units, so that an error of
-//! one unit in `w`, which has 42 bits, adds at most 2^43 units, 0.009 transactions. Rounding adds
-//! six units. Together: less than 0.05 transactions at every instant, and so a count within ±1.
+//! `h⁴·max|rate'''|/384` (the error of Hermite interpolation). Shapes choose M so that this is at
+//! most 1/1024 transaction ([`segments_for`]). The position `w` has 46 bits and is up to two units
+//! low; a segment's area S is at most 2^81 units and the cubic's slope at most 3·S, so that this
+//! makes at most 6·2^35 units, 0.0003 transactions. Rounding makes a few units. Together: less than
+//! 0.002 transactions at every instant, and so a count that is the integral's ±1.
 
 use super::{fixed, shape::last_where};
 use crate::float::float;
@@ -28,7 +29,7 @@ use crate::float::float;
 #[derive(Debug)]
 pub(crate) struct Curve {
     length: u64,
-    /// Segments and their fractions per nanosecond: 2^(m + 42 + 64) / length.
+    /// Segments and their fractions per nanosecond: 2^(m + 46 + 64) / length.
     scale: u128,
     arcs: Box<[Arc]>,
     total: u128,
@@ -62,15 +63,15 @@ pub(crate) struct Sample {
 /// Fractional bits of a knot's rate.
 pub(super) const RATE_BITS: u32 = 80;
 /// Bits of a position within its segment.
-const FRACTION_BITS: u32 = 42;
+const FRACTION_BITS: u32 = 46;
 /// The least and the greatest m.
-const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 6..=16;
+const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 6..=17;
 /// The most area a segment may have.
-const SEGMENT_AREA: f64 = (1_u128 << 85) as f64;
+const SEGMENT_AREA: f64 = (1_u128 << 81) as f64;
 /// How far a cubic may be off, in transactions.
-const CUBIC_ERROR: f64 = 1.0 / 64.0;
+const CUBIC_ERROR: f64 = 1.0 / 1024.0;
 
-/// How many segments (as a power of two) keep the cubic's error at most 1/64 transaction and a
+/// How many segments (as a power of two) keep the cubic's error at most 1/1024 transaction and a
 /// segment's area within bounds.
 ///
 /// `whole_error` is the error in transactions that a single segment would have,
@@ -80,7 +81,7 @@ pub(super) fn segments_for(whole_error: f64, greatest_area: f64) -> u32 {
         let segments = f64::from(1_u32 << bits);
         whole_error <= CUBIC_ERROR * segments.powi(4) && greatest_area <= SEGMENT_AREA * segments
     };
-    // The longest and fastest profile there is needs 16 bits (tested).
+    // The longest and fastest profile there is needs 17 bits (tested).
     SEGMENT_BITS
         .clone()
         .find(|&bits| enough(bits))
@@ -135,7 +136,7 @@ impl Curve {
                 slope: 0.0,
             };
         }
-        // Below 2^(m + 106), as t < length.
+        // Below 2^(m + 110) <= 2^127, as t < length.
         let position = ((u128::from(t) * self.scale) >> 64) as u64;
         let arc = &self.arcs[(position >> FRACTION_BITS) as usize];
         let w = position & ((1 << FRACTION_BITS) - 1);
@@ -158,8 +159,65 @@ impl Curve {
     }
 }
 
-/// The value `w / 2^42` of the way from `a` to `b`, for `a <= b < 2^86`, rounded down.
+/// The value `w / 2^46` of the way from `a` to `b`, for `a <= b < 2^82`, rounded down.
 #[inline]
 fn between(a: u128, b: u128, w: u64) -> u128 {
     a + (((b - a) * u128::from(w)) >> FRACTION_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_fastest_and_longest_fit() {
+        let transactions = 1e7 * 366.0 * 86_400.0;
+        let area = transactions * 1e15;
+        // From the lowest rate to the highest there are ln(10^13) e-folds.
+        let exponential = transactions * 1e13_f64.ln().powi(3) / 384.0;
+        let sine = transactions / 2.0 * std::f64::consts::TAU.powi(3) / 384.0;
+        for whole_error in [exponential, sine] {
+            let segments = f64::from(1_u32 << segments_for(whole_error, area));
+            assert!(whole_error / segments.powi(4) <= CUBIC_ERROR);
+            assert!(area / segments <= SEGMENT_AREA);
+        }
+        assert_eq!(segments_for(0.0, 0.0), 6);
+    }
+
+    proptest! {
+        /// Whatever a knot says, even nonsense: the area never falls and ends at the last knot's.
+        #[test]
+        fn never_falls(
+            length in prop_oneof![1_u64..1_000, 1_u64..1 << 54],
+            knots in prop::collection::vec((0..1_u128 << 80, 0..1_u128 << 124), 65),
+            part in 0.0_f64..1.0,
+        ) {
+            let curve = Curve::new(length, 6, |k| {
+                let area = knots[..=k as usize].iter().skip(1).map(|knot| knot.0).sum();
+                Knot { area, rate: knots[k as usize].1 }
+            });
+            let first = (length as f64 * part) as u64;
+            let mut before = curve.area(first);
+            for t in first..first.saturating_add(100) {
+                let area = curve.area(t);
+                prop_assert!(area >= before);
+                before = area;
+            }
+            prop_assert_eq!(curve.area(0), 0);
+            prop_assert_eq!(curve.area(length), curve.total());
+        }
+
+        #[test]
+        fn inverts(seed in 0..1_u128 << 80, length in 1_u64..1 << 54) {
+            let slope = seed / 64;
+            let rate = (slope * 64 / u128::from(length)) << RATE_BITS.min(40);
+            let curve = Curve::new(length, 6, |k| Knot { area: slope * u128::from(k), rate });
+            prop_assume!(curve.total() > 0);
+            let area = seed % curve.total();
+            let at = curve.invert(area);
+            prop_assert!(curve.area(at) <= area && curve.area(at + 1) > area);
+        }
+    }
 }

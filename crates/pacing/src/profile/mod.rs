@@ -50,7 +50,7 @@ use crate::{Count, Nanos, Place, ProfileError, Rate, SignedRate};
 /// from the start of the shape in integers, so nothing adds up over time:
 ///
 /// - constant, ramp, square, trace and linear are exact (linear: rounded down to the unit);
-/// - exponential and sine are within 0.05 transactions of the true integral at every instant and
+/// - exponential and sine are within 0.002 transactions of the true integral at every instant and
 ///   never fall. `profile/curve.rs` says how and proves it.
 #[derive(Debug, Clone)]
 pub struct Profile {

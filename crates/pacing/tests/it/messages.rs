@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use pacing::{Nanos, Profile, ProfileError, Rate, SignedRate};
+use pacing::{Arrivals, CatchUp, Nanos, Profile, ProfileError, Rate, SignedRate};
+use proptest::prelude::*;
 
 fn rate(text: &str) -> Rate {
     text.parse().unwrap()
@@ -190,4 +191,26 @@ fn impossible_traces_and_phases() {
         Profile::phases(vec![short.clone(), endless, short]),
         "phase 2 (constant) has no end, but others follow it: give it a duration",
     );
+}
+
+proptest! {
+    /// Nothing that is typed or read from a file breaks a parser, and what one refuses it shows.
+    #[test]
+    fn parsers_survive_anything(text in "\\PC{0,30}", numbers in "[-+0-9.,:/kMsmhdun #\n]{0,40}") {
+        for text in [&text, &numbers] {
+            let refusals = [
+                text.parse::<Rate>().err(),
+                text.parse::<SignedRate>().err(),
+                text.parse::<Nanos>().err(),
+                text.parse::<Arrivals>().err(),
+                text.parse::<CatchUp>().err(),
+            ];
+            for refusal in refusals.into_iter().flatten() {
+                let message = refusal.to_string();
+                prop_assert!(message.contains(text.as_str()), "{message}");
+            }
+            let _ = Profile::parse_trace(text);
+            let _ = Profile::parse_trace(&format!("0,1\n{text}"));
+        }
+    }
 }

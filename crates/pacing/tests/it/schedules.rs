@@ -49,8 +49,8 @@ proptest! {
         for part in parts.into_iter().chain([1.0]) {
             let t = Nanos::new((end.as_nanos() as f64 * part) as u64).min(end);
             let truth = shape.integral(t.as_secs_f64());
-            // Exponential and sine: 0.05 off the true integral at most.
-            check_count(&schedule, truth, 0.05 + shape.slack(truth), t)?;
+            // Exponential and sine: 0.002 off the true integral at most.
+            check_count(&schedule, truth, 0.002 + shape.slack(truth), t)?;
         }
         prop_assert_eq!(schedule.planned(), Some(schedule.due_before(end)));
         prop_assert_eq!(schedule.due(schedule.planned().unwrap()), None);
@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!(at, end);
         for t in seams {
             let truth = integral_of(&shapes, t);
-            let slack = shapes.len() as f64 * 0.05 + shapes[0].slack(truth);
+            let slack = shapes.len() as f64 * 0.002 + shapes[0].slack(truth);
             check_count(&schedule, truth, slack, t)?;
         }
     }

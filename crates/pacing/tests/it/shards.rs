@@ -96,7 +96,10 @@ proptest! {
         let schedule = Schedule::new(profile, arrivals);
         let (mut jumping, mut walking) = (schedule.shard(0, number(of)), schedule.shard(0, number(of)));
         for _ in 0..5 {
-            let walked = walking.by_ref().take(jump + 1).skip(jump).next();
+            for _ in 0..jump {
+                let _ = walking.next();
+            }
+            let walked = walking.next();
             prop_assert_eq!(jumping.nth(jump), walked);
         }
     }
