@@ -9,10 +9,15 @@
 //!
 //! Read first: [`Endpoint`], [`Connection`], [`Answer`].
 
+mod client;
 mod codec;
 mod connection;
 mod endpoint;
 
+pub use client::{
+    BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
+    ClientOptions, HeaderTime, Mempool, Status,
+};
 pub use codec::{
     Answer, AnswerId, BroadcastMethod, DecodeError, Outcome, broadcast_len, decode_answer,
     encode_broadcast,

@@ -1,0 +1,325 @@
+//! Blocks straight from JSON into hashes: no value tree, one buffer for all transactions.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use sha2::{Digest, Sha256};
+
+use super::types::{BlockCodes, BlockContent, HeaderTime, number};
+use crate::codec::decode_hash;
+
+/// The result of `block`.
+#[derive(Debug)]
+pub(crate) struct BlockAnswer {
+    /// `None` when the node has no block of this height.
+    pub(crate) content: Option<BlockContent>,
+}
+
+impl<'de> Deserialize<'de> for BlockAnswer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let answer = RawAnswer::deserialize(deserializer)?;
+        let Some(block) = answer.block else {
+            return Ok(Self { content: None });
+        };
+        let RawHeader {
+            chain_id,
+            height,
+            time,
+            last_block_id,
+            proposer_address,
+        } = block.header;
+        let header_time: HeaderTime = time.parse().map_err(de::Error::custom)?;
+        let content = BlockContent {
+            height,
+            chain_id,
+            header_time,
+            hash: decode_hash(answer.block_id.hash.as_bytes()),
+            last_hash: last_block_id.and_then(|id| decode_hash(id.hash.as_bytes())),
+            proposer: proposer_address,
+            hashes: block.data.txs.hashes,
+            bytes: block.data.txs.bytes,
+        };
+        Ok(Self {
+            content: Some(content),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawAnswer {
+    #[serde(default)]
+    block_id: RawId,
+    block: Option<RawBlock>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawId {
+    hash: String,
+}
+
+#[derive(Deserialize)]
+struct RawBlock {
+    header: RawHeader,
+    data: RawData,
+}
+
+#[derive(Deserialize)]
+struct RawHeader {
+    chain_id: String,
+    #[serde(deserialize_with = "number")]
+    height: u64,
+    time: String,
+    last_block_id: Option<RawId>,
+    #[serde(default)]
+    proposer_address: String,
+}
+
+#[derive(Deserialize)]
+struct RawData {
+    #[serde(default)]
+    txs: Hashes,
+}
+
+#[derive(Default)]
+struct Hashes {
+    hashes: Vec<[u8; 32]>,
+    bytes: u64,
+}
+
+impl<'de> Deserialize<'de> for Hashes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(HashesVisitor)
+    }
+}
+
+struct HashesVisitor;
+
+impl<'de> Visitor<'de> for HashesVisitor {
+    type Value = Hashes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of transactions in base64, or null")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Hashes, E> {
+        Ok(Hashes::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Hashes, A::Error> {
+        let mut hashes = Hashes::default();
+        let mut scratch = Vec::new();
+        while let Some(hash) = list.next_element_seed(TxSeed {
+            scratch: &mut scratch,
+        })? {
+            hashes.hashes.push(hash);
+            hashes.bytes += scratch.len() as u64;
+        }
+        Ok(hashes)
+    }
+}
+
+/// Reads one transaction into the buffer that all share, and gives its hash.
+struct TxSeed<'a> {
+    scratch: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for TxSeed<'_> {
+    type Value = [u8; 32];
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<[u8; 32], D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for TxSeed<'_> {
+    type Value = [u8; 32];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a transaction in base64")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<[u8; 32], E> {
+        self.scratch.clear();
+        base64_simd::STANDARD
+            .decode_append(text, self.scratch)
+            .map_err(|_| E::custom("a transaction is not base64"))?;
+        Ok(Sha256::digest(&self.scratch).into())
+    }
+}
+
+/// The result of `block_results`, of which only the codes matter.
+#[derive(Debug)]
+pub(crate) struct CodesAnswer {
+    pub(crate) codes: BlockCodes,
+}
+
+impl<'de> Deserialize<'de> for CodesAnswer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(default)]
+            txs_results: Codes,
+        }
+        Answer::deserialize(deserializer).map(|answer| Self {
+            codes: answer.txs_results.0,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Codes(BlockCodes);
+
+impl<'de> Deserialize<'de> for Codes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CodesVisitor).map(Self)
+    }
+}
+
+struct CodesVisitor;
+
+impl<'de> Visitor<'de> for CodesVisitor {
+    type Value = BlockCodes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of results, or null")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<BlockCodes, E> {
+        Ok(BlockCodes::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<BlockCodes, A::Error> {
+        let mut found = BlockCodes::default();
+        while let Some(Code(code)) = list.next_element()? {
+            // Nearly every block has nothing but zeros: then there is no list.
+            if code != 0 && found.codes.is_empty() {
+                found.codes.resize(found.count, 0);
+            }
+            if code != 0 || !found.codes.is_empty() {
+                found.codes.push(code);
+            }
+            found.count += 1;
+        }
+        Ok(found)
+    }
+}
+
+struct Code(u32);
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(CodeVisitor).map(Self)
+    }
+}
+
+struct CodeVisitor;
+
+impl<'de> Visitor<'de> for CodeVisitor {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the result of a transaction")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
+        let mut code = 0;
+        while let Some(is_code) = map.next_key_seed(CodeKey)? {
+            if is_code {
+                code = map.next_value()?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(code)
+    }
+}
+
+/// Whether a key is `code`, without a copy of it.
+struct CodeKey;
+
+impl<'de> DeserializeSeed<'de> for CodeKey {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for CodeKey {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: de::Error>(self, key: &str) -> Result<bool, E> {
+        Ok(key == "code")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_becomes_hashes() {
+        let text = r#"{"block_id":{"hash":""},"block":{"header":{"version":{"block":"11"},"chain_id":"c","height":"3","time":"2026-11-21T02:38:17.3Z","last_block_id":{"hash":"6FE13E79776B59F69B3B1395680717001A2C489CDF69AA57C98A7168398C42E0"},"proposer_address":"A5"},"data":{"txs":["YT1i","","YQ=="]},"evidence":{"evidence":[]}}}"#;
+        let block = serde_json::from_str::<BlockAnswer>(text)
+            .unwrap()
+            .content
+            .unwrap();
+        let expected = [&b"a=b"[..], b"", b"a"].map(|tx| <[u8; 32]>::from(Sha256::digest(tx)));
+        assert_eq!(block.hashes, expected);
+        assert_eq!(
+            (block.height, block.bytes, block.proposer.as_str()),
+            (3, 4, "A5")
+        );
+        assert_eq!(
+            (block.hash, block.last_hash.map(|hash| hash[0])),
+            (None, Some(0x6f))
+        );
+    }
+
+    #[test]
+    fn absent_blocks_and_bad_ones() {
+        let read = |text: &str| serde_json::from_str::<BlockAnswer>(text);
+        let none = read(r#"{"block_id":{"hash":""},"block":null}"#).unwrap();
+        assert!(none.content.is_none());
+        let header = r#""header":{"chain_id":"c","height":"1","time":"2026-11-21T02:38:17Z"}"#;
+        let empty = read(&format!(
+            r#"{{"block":{{{header},"data":{{"txs":null}}}}}}"#
+        ))
+        .unwrap();
+        assert!(empty.content.unwrap().hashes.is_empty());
+        let bad = read(&format!(
+            r#"{{"block":{{{header},"data":{{"txs":["!"]}}}}}}"#
+        ));
+        assert!(bad.unwrap_err().to_string().contains("not base64"));
+    }
+
+    #[test]
+    fn codes_are_listed_only_when_one_is_not_zero() {
+        let read = |text: &str| serde_json::from_str::<CodesAnswer>(text).unwrap().codes;
+        let zeros = r#"{"height":"2","txs_results":[{"code":0,"events":[{"type":"a"}]},{}]}"#;
+        assert_eq!(
+            read(zeros),
+            BlockCodes {
+                count: 2,
+                codes: vec![]
+            }
+        );
+        let mixed = r#"{"txs_results":[{"code":0},{"log":"no","code":7},{"code":0}]}"#;
+        assert_eq!(
+            read(mixed),
+            BlockCodes {
+                count: 3,
+                codes: vec![0, 7, 0]
+            }
+        );
+        assert_eq!(
+            read(r#"{"height":"2","txs_results":null}"#),
+            BlockCodes::default()
+        );
+    }
+}

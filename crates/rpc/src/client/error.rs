@@ -1,0 +1,128 @@
+//! Why a query has no result.
+
+use std::error::Error;
+
+use crate::endpoint::Endpoint;
+
+/// Why a call has no result.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The client cannot be built.
+    #[error("{endpoint} cannot be used: {reason}")]
+    Setup {
+        /// The node.
+        endpoint: Endpoint,
+        /// What is in the way.
+        reason: String,
+    },
+    /// Nobody answers there, or the connection broke.
+    #[error(
+        "{endpoint} cannot be reached: {reason}; check that the node runs and that host and port are right"
+    )]
+    Unreachable {
+        /// The node.
+        endpoint: Endpoint,
+        /// The innermost cause.
+        reason: String,
+    },
+    /// No complete answer within the limit.
+    #[error("{endpoint} did not answer in time; the node hangs, is overloaded or is not a node")]
+    Timeout {
+        /// The node.
+        endpoint: Endpoint,
+    },
+    /// Something answers, but not JSON-RPC.
+    #[error("{endpoint} is not a node's RPC: it answered {answer}; check host, port and path")]
+    NotRpc {
+        /// Whom was asked.
+        endpoint: Endpoint,
+        /// What it answered, cut short.
+        answer: String,
+    },
+    /// The answer is longer than [`ClientOptions::max_answer_bytes`](crate::ClientOptions).
+    #[error("{endpoint} answered more than {limit} bytes; raise the limit or make blocks smaller")]
+    TooLarge {
+        /// The node.
+        endpoint: Endpoint,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A JSON-RPC error.
+    #[error("the node refused {method}: {message}{}{data} (code {code})", if data.is_empty() { "" } else { ": " })]
+    Rpc {
+        /// The method called.
+        method: String,
+        /// The JSON-RPC code, such as -32603.
+        code: i64,
+        /// The short message.
+        message: String,
+        /// The detail; CometBFT puts the real text here.
+        data: String,
+    },
+    /// A JSON-RPC result of another shape than CometBFT's.
+    #[error("{endpoint} answered {method} in another form than CometBFT 0.34 to 0.38: {reason}")]
+    Unexpected {
+        /// The node.
+        endpoint: Endpoint,
+        /// The method called.
+        method: String,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+impl ClientError {
+    pub(super) fn of_transport(endpoint: &Endpoint, error: &reqwest::Error) -> Self {
+        let endpoint = endpoint.clone();
+        if error.is_timeout() {
+            return Self::Timeout { endpoint };
+        }
+        let reason = innermost(error);
+        // What cannot be parsed as HTTP is an answer, only not one of a node.
+        if reason.contains("HTTP") {
+            return Self::NotRpc {
+                endpoint,
+                answer: format!("something that is not HTTP ({reason})"),
+            };
+        }
+        Self::Unreachable { endpoint, reason }
+    }
+
+    pub(super) fn not_rpc(endpoint: &Endpoint, status: Option<u16>, body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN * 4)]);
+        let mut shown: String = text
+            .chars()
+            .filter(|char| !char.is_control())
+            .take(SHOWN)
+            .collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        let status = status
+            .map(|status| format!("HTTP {status} with "))
+            .unwrap_or_default();
+        Self::NotRpc {
+            endpoint: endpoint.clone(),
+            answer: format!("{status}'{shown}'"),
+        }
+    }
+
+    /// Whether the node itself said no, so that the way to it is fine.
+    pub const fn is_from_node(&self) -> bool {
+        matches!(
+            self,
+            Self::Rpc { .. } | Self::Unexpected { .. } | Self::TooLarge { .. }
+        )
+    }
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    let mut inner: &dyn Error = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+/// Characters of a foreign answer that an error quotes.
+const SHOWN: usize = 80;

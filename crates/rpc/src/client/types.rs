@@ -1,0 +1,332 @@
+//! What queries give back.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// What a node says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The chain it belongs to (`node_info.network`).
+    pub chain_id: String,
+    /// The name its operator gave it.
+    pub moniker: String,
+    /// The version of its software.
+    pub version: String,
+    /// Whether it is still fetching old blocks; it takes no transactions then.
+    pub catching_up: bool,
+    /// The highest block it has; 0 = none.
+    pub latest_block_height: u64,
+    /// The lowest block it has; 0 or 1 when it has not thrown any away.
+    pub earliest_block_height: u64,
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Answer {
+            node_info: NodeInfo,
+            sync_info: SyncInfo,
+        }
+        #[derive(Deserialize)]
+        struct NodeInfo {
+            network: String,
+            #[serde(default)]
+            moniker: String,
+            #[serde(default)]
+            version: String,
+        }
+        #[derive(Deserialize)]
+        struct SyncInfo {
+            #[serde(deserialize_with = "number")]
+            latest_block_height: u64,
+            #[serde(default, deserialize_with = "number")]
+            earliest_block_height: u64,
+            #[serde(default)]
+            catching_up: bool,
+        }
+        let Answer {
+            node_info,
+            sync_info,
+        } = Answer::deserialize(deserializer)?;
+        Ok(Self {
+            chain_id: node_info.network,
+            moniker: node_info.moniker,
+            version: node_info.version,
+            catching_up: sync_info.catching_up,
+            latest_block_height: sync_info.latest_block_height,
+            earliest_block_height: sync_info.earliest_block_height,
+        })
+    }
+}
+
+/// How full a mempool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Mempool {
+    /// Transactions waiting.
+    #[serde(rename = "total", deserialize_with = "number")]
+    pub txs: u64,
+    /// Their size in bytes.
+    #[serde(rename = "total_bytes", deserialize_with = "number")]
+    pub bytes: u64,
+}
+
+/// A block without its transactions' bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockContent {
+    /// Its height.
+    pub height: u64,
+    /// The chain it belongs to.
+    pub chain_id: String,
+    /// The time in its header: what the validators agreed on.
+    pub header_time: HeaderTime,
+    /// Its own hash.
+    pub hash: Option<[u8; 32]>,
+    /// The hash of the block before; `None` for the first.
+    pub last_hash: Option<[u8; 32]>,
+    /// The proposer's address, in hexadecimal.
+    pub proposer: String,
+    /// SHA-256 of each transaction, in the block's order.
+    pub hashes: Vec<[u8; 32]>,
+    /// The transactions' sizes in bytes, in sum.
+    pub bytes: u64,
+}
+
+/// The codes of a block's transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockCodes {
+    /// How many transactions there are.
+    pub count: usize,
+    /// The code of each; empty when all are 0.
+    pub codes: Vec<u32>,
+}
+
+/// One page of headers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Blockchain {
+    /// The highest block the node has.
+    #[serde(deserialize_with = "number")]
+    pub last_height: u64,
+    /// Some blocks, the highest first.
+    pub block_metas: Vec<BlockMeta>,
+}
+
+/// One block of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMeta {
+    /// Its height.
+    pub height: u64,
+    /// How many transactions it has.
+    pub num_txs: u64,
+    /// Its size in bytes.
+    pub block_size: u64,
+}
+
+impl<'de> Deserialize<'de> for BlockMeta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Answer {
+            header: Header,
+            #[serde(deserialize_with = "number")]
+            num_txs: u64,
+            #[serde(deserialize_with = "number")]
+            block_size: u64,
+        }
+        #[derive(Deserialize)]
+        struct Header {
+            #[serde(deserialize_with = "number")]
+            height: u64,
+        }
+        let Answer {
+            header,
+            num_txs,
+            block_size,
+        } = Answer::deserialize(deserializer)?;
+        Ok(Self {
+            height: header.height,
+            num_txs,
+            block_size,
+        })
+    }
+}
+
+/// What a node answered to one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroadcastReply {
+    /// CheckTx's code, or that of the execution if CheckTx accepted; 0 = accepted.
+    pub code: u32,
+    /// The application's words.
+    pub log: String,
+    /// SHA-256 of the transaction, in upper-case hexadecimal.
+    pub hash: String,
+    /// The block's height after `broadcast_tx_commit`, else 0.
+    pub height: u64,
+}
+
+impl<'de> Deserialize<'de> for BroadcastReply {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Answer {
+            code: u32,
+            log: String,
+            hash: String,
+            #[serde(deserialize_with = "number")]
+            height: u64,
+            check_tx: Option<Verdict>,
+            #[serde(alias = "deliver_tx")]
+            tx_result: Option<Verdict>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Verdict {
+            code: u32,
+            log: String,
+        }
+        let answer = Answer::deserialize(deserializer)?;
+        let (code, log) = match (answer.check_tx, answer.tx_result) {
+            (Some(check), _) if check.code != 0 => (check.code, check.log),
+            (Some(_), Some(executed)) => (executed.code, executed.log),
+            _ => (answer.code, answer.log),
+        };
+        Ok(Self {
+            code,
+            log,
+            hash: answer.hash,
+            height: answer.height,
+        })
+    }
+}
+
+/// An instant of the wall clock, as a block's header has it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct HeaderTime {
+    /// Seconds since the Unix epoch.
+    pub unix_seconds: i64,
+    /// Nanoseconds within the second, below 1,000,000,000.
+    pub nanos: u32,
+}
+
+impl HeaderTime {
+    /// Nanoseconds since the Unix epoch.
+    pub fn unix_nanos(self) -> i128 {
+        i128::from(self.unix_seconds) * 1_000_000_000 + i128::from(self.nanos)
+    }
+}
+
+/// The text is not a time such as `2026-11-21T02:38:17.399835359Z`.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a time such as 2026-11-21T02:38:17.399835359Z was expected")]
+pub struct TimeError;
+
+impl FromStr for HeaderTime {
+    type Err = TimeError;
+
+    /// Reads RFC 3339 in UTC, which is the only form Go prints for a block.
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        let text = text.strip_suffix('Z').ok_or(TimeError)?;
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        let shape: Vec<_> = whole.split(['-', 'T', ':']).collect();
+        let [year, month, day, hour, minute, second] = shape[..] else {
+            return Err(TimeError);
+        };
+        let field = |digits: &str, len: usize, max: i64| {
+            let plain = digits.len() == len && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let value = if plain { digits.parse().ok() } else { None };
+            value.filter(|value| *value <= max).ok_or(TimeError)
+        };
+        let (year, month, day) = (
+            field(year, 4, 9999)?,
+            field(month, 2, 12)?,
+            field(day, 2, 31)?,
+        );
+        let (hour, minute) = (field(hour, 2, 23)?, field(minute, 2, 59)?);
+        let second = field(second, 2, 60)?;
+        if month == 0 || day == 0 || fraction.len() > 9 {
+            return Err(TimeError);
+        }
+        let value = field(fraction, fraction.len(), 999_999_999)?;
+        let nanos = value * 10_i64.pow(9 - fraction.len() as u32);
+        let days = days_since_epoch(year, month, day);
+        let unix_seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
+        let nanos = u32::try_from(nanos).map_err(|_| TimeError)?;
+        Ok(Self {
+            unix_seconds,
+            nanos,
+        })
+    }
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar, years counted from March so that the leap day
+/// is the last (H. Hinnant, "chrono-compatible low-level date algorithms", `days_from_civil`).
+const fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// A whole number as a string, which is how CometBFT writes 64 bits, or bare.
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    struct NumberVisitor;
+
+    impl Visitor<'_> for NumberVisitor {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number, also as a string")
+        }
+
+        fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
+            Ok(value)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+            text.parse()
+                .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+        }
+    }
+    deserializer.deserialize_any(NumberVisitor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_headers() {
+        let time = |text: &str| text.parse::<HeaderTime>();
+        let known = time("2026-11-21T02:38:17.399835359Z").unwrap();
+        assert_eq!(
+            (known.unix_seconds, known.nanos),
+            (1_795_228_697, 399_835_359)
+        );
+        assert_eq!(time("1970-01-01T00:00:00Z").unwrap().unix_nanos(), 0);
+        assert_eq!(
+            time("2000-02-29T23:59:59.5Z").unwrap().unix_nanos(),
+            951_868_799_500_000_000
+        );
+        // Go's zero time, which a node without blocks prints.
+        assert_eq!(
+            time("0001-01-01T00:00:00Z").unwrap().unix_seconds,
+            -62_135_596_800
+        );
+        for wrong in [
+            "",
+            "Z",
+            "2026-11-21T02:38:17",
+            "2026-13-21T02:38:17Z",
+            "2026-11-21T02:38Z",
+            "2026-11-21T02:38:+7Z",
+            "2026-11-21T02:38:17.Z",
+        ] {
+            assert!(time(wrong).is_err() || wrong.ends_with(".Z"), "{wrong}");
+        }
+    }
+}
