@@ -2,17 +2,19 @@
 //!
 //! Three layers: bodies ([`encode_broadcast`], [`decode_answer`]), a non-blocking [`Connection`]
 //! for an event loop that sends many transactions over few sockets, and an asynchronous side for
-//! everything that is not hot.
+//! everything that is not hot: queries ([`Client`]) and every block of a chain ([`follow`]).
 //!
 //! It is not a general HTTP or WebSocket client: it speaks what a node's RPC speaks, bounded in
-//! every dimension, and it never retries on its own. It reads no clock of its own.
+//! every dimension. Only the follower tries again by itself, and every stamp comes from the caller's
+//! clock.
 //!
-//! Read first: [`Endpoint`], [`Connection`], [`Answer`].
+//! Read first: [`Endpoint`], [`Connection`], [`Follower`].
 
 mod client;
 mod codec;
 mod connection;
 mod endpoint;
+mod follower;
 
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
@@ -27,3 +29,7 @@ pub use connection::{
     ReadProgress, Trust, TrustError,
 };
 pub use endpoint::{Endpoint, EndpointError, Transport};
+pub use follower::{
+    FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker, Height,
+    follow,
+};

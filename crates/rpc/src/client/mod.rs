@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use self::decode::{BlockAnswer, CodesAnswer};
 pub use self::error::ClientError;
+pub(crate) use self::types::number;
 pub use self::types::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, HeaderTime, Mempool, Status,
 };

@@ -15,6 +15,7 @@ pub(crate) fn decode_hash(text: &[u8]) -> Option<[u8; 32]> {
 }
 
 /// `bytes` in upper case, as CometBFT prints hashes.
+#[cfg(test)]
 pub(crate) fn write_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| char::from(DIGITS[nibble as usize]);

@@ -1,0 +1,243 @@
+//! Every block of a chain, once, in order.
+
+mod announced;
+mod fetch;
+mod wake;
+mod worker;
+
+use std::time::Duration;
+
+use pacing::Nanos;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use self::worker::FollowerWorker;
+use crate::client::{Client, ClientError, ClientOptions, HeaderTime};
+use crate::connection::Trust;
+use crate::endpoint::Endpoint;
+
+/// Where a follower begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Height {
+    /// At the first block after the highest one the node has when it is first reached.
+    Next,
+    /// At this block, if the node still has it.
+    At(u64),
+}
+
+/// How a follower works.
+#[derive(Clone, Debug)]
+pub struct FollowOptions {
+    /// Where it begins. Default: the next block.
+    pub from: Height,
+    /// Whether the codes of the transactions are asked for. A block's results carry the events of
+    /// the application, several hundred bytes for each transaction, so on a node that is itself
+    /// near its limits this costs something. Default: yes.
+    pub codes: bool,
+    /// How often the node is asked for its height while no subscription works. Default 250 ms.
+    pub poll_interval: Duration,
+    /// How often it is asked although the subscription works, in case an event was lost. Default
+    /// 2 s.
+    pub quiet_interval: Duration,
+    /// How often a watermark is given. Default 50 ms.
+    pub watermark_interval: Duration,
+    /// The longest pause between two attempts to reconnect; the first is 50 ms. Default 2 s.
+    pub max_backoff: Duration,
+    /// How many events wait for the reader before the follower stops asking for blocks. A block
+    /// of 50,000 transactions is an event of 1.6 MB, so choose it with the largest blocks in
+    /// mind. Default 64.
+    pub events: usize,
+    /// The longest one query may take. Default 30 s.
+    pub timeout: Duration,
+    /// The longest answer in bytes. Default 512 MiB.
+    pub max_answer_bytes: usize,
+    /// Whose certificates are accepted for `https` and `wss`.
+    pub trust: Trust,
+}
+
+impl Default for FollowOptions {
+    fn default() -> Self {
+        Self {
+            from: Height::Next,
+            codes: true,
+            poll_interval: Duration::from_millis(250),
+            quiet_interval: Duration::from_secs(2),
+            watermark_interval: Duration::from_millis(50),
+            max_backoff: Duration::from_secs(2),
+            events: 64,
+            timeout: Duration::from_secs(30),
+            max_answer_bytes: 512 << 20,
+            trust: Trust::native(),
+        }
+    }
+}
+
+/// What a follower tells, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FollowEvent {
+    /// The node answers. Comes again after every [`Disconnected`](Self::Disconnected), and when a
+    /// subscription is had later than the node.
+    Connected {
+        /// The height of the block that comes next.
+        next: u64,
+        /// Whether new blocks are announced by the node; else it is polled.
+        subscribed: bool,
+    },
+    /// The node or its announcements are lost; the follower goes on trying.
+    Disconnected {
+        /// Why.
+        reason: String,
+    },
+    /// Every block the node has was delivered.
+    CaughtUp {
+        /// The last one's height.
+        height: u64,
+    },
+    /// A block.
+    Block(FollowedBlock),
+    /// The node no longer has these blocks; the follower goes on behind them.
+    Missing {
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
+    /// The codes of this block cannot be had, and no more are asked for.
+    CodesUnavailable {
+        /// The block's height.
+        height: u64,
+        /// What the node said.
+        reason: String,
+    },
+    /// No block that comes later was observed before this instant.
+    Watermark(Nanos),
+    /// The follower cannot go on; this is the last event.
+    Failed(FollowError),
+}
+
+/// Why a follower cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FollowError {
+    /// The chain is shorter than what was delivered.
+    #[error(
+        "the chain went back from height {delivered} to {latest}; it was reset or another node answers: start a new run"
+    )]
+    WentBack {
+        /// The highest block delivered.
+        delivered: u64,
+        /// The highest block the node has now.
+        latest: u64,
+    },
+    /// A block does not follow the one before it.
+    #[error(
+        "block {height} does not follow the one delivered before it; the chain was replaced or another node answers: start a new run"
+    )]
+    Replaced {
+        /// Its height.
+        height: u64,
+    },
+    /// The node is on another chain now.
+    #[error("the node changed from chain '{before}' to '{now}'; start a new run")]
+    OtherChain {
+        /// The chain followed so far.
+        before: String,
+        /// The chain of the block just read.
+        now: String,
+    },
+}
+
+/// One block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedBlock {
+    /// Its height.
+    pub height: u64,
+    /// The time in its header.
+    pub header_time: HeaderTime,
+    /// When the node first announced this height or a higher one, by the follower's clock; never
+    /// earlier than that of the block before.
+    pub observed: Nanos,
+    /// SHA-256 of each transaction, in the block's order.
+    pub hashes: Vec<[u8; 32]>,
+    /// The code of each transaction; empty when all are 0 or unknown.
+    pub codes: Vec<u32>,
+    /// Whether `codes` says anything: false when codes were not asked for or cannot be had.
+    pub codes_known: bool,
+    /// The transactions' sizes in bytes, in sum.
+    pub bytes: u64,
+    /// The proposer's address, in hexadecimal.
+    pub proposer: String,
+}
+
+impl FollowedBlock {
+    /// Hash and code of each transaction; unknown codes read as 0.
+    pub fn txs(&self) -> impl ExactSizeIterator<Item = ([u8; 32], u32)> + '_ {
+        let code = |at: usize| self.codes.get(at).copied().unwrap_or(0);
+        self.hashes
+            .iter()
+            .enumerate()
+            .map(move |(at, hash)| (*hash, code(at)))
+    }
+}
+
+/// The reader's side of a follower.
+#[derive(Debug)]
+pub struct Follower {
+    events: mpsc::Receiver<FollowEvent>,
+}
+
+impl Follower {
+    /// The next event; `None` when the worker has ended and everything was read.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<FollowEvent> {
+        self.events.recv().await
+    }
+
+    /// The next event for a thread without a runtime.
+    ///
+    /// # Panics
+    /// When called inside an asynchronous runtime.
+    pub fn blocking_next(&mut self) -> Option<FollowEvent> {
+        self.events.blocking_recv()
+    }
+
+    /// The next event if one is there; `Err` tells an empty channel from an ended worker.
+    ///
+    /// # Errors
+    /// [`mpsc::error::TryRecvError`].
+    pub fn try_next(&mut self) -> Result<FollowEvent, mpsc::error::TryRecvError> {
+        self.events.try_recv()
+    }
+}
+
+/// Prepares to follow a node's chain. Nothing happens until the caller runs the worker
+/// ([`FollowerWorker::run`]), which ends with `shutdown` or with the [`Follower`].
+///
+/// New blocks are announced by a subscription to `NewBlockHeader` and, while there is none, by
+/// polling; their content comes height by height from `block` and `block_results`. So nothing
+/// depends on an event that may be lost, and no page cuts anything off.
+///
+/// `clock` is the only clock that stamps; it must never go backwards.
+///
+/// # Errors
+/// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+pub fn follow<C>(
+    endpoint: &Endpoint,
+    options: FollowOptions,
+    clock: C,
+    shutdown: CancellationToken,
+) -> Result<(Follower, FollowerWorker<C>), ClientError>
+where
+    C: Fn() -> Nanos + Send,
+{
+    let client_options = ClientOptions {
+        timeout: options.timeout,
+        max_answer_bytes: options.max_answer_bytes,
+        trust: options.trust.clone(),
+    };
+    let client = Client::with_options(endpoint, client_options)?;
+    let (sender, events) = mpsc::channel(options.events.max(1));
+    let worker = FollowerWorker::new(client, options, clock, sender, shutdown)?;
+    Ok((Follower { events }, worker))
+}

@@ -1,0 +1,483 @@
+//! What a follower does.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::time::Duration;
+
+use pacing::Nanos;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_tungstenite::Connector;
+use tokio_util::sync::CancellationToken;
+
+use super::announced::Announced;
+use super::fetch::{Fetched, Found, fetch};
+use super::wake::{Backoff, Wake, WakeEvent};
+use super::{FollowError, FollowEvent, FollowOptions, FollowedBlock, Height};
+use crate::client::{BlockCodes, BlockContent, Client, ClientError, Status};
+use crate::endpoint::Transport;
+
+/// The side of a follower that works; see [`follow`](super::follow).
+///
+/// One task does everything: it stamps announcements as they arrive, asks for one block after the
+/// other, and hands events over as the reader takes them.
+pub struct FollowerWorker<C> {
+    client: Client,
+    options: FollowOptions,
+    clock: C,
+    sender: mpsc::Sender<FollowEvent>,
+    shutdown: CancellationToken,
+    wake: Wake,
+    subscribed: bool,
+    reachable: bool,
+    /// Whether the reader was told of the present outage.
+    told_lost: bool,
+    /// Whether codes are still asked for.
+    codes: bool,
+    /// The height to deliver next; known once the node was reached.
+    next: Option<u64>,
+    announced: Announced,
+    last: Option<Last>,
+    last_observed: Nanos,
+    watermark: Nanos,
+    /// Whether the reader should hear when everything is delivered.
+    behind: bool,
+    /// How often in a row the node had fewer blocks than before.
+    shrunk: u32,
+    outbox: VecDeque<FollowEvent>,
+    failed: bool,
+    status: Option<Query<StatusAnswer>>,
+    status_at: Instant,
+    status_backoff: Backoff,
+    fetch: Option<Query<(u64, Fetched)>>,
+    fetch_at: Instant,
+    fetch_backoff: Backoff,
+    /// How often the codes of the next block were refused.
+    refusals: u32,
+    buffer: Vec<u8>,
+}
+
+type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+struct StatusAnswer {
+    result: Result<Status, ClientError>,
+    /// The highest block known when the question was asked.
+    known: u64,
+}
+
+/// What the next block must follow.
+struct Last {
+    height: u64,
+    hash: Option<[u8; 32]>,
+    chain_id: String,
+}
+
+enum Step {
+    Wake(WakeEvent),
+    Status(StatusAnswer),
+    Fetched(u64, Fetched),
+    Sent,
+    Tick,
+    Due,
+    End,
+}
+
+impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
+    pub(super) fn new(
+        client: Client,
+        options: FollowOptions,
+        clock: C,
+        sender: mpsc::Sender<FollowEvent>,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ClientError> {
+        let endpoint = client.endpoint().with_transport(Transport::Ws);
+        let connector = if endpoint.is_tls() {
+            let config = options.trust.client_config();
+            let reason = |error: crate::TrustError| error.to_string();
+            let setup = |reason| ClientError::Setup {
+                endpoint: endpoint.clone(),
+                reason,
+            };
+            Connector::Rustls(config.map_err(reason).map_err(setup)?)
+        } else {
+            Connector::Plain
+        };
+        let now = Instant::now();
+        Ok(Self {
+            wake: Wake::new(endpoint.websocket_url(), connector, options.max_backoff),
+            codes: options.codes,
+            status_backoff: Backoff::new(options.max_backoff),
+            fetch_backoff: Backoff::new(options.max_backoff),
+            client,
+            options,
+            clock,
+            sender,
+            shutdown,
+            subscribed: false,
+            reachable: false,
+            told_lost: false,
+            next: None,
+            announced: Announced::default(),
+            last: None,
+            last_observed: Nanos::ZERO,
+            watermark: Nanos::ZERO,
+            behind: true,
+            shrunk: 0,
+            outbox: VecDeque::new(),
+            failed: false,
+            status: None,
+            status_at: now,
+            fetch: None,
+            fetch_at: now,
+            refusals: 0,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Works until shutdown, until the [`Follower`](super::Follower) is dropped, or until it
+    /// cannot go on ([`FollowEvent::Failed`]).
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the follower; events that were not handed over are lost.
+    pub async fn run(mut self) {
+        let mut ticks = interval(self.options.watermark_interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if self.failed && self.outbox.is_empty() {
+                return;
+            }
+            self.start_queries();
+            let due = self.due();
+            let step = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => Step::End,
+                () = self.sender.closed() => Step::End,
+                event = self.wake.next(), if self.outbox.len() < MAX_OUTBOX => Step::Wake(event),
+                answer = finished(&mut self.status) => Step::Status(answer),
+                (height, fetched) = finished(&mut self.fetch) => Step::Fetched(height, fetched),
+                permit = self.sender.reserve(), if !self.outbox.is_empty() => {
+                    if let (Ok(permit), Some(event)) = (permit, self.outbox.pop_front()) {
+                        permit.send(event);
+                    }
+                    Step::Sent
+                }
+                _ = ticks.tick() => Step::Tick,
+                () = sleep_until(due) => Step::Due,
+            };
+            match step {
+                Step::End => return,
+                Step::Sent | Step::Due => {}
+                Step::Tick => self.give_watermark(),
+                _ if self.failed => {}
+                Step::Wake(event) => self.on_wake(event),
+                Step::Status(answer) => self.on_status(answer),
+                Step::Fetched(height, fetched) => self.on_fetched(height, fetched),
+            }
+        }
+    }
+
+    /// Asks what is due and not being asked.
+    fn start_queries(&mut self) {
+        if self.failed || self.outbox.len() >= ENOUGH_OUTBOX {
+            return;
+        }
+        let now = Instant::now();
+        if self.status.is_none() && self.status_at <= now {
+            let (client, known) = (self.client.clone(), self.announced.latest());
+            self.status = Some(Box::pin(async move {
+                StatusAnswer {
+                    result: client.status().await,
+                    known,
+                }
+            }));
+        }
+        if let Some(height) = self.fetchable().filter(|_| self.fetch_at <= now) {
+            let (client, buffer) = (self.client.clone(), std::mem::take(&mut self.buffer));
+            let codes = self.codes;
+            self.fetch = Some(Box::pin(async move {
+                (height, fetch(client, height, codes, buffer).await)
+            }));
+        }
+    }
+
+    /// The next height, if the node has it and it is not being fetched.
+    fn fetchable(&self) -> Option<u64> {
+        let announced = |height: &u64| *height <= self.announced.latest();
+        self.next.filter(announced).filter(|_| self.fetch.is_none())
+    }
+
+    /// When a query will be due that is not being asked.
+    fn due(&self) -> Instant {
+        let mut due = Instant::now() + Duration::from_secs(3600);
+        if self.failed || self.outbox.len() >= ENOUGH_OUTBOX {
+            return due;
+        }
+        if self.status.is_none() {
+            due = due.min(self.status_at);
+        }
+        if self.fetchable().is_some() {
+            due = due.min(self.fetch_at);
+        }
+        due
+    }
+
+    fn on_wake(&mut self, event: WakeEvent) {
+        let now = Instant::now();
+        match event {
+            WakeEvent::Open => {
+                self.subscribed = true;
+                // What was missed while nobody listened.
+                self.status_at = now;
+                if let Some(next) = self.next.filter(|_| self.reachable) {
+                    self.tell(FollowEvent::Connected {
+                        next,
+                        subscribed: true,
+                    });
+                }
+            }
+            WakeEvent::Height(height) => {
+                self.announced.hear(height, (self.clock)());
+                self.status_at = now + self.options.quiet_interval;
+            }
+            WakeEvent::Lost(reason) => {
+                self.subscribed = false;
+                self.lose(reason);
+                self.status_at = now;
+            }
+        }
+    }
+
+    fn on_status(&mut self, answer: StatusAnswer) {
+        match answer.result {
+            Ok(status) => {
+                self.status_backoff.reset();
+                self.plan_status();
+                self.learn(&status, answer.known);
+            }
+            Err(error) => {
+                self.lose(error.to_string());
+                self.status_at = Instant::now() + self.status_backoff.pause();
+            }
+        }
+    }
+
+    fn plan_status(&mut self) {
+        let pause = match self.subscribed && self.shrunk == 0 {
+            true => self.options.quiet_interval,
+            false => self.options.poll_interval,
+        };
+        self.status_at = Instant::now() + pause;
+    }
+
+    /// Takes in what the node says about itself. `known` is the highest block that was known
+    /// before it was asked.
+    fn learn(&mut self, status: &Status, known: u64) {
+        if let Some(last) = self
+            .last
+            .as_ref()
+            .filter(|last| last.chain_id != status.chain_id)
+        {
+            let (before, now) = (last.chain_id.clone(), status.chain_id.clone());
+            return self.fail(FollowError::OtherChain { before, now });
+        }
+        let latest = status.latest_block_height;
+        if latest < known {
+            // Behind one address there may be several nodes, one a little late: only a chain that
+            // stays short was reset.
+            self.shrunk += 1;
+            self.plan_status();
+            if self.shrunk >= SHRUNK_LIMIT {
+                self.fail(FollowError::WentBack {
+                    delivered: known,
+                    latest,
+                });
+            }
+            return;
+        }
+        self.shrunk = 0;
+        self.announced.hear(latest, (self.clock)());
+        let next = match (self.next, self.options.from) {
+            (Some(next), _) => next,
+            (None, Height::At(height)) => height.max(1),
+            (None, Height::Next) => {
+                self.announced.forget_to(latest);
+                latest + 1
+            }
+        };
+        self.next = Some(next);
+        if !self.reachable {
+            self.reachable = true;
+            self.told_lost = false;
+            self.behind = true;
+            self.tell(FollowEvent::Connected {
+                next,
+                subscribed: self.subscribed,
+            });
+        }
+        let earliest = status.earliest_block_height;
+        if earliest > next && self.fetch.is_none() {
+            self.tell(FollowEvent::Missing {
+                first: next,
+                last: earliest - 1,
+            });
+            self.next = Some(earliest);
+        }
+        self.tell_if_caught_up();
+    }
+
+    fn on_fetched(&mut self, height: u64, fetched: Fetched) {
+        self.buffer = fetched.buffer;
+        match fetched.result {
+            Ok(Found::Block(block, codes)) => self.on_block(block, codes),
+            Ok(Found::Absent(status)) => {
+                if status.latest_block_height < height {
+                    // It was announced and is not there: the announcement came from another node,
+                    // or from a chain that is gone. `learn` tells which.
+                    let known = self.announced.latest();
+                    self.learn(&status, known);
+                } else {
+                    self.learn(&status, 0);
+                }
+                self.fetch_at = Instant::now() + self.fetch_backoff.pause();
+            }
+            Err(error) => {
+                self.lose(error.to_string());
+                self.fetch_at = Instant::now() + self.fetch_backoff.pause();
+            }
+        }
+    }
+
+    fn on_block(&mut self, block: BlockContent, codes: Result<Option<BlockCodes>, ClientError>) {
+        let codes = match codes {
+            Ok(codes) => codes,
+            Err(error) => {
+                // The results are saved a moment after the block.
+                self.refusals += 1;
+                if self.refusals < REFUSALS_LIMIT {
+                    self.fetch_at = Instant::now() + RESULTS_PAUSE;
+                    return;
+                }
+                self.codes = false;
+                let (height, reason) = (block.height, error.to_string());
+                self.tell(FollowEvent::CodesUnavailable { height, reason });
+                None
+            }
+        };
+        if let Err(error) = self.follows(&block) {
+            return self.fail(error);
+        }
+        self.refusals = 0;
+        self.fetch_backoff.reset();
+        self.deliver(block, codes);
+    }
+
+    /// Checks a block against the one delivered before it.
+    fn follows(&self, block: &BlockContent) -> Result<(), FollowError> {
+        let Some(last) = &self.last else {
+            return Ok(());
+        };
+        if last.chain_id != block.chain_id {
+            let (before, now) = (last.chain_id.clone(), block.chain_id.clone());
+            return Err(FollowError::OtherChain { before, now });
+        }
+        let known = last.hash.is_some() && block.last_hash.is_some();
+        if known && last.height + 1 == block.height && last.hash != block.last_hash {
+            return Err(FollowError::Replaced {
+                height: block.height,
+            });
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, block: BlockContent, codes: Option<BlockCodes>) {
+        let height = block.height;
+        let observed = self
+            .announced
+            .instant(height)
+            .unwrap_or_else(|| (self.clock)());
+        self.last_observed = observed.max(self.last_observed);
+        self.announced.forget_to(height);
+        self.next = Some(height + 1);
+        self.last = Some(Last {
+            height,
+            hash: block.hash,
+            chain_id: block.chain_id,
+        });
+        self.behind |= self.announced.latest() > height;
+        let codes_known = codes.is_some();
+        self.tell(FollowEvent::Block(FollowedBlock {
+            height,
+            header_time: block.header_time,
+            observed: self.last_observed,
+            hashes: block.hashes,
+            codes: codes.unwrap_or_default().codes,
+            codes_known,
+            bytes: block.bytes,
+            proposer: block.proposer,
+        }));
+        self.tell_if_caught_up();
+    }
+
+    fn tell_if_caught_up(&mut self) {
+        let Some(next) = self.next else { return };
+        if self.behind && next > self.announced.latest() {
+            self.behind = false;
+            self.tell(FollowEvent::CaughtUp {
+                height: self.announced.latest(),
+            });
+        }
+    }
+
+    /// Says up to when everything was handed over. Every stamp is taken by this task, so whatever
+    /// is stamped later is not earlier than the clock now.
+    fn give_watermark(&mut self) {
+        if self.failed || !self.outbox.is_empty() {
+            return;
+        }
+        let waiting = self.next.filter(|next| *next <= self.announced.latest());
+        let level = match waiting {
+            Some(next) => self.announced.instant(next).unwrap_or(self.last_observed),
+            None => (self.clock)(),
+        };
+        if level > self.watermark {
+            self.watermark = level;
+            self.tell(FollowEvent::Watermark(level));
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        self.reachable = false;
+        if !std::mem::replace(&mut self.told_lost, true) {
+            self.tell(FollowEvent::Disconnected { reason });
+        }
+    }
+
+    fn fail(&mut self, error: FollowError) {
+        self.failed = true;
+        self.tell(FollowEvent::Failed(error));
+    }
+
+    fn tell(&mut self, event: FollowEvent) {
+        self.outbox.push_back(event);
+    }
+}
+
+/// Waits for a query, if there is one. Cancel safe: the query stays where it is.
+async fn finished<T>(query: &mut Option<Query<T>>) -> T {
+    let Some(running) = query else {
+        return std::future::pending().await;
+    };
+    let output = running.await;
+    *query = None;
+    output
+}
+
+/// With this many events waiting nothing more is asked for.
+const ENOUGH_OUTBOX: usize = 4;
+/// With this many events waiting announcements are left in the socket.
+const MAX_OUTBOX: usize = 64;
+/// So many answers in a row must show a shorter chain before it counts as reset.
+const SHRUNK_LIMIT: u32 = 5;
+/// So often the codes of a block are asked for before they count as not to be had.
+const REFUSALS_LIMIT: u32 = 40;
+const RESULTS_PAUSE: Duration = Duration::from_millis(25);
