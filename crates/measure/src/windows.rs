@@ -117,22 +117,28 @@ impl Windows {
         Nanos::from_nanos((self.first + 1).saturating_mul(SHORT.as_nanos()))
     }
 
-    /// Closes the first open window; `due_before` is the plan's count at its end.
-    pub(crate) fn close(&mut self, due_before: u64) {
+    /// Closes the first open window; `due_before` is the plan's count at its end, if there is a
+    /// plan to compare with.
+    pub(crate) fn close(&mut self, due_before: Option<u64>) {
+        let sent = u64::from(self.sent.pop_front().unwrap_or(0));
+        let start_ms = self.first * SHORT.as_millis();
+        self.first += 1;
+        let Some(due_before) = due_before else {
+            return;
+        };
         let window = Window {
-            start_ms: self.first * SHORT.as_nanos() / 1_000_000,
+            start_ms,
             planned: due_before - self.planned_before,
-            sent: u64::from(self.sent.pop_front().unwrap_or(0)),
+            sent,
         };
         self.planned_before = due_before;
-        self.first += 1;
         self.worst.ms_10.take(window);
         self.long.planned += window.planned;
         self.long.sent += window.sent;
         if self.first.is_multiple_of(SHORT_PER_LONG) {
             self.worst.s_1.take(self.long);
             self.long = Window {
-                start_ms: self.first * SHORT.as_nanos() / 1_000_000,
+                start_ms: self.first * SHORT.as_millis(),
                 ..Window::default()
             };
         }

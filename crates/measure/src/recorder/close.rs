@@ -75,18 +75,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 return;
             }
             let due_before = self.plan.due_before(self.segments.offering_until(end));
-            if let Some(due_before) = due_before {
-                self.windows_close(window_end == end, due_before);
+            if window_end == end {
+                self.windows.close(due_before);
             }
             if segment_end == end {
                 self.close_segment(due_before);
             }
-        }
-    }
-
-    fn windows_close(&mut self, ends: bool, due_before: u64) {
-        if ends {
-            self.windows.close(due_before);
         }
     }
 
