@@ -118,13 +118,13 @@ pub enum FollowEvent {
 /// Why a follower cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
-    /// The chain is shorter than what was delivered.
+    /// The chain is shorter than it was, and stays so.
     #[error(
-        "the chain went back from height {delivered} to {latest}; it was reset or another node answers: start a new run"
+        "the chain went back from height {known} to {latest}; it was reset or another node answers: start a new run"
     )]
     WentBack {
-        /// The highest block delivered.
-        delivered: u64,
+        /// The highest block the node had.
+        known: u64,
         /// The highest block the node has now.
         latest: u64,
     },

@@ -287,10 +287,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             self.shrunk += 1;
             self.plan_status();
             if self.shrunk >= SHRUNK_LIMIT {
-                self.fail(FollowError::WentBack {
-                    delivered: known,
-                    latest,
-                });
+                self.fail(FollowError::WentBack { known, latest });
             }
             return;
         }

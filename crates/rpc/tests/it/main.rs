@@ -1,5 +1,10 @@
 //! The crate against servers: scripted ones, and (ignored by default) the real node.
 
+#![allow(unreachable_pub)]
+
+mod client;
+mod fake_node;
+mod follower;
 mod http;
 mod peer;
 mod tls;

@@ -1,0 +1,374 @@
+//! The follower against a chain that the test writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pacing::Nanos;
+use rpc::{FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height, follow};
+use sha2::{Digest, Sha256};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::fake_node::{FakeNode, code, tx};
+
+/// A follower with its worker, and the laws that hold for every stream of events.
+pub struct Following {
+    follower: Follower,
+    worker: JoinHandle<()>,
+    shutdown: CancellationToken,
+    clock: Arc<AtomicU64>,
+    last_observed: Nanos,
+    watermark: Nanos,
+    pub blocks: Vec<FollowedBlock>,
+}
+
+impl Following {
+    pub fn start(url: &str, options: FollowOptions) -> Self {
+        let clock = Arc::new(AtomicU64::new(1));
+        let shutdown = CancellationToken::new();
+        let ticking = {
+            let clock = Arc::clone(&clock);
+            move || Nanos::new(clock.fetch_add(1, Ordering::Relaxed))
+        };
+        let endpoint = url.parse().unwrap();
+        let (follower, worker) = follow(&endpoint, options, ticking, shutdown.clone()).unwrap();
+        Self {
+            follower,
+            worker: tokio::spawn(worker.run()),
+            shutdown,
+            clock,
+            last_observed: Nanos::ZERO,
+            watermark: Nanos::ZERO,
+            blocks: Vec::new(),
+        }
+    }
+
+    /// The next event, checked against the laws; `None` at the end.
+    pub async fn event(&mut self) -> Option<FollowEvent> {
+        let event = timeout(LIMIT, self.follower.next())
+            .await
+            .expect("an event in time")?;
+        match &event {
+            FollowEvent::Block(block) => {
+                assert!(block.observed >= self.watermark, "a watermark was broken");
+                assert!(block.observed >= self.last_observed);
+                self.last_observed = block.observed;
+                self.blocks.push(block.clone());
+            }
+            FollowEvent::Watermark(instant) => {
+                assert!(*instant > self.watermark);
+                assert!(instant.as_nanos() <= self.clock.load(Ordering::Relaxed));
+                self.watermark = *instant;
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    /// The next event that is neither a block nor a watermark.
+    pub async fn news(&mut self) -> FollowEvent {
+        loop {
+            match self.event().await.expect("the follower goes on") {
+                FollowEvent::Block(_) | FollowEvent::Watermark(_) => {}
+                event => return event,
+            }
+        }
+    }
+
+    pub async fn until(&mut self, wanted: impl Fn(&FollowEvent) -> bool) {
+        while !wanted(&self.event().await.expect("the follower goes on")) {}
+    }
+
+    pub async fn until_height(&mut self, height: u64) {
+        while self.blocks.last().is_none_or(|block| block.height < height) {
+            self.event().await.expect("the follower goes on");
+        }
+    }
+
+    pub async fn failure(&mut self) -> FollowError {
+        loop {
+            match self.event().await.expect("the follower says why it ends") {
+                FollowEvent::Failed(error) => return error,
+                _ => {}
+            }
+        }
+    }
+
+    pub async fn stop(mut self) -> Vec<FollowedBlock> {
+        self.shutdown.cancel();
+        while self.event().await.is_some() {}
+        self.worker.await.unwrap();
+        self.blocks
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn options(from: Height) -> FollowOptions {
+    let quick = Duration::from_millis(10);
+    FollowOptions {
+        from,
+        poll_interval: quick,
+        watermark_interval: Duration::from_millis(1),
+        max_backoff: quick,
+        ..Default::default()
+    }
+}
+
+/// Every height from `first` once, in order, with the content the chain has.
+fn check_blocks(blocks: &[FollowedBlock], first: u64, counts: &[usize]) {
+    let heights: Vec<_> = blocks.iter().map(|block| block.height).collect();
+    let expected: Vec<_> = (first..first + counts.len() as u64).collect();
+    assert_eq!(heights, expected);
+    for (block, count) in blocks.iter().zip(counts) {
+        let txs: Vec<_> = (0..*count)
+            .map(|at| {
+                (
+                    Sha256::digest(tx(block.height as usize, at)).into(),
+                    code(at),
+                )
+            })
+            .collect();
+        assert_eq!(block.txs().collect::<Vec<_>>(), txs);
+        assert!(block.codes_known);
+        let bytes: usize = (0..*count)
+            .map(|at| tx(block.height as usize, at).len())
+            .sum();
+        assert_eq!(block.bytes, bytes as u64);
+    }
+}
+
+#[tokio::test]
+async fn every_block_once_in_order_as_announced() {
+    let node = FakeNode::start();
+    node.grow([3, 4]);
+    let mut following = Following::start(&node.url(), options(Height::Next));
+    following
+        .until(|event| matches!(event, FollowEvent::CaughtUp { height: 2 }))
+        .await;
+    let counts: Vec<_> = (0..60).map(|at| (at * 5) % 23).collect();
+    for (at, count) in counts.iter().enumerate() {
+        node.grow([*count]);
+        if at % 3 == 0 {
+            following.until_height(3 + at as u64).await;
+        }
+    }
+    following.until_height(62).await;
+    let blocks = following.stop().await;
+    check_blocks(&blocks, 3, &counts);
+    assert_eq!(blocks[0].header_time.nanos, 500_000_000);
+    assert_eq!(blocks[0].proposer, "A5");
+    // Nothing was asked twice or in vain.
+    assert_eq!(node.change(|chain| chain.asked.len()), 60);
+}
+
+#[tokio::test]
+async fn polling_does_without_a_subscription() {
+    let node = FakeNode::start();
+    node.change(|chain| chain.websocket = false);
+    node.grow([7, 0, 8]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    assert_eq!(
+        following.news().await,
+        FollowEvent::Connected {
+            next: 1,
+            subscribed: false
+        }
+    );
+    following.until_height(3).await;
+    node.grow([9, 0, 0]);
+    following.until_height(6).await;
+    check_blocks(&following.stop().await, 1, &[7, 0, 8, 9, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_restart_of_the_node_leaves_no_gap() {
+    let node = FakeNode::start();
+    node.grow([1, 2]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following.until_height(2).await;
+    node.change(|chain| chain.up = false);
+    following
+        .until(|event| matches!(event, FollowEvent::Disconnected { .. }))
+        .await;
+    node.grow([3, 4, 5]);
+    node.change(|chain| chain.up = true);
+    let connected = |event: &FollowEvent| matches!(event, FollowEvent::Connected { next: 3, .. });
+    following.until(connected).await;
+    following.until_height(5).await;
+    // And the announcements come back by themselves.
+    following
+        .until(|event| matches!(event, FollowEvent::CaughtUp { height: 5 }))
+        .await;
+    node.grow([6]);
+    following.until_height(6).await;
+    check_blocks(&following.stop().await, 1, &[1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn a_node_that_starts_later_is_found() {
+    let node = FakeNode::start();
+    node.change(|chain| chain.up = false);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    match following.news().await {
+        FollowEvent::Disconnected { reason } => {
+            assert!(reason.contains("check that the node runs"), "{reason}")
+        }
+        other => panic!("{other:?}"),
+    }
+    node.grow([1]);
+    node.change(|chain| chain.up = true);
+    assert!(matches!(
+        following.news().await,
+        FollowEvent::Connected { next: 1, .. }
+    ));
+    following.until_height(1).await;
+    check_blocks(&following.stop().await, 1, &[1]);
+}
+
+#[tokio::test]
+async fn a_reset_chain_is_an_end() {
+    let node = FakeNode::start();
+    node.grow([1, 1, 1, 1]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following.until_height(4).await;
+    node.change(|chain| {
+        chain.blocks.truncate(2);
+        chain.websocket = false;
+    });
+    let error = following.failure().await;
+    assert_eq!(
+        error,
+        FollowError::WentBack {
+            known: 4,
+            latest: 2
+        }
+    );
+    assert!(error.to_string().contains("start a new run"));
+    assert!(following.event().await.is_none());
+}
+
+#[tokio::test]
+async fn a_replaced_chain_is_an_end_even_when_it_is_longer() {
+    let node = FakeNode::start();
+    node.grow([1, 1]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following.until_height(2).await;
+    node.change(|chain| chain.salt = 1);
+    node.grow([1]);
+    assert_eq!(
+        following.failure().await,
+        FollowError::Replaced { height: 3 }
+    );
+
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following.until_height(3).await;
+    node.change(|chain| chain.chain_id = "other".into());
+    node.grow([1]);
+    let (before, now) = ("fake".into(), "other".into());
+    assert_eq!(
+        following.failure().await,
+        FollowError::OtherChain { before, now }
+    );
+}
+
+#[tokio::test]
+async fn pruned_heights_are_named_and_passed() {
+    let node = FakeNode::start();
+    node.grow([1, 2, 3, 4, 5]);
+    node.change(|chain| chain.earliest = 4);
+    let mut following = Following::start(&node.url(), options(Height::At(2)));
+    following
+        .until(|event| *event == FollowEvent::Missing { first: 2, last: 3 })
+        .await;
+    following.until_height(5).await;
+    // While the node is away it makes blocks and throws some of them away.
+    node.change(|chain| chain.up = false);
+    following
+        .until(|event| matches!(event, FollowEvent::Disconnected { .. }))
+        .await;
+    node.grow([6, 7, 8, 9]);
+    node.change(|chain| {
+        chain.earliest = 8;
+        chain.up = true;
+    });
+    following
+        .until(|event| *event == FollowEvent::Missing { first: 6, last: 7 })
+        .await;
+    following.until_height(9).await;
+    let blocks = following.stop().await;
+    check_blocks(&blocks[..2], 4, &[4, 5]);
+    check_blocks(&blocks[2..], 8, &[8, 9]);
+}
+
+#[tokio::test]
+async fn results_that_come_late_are_waited_for() {
+    let node = FakeNode::start();
+    node.change(|chain| chain.refuse_results = 3);
+    node.grow([10]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following.until_height(1).await;
+    check_blocks(&following.stop().await, 1, &[10]);
+}
+
+#[tokio::test]
+async fn results_that_never_come_are_named() {
+    let node = FakeNode::start();
+    node.change(|chain| chain.refuse_results = u32::MAX);
+    node.grow([10, 10]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    let unavailable =
+        |event: &FollowEvent| matches!(event, FollowEvent::CodesUnavailable { height: 1, .. });
+    following.until(unavailable).await;
+    following.until_height(2).await;
+    let blocks = following.stop().await;
+    assert_eq!(blocks.len(), 2);
+    assert!(
+        blocks
+            .iter()
+            .all(|block| !block.codes_known && block.hashes.len() == 10)
+    );
+}
+
+#[tokio::test]
+async fn blocks_of_50_000_transactions_pass() {
+    let node = FakeNode::start();
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    node.grow([50_000, 1, 50_000]);
+    following.until_height(3).await;
+    check_blocks(&following.stop().await, 1, &[50_000, 1, 50_000]);
+}
+
+#[tokio::test]
+async fn a_slow_reader_loses_nothing_and_holds_little() {
+    let node = FakeNode::start();
+    let counts = vec![1; 100];
+    node.grow(counts.iter().copied());
+    let bounded = FollowOptions {
+        events: 4,
+        ..options(Height::At(1))
+    };
+    let mut following = Following::start(&node.url(), bounded);
+    for height in 1..=100 {
+        following.until_height(height).await;
+        // In the channel, in the outbox, and one under way.
+        let ahead = node.change(|chain| chain.asked.last().copied().unwrap_or(0)) - height;
+        assert!(ahead <= 4 + 6 + 1, "{ahead} blocks ahead of the reader");
+    }
+    check_blocks(&following.stop().await, 1, &counts);
+}
+
+#[tokio::test]
+async fn the_worker_ends_with_its_reader() {
+    let node = FakeNode::start();
+    node.grow([1]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following.until_height(1).await;
+    let Following {
+        follower, worker, ..
+    } = following;
+    drop(follower);
+    timeout(LIMIT, worker).await.unwrap().unwrap();
+}
