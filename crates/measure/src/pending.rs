@@ -148,13 +148,15 @@ impl Pending {
             .map(|&slot| Slot(slot))
     }
 
-    /// The record that a transaction of a block belongs to.
-    pub(crate) fn find_uncommitted(&self, hash: &TxHash) -> Option<Slot> {
+    /// The record that a transaction of a block observed at `observed` belongs to: of several with
+    /// its hash, the first that had been sent by then.
+    pub(crate) fn find_uncommitted(&self, hash: &TxHash, observed: Nanos) -> Option<Slot> {
         self.table
             .iter_hash(hash_prefix(hash))
             .map(|&slot| (slot, record_at(&self.chunks, slot)))
             .filter(|(_, record)| record.hash == *hash && !record.is_committed())
-            .min_by_key(|(_, record)| record.index)
+            // The stamp of sending is taken after it, so a block may be ahead of it by a little.
+            .min_by_key(|(_, record)| (record.sent > observed, record.index))
             .map(|(slot, _)| Slot(slot))
     }
 

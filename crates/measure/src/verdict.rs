@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::conservation::Conservation;
+use crate::event::UnsentReason;
 use crate::summary::{LateCauses, LoadModel, Offered};
 
 /// Share of the sent transactions that may be late by the generator's own fault before the run is
@@ -138,12 +139,12 @@ fn judge_records(evidence: &Evidence<'_>, findings: &mut Findings) {
 }
 
 fn judge_unsent(offered: &Offered, findings: &mut Findings) {
-    let unsent = offered.unsent
-        - offered
-            .unsent_by_reason
-            .get("interrupted")
-            .copied()
-            .unwrap_or(0);
+    // What still waited when the run was ended early is nobody's fault.
+    let by_the_end: u64 = [UnsentReason::Interrupted, UnsentReason::Stopped]
+        .iter()
+        .filter_map(|reason| offered.unsent_by_reason.get(reason.name()))
+        .sum();
+    let unsent = offered.unsent.saturating_sub(by_the_end);
     if unsent == 0 {
         return;
     }

@@ -58,7 +58,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     /// Whether the transaction is one of this run's whose fate is open.
     fn commit(&mut self, tx: &BlockTx, block: &BlockSeen) -> bool {
-        let Some(slot) = self.pending.find_uncommitted(&tx.hash) else {
+        let Some(slot) = self.pending.find_uncommitted(&tx.hash, block.observed) else {
             return false;
         };
         let at = block.observed;

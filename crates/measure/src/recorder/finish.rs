@@ -6,6 +6,7 @@ use pacing::Nanos;
 
 use super::Recorder;
 use crate::conservation::Conservation;
+use crate::event::UnsentReason;
 use crate::files::RecordError;
 use crate::latency::LatencyKind;
 use crate::plan::Plan;
@@ -194,13 +195,19 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn limited_by(&self, offered: &Offered, late: LateCauses, rate: &Rates) -> LimitedBy {
-        let unsent = |reason: &str| offered.unsent_by_reason.get(reason).copied().unwrap_or(0);
+        let unsent = |reason: UnsentReason| self.tally.unsent[reason as usize];
         let causes = [
             (late.schedule, LimitedBy::Schedule),
-            (late.source + unsent("source"), LimitedBy::Source),
-            (late.connection, LimitedBy::Connection),
             (
-                late.node + unsent("max_in_flight") + unsent("deadline"),
+                late.source + unsent(UnsentReason::Source),
+                LimitedBy::Source,
+            ),
+            (
+                late.connection + unsent(UnsentReason::Broken),
+                LimitedBy::Connection,
+            ),
+            (
+                late.node + unsent(UnsentReason::MaxInFlight) + unsent(UnsentReason::Deadline),
                 LimitedBy::Node,
             ),
         ];
