@@ -1,1 +1,31 @@
-//! Placeholder.
+//! A built-in node that speaks the RPC dialect of CometBFT 0.38.17.
+//!
+//! It has a real mempool, makes a block each interval, executes the key-value application with the
+//! original's rules, and answers over POST, URI and WebSocket as the original does. Its hashes,
+//! signatures and proofs are genuine: a light client can follow its chain. A test double for
+//! overload, too: it can be given the cost of checks, a capacity that sinks, and scripted faults.
+//!
+//! It is no consensus engine: one validator, no peers, no votes over a network, nothing on disk.
+//! Where it differs from the original, `docs/devnode.md` says so.
+//!
+//! Read first: [`Config`], [`DevNode`], [`Faults`].
+
+mod app;
+mod capacity;
+mod chain;
+mod config;
+mod control;
+mod duration;
+mod events;
+mod faults;
+mod handle;
+mod mempool;
+mod node;
+mod rpc;
+mod server;
+mod wire;
+
+pub use capacity::CapacityModel;
+pub use config::{Config, ConfigError, MempoolConfig, RpcConfig};
+pub use faults::{FailedExecution, Faults, Garbage};
+pub use handle::{BlockSummary, DevNode, DevNodeError, Snapshot, Worker};

@@ -1,0 +1,3 @@
+//! The application that blocks are executed on.
+
+pub(crate) mod kvstore;

@@ -1,0 +1,173 @@
+//! Makes blocks: header, parts, hash, and the commit that makes them final.
+
+use bytes::Bytes;
+
+use super::genesis::Genesis;
+use super::header::{BlockId, Commit, CommitSignature, Header};
+use super::merkle::{self, Hash, sha256};
+use super::validator::Vote;
+use crate::wire::proto;
+use crate::wire::time::BlockTime;
+
+/// Bytes of a block part (`BlockPartSizeBytes` in `types/params.go`).
+const PART_BYTES: usize = 65_536;
+
+/// A transaction with its key.
+#[derive(Debug, Clone)]
+pub(crate) struct Tx {
+    pub(crate) bytes: Bytes,
+    pub(crate) hash: Hash,
+}
+
+impl Tx {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        let hash = sha256(&bytes);
+        Self { bytes, hash }
+    }
+}
+
+/// A final block with everything a query may ask about it.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) header: Header,
+    pub(crate) id: BlockId,
+    /// Bytes of the block's protobuf form.
+    pub(crate) size: usize,
+    pub(crate) txs: Vec<Tx>,
+    /// Result codes of transactions that failed, by index in ascending order; all others are 0.
+    pub(crate) failed: Vec<(u32, u32)>,
+    /// The commit of the height before, which this block carries.
+    pub(crate) last_commit: Commit,
+    /// The commit of this block itself.
+    pub(crate) commit: Commit,
+    /// Hash of the application after this block; the next header carries it.
+    pub(crate) app_hash: Vec<u8>,
+    /// Validator updates that the application asked for: public key and power.
+    pub(crate) validator_updates: Vec<(Vec<u8>, i64)>,
+}
+
+/// What a block is made of.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub(crate) height: u64,
+    pub(crate) txs: Vec<Tx>,
+    pub(crate) previous: Previous,
+    pub(crate) app_version: u64,
+}
+
+/// What the next block needs to know of the one before.
+#[derive(Debug, Clone)]
+pub(crate) struct Previous {
+    pub(crate) id: BlockId,
+    pub(crate) commit: Commit,
+    pub(crate) app_hash: Vec<u8>,
+    pub(crate) results_hash: Hash,
+}
+
+/// A block that is built but not yet executed and signed.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) header: Header,
+    pub(crate) id: BlockId,
+    pub(crate) size: usize,
+    pub(crate) txs: Vec<Tx>,
+    pub(crate) last_commit: Commit,
+}
+
+/// Builds and hashes the block of a proposal.
+pub(crate) fn build(genesis: &Genesis, proposal: Proposal) -> Built {
+    let Proposal {
+        height,
+        txs,
+        previous,
+        app_version,
+    } = proposal;
+    // The time of a block is when the one before was voted for; the first has that of the genesis.
+    let time = previous
+        .commit
+        .signature
+        .map_or(genesis.time, |signature| signature.time);
+    let hashes: Vec<Hash> = txs.iter().map(|tx| tx.hash).collect();
+    let header = Header {
+        app_version,
+        chain_id: genesis.chain_id.clone(),
+        height,
+        time,
+        last_block_id: previous.id,
+        last_commit_hash: previous.commit.hash(),
+        data_hash: merkle::root(&hashes),
+        validators_hash: genesis.validator.set_hash(),
+        consensus_hash: genesis.consensus_hash(),
+        app_hash: previous.app_hash,
+        last_results_hash: previous.results_hash,
+        evidence_hash: sha256(&[]),
+        proposer: genesis.validator.address,
+    };
+    let encoded = encode(&header, &txs, &previous.commit);
+    let parts: Vec<&[u8]> = encoded.chunks(PART_BYTES).collect();
+    let id = BlockId {
+        hash: Some(header.hash()),
+        parts_total: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+        parts_hash: Some(merkle::root(&parts)),
+    };
+    Built {
+        header,
+        id,
+        size: encoded.len(),
+        txs,
+        last_commit: previous.commit,
+    }
+}
+
+/// Signs a built block: the vote's time is now, but later than the block's.
+pub(crate) fn commit(genesis: &Genesis, built: &Built, now: BlockTime) -> Commit {
+    let time = now.max(built.header.time.next_millisecond());
+    let vote = Vote {
+        chain_id: &genesis.chain_id,
+        height: built.header.height,
+        block_id: &built.id,
+        time,
+    };
+    let signature = CommitSignature {
+        address: genesis.validator.address,
+        time,
+        signature: genesis.validator.sign(&vote),
+    };
+    Commit {
+        height: built.header.height,
+        block_id: built.id,
+        signature: Some(signature),
+    }
+}
+
+/// Bytes that transactions of these lengths take in a block's data.
+pub(crate) fn data_bytes(tx_len: usize) -> usize {
+    proto::message_len(tx_len)
+}
+
+/// `Block` of CometBFT 0.38.
+fn encode(header: &Header, txs: &[Tx], last_commit: &Commit) -> Vec<u8> {
+    let data_len: usize = txs.iter().map(|tx| data_bytes(tx.bytes.len())).sum();
+    let mut data = Vec::with_capacity(data_len);
+    for tx in txs {
+        proto::message(&mut data, 1, &tx.bytes);
+    }
+    let mut out = Vec::with_capacity(data_len + 1024);
+    proto::message(&mut out, 1, &header.proto());
+    proto::message(&mut out, 2, &data);
+    proto::message(&mut out, 3, &[]);
+    proto::message(&mut out, 4, &last_commit.proto());
+    out
+}
+
+/// Root over the results of a block (`ABCIResults.Hash`): only code, data and gas count, and of
+/// these the key-value application sets the code alone.
+pub(crate) fn results_hash(txs: usize, failed: &[(u32, u32)]) -> Hash {
+    let mut results: Vec<Vec<u8>> = vec![Vec::new(); txs];
+    for (index, code) in failed {
+        if let Some(result) = results.get_mut(*index as usize) {
+            proto::int_field(result, 1, i64::from(*code));
+        }
+    }
+    merkle::root(&results)
+}

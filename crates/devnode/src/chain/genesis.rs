@@ -1,0 +1,88 @@
+//! What a chain starts from.
+
+use super::header::{BlockId, Commit};
+use super::merkle::{Hash, sha256};
+use super::validator::{POWER, Validator};
+use crate::wire::json;
+use crate::wire::proto;
+use crate::wire::time::BlockTime;
+
+/// Largest block in bytes that a new chain allows (`DefaultBlockParams` of CometBFT 0.38).
+pub(crate) const DEFAULT_MAX_BLOCK_BYTES: u64 = 22_020_096;
+
+/// Fixed properties of a chain.
+#[derive(Debug, Clone)]
+pub(crate) struct Genesis {
+    pub(crate) chain_id: String,
+    pub(crate) time: BlockTime,
+    pub(crate) max_block_bytes: u64,
+    pub(crate) validator: Validator,
+}
+
+impl Genesis {
+    pub(crate) fn new(chain_id: &str, max_block_bytes: u64, time: BlockTime) -> Self {
+        Self {
+            chain_id: chain_id.to_owned(),
+            time,
+            max_block_bytes,
+            validator: Validator::of_chain(chain_id),
+        }
+    }
+
+    /// SHA-256 over `HashedParams` (`types/params.go`): block size and gas.
+    pub(crate) fn consensus_hash(&self) -> Hash {
+        let mut params = Vec::with_capacity(16);
+        proto::int_field(&mut params, 1, self.max_block_bytes.cast_signed());
+        proto::int_field(&mut params, 2, -1);
+        sha256(&params)
+    }
+
+    /// Bytes that a block has for transactions (`MaxDataBytesNoEvidence` in `types/block.go`: the
+    /// overheads of block, header, and a commit of one validator taken off).
+    pub(crate) fn max_data_bytes(&self) -> u64 {
+        const BLOCK_OVERHEAD: u64 = 11;
+        const HEADER: u64 = 626;
+        const COMMIT_OF_ONE: u64 = 94 + 109 + 2;
+        self.max_block_bytes
+            .saturating_sub(BLOCK_OVERHEAD + HEADER + COMMIT_OF_ONE)
+    }
+
+    /// What the first block builds on.
+    pub(crate) fn before_first(&self) -> (BlockId, Commit) {
+        (BlockId::default(), Commit::none())
+    }
+
+    /// Appends the genesis document.
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
+        json::raw(out, r#"{"genesis_time":"#);
+        json::string(out, &self.time.text());
+        json::raw(out, r#","chain_id":"#);
+        json::string(out, &self.chain_id);
+        json::raw(out, r#","initial_height":"1","consensus_params":"#);
+        self.write_params_json(out);
+        json::raw(out, r#","validators":[{"address":"#);
+        json::hex(out, &self.validator.address);
+        json::raw(out, r#","pub_key":"#);
+        self.write_public_key_json(out);
+        json::raw(out, r#","power":"#);
+        json::int_text(out, POWER);
+        json::raw(out, r#","name":""}],"app_hash":""}"#);
+    }
+
+    /// Appends the consensus parameters.
+    pub(crate) fn write_params_json(&self, out: &mut Vec<u8>) {
+        json::raw(out, r#"{"block":{"max_bytes":"#);
+        json::int_text(out, self.max_block_bytes);
+        json::raw(
+            out,
+            r#","max_gas":"-1"},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{"app":"0"},"abci":{"vote_extensions_enable_height":"0"}}"#,
+        );
+    }
+
+    /// Appends the validator's public key.
+    pub(crate) fn write_public_key_json(&self, out: &mut Vec<u8>) {
+        json::raw(out, r#"{"type":"tendermint/PubKeyEd25519","value":"#);
+        json::base64(out, &self.validator.public);
+        out.push(b'}');
+    }
+}

@@ -1,0 +1,9 @@
+//! The chain: genuine headers, commits and hashes of CometBFT 0.38 with one validator.
+
+pub(crate) mod block;
+pub(crate) mod genesis;
+pub(crate) mod header;
+pub(crate) mod merkle;
+pub(crate) mod render;
+pub(crate) mod store;
+pub(crate) mod validator;

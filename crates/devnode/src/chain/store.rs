@@ -1,0 +1,239 @@
+//! The blocks that are kept, newest last, with an index by block and transaction hash.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::block::{Block, Previous, results_hash};
+use super::genesis::Genesis;
+use super::merkle::{Hash, root};
+
+/// Bounds of the history. The newest two blocks always stay.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retention {
+    pub(crate) blocks: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Where a transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TxPlace {
+    pub(crate) height: u64,
+    pub(crate) index: u32,
+}
+
+/// The kept part of the chain.
+#[derive(Debug)]
+pub(crate) struct Store {
+    retention: Retention,
+    blocks: VecDeque<Arc<Block>>,
+    bytes: usize,
+    by_hash: HashMap<Hash, u64>,
+    tx_places: Option<HashMap<Hash, TxPlace>>,
+}
+
+/// Blocks that stay whatever the retention says: the last and the one whose commit it carries.
+const LEAST_BLOCKS: usize = 2;
+
+impl Store {
+    pub(crate) fn new(retention: Retention, tx_index: bool) -> Self {
+        Self {
+            retention,
+            blocks: VecDeque::new(),
+            bytes: 0,
+            by_hash: HashMap::new(),
+            tx_places: tx_index.then(HashMap::new),
+        }
+    }
+
+    /// Lowest kept height; 0 before the first block.
+    pub(crate) fn base(&self) -> u64 {
+        self.blocks.front().map_or(0, |block| block.header.height)
+    }
+
+    /// Newest height; 0 before the first block.
+    pub(crate) fn height(&self) -> u64 {
+        self.blocks.back().map_or(0, |block| block.header.height)
+    }
+
+    pub(crate) fn latest(&self) -> Option<&Arc<Block>> {
+        self.blocks.back()
+    }
+
+    pub(crate) fn earliest(&self) -> Option<&Arc<Block>> {
+        self.blocks.front()
+    }
+
+    pub(crate) fn block(&self, height: u64) -> Option<&Arc<Block>> {
+        let offset = height.checked_sub(self.base())?;
+        self.blocks.get(usize::try_from(offset).ok()?)
+    }
+
+    pub(crate) fn block_by_hash(&self, hash: &[u8]) -> Option<&Arc<Block>> {
+        let height = self.by_hash.get(hash)?;
+        self.block(*height)
+    }
+
+    /// Kept blocks, oldest first.
+    pub(crate) fn blocks(&self) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
+        self.blocks.iter()
+    }
+
+    /// Whether transactions are indexed.
+    pub(crate) fn has_tx_index(&self) -> bool {
+        self.tx_places.is_some()
+    }
+
+    pub(crate) fn tx_place(&self, hash: &[u8]) -> Option<TxPlace> {
+        self.tx_places.as_ref()?.get(hash).copied()
+    }
+
+    /// What the next block builds on.
+    pub(crate) fn previous(&self, genesis: &Genesis, first_app_hash: &[u8]) -> Previous {
+        match self.latest() {
+            Some(block) => Previous {
+                id: block.id,
+                commit: block.commit.clone(),
+                app_hash: block.app_hash.clone(),
+                results_hash: results_hash(block.txs.len(), &block.failed),
+            },
+            None => {
+                let (id, commit) = genesis.before_first();
+                Previous {
+                    id,
+                    commit,
+                    app_hash: first_app_hash.to_vec(),
+                    results_hash: root::<Hash>(&[]),
+                }
+            }
+        }
+    }
+
+    /// Appends the next block and drops old ones past the bounds.
+    pub(crate) fn push(&mut self, block: Arc<Block>) {
+        let height = block.header.height;
+        if let Some(hash) = block.id.hash {
+            self.by_hash.insert(hash, height);
+        }
+        if let Some(places) = &mut self.tx_places {
+            for (index, tx) in (0_u32..).zip(&block.txs) {
+                places.insert(tx.hash, TxPlace { height, index });
+            }
+        }
+        self.bytes += block.size;
+        self.blocks.push_back(block);
+        while self.blocks.len() > LEAST_BLOCKS
+            && (self.blocks.len() > self.retention.blocks || self.bytes > self.retention.bytes)
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(block) = self.blocks.pop_front() else {
+            return;
+        };
+        self.bytes -= block.size;
+        if let Some(hash) = block.id.hash {
+            self.by_hash.remove(&hash);
+        }
+        if let Some(places) = &mut self.tx_places {
+            for tx in &block.txs {
+                // A transaction that was committed again later belongs to the later block.
+                if places
+                    .get(&tx.hash)
+                    .is_some_and(|place| place.height == block.header.height)
+                {
+                    places.remove(&tx.hash);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::chain::block::{Proposal, Tx, build, commit};
+    use crate::wire::time::BlockTime;
+
+    fn chain(retention: Retention, heights: u64) -> Store {
+        let genesis = Genesis::new("chain", 1_000_000, BlockTime::from_unix_nanos(1));
+        let mut store = Store::new(retention, true);
+        for height in 1..=heights {
+            let txs = vec![Tx::new(Bytes::from(format!("k{height}=v")))];
+            let previous = store.previous(&genesis, &[0; 8]);
+            let built = build(
+                &genesis,
+                Proposal {
+                    height,
+                    txs,
+                    previous,
+                    app_version: 1,
+                },
+            );
+            let commit = commit(&genesis, &built, BlockTime::from_unix_nanos(2));
+            store.push(Arc::new(Block {
+                header: built.header,
+                id: built.id,
+                size: built.size,
+                txs: built.txs,
+                failed: Vec::new(),
+                last_commit: built.last_commit,
+                commit,
+                app_hash: vec![1; 8],
+                validator_updates: Vec::new(),
+            }));
+        }
+        store
+    }
+
+    #[test]
+    fn old_blocks_go_with_their_transactions() {
+        let store = chain(
+            Retention {
+                blocks: 3,
+                bytes: usize::MAX,
+            },
+            10,
+        );
+        assert_eq!((store.base(), store.height()), (8, 10));
+        let gone = Tx::new(Bytes::from_static(b"k7=v"));
+        let kept = Tx::new(Bytes::from_static(b"k8=v"));
+        assert_eq!(store.tx_place(&gone.hash), None);
+        assert_eq!(
+            store.tx_place(&kept.hash),
+            Some(TxPlace {
+                height: 8,
+                index: 0
+            })
+        );
+        assert_eq!(store.by_hash.len(), 3);
+    }
+
+    #[test]
+    fn two_blocks_stay_whatever_the_bound() {
+        let store = chain(
+            Retention {
+                blocks: 0,
+                bytes: 0,
+            },
+            5,
+        );
+        assert_eq!((store.base(), store.height()), (4, 5));
+    }
+
+    #[test]
+    fn block_times_rise_though_the_clock_stands_still() {
+        let store = chain(
+            Retention {
+                blocks: 10,
+                bytes: usize::MAX,
+            },
+            4,
+        );
+        let times: Vec<BlockTime> = store.blocks().map(|block| block.header.time).collect();
+        assert!(times.is_sorted_by(|a, b| a < b));
+    }
+}

@@ -1,0 +1,257 @@
+//! How a node is set up. Defaults are those of `cometbft init` (0.38.17) where it has the value.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::capacity::CapacityModel;
+use crate::chain::genesis::DEFAULT_MAX_BLOCK_BYTES;
+use crate::duration;
+
+/// Everything about a node; `Config::default()` is an unlimited node on a free port.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the RPC listens; port 0 takes a free one. Default `127.0.0.1:0`.
+    pub listen: SocketAddr,
+    /// Name of the chain, 1 to 50 characters. The validator's key follows from it. Default `devnode`.
+    pub chain_id: String,
+    /// Name of the node in `status`. Default `devnode`.
+    pub moniker: String,
+    /// Time from one block to the making of the next (`timeout_commit`). Default `1s`.
+    #[serde(with = "duration")]
+    pub block_interval: Duration,
+    /// Whether blocks are made without transactions. Default true. If false, a block that changed
+    /// the application is still followed by one empty block that proves it, as in CometBFT.
+    pub create_empty_blocks: bool,
+    /// Limits of the mempool.
+    pub mempool: MempoolConfig,
+    /// Limits of the RPC.
+    pub rpc: RpcConfig,
+    /// Most transactions in a block; none: as many as fit. CometBFT has no such limit.
+    pub max_block_txs: Option<usize>,
+    /// Largest block in bytes (`block.max_bytes` of the consensus parameters), from 1,024 to
+    /// 104,857,600. Default 22,020,096.
+    pub max_block_bytes: u64,
+    /// Time the application needs to check a transaction. It checks one at a time, whatever the
+    /// number of connections. The time is waited, not computed, so it costs no CPU. Default `0s`.
+    #[serde(with = "duration")]
+    pub check_cost: Duration,
+    /// Time the application needs to check one transaction again after a block, during which the
+    /// mempool takes nothing in. Waited too. Default `0s`.
+    #[serde(with = "duration")]
+    pub recheck_cost: Duration,
+    /// What the node commits at most; none: as much as it can. Default none.
+    pub capacity: Option<CapacityModel>,
+    /// Where the control endpoint listens, if anywhere. Default none.
+    pub control: Option<SocketAddr>,
+    /// Whether `tx` and `tx_search` work (`tx_index.indexer`). Default true.
+    pub tx_index: bool,
+    /// Blocks that are kept; older heights are answered as a pruned node does. At least 2. Default 1,000.
+    pub retain_blocks: usize,
+    /// Bytes of blocks that are kept, if that is fewer. Default 256 MiB.
+    pub retain_bytes: usize,
+    /// Keys that the application keeps; those written longest ago go first. Default 500,000.
+    pub retain_keys: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            chain_id: "devnode".to_owned(),
+            moniker: "devnode".to_owned(),
+            block_interval: Duration::from_secs(1),
+            create_empty_blocks: true,
+            mempool: MempoolConfig::default(),
+            rpc: RpcConfig::default(),
+            max_block_txs: None,
+            max_block_bytes: DEFAULT_MAX_BLOCK_BYTES,
+            check_cost: Duration::ZERO,
+            recheck_cost: Duration::ZERO,
+            capacity: None,
+            control: None,
+            tx_index: true,
+            retain_blocks: 1_000,
+            retain_bytes: 256 << 20,
+            retain_keys: 500_000,
+        }
+    }
+}
+
+/// The mempool's section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MempoolConfig {
+    /// Most transactions. Default 5,000.
+    pub size: usize,
+    /// Most bytes of transactions. Default 1 GiB.
+    pub max_txs_bytes: u64,
+    /// Transactions remembered to refuse them a second time; 0 remembers none. Default 10,000.
+    pub cache_size: usize,
+    /// Largest transaction in bytes. Default 1 MiB.
+    pub max_tx_bytes: usize,
+    /// Whether what is left after a block is checked again. Default true.
+    pub recheck: bool,
+    /// Whether a transaction that failed its check is refused as seen from then on. Default false.
+    pub keep_invalid_txs_in_cache: bool,
+}
+
+impl Default for MempoolConfig {
+    fn default() -> Self {
+        Self {
+            size: 5_000,
+            max_txs_bytes: 1 << 30,
+            cache_size: 10_000,
+            max_tx_bytes: 1 << 20,
+            recheck: true,
+            keep_invalid_txs_in_cache: false,
+        }
+    }
+}
+
+/// The RPC's section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RpcConfig {
+    /// Most connections; more wait in the listener's backlog. Default 900.
+    pub max_open_connections: usize,
+    /// Most clients with subscriptions. Default 100.
+    pub max_subscription_clients: usize,
+    /// Most subscriptions of one client. Default 5.
+    pub max_subscriptions_per_client: usize,
+    /// Events that wait for a slow subscriber before its subscription ends
+    /// (`experimental_subscription_buffer_size`). Default 200.
+    pub subscription_buffer_size: usize,
+    /// Answers that wait for a slow WebSocket client before nothing more is read from it
+    /// (`experimental_websocket_write_buffer_size`). Default 200.
+    pub websocket_write_buffer_size: usize,
+    /// How long `broadcast_tx_commit` waits for a block. Default `10s`.
+    #[serde(with = "duration")]
+    pub timeout_broadcast_tx_commit: Duration,
+    /// Most requests in a batch; 0 for no limit. Default 10.
+    pub max_request_batch_size: usize,
+    /// Largest request body and WebSocket message in bytes. Default 1,000,000.
+    pub max_body_bytes: usize,
+    /// How long an HTTP connection may be idle or slow before it is closed. Default `10s`.
+    #[serde(with = "duration")]
+    pub idle_timeout: Duration,
+}
+
+impl Default for RpcConfig {
+    fn default() -> Self {
+        Self {
+            max_open_connections: 900,
+            max_subscription_clients: 100,
+            max_subscriptions_per_client: 5,
+            subscription_buffer_size: 200,
+            websocket_write_buffer_size: 200,
+            timeout_broadcast_tx_commit: Duration::from_secs(10),
+            max_request_batch_size: 10,
+            max_body_bytes: 1_000_000,
+            idle_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// The chain's name is empty or too long.
+    #[error("chain_id has {0} characters: give it 1 to 50")]
+    ChainId(usize),
+    /// Blocks without a pause would never end.
+    #[error("block_interval is 0: give it at least 1ms")]
+    BlockInterval,
+    /// The block size is out of range.
+    #[error("max_block_bytes is {0}: give it 1024 to 104857600")]
+    MaxBlockBytes(u64),
+    /// A limit of nothing.
+    #[error("{0} is 0: give it at least 1")]
+    Zero(&'static str),
+    /// The capacity model is out of range.
+    #[error("capacity: {0}")]
+    Capacity(&'static str),
+}
+
+/// Characters of a chain's name (`MaxChainIDLen`).
+const MAX_CHAIN_ID: usize = 50;
+/// Largest block (`MaxBlockSizeBytes`).
+const MAX_BLOCK_BYTES: u64 = 104_857_600;
+/// Smallest block that has room for header and commit.
+const MIN_BLOCK_BYTES: u64 = 1_024;
+
+impl Config {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for the first value that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let characters = self.chain_id.chars().count();
+        if characters == 0 || characters > MAX_CHAIN_ID {
+            return Err(ConfigError::ChainId(characters));
+        }
+        if self.block_interval < Duration::from_millis(1) {
+            return Err(ConfigError::BlockInterval);
+        }
+        if !(MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(&self.max_block_bytes) {
+            return Err(ConfigError::MaxBlockBytes(self.max_block_bytes));
+        }
+        for (name, value) in [
+            ("max_block_txs", self.max_block_txs.unwrap_or(1)),
+            ("mempool.size", self.mempool.size),
+            ("rpc.max_open_connections", self.rpc.max_open_connections),
+            (
+                "rpc.subscription_buffer_size",
+                self.rpc.subscription_buffer_size,
+            ),
+            (
+                "rpc.websocket_write_buffer_size",
+                self.rpc.websocket_write_buffer_size,
+            ),
+            ("rpc.max_body_bytes", self.rpc.max_body_bytes),
+        ] {
+            if value == 0 {
+                return Err(ConfigError::Zero(name));
+            }
+        }
+        self.capacity.as_ref().map_or(Ok(()), |model| {
+            model.validate().map_err(ConfigError::Capacity)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid_and_survive_serde() {
+        let config = Config::default();
+        config.validate().unwrap();
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        let error = serde_json::from_str::<Config>(r#"{"mempool":{"sise":1}}"#).unwrap_err();
+        assert!(error.to_string().contains("sise"));
+    }
+
+    #[test]
+    fn values_out_of_range_are_named() {
+        let wrong = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.validate().unwrap_err().to_string()
+        };
+        assert!(wrong(|c| c.chain_id.clear()).contains("chain_id"));
+        assert!(wrong(|c| c.block_interval = Duration::ZERO).contains("block_interval"));
+        assert!(wrong(|c| c.max_block_bytes = 1).contains("max_block_bytes"));
+        assert!(wrong(|c| c.mempool.size = 0).contains("mempool.size"));
+        assert!(wrong(|c| c.max_block_txs = Some(0)).contains("max_block_txs"));
+    }
+}

@@ -1,0 +1,249 @@
+//! The control endpoint: faults over HTTP, for a node that runs as a program of its own.
+//!
+//! `GET /` explains itself, `GET /state` shows counters and levels, and each fault is a POST with
+//! a JSON object:
+//!
+//! ```text
+//! curl -d '{"for":"1400ms"}'        localhost:PORT/stall
+//! curl -d '{"for":"2s"}'            localhost:PORT/refuse
+//! curl -d '{"on":true}'             localhost:PORT/mempool-full
+//! curl -d '{}'                      localhost:PORT/drop-connections
+//! curl -d '{"delay":"50ms"}'        localhost:PORT/slow
+//! curl -d '{}'                      localhost:PORT/halt
+//! curl -d '{}'                      localhost:PORT/resume
+//! curl -d '{"down":"1s"}'           localhost:PORT/restart
+//! curl -d '{"kind":"half"}'         localhost:PORT/garbage
+//! curl -d '{"prefix":"k","code":7}' localhost:PORT/fail-execution
+//! curl -d '{}'                      localhost:PORT/clear
+//! ```
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::duration;
+use crate::faults::{FailedExecution, Faults, Garbage};
+use crate::handle::snapshot;
+use crate::node::Node;
+
+const HELP: &str = "\
+control endpoint of a devnode. POST a JSON object to
+  /stall {\"for\":\"1400ms\"}          nothing is read, answered or committed
+  /refuse {\"for\":\"2s\"}             new connections are refused
+  /mempool-full {\"on\":true}        every broadcast is refused as if the mempool were full
+  /drop-connections {}             all connections are closed
+  /slow {\"delay\":\"50ms\"}           every answer is held back
+  /halt {}                         no more blocks
+  /resume {}                       blocks again
+  /restart {\"down\":\"1s\"}           as after a crash: connections and mempool lost, chain kept
+  /garbage {\"kind\":\"half\"}         not-json, half, wrong-id, silence, or null to end it
+  /fail-execution {\"prefix\":\"k\",\"code\":7}   such transactions fail in blocks, code 0 ends it
+  /clear {}                        ends every fault
+GET /state for counters and levels.
+";
+
+/// Largest body of a command.
+const MAX_BODY: usize = 64 << 10;
+/// Pause after an accept that failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Span {
+    #[serde(rename = "for", with = "duration")]
+    span: Duration,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Switch {
+    on: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Delay {
+    #[serde(with = "duration")]
+    delay: Duration,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Down {
+    #[serde(with = "duration")]
+    down: Duration,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kind {
+    kind: Option<Garbage>,
+}
+
+/// Serves commands until the node stops.
+pub(crate) async fn serve(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
+    let tasks = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(RETRY_PAUSE).await;
+            continue;
+        };
+        let (node, stop) = (Arc::clone(&node), stop.clone());
+        tasks.spawn(async move {
+            let service = service_fn(|request| answer(&node, request));
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service) => {}
+            }
+        });
+    }
+    tasks.close();
+    tasks.wait().await;
+}
+
+async fn answer(
+    node: &Node,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    if head.method == Method::GET {
+        return Ok(match path {
+            "/" => respond(StatusCode::OK, "text/plain; charset=utf-8", HELP.to_owned()),
+            "/state" => respond(
+                StatusCode::OK,
+                "application/json",
+                serde_json::to_string(&snapshot(node)).unwrap_or_default(),
+            ),
+            _ => unknown(path),
+        });
+    }
+    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
+        return Ok(respond(
+            StatusCode::BAD_REQUEST,
+            "text/plain; charset=utf-8",
+            "the body cannot be read\n".to_owned(),
+        ));
+    };
+    Ok(match command(&node.faults, path, &body.to_bytes()) {
+        Some(Ok(())) => respond(
+            StatusCode::OK,
+            "application/json",
+            "{\"ok\":true}\n".to_owned(),
+        ),
+        Some(Err(error)) => respond(
+            StatusCode::BAD_REQUEST,
+            "text/plain; charset=utf-8",
+            format!("{error}; GET / shows what {path} takes\n"),
+        ),
+        None => unknown(path),
+    })
+}
+
+/// Carries a command out; none if there is no such command.
+fn command(faults: &Faults, path: &str, body: &[u8]) -> Option<Result<(), serde_json::Error>> {
+    Some(match path {
+        "/stall" => read(body).map(|Span { span }| faults.stall(span)),
+        "/refuse" => read(body).map(|Span { span }| faults.refuse_connections(span)),
+        "/mempool-full" => read(body).map(|Switch { on }| faults.set_mempool_full(on)),
+        "/slow" => read(body).map(|Delay { delay }| faults.slow_answers(delay)),
+        "/restart" => read(body).map(|Down { down }| faults.restart(down)),
+        "/garbage" => read(body).map(|Kind { kind }| faults.answer_garbage(kind)),
+        "/fail-execution" => read(body).map(|failing: FailedExecution| {
+            faults.fail_execution((failing.code != 0).then_some(failing))
+        }),
+        "/drop-connections" => {
+            faults.drop_connections();
+            Ok(())
+        }
+        "/halt" => {
+            faults.halt();
+            Ok(())
+        }
+        "/resume" => {
+            faults.resume();
+            Ok(())
+        }
+        "/clear" => {
+            faults.clear();
+            Ok(())
+        }
+        _ => return None,
+    })
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(body)
+}
+
+fn unknown(path: &str) -> Response<Full<Bytes>> {
+    respond(
+        StatusCode::NOT_FOUND,
+        "text/plain; charset=utf-8",
+        format!("no command {path}\n{HELP}"),
+    )
+}
+
+fn respond(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn commands_are_carried_out_or_explained() {
+        let faults = Faults::new();
+        assert!(
+            command(&faults, "/mempool-full", br#"{"on":true}"#)
+                .unwrap()
+                .is_ok()
+        );
+        assert!(faults.now().mempool_full);
+        assert!(
+            command(&faults, "/garbage", br#"{"kind":"wrong-id"}"#)
+                .unwrap()
+                .is_ok()
+        );
+        assert_eq!(faults.now().garbage, Some(Garbage::WrongId));
+        assert!(
+            command(&faults, "/stall", br#"{"for":"soon"}"#)
+                .unwrap()
+                .unwrap_err()
+                .to_string()
+                .contains("1.5s")
+        );
+        assert!(
+            command(&faults, "/stall", br#"{"for":"1s","x":1}"#)
+                .unwrap()
+                .is_err()
+        );
+        assert!(command(&faults, "/nope", b"{}").is_none());
+        assert!(command(&faults, "/clear", b"{}").unwrap().is_ok());
+        assert!(!faults.now().mempool_full);
+    }
+}

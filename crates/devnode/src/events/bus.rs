@@ -1,0 +1,405 @@
+//! Who is told of what: subscriptions with their limits, and calls that wait for a transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::query::{Query, Tags};
+use crate::chain::merkle::Hash;
+use crate::config::RpcConfig;
+use crate::rpc::answer::{self, Id, RpcError};
+use crate::wire::json;
+
+/// Longest query (`maxQueryLength` in `rpc/core/events.go`).
+pub(crate) const MAX_QUERY_LEN: usize = 512;
+
+/// A message for a subscriber, and the counter it is taken off once it is written.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) body: Vec<u8>,
+    pub(crate) waiting: Arc<AtomicUsize>,
+}
+
+/// Where a subscriber's messages go. The queue has no bound of its own: each subscription counts
+/// what it has in it and ends at its limit.
+pub(crate) type Outbox = mpsc::UnboundedSender<Outgoing>;
+
+/// How a transaction ended up in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) height: u64,
+    pub(crate) code: u32,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    client: SocketAddr,
+    normal_form: String,
+    query: Query,
+    /// The query as it was written, which events repeat.
+    text: String,
+    id: Id,
+    outbox: Outbox,
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// What each client is subscribed to, in normal form. A subscription that ended because its
+    /// client was slow stays here, as in the original.
+    clients: HashMap<SocketAddr, HashSet<String>>,
+    subscriptions: Vec<Subscription>,
+    waiters: HashMap<Hash, Vec<oneshot::Sender<Committed>>>,
+}
+
+/// The event bus.
+#[derive(Debug)]
+pub(crate) struct Bus {
+    limits: RpcConfig,
+    inner: Mutex<Inner>,
+}
+
+/// A request to subscribe.
+#[derive(Debug)]
+pub(crate) struct Subscribe<'a> {
+    pub(crate) client: SocketAddr,
+    pub(crate) query: &'a str,
+    pub(crate) id: &'a Id,
+    pub(crate) outbox: &'a Outbox,
+}
+
+impl Bus {
+    pub(crate) fn new(limits: RpcConfig) -> Self {
+        Self {
+            limits,
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Subscribes a client.
+    ///
+    /// # Errors
+    /// The wire's text.
+    pub(crate) fn subscribe(&self, wish: &Subscribe<'_>) -> Result<(), String> {
+        let mut inner = self.lock();
+        self.admit(&inner, wish.client)?;
+        if wish.query.len() > MAX_QUERY_LEN {
+            return Err("maximum query length exceeded".to_owned());
+        }
+        let query =
+            Query::parse(wish.query).map_err(|fault| format!("failed to parse query: {fault}"))?;
+        let normal_form = query.text();
+        if !inner
+            .clients
+            .entry(wish.client)
+            .or_default()
+            .insert(normal_form.clone())
+        {
+            return Err("already subscribed".to_owned());
+        }
+        inner.subscriptions.push(Subscription {
+            client: wish.client,
+            normal_form,
+            query,
+            text: wish.query.to_owned(),
+            id: wish.id.clone(),
+            outbox: wish.outbox.clone(),
+            waiting: Arc::new(AtomicUsize::new(0)),
+        });
+        Ok(())
+    }
+
+    /// Ends one subscription of a client.
+    ///
+    /// # Errors
+    /// The wire's text.
+    pub(crate) fn unsubscribe(&self, client: SocketAddr, query: &str) -> Result<(), String> {
+        let query =
+            Query::parse(query).map_err(|fault| format!("failed to parse query: {fault}"))?;
+        let normal_form = query.text();
+        if self.lock().forget(client, &normal_form) {
+            Ok(())
+        } else {
+            Err("subscription not found".to_owned())
+        }
+    }
+
+    /// Ends all subscriptions of a client.
+    ///
+    /// # Errors
+    /// The wire's text, if there are none.
+    pub(crate) fn unsubscribe_all(&self, client: SocketAddr) -> Result<(), String> {
+        let mut inner = self.lock();
+        inner
+            .subscriptions
+            .retain(|subscription| subscription.client != client);
+        inner
+            .clients
+            .remove(&client)
+            .map(|_| ())
+            .ok_or_else(|| "subscription not found".to_owned())
+    }
+
+    /// Waits for a transaction on behalf of a client, which counts as a subscription.
+    ///
+    /// # Errors
+    /// The wire's text.
+    pub(crate) fn wait_for(&self, client: SocketAddr, hash: &Hash) -> Result<Wait<'_>, String> {
+        let mut inner = self.lock();
+        self.admit(&inner, client)?;
+        let normal_form = format!("tm.event = 'Tx' AND tx.hash = '{}'", json::hex_text(hash));
+        if !inner
+            .clients
+            .entry(client)
+            .or_default()
+            .insert(normal_form.clone())
+        {
+            return Err("failed to subscribe to tx: already subscribed".to_owned());
+        }
+        let (sender, committed) = oneshot::channel();
+        inner.waiters.entry(*hash).or_default().push(sender);
+        Ok(Wait {
+            bus: self,
+            client,
+            normal_form,
+            hash: *hash,
+            committed,
+        })
+    }
+
+    /// Tells those who wait for a transaction.
+    pub(crate) fn committed(&self, hash: &Hash, committed: Committed) {
+        let waiters = self.lock().waiters.remove(hash).unwrap_or_default();
+        for waiter in waiters {
+            // Who has given up meanwhile does not want to know.
+            let _ = waiter.send(committed);
+        }
+    }
+
+    /// Whether anybody waits for a transaction.
+    pub(crate) fn anyone_waits(&self) -> bool {
+        !self.lock().waiters.is_empty()
+    }
+
+    /// Whether anybody could match an event of this kind; saves making it.
+    pub(crate) fn anyone_wants(&self, event: &str) -> bool {
+        let tags = [("tm.event", vec![event])];
+        self.lock().subscriptions.iter().any(|subscription| {
+            let mut named = subscription
+                .query
+                .conditions
+                .iter()
+                .filter(|condition| condition.tag == "tm.event");
+            named.all(|condition| condition.accepts(tags[0].1[0]))
+        })
+    }
+
+    /// Sends an event to all whose query matches. `content` makes its JSON, `"data":…,"events":…`.
+    pub(crate) fn publish(&self, tags: &Tags<'_>, content: impl FnOnce() -> Vec<u8>) {
+        let mut inner = self.lock();
+        let mut content = Some(content);
+        let mut made = Vec::new();
+        let limit = self.limits.subscription_buffer_size;
+        inner.subscriptions.retain(|subscription| {
+            if !subscription.query.matches(tags) {
+                return true;
+            }
+            if let Some(content) = content.take() {
+                made = content();
+            }
+            subscription.send(&made, limit)
+        });
+    }
+
+    fn admit(&self, inner: &Inner, client: SocketAddr) -> Result<(), String> {
+        let (clients, each) = (
+            self.limits.max_subscription_clients,
+            self.limits.max_subscriptions_per_client,
+        );
+        if inner.clients.len() >= clients {
+            return Err(format!("max_subscription_clients {clients} reached"));
+        }
+        if inner.clients.get(&client).map_or(0, HashSet::len) >= each {
+            return Err(format!("max_subscriptions_per_client {each} reached"));
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, client: SocketAddr, normal_form: &str) -> bool {
+        let Some(known) = self.clients.get_mut(&client) else {
+            return false;
+        };
+        let found = known.remove(normal_form);
+        if known.is_empty() {
+            self.clients.remove(&client);
+        }
+        self.subscriptions
+            .retain(|other| other.client != client || other.normal_form != normal_form);
+        found
+    }
+}
+
+impl Subscription {
+    /// Sends an event; false if that ended the subscription.
+    fn send(&self, content: &[u8], limit: usize) -> bool {
+        let waits = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut body = Vec::with_capacity(content.len() + self.text.len() + 64);
+        if waits < limit {
+            answer::begin(&mut body, Some(&self.id));
+            json::raw(&mut body, r#","result":{"query":"#);
+            json::string(&mut body, &self.text);
+            body.push(b',');
+            body.extend_from_slice(content);
+            json::raw(&mut body, "}}");
+        } else {
+            let reason =
+                "subscription was canceled (reason: client is not pulling messages fast enough)";
+            answer::failure(
+                &mut body,
+                Some(&self.id),
+                &RpcError::Server(reason.to_owned()),
+            );
+        }
+        let sent = self.outbox.send(Outgoing {
+            body,
+            waiting: Arc::clone(&self.waiting),
+        });
+        sent.is_ok() && waits < limit
+    }
+}
+
+/// A call that waits for a transaction; dropping it gives up.
+#[derive(Debug)]
+pub(crate) struct Wait<'a> {
+    bus: &'a Bus,
+    client: SocketAddr,
+    normal_form: String,
+    hash: Hash,
+    committed: oneshot::Receiver<Committed>,
+}
+
+impl Wait<'_> {
+    /// Where the transaction ended up; none if the node ends before it does.
+    pub(crate) async fn committed(&mut self) -> Option<Committed> {
+        (&mut self.committed).await.ok()
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.committed.close();
+        let mut inner = self.bus.lock();
+        inner.forget(self.client, &self.normal_form);
+        if let Some(waiters) = inner.waiters.get_mut(&self.hash) {
+            waiters.retain(|waiter| !waiter.is_closed());
+            if waiters.is_empty() {
+                inner.waiters.remove(&self.hash);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn client(port: u16) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+    }
+
+    fn subscribe(bus: &Bus, port: u16, query: &str, outbox: &Outbox) -> Result<(), String> {
+        bus.subscribe(&Subscribe {
+            client: client(port),
+            query,
+            id: &Id::Number(1),
+            outbox,
+        })
+    }
+
+    #[test]
+    fn limits_have_their_texts() {
+        let limits = RpcConfig {
+            max_subscription_clients: 2,
+            max_subscriptions_per_client: 1,
+            ..RpcConfig::default()
+        };
+        let bus = Bus::new(limits);
+        let (outbox, _inbox) = mpsc::unbounded_channel();
+        assert_eq!(subscribe(&bus, 1, "a=1", &outbox), Ok(()));
+        assert_eq!(
+            subscribe(&bus, 1, "a=2", &outbox).unwrap_err(),
+            "max_subscriptions_per_client 1 reached"
+        );
+        assert_eq!(subscribe(&bus, 2, "a=1", &outbox), Ok(()));
+        assert_eq!(
+            subscribe(&bus, 3, "a=1", &outbox).unwrap_err(),
+            "max_subscription_clients 2 reached"
+        );
+        assert_eq!(
+            bus.wait_for(client(3), &[0; 32]).unwrap_err(),
+            "max_subscription_clients 2 reached"
+        );
+        assert_eq!(bus.unsubscribe(client(1), "a = 1"), Ok(()));
+        assert_eq!(
+            bus.unsubscribe(client(1), "a = 1").unwrap_err(),
+            "subscription not found"
+        );
+        assert_eq!(bus.unsubscribe_all(client(2)), Ok(()));
+        assert!(bus.wait_for(client(3), &[0; 32]).is_ok());
+        assert!(
+            bus.lock().clients.is_empty(),
+            "a wait that is over counts no more"
+        );
+    }
+
+    #[test]
+    fn a_slow_subscriber_is_told_and_dropped() {
+        let bus = Bus::new(RpcConfig {
+            subscription_buffer_size: 2,
+            ..RpcConfig::default()
+        });
+        let (outbox, mut inbox) = mpsc::unbounded_channel();
+        subscribe(&bus, 1, "tm.event='Tx'", &outbox).unwrap();
+        for _ in 0..5 {
+            bus.publish(&[("tm.event", vec!["Tx"])], || b"\"data\":1".to_vec());
+        }
+        let texts: Vec<String> = std::iter::from_fn(|| inbox.try_recv().ok())
+            .map(|out| String::from_utf8(out.body).unwrap())
+            .collect();
+        assert_eq!(texts.len(), 3);
+        assert_eq!(
+            texts[0],
+            r#"{"jsonrpc":"2.0","id":1,"result":{"query":"tm.event='Tx'","data":1}}"#
+        );
+        assert!(texts[2].contains("client is not pulling messages fast enough"));
+        assert_eq!(
+            subscribe(&bus, 1, "tm.event='Tx'", &outbox).unwrap_err(),
+            "already subscribed"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_with_its_transaction() {
+        let bus = Bus::new(RpcConfig::default());
+        let mut wait = bus.wait_for(client(1), &[7; 32]).unwrap();
+        assert!(bus.anyone_waits());
+        bus.committed(&[7; 32], Committed { height: 3, code: 0 });
+        assert_eq!(
+            wait.committed().await,
+            Some(Committed { height: 3, code: 0 })
+        );
+        drop(wait);
+        assert!(!bus.anyone_waits());
+    }
+}

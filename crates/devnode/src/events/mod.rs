@@ -1,0 +1,4 @@
+//! Events of committed blocks and the queries that select them.
+
+pub(crate) mod bus;
+pub(crate) mod query;

@@ -1,0 +1,493 @@
+//! The query language of subscriptions and searches (`libs/pubsub/query` of CometBFT 0.38):
+//! `tm.event='Tx' AND tx.height>5 AND app.key EXISTS`.
+
+use std::cmp::Ordering;
+
+use crate::wire::time::BlockTime;
+
+/// A parsed query: a conjunction of conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// `tag operator argument`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Condition {
+    pub(crate) tag: String,
+    pub(crate) operator: Operator,
+    pub(crate) argument: Option<Argument>,
+}
+
+/// How a value is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Contains,
+    Exists,
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// What it is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Argument {
+    Text(String),
+    /// The number and how it was written.
+    Number(f64, String),
+    Time(String),
+    Date(String),
+}
+
+impl Query {
+    /// Parses a query.
+    ///
+    /// # Errors
+    /// The wire's text, with the offset in bytes.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut scanner = Scanner::new(text);
+        let mut conditions = vec![condition(&mut scanner)?];
+        loop {
+            // An error of the scanner shows as an invalid token here, as in the original.
+            let token = match scanner.next() {
+                Ok(Some(token)) => token.kind(),
+                Ok(None) => return Ok(Self { conditions }),
+                Err(_) => Kind::Invalid,
+            };
+            if token != Kind::And {
+                return Err(format!(
+                    "offset {}: got {}, want {}",
+                    scanner.token_at,
+                    token.label(),
+                    Kind::And.label()
+                ));
+            }
+            conditions.push(condition(&mut scanner)?);
+        }
+    }
+
+    /// Whether an event with these tags and values matches: every condition by at least one value.
+    pub(crate) fn matches(&self, tags: &Tags<'_>) -> bool {
+        self.conditions.iter().all(|condition| {
+            tags.iter().any(|(tag, values)| {
+                *tag == condition.tag && values.iter().any(|value| condition.accepts(value))
+            })
+        })
+    }
+
+    /// The normal form, which tells two subscriptions apart.
+    pub(crate) fn text(&self) -> String {
+        let conditions: Vec<String> = self.conditions.iter().map(Condition::text).collect();
+        conditions.join(" AND ")
+    }
+}
+
+/// An event's tags with their values.
+pub(crate) type Tags<'a> = [(&'a str, Vec<&'a str>)];
+
+impl Condition {
+    /// Whether a value satisfies the condition.
+    pub(crate) fn accepts(&self, value: &str) -> bool {
+        let Some(argument) = &self.argument else {
+            return self.operator == Operator::Exists;
+        };
+        let ordering = match argument {
+            Argument::Text(text) if self.operator == Operator::Contains => {
+                return value.contains(text.as_str());
+            }
+            Argument::Text(text) => return self.operator == Operator::Equal && value == text,
+            Argument::Number(number, _) => {
+                leading_number(value).and_then(|value| value.partial_cmp(number))
+            }
+            Argument::Time(time) => compare_times(BlockTime::parse(value), BlockTime::parse(time)),
+            Argument::Date(date) => compare_times(start_of_day(value), start_of_day(date)),
+        };
+        ordering.is_some_and(|ordering| self.operator.admits(ordering))
+    }
+
+    fn text(&self) -> String {
+        let operator = match self.operator {
+            Operator::Contains => "CONTAINS",
+            Operator::Exists => "EXISTS",
+            Operator::Equal => "=",
+            Operator::Less => "<",
+            Operator::LessOrEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterOrEqual => ">=",
+        };
+        match &self.argument {
+            None => format!("{} {operator}", self.tag),
+            Some(Argument::Text(text)) => format!("{} {operator} '{text}'", self.tag),
+            Some(Argument::Number(_, text)) => format!("{} {operator} {text}", self.tag),
+            Some(Argument::Time(text)) => format!("{} {operator} TIME {text}", self.tag),
+            Some(Argument::Date(text)) => format!("{} {operator} DATE {text}", self.tag),
+        }
+    }
+}
+
+impl Operator {
+    fn admits(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Equal => ordering.is_eq(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+            Self::Contains | Self::Exists => false,
+        }
+    }
+}
+
+fn compare_times(value: Option<BlockTime>, argument: Option<BlockTime>) -> Option<Ordering> {
+    Some(value?.cmp(&argument?))
+}
+
+fn start_of_day(date: &str) -> Option<BlockTime> {
+    BlockTime::parse(&format!("{date}T00:00:00Z"))
+}
+
+/// The number that a value starts with: `8atom` counts as 8.
+fn leading_number(value: &str) -> Option<f64> {
+    let whole = value
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(value.len());
+    let fraction = value[whole..].strip_prefix('.').map_or(0, |rest| {
+        rest.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len())
+    });
+    let end = if fraction > 0 {
+        whole + 1 + fraction
+    } else {
+        whole
+    };
+    if whole == 0 {
+        None
+    } else {
+        value[..end].parse().ok()
+    }
+}
+
+fn condition(scanner: &mut Scanner<'_>) -> Result<Condition, String> {
+    const OPERATORS: &[Kind] = &[
+        Kind::LessOrEqual,
+        Kind::GreaterOrEqual,
+        Kind::Less,
+        Kind::Greater,
+        Kind::Equal,
+        Kind::Contains,
+        Kind::Exists,
+    ];
+    const ORDERED: &[Kind] = &[Kind::Number, Kind::Time, Kind::Date];
+    const ANY: &[Kind] = &[Kind::Number, Kind::Time, Kind::Date, Kind::Text];
+    let Token::Tag(tag) = require(scanner, &[Kind::Tag])? else {
+        return Err(String::new());
+    };
+    let Token::Operator(operator) = require(scanner, OPERATORS)? else {
+        return Err(String::new());
+    };
+    let wanted = match operator {
+        Operator::Exists => {
+            return Ok(Condition {
+                tag,
+                operator,
+                argument: None,
+            });
+        }
+        Operator::Contains => &[Kind::Text][..],
+        Operator::Equal => ANY,
+        _ => ORDERED,
+    };
+    let argument = match require(scanner, wanted)? {
+        Token::Text(text) => Argument::Text(text),
+        Token::Number(text) => Argument::Number(text.parse().unwrap_or(f64::NAN), text),
+        Token::Time(text) => Argument::Time(text),
+        Token::Date(text) => Argument::Date(text),
+        Token::Tag(_) | Token::And | Token::Operator(_) => return Err(String::new()),
+    };
+    Ok(Condition {
+        tag,
+        operator,
+        argument: Some(argument),
+    })
+}
+
+/// The next token, if it is of a wanted kind.
+fn require(scanner: &mut Scanner<'_>, wanted: &[Kind]) -> Result<Token, String> {
+    let token = scanner
+        .next()
+        .map_err(|fault| format!("offset {}: {fault}", scanner.token_at))?;
+    let Some(token) = token else {
+        return Err(format!("offset {}: EOF", scanner.token_at));
+    };
+    if wanted.contains(&token.kind()) {
+        return Ok(token);
+    }
+    let labels: Vec<&str> = wanted.iter().map(|kind| kind.label()).collect();
+    let wanted = match labels.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    };
+    Err(format!(
+        "offset {}: got {}, wanted {wanted}",
+        scanner.token_at,
+        token.kind().label()
+    ))
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Tag(String),
+    Text(String),
+    Number(String),
+    Time(String),
+    Date(String),
+    And,
+    Operator(Operator),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Invalid,
+    Tag,
+    Text,
+    Number,
+    Time,
+    Date,
+    And,
+    Contains,
+    Exists,
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Kind {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid token",
+            Self::Tag => "tag",
+            Self::Text => "string",
+            Self::Number => "number",
+            Self::Time => "timestamp",
+            Self::Date => "datestamp",
+            Self::And => "AND operator",
+            Self::Contains => "CONTAINS operator",
+            Self::Exists => "EXISTS operator",
+            Self::Equal => "= operator",
+            Self::Less => "< operator",
+            Self::LessOrEqual => "<= operator",
+            Self::Greater => "> operator",
+            Self::GreaterOrEqual => ">= operator",
+        }
+    }
+}
+
+impl Token {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Tag(_) => Kind::Tag,
+            Self::Text(_) => Kind::Text,
+            Self::Number(_) => Kind::Number,
+            Self::Time(_) => Kind::Time,
+            Self::Date(_) => Kind::Date,
+            Self::And => Kind::And,
+            Self::Operator(Operator::Contains) => Kind::Contains,
+            Self::Operator(Operator::Exists) => Kind::Exists,
+            Self::Operator(Operator::Equal) => Kind::Equal,
+            Self::Operator(Operator::Less) => Kind::Less,
+            Self::Operator(Operator::LessOrEqual) => Kind::LessOrEqual,
+            Self::Operator(Operator::Greater) => Kind::Greater,
+            Self::Operator(Operator::GreaterOrEqual) => Kind::GreaterOrEqual,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    token_at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            at: 0,
+            token_at: 0,
+        }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
+        let rest = &self.text[self.at..];
+        let length = rest.find(|c| !accept(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// The next token, none at the end, or what is wrong.
+    fn next(&mut self) -> Result<Option<Token>, String> {
+        self.take_while(char::is_whitespace);
+        self.token_at = self.at;
+        let Some(first) = self.peek() else {
+            return Ok(None);
+        };
+        if first.is_ascii_digit() {
+            return Ok(Some(self.number()));
+        }
+        if first == '_' || first.is_alphanumeric() {
+            return self.word().map(Some);
+        }
+        self.at += first.len_utf8();
+        match first {
+            '\'' => self.string().map(Some),
+            '=' => Ok(Some(Token::Operator(Operator::Equal))),
+            '<' => Ok(Some(Token::Operator(
+                self.or_equal(Operator::Less, Operator::LessOrEqual),
+            ))),
+            '>' => Ok(Some(Token::Operator(
+                self.or_equal(Operator::Greater, Operator::GreaterOrEqual),
+            ))),
+            other => Err(format!("invalid input {other} at offset {}", self.at)),
+        }
+    }
+
+    fn or_equal(&mut self, plain: Operator, or_equal: Operator) -> Operator {
+        if self.peek() == Some('=') {
+            self.at += 1;
+            return or_equal;
+        }
+        plain
+    }
+
+    fn number(&mut self) -> Token {
+        let start = self.at;
+        self.take_while(|c| c.is_ascii_digit());
+        if self.peek() == Some('.') {
+            self.at += 1;
+            self.take_while(|c| c.is_ascii_digit());
+        }
+        Token::Number(self.text[start..self.at].to_owned())
+    }
+
+    fn string(&mut self) -> Result<Token, String> {
+        let text = self.take_while(|c| c != '\'').to_owned();
+        if self.peek().is_none() {
+            return Err("EOF".to_owned());
+        }
+        self.at += 1;
+        Ok(Token::Text(text))
+    }
+
+    fn word(&mut self) -> Result<Token, String> {
+        let word = self.take_while(|c| matches!(c, '.' | '_' | '-') || c.is_alphanumeric());
+        let spaced = self.peek() == Some(' ');
+        match word {
+            "TIME" if spaced => {
+                self.at += 1;
+                let text = self
+                    .take_while(|c| c.is_ascii_digit() || "-T:+Z".contains(c))
+                    .to_owned();
+                if BlockTime::parse(&text).is_none() {
+                    return Err(format!("invalid TIME value: parsing time {text:?}"));
+                }
+                Ok(Token::Time(text))
+            }
+            "DATE" if spaced => {
+                self.at += 1;
+                let text = self
+                    .take_while(|c| c.is_ascii_digit() || c == '-')
+                    .to_owned();
+                if start_of_day(&text).is_none() {
+                    return Err(format!("invalid DATE value: parsing time {text:?}"));
+                }
+                Ok(Token::Date(text))
+            }
+            "AND" => Ok(Token::And),
+            "EXISTS" => Ok(Token::Operator(Operator::Exists)),
+            "CONTAINS" => Ok(Token::Operator(Operator::Contains)),
+            tag => Ok(Token::Tag(tag.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Query::parse(text).unwrap_err()
+    }
+
+    #[test]
+    fn queries_have_a_normal_form() {
+        let query =
+            Query::parse("  tm.event='Tx'  AND tx.height>=5 AND app.key EXISTS AND a CONTAINS 'b'")
+                .unwrap();
+        assert_eq!(
+            query.text(),
+            "tm.event = 'Tx' AND tx.height >= 5 AND app.key EXISTS AND a CONTAINS 'b'"
+        );
+    }
+
+    #[test]
+    fn errors_name_the_offset() {
+        assert_eq!(error(""), "offset 0: EOF");
+        assert_eq!(error("a ="), "offset 3: EOF");
+        assert_eq!(error("="), "offset 0: got = operator, wanted tag");
+        assert_eq!(
+            error("a b"),
+            "offset 2: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator"
+        );
+        assert_eq!(
+            error("a < 'x'"),
+            "offset 4: got string, wanted number, timestamp or datestamp"
+        );
+        assert_eq!(error("a = 1 b"), "offset 6: got tag, want AND operator");
+        assert_eq!(error("a = 'x"), "offset 4: EOF");
+    }
+
+    #[test]
+    fn conditions_look_at_every_value_of_their_tag() {
+        let tags: &Tags<'_> = &[
+            ("tm.event", vec!["Tx"]),
+            ("tx.height", vec!["7"]),
+            ("app.key", vec!["a", "b"]),
+        ];
+        for (text, expected) in [
+            ("tm.event='Tx'", true),
+            ("tm.event='NewBlock'", false),
+            ("tm.event='Tx' AND tx.height=7", true),
+            ("tm.event='Tx' AND tx.height='7'", true),
+            ("tx.height<7", false),
+            ("tx.height<=7.5", true),
+            ("app.key='b'", true),
+            ("app.key CONTAINS 'c'", false),
+            ("app.value EXISTS", false),
+            ("tx.height EXISTS", true),
+            ("tx.height > DATE 2020-01-01", false),
+        ] {
+            assert_eq!(
+                Query::parse(text).unwrap().matches(tags),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_may_have_a_unit() {
+        assert_eq!(leading_number("6.5stake"), Some(6.5));
+        assert_eq!(leading_number("8."), Some(8.0));
+        assert_eq!(leading_number("x"), None);
+    }
+}

@@ -1,0 +1,243 @@
+//! Starts a node and holds on to it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use serde::Serialize;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::config::{Config, ConfigError};
+use crate::faults::Faults;
+use crate::node::Node;
+use crate::rpc::methods::results;
+use crate::{control, server};
+
+/// Why a node could not be started.
+#[derive(Debug, Error)]
+pub enum DevNodeError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: choose another address, or port 0 for a free one")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A node. Dropping it shuts the node down.
+#[derive(Debug)]
+pub struct DevNode {
+    node: Arc<Node>,
+    control: Option<SocketAddr>,
+    stop: CancellationToken,
+    _shutdown: DropGuard,
+}
+
+/// The node's work: await or spawn it. It ends after [`DevNode::shutdown`], when every connection
+/// and task of the node has ended.
+///
+/// # Cancel safety
+/// Dropping it stops the node at once.
+pub struct Worker(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+/// What a node has done and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Newest height.
+    pub height: u64,
+    /// Lowest height that is kept.
+    pub base: u64,
+    /// Transactions in the mempool.
+    pub mempool_txs: usize,
+    /// Their bytes.
+    pub mempool_bytes: u64,
+    /// Transactions in blocks since the start.
+    pub committed: u64,
+    /// Broadcasts received since the start.
+    pub broadcasts: u64,
+    /// Broadcasts that the mempool refused.
+    pub refused: u64,
+    /// Requests received since the start: HTTP requests and WebSocket messages.
+    pub requests: u64,
+    /// Connections accepted since the start.
+    pub connections: u64,
+    /// Connections open now.
+    pub open_connections: u64,
+    /// Times the node was restarted.
+    pub restarts: u64,
+}
+
+/// A committed block, for tests that want the truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSummary {
+    /// Its height.
+    pub height: u64,
+    /// Hash and result code of each transaction, in order.
+    pub txs: Vec<([u8; 32], u32)>,
+}
+
+impl DevNode {
+    /// Listens on the configured addresses. Nothing is served before the worker runs.
+    ///
+    /// # Errors
+    /// [`DevNodeError::Config`] for values out of range, [`DevNodeError::Listen`] for an address
+    /// that cannot be had.
+    pub async fn bind(config: Config) -> Result<(Self, Worker), DevNodeError> {
+        config.validate()?;
+        let listener = listen(config.listen).await?;
+        let address = listener
+            .local_addr()
+            .map_err(|source| DevNodeError::Listen {
+                address: config.listen,
+                source,
+            })?;
+        let control = match config.control {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        let control_address = control
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok());
+        let node = Arc::new(Node::new(config, address));
+        let stop = CancellationToken::new();
+        let worker = Worker(Box::pin(work(
+            Arc::clone(&node),
+            listener,
+            control,
+            stop.clone(),
+        )));
+        let handle = Self {
+            node,
+            control: control_address,
+            stop: stop.clone(),
+            _shutdown: stop.drop_guard(),
+        };
+        Ok((handle, worker))
+    }
+
+    /// Where the RPC listens.
+    #[must_use]
+    pub fn rpc_address(&self) -> SocketAddr {
+        self.node.rpc_address
+    }
+
+    /// `http://HOST:PORT`.
+    #[must_use]
+    pub fn rpc_url(&self) -> String {
+        format!("http://{}", self.rpc_address())
+    }
+
+    /// `ws://HOST:PORT/websocket`.
+    #[must_use]
+    pub fn ws_url(&self) -> String {
+        format!("ws://{}/websocket", self.rpc_address())
+    }
+
+    /// Where the control endpoint listens, if there is one.
+    #[must_use]
+    pub fn control_address(&self) -> Option<SocketAddr> {
+        self.control
+    }
+
+    /// The switchboard of faults.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.node.faults
+    }
+
+    /// Counters and levels.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        snapshot(&self.node)
+    }
+
+    /// A committed block; none if the height is not kept.
+    #[must_use]
+    pub fn block(&self, height: u64) -> Option<BlockSummary> {
+        let block = self.node.store().block(height).cloned()?;
+        let txs = block
+            .txs
+            .iter()
+            .enumerate()
+            .map(|(index, tx)| (tx.hash, results::code(&block, index)))
+            .collect();
+        Some(BlockSummary { height, txs })
+    }
+
+    /// Stops accepting, closes every connection, and lets the worker end. Returns at once.
+    pub fn shutdown(&self) {
+        self.stop.cancel();
+    }
+}
+
+pub(crate) fn snapshot(node: &Node) -> Snapshot {
+    let depth = node.mempool.depth();
+    let (height, base) = {
+        let store = node.store();
+        (store.height(), store.base())
+    };
+    let counters = &node.counters;
+    Snapshot {
+        height,
+        base,
+        mempool_txs: depth.txs,
+        mempool_bytes: depth.bytes,
+        committed: counters.committed.load(Ordering::Relaxed),
+        broadcasts: counters.broadcasts.load(Ordering::Relaxed),
+        refused: counters.refused.load(Ordering::Relaxed),
+        requests: counters.requests.load(Ordering::Relaxed),
+        connections: counters.connections.load(Ordering::Relaxed),
+        open_connections: counters.open_connections.load(Ordering::Relaxed),
+        restarts: node.faults.now().restarts,
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, DevNodeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| DevNodeError::Listen { address, source })
+}
+
+async fn work(
+    node: Arc<Node>,
+    listener: TcpListener,
+    control: Option<TcpListener>,
+    stop: CancellationToken,
+) {
+    let controlling = async {
+        if let Some(listener) = control {
+            control::serve(Arc::clone(&node), listener, stop.clone()).await;
+        }
+    };
+    tokio::join!(
+        server::serve(Arc::clone(&node), listener, stop.clone()),
+        Arc::clone(&node).produce(stop.clone()),
+        Arc::clone(&node).forget_on_restart(stop.clone()),
+        controlling,
+    );
+}
+
+impl Future for Worker {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Worker")
+    }
+}

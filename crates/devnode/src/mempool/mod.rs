@@ -1,0 +1,287 @@
+//! Transactions between the check and a block: the rules and error texts of the flood mempool of
+//! CometBFT 0.38 (`mempool/clist_mempool.go`).
+
+mod cache;
+mod hasher;
+mod pool;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{Notify, RwLock, RwLockWriteGuard};
+use tokio::time::Instant;
+
+use crate::app::kvstore;
+use crate::chain::block::{Tx, data_bytes};
+use crate::config::MempoolConfig;
+use pool::Pool;
+
+/// Why a transaction was not taken. The texts are the wire's.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Too many transactions or bytes.
+    #[error(
+        "mempool is full: number of txs {txs} (max: {max_txs}), total txs bytes {bytes} (max: {max_bytes})"
+    )]
+    Full {
+        /// Transactions in the pool.
+        txs: usize,
+        /// Its limit.
+        max_txs: usize,
+        /// Their bytes.
+        bytes: u64,
+        /// Their limit.
+        max_bytes: u64,
+    },
+    /// Above `max_tx_bytes`.
+    #[error("Tx too large. Max size is {max}, but got {actual}")]
+    TooLarge {
+        /// The limit in bytes.
+        max: usize,
+        /// What came.
+        actual: usize,
+    },
+    /// Would not fit into a block.
+    #[error("tx pre check: tx size is too big: {actual}, max: {max}")]
+    NeverFits {
+        /// Bytes in a block's data.
+        actual: u64,
+        /// Room of a block.
+        max: u64,
+    },
+    /// Seen before.
+    #[error("tx already exists in cache")]
+    InCache,
+}
+
+/// How a mempool is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub(crate) config: MempoolConfig,
+    /// Bytes that a block has for transactions.
+    pub(crate) max_data_bytes: u64,
+    /// Time of the application for one check.
+    pub(crate) check_cost: Duration,
+    /// Time of the application for checking one transaction again after a block.
+    pub(crate) recheck_cost: Duration,
+}
+
+/// The pool of checked transactions.
+///
+/// Checks share the gate, an update after a block has it alone: as in the original, nothing is
+/// admitted while a block is taken out and the rest is checked again.
+#[derive(Debug)]
+pub(crate) struct Mempool {
+    limits: Limits,
+    gate: RwLock<()>,
+    inner: Mutex<Inner>,
+    available: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    pool: Pool,
+    cache: cache::SeenCache,
+    /// When the application is done with the checks it was given; it takes one at a time.
+    app_free_at: Instant,
+}
+
+/// What is in the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depth {
+    pub(crate) txs: usize,
+    pub(crate) bytes: u64,
+}
+
+impl Mempool {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let inner = Inner {
+            pool: Pool::default(),
+            cache: cache::SeenCache::new(limits.config.cache_size),
+            app_free_at: Instant::now(),
+        };
+        Self {
+            limits,
+            gate: RwLock::new(()),
+            inner: Mutex::new(inner),
+            available: Notify::new(),
+        }
+    }
+
+    /// Checks a transaction and takes it in if it is good; the application's code, or a refusal.
+    ///
+    /// # Cancel safety
+    /// A call that is dropped while the application checks leaves the transaction in the cache but
+    /// not in the pool, as a node does whose client went away.
+    pub(crate) async fn submit(&self, tx: Tx) -> Result<u32, Refusal> {
+        let _shared = match self.gate.try_read() {
+            Ok(guard) => guard,
+            Err(_) => self.gate.read().await,
+        };
+        if self.limits.check_cost.is_zero() {
+            let code = kvstore::check(&tx.bytes);
+            let mut inner = self.lock();
+            self.admit(&mut inner, &tx)?;
+            self.finish(&mut inner, tx, code);
+            return Ok(code);
+        }
+        let done_at = {
+            let mut inner = self.lock();
+            self.admit(&mut inner, &tx)?;
+            inner.app_free_at = inner.app_free_at.max(Instant::now()) + self.limits.check_cost;
+            inner.app_free_at
+        };
+        tokio::time::sleep_until(done_at).await;
+        let code = kvstore::check(&tx.bytes);
+        self.finish(&mut self.lock(), tx, code);
+        Ok(code)
+    }
+
+    /// The tests before the application's check, in the original's order.
+    fn admit(&self, inner: &mut Inner, tx: &Tx) -> Result<(), Refusal> {
+        let config = &self.limits.config;
+        self.room_for(inner, tx)?;
+        if tx.bytes.len() > config.max_tx_bytes {
+            return Err(Refusal::TooLarge {
+                max: config.max_tx_bytes,
+                actual: tx.bytes.len(),
+            });
+        }
+        let actual = data_bytes(tx.bytes.len()) as u64;
+        if actual > self.limits.max_data_bytes {
+            return Err(Refusal::NeverFits {
+                actual,
+                max: self.limits.max_data_bytes,
+            });
+        }
+        if inner.cache.push(tx.hash) {
+            Ok(())
+        } else {
+            Err(Refusal::InCache)
+        }
+    }
+
+    fn room_for(&self, inner: &Inner, tx: &Tx) -> Result<(), Refusal> {
+        let config = &self.limits.config;
+        let depth = inner.pool.depth();
+        if depth.txs < config.size && depth.bytes + tx.bytes.len() as u64 <= config.max_txs_bytes {
+            return Ok(());
+        }
+        Err(self.full(depth))
+    }
+
+    /// The refusal that a full pool of this depth answers.
+    pub(crate) fn full(&self, depth: Depth) -> Refusal {
+        let config = &self.limits.config;
+        Refusal::Full {
+            txs: depth.txs,
+            max_txs: config.size,
+            bytes: depth.bytes,
+            max_bytes: config.max_txs_bytes,
+        }
+    }
+
+    /// After the application's check. A pool that filled up meanwhile drops the transaction
+    /// silently: the client is still told the application's code.
+    fn finish(&self, inner: &mut Inner, tx: Tx, code: u32) {
+        if code != 0 || self.room_for(inner, &tx).is_err() {
+            if code == 0 || !self.limits.config.keep_invalid_txs_in_cache {
+                inner.cache.remove(&tx.hash);
+            }
+            return;
+        }
+        let was_empty = inner.pool.depth().txs == 0;
+        inner.pool.push(tx);
+        if was_empty {
+            self.available.notify_one();
+        }
+    }
+
+    pub(crate) fn depth(&self) -> Depth {
+        self.lock().pool.depth()
+    }
+
+    /// The oldest transactions, at most `count`.
+    pub(crate) fn oldest(&self, count: usize) -> Vec<Tx> {
+        self.lock().pool.iter().take(count).cloned().collect()
+    }
+
+    /// The oldest transactions that fit into a block of `max_bytes` and `max_txs`.
+    pub(crate) fn reap(&self, max_bytes: u64, max_txs: usize) -> Vec<Tx> {
+        let inner = self.lock();
+        let mut bytes = 0;
+        inner
+            .pool
+            .iter()
+            .take(max_txs)
+            .take_while(|tx| {
+                bytes += data_bytes(tx.bytes.len()) as u64;
+                bytes <= max_bytes
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// Waits until the pool may hold something.
+    pub(crate) async fn available(&self) {
+        while self.depth().txs == 0 {
+            self.available.notified().await;
+        }
+    }
+
+    /// Shuts the gate for an update after a block.
+    pub(crate) async fn update(&self) -> Update<'_> {
+        Update {
+            pool: self,
+            _alone: self.gate.write().await,
+        }
+    }
+
+    /// Forgets everything, as a node does that starts again.
+    pub(crate) fn clear(&self) {
+        let mut inner = self.lock();
+        inner.pool = Pool::default();
+        inner.cache.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The pool while a block is taken out of it; nobody else gets in until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Update<'a> {
+    pool: &'a Mempool,
+    _alone: RwLockWriteGuard<'a, ()>,
+}
+
+impl Update<'_> {
+    /// Takes a block's transactions out; `succeeded` tells of each index whether it took effect.
+    pub(crate) fn remove_committed(&self, txs: &[Tx], succeeded: impl Fn(usize) -> bool) {
+        let mut inner = self.pool.lock();
+        for (index, tx) in txs.iter().enumerate() {
+            if succeeded(index) {
+                inner.cache.push(tx.hash);
+            } else if !self.pool.limits.config.keep_invalid_txs_in_cache {
+                inner.cache.remove(&tx.hash);
+            }
+            inner.pool.remove(&tx.hash);
+        }
+    }
+
+    /// Checks everything left again. The key-value application never changes its mind, so only
+    /// the time passes: `recheck_cost` for each transaction.
+    pub(crate) async fn recheck(&self) {
+        let limits = &self.pool.limits;
+        if !limits.config.recheck || limits.recheck_cost.is_zero() {
+            return;
+        }
+        let txs = u32::try_from(self.pool.depth().txs).unwrap_or(u32::MAX);
+        tokio::time::sleep(limits.recheck_cost.saturating_mul(txs)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! JSON-RPC answers and errors, the only place where their codes and messages are written.
+
+use crate::wire::json;
+
+/// A request's id as it is echoed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Id {
+    /// A string, without its quotes and escapes.
+    Text(String),
+    /// A number, its fraction cut off.
+    Number(i64),
+}
+
+impl Id {
+    /// The id of answers to requests that have none: URI requests and panics.
+    pub(crate) const NONE: Self = Self::Number(-1);
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(text) => json::string(out, text),
+            Self::Number(number) => json::int(out, *number),
+        }
+    }
+}
+
+/// An error answer: code and message belong together, `data` says what happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RpcError {
+    /// −32700: the request is no JSON.
+    Parse(String),
+    /// −32600: the request is not to be had.
+    InvalidRequest(String),
+    /// −32601: no such method.
+    MethodNotFound,
+    /// −32602: the parameters do not fit.
+    InvalidParams(String),
+    /// −32603: the method failed.
+    Internal(String),
+    /// −32000: a subscription ended.
+    Server(String),
+}
+
+impl RpcError {
+    fn parts(&self) -> (i32, &'static str, &str) {
+        match self {
+            Self::Parse(data) => (-32_700, "Parse error. Invalid JSON", data),
+            Self::InvalidRequest(data) => (-32_600, "Invalid Request", data),
+            Self::MethodNotFound => (-32_601, "Method not found", ""),
+            Self::InvalidParams(data) => (-32_602, "Invalid params", data),
+            Self::Internal(data) => (-32_603, "Internal error", data),
+            Self::Server(data) => (-32_000, "Server error", data),
+        }
+    }
+}
+
+/// Appends an answer up to its result; [`end`] closes it.
+pub(crate) fn begin(out: &mut Vec<u8>, id: Option<&Id>) {
+    json::raw(out, r#"{"jsonrpc":"2.0""#);
+    if let Some(id) = id {
+        json::raw(out, r#","id":"#);
+        id.write(out);
+    }
+}
+
+/// Appends a whole answer with a result that is JSON already.
+pub(crate) fn success(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
+    begin(out, Some(id));
+    json::raw(out, r#","result":"#);
+    out.extend_from_slice(result);
+    out.push(b'}');
+}
+
+/// Appends a whole error answer; without an id if the request's could not be told.
+pub(crate) fn failure(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
+    let (code, message, data) = error.parts();
+    begin(out, id);
+    json::raw(out, r#","error":{"code":"#);
+    json::int(out, code);
+    json::raw(out, r#","message":"#);
+    json::string(out, message);
+    if !data.is_empty() {
+        json::raw(out, r#","data":"#);
+        json::string(out, data);
+    }
+    json::raw(out, "}}");
+}
+
+/// A whole error answer.
+pub(crate) fn failure_body(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160);
+    failure(&mut out, id, error);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_written_as_the_node_writes_them() {
+        let text = |id: Option<&Id>, error| String::from_utf8(failure_body(id, &error)).unwrap();
+        assert_eq!(
+            text(None, RpcError::Parse("x".to_owned())),
+            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error. Invalid JSON","data":"x"}}"#
+        );
+        assert_eq!(
+            text(Some(&Id::Text("a\"".to_owned())), RpcError::MethodNotFound),
+            r#"{"jsonrpc":"2.0","id":"a\"","error":{"code":-32601,"message":"Method not found"}}"#
+        );
+    }
+}

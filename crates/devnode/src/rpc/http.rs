@@ -1,0 +1,489 @@
+//! JSON-RPC over POST, methods over URI, and the page of endpoints.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Method as Verb, Request, Response, StatusCode};
+
+use super::answer::{Id, RpcError, failure, failure_body, success};
+use super::methods::{self, Caller};
+use super::table::{self, METHODS, Method};
+use super::{envelope, fast, params, uri};
+use crate::faults::Garbage;
+use crate::node::Node;
+use crate::wire::gojson;
+
+/// Bodies above this go out in chunks, as Go's server sends what does not fit its buffer.
+const CHUNKED_ABOVE: usize = 2048;
+/// What a call without parameters gets from a method that has some: Go's reflection panics.
+pub(crate) const TOO_FEW_ARGUMENTS: &str = "reflect: Call with too few input arguments";
+
+/// An answer before it is an HTTP response.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HttpAnswer {
+    status: StatusCode,
+    kind: ContentType,
+    cacheable: bool,
+    close: bool,
+    body: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ContentType {
+    Json,
+    Html,
+    /// Plain text of Go's `http.Error`.
+    Text,
+    /// Nothing was written at all.
+    None,
+}
+
+impl HttpAnswer {
+    fn json(status: StatusCode, body: Vec<u8>) -> Self {
+        Self {
+            status,
+            kind: ContentType::Json,
+            cacheable: false,
+            close: false,
+            body,
+        }
+    }
+
+    fn error(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Self {
+        Self::json(status, failure_body(id, error))
+    }
+
+    fn text(status: StatusCode, text: &str) -> Self {
+        Self {
+            kind: ContentType::Text,
+            ..Self::json(status, text.as_bytes().to_vec())
+        }
+    }
+}
+
+/// Answers one HTTP request.
+///
+/// # Errors
+/// Never: what goes wrong is an answer.
+pub(crate) async fn handle(
+    node: &Node,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response<AnswerBody>, Infallible> {
+    node.counters.requests.fetch_add(1, Ordering::Relaxed);
+    node.faults.pass().await;
+    let asked_at = SystemTime::now();
+    let mut answer = answer(node, peer, request).await;
+    if !node.faults.untouched() {
+        node.faults.delay().await;
+        node.faults.pass().await;
+        match node.faults.now().garbage {
+            Some(Garbage::Silence) => std::future::pending().await,
+            Some(garbage) => answer.body = garbled(&answer.body, garbage),
+            None => {}
+        }
+    }
+    Ok(response(answer, asked_at))
+}
+
+/// What goes out instead of an answer.
+pub(crate) fn garbled(body: &[u8], garbage: Garbage) -> Vec<u8> {
+    const WRONG_ID: &[u8] = b"\"id\":987654321";
+    match garbage {
+        Garbage::NotJson => b"<<< this is no JSON >>>".to_vec(),
+        Garbage::Half => body[..body.len() / 2].to_vec(),
+        Garbage::Silence => Vec::new(),
+        Garbage::WrongId => match body.windows(5).position(|five| five == b"\"id\":") {
+            Some(at) => {
+                let rest = &body[at + 5..];
+                let end = rest
+                    .iter()
+                    .position(|byte| matches!(byte, b',' | b'}'))
+                    .unwrap_or(rest.len());
+                [&body[..at], WRONG_ID, &rest[end..]].concat()
+            }
+            None => body.to_vec(),
+        },
+    }
+}
+
+async fn answer(node: &Node, peer: SocketAddr, request: Request<Incoming>) -> HttpAnswer {
+    let (head, body) = request.into_parts();
+    let body = match Limited::new(body, node.config.rpc.max_body_bytes)
+        .collect()
+        .await
+    {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) => return unreadable(error.as_ref()),
+    };
+    let batch = if body
+        .first()
+        .is_some_and(|byte| matches!(byte, b'[' | b' ' | b'\t' | b'\r' | b'\n'))
+    {
+        batch_of(&body)
+    } else {
+        None
+    };
+    let limit = node.config.rpc.max_request_batch_size;
+    if let Some(batch) = &batch
+        && limit > 0
+        && batch.len() > limit
+    {
+        let text = format!("batch request exceeds maximum ({limit}) allowed number of requests");
+        return HttpAnswer::error(StatusCode::OK, None, &RpcError::InvalidRequest(text));
+    }
+    let path = head.uri.path();
+    if path == "/" {
+        return if body.is_empty() {
+            endpoints(&head)
+        } else {
+            post(node, peer, &body, batch).await
+        };
+    }
+    match path.strip_prefix('/').and_then(table::find) {
+        Some(method) => by_uri(node, peer, method, &head, &body).await,
+        None => HttpAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    }
+}
+
+fn unreadable(error: &(dyn std::error::Error + 'static)) -> HttpAnswer {
+    let text = if error.is::<LengthLimitError>() {
+        "http: request body too large"
+    } else {
+        "unexpected EOF"
+    };
+    let error = RpcError::InvalidRequest(format!("error reading request body: {text}"));
+    HttpAnswer {
+        close: true,
+        ..HttpAnswer::error(StatusCode::BAD_REQUEST, None, &error)
+    }
+}
+
+/// The requests of a batch, if the body is one and every element is well formed.
+fn batch_of(body: &[u8]) -> Option<Vec<envelope::Request<'_>>> {
+    let value = gojson::check(body)
+        .ok()
+        .filter(|value| value.first() == Some(&b'['))?;
+    gojson::elements(value)
+        .into_iter()
+        .map(|element| envelope::decode(element).ok())
+        .collect()
+}
+
+/// JSON-RPC in the body.
+async fn post(
+    node: &Node,
+    peer: SocketAddr,
+    body: &[u8],
+    batch: Option<Vec<envelope::Request<'_>>>,
+) -> HttpAnswer {
+    if let Some(found) = fast::broadcast(body) {
+        let result = methods::broadcast(node, found.method, found.tx, peer).await;
+        return HttpAnswer::json(StatusCode::OK, outcome(&found.id, result));
+    }
+    let requests = match batch {
+        Some(requests) => requests,
+        None => match gojson::check(body).and_then(envelope::decode) {
+            Ok(request) => vec![request],
+            Err(text) => {
+                let error = RpcError::Parse(format!("error unmarshaling request: {text}"));
+                return HttpAnswer::error(StatusCode::INTERNAL_SERVER_ERROR, None, &error);
+            }
+        },
+    };
+    let mut cacheable = true;
+    let mut answers = Vec::new();
+    for request in &requests {
+        let Some(id) = &request.id else {
+            continue;
+        };
+        match one(node, peer, id, request).await {
+            Ok((answer, cached)) => {
+                cacheable &= cached;
+                answers.push(answer);
+            }
+            Err(panic) => {
+                return HttpAnswer::error(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    Some(&Id::NONE),
+                    &panic,
+                );
+            }
+        }
+    }
+    let body = match answers.len() {
+        0 => {
+            return HttpAnswer {
+                kind: ContentType::None,
+                ..HttpAnswer::json(StatusCode::OK, Vec::new())
+            };
+        }
+        1 => answers.swap_remove(0),
+        _ => [b"[", answers.join(&b',').as_slice(), b"]"].concat(),
+    };
+    HttpAnswer {
+        cacheable,
+        ..HttpAnswer::json(StatusCode::OK, body)
+    }
+}
+
+/// One request of a POST: its answer and whether that may be cached, or the error of a panic,
+/// which ends the whole POST.
+async fn one(
+    node: &Node,
+    peer: SocketAddr,
+    id: &Id,
+    request: &envelope::Request<'_>,
+) -> Result<(Vec<u8>, bool), RpcError> {
+    let Some(method) = table::find(&request.method).filter(|method| !method.ws_only) else {
+        return Ok((failure_body(Some(id), &RpcError::MethodNotFound), false));
+    };
+    let args = match request.params.map(|given| params::decode(method, given)) {
+        Some(Ok(args)) => args,
+        Some(Err(text)) => {
+            let error = RpcError::InvalidParams(format!(
+                "error converting json params to arguments: {text}"
+            ));
+            return Ok((failure_body(Some(id), &error), false));
+        }
+        None if method.params.is_empty() => params::Args::new(Vec::new()),
+        None => return Err(RpcError::Internal(TOO_FEW_ARGUMENTS.to_owned())),
+    };
+    let cacheable = args.cacheable(method);
+    let result = methods::call(
+        node,
+        method.name,
+        args,
+        Caller {
+            address: peer,
+            events: None,
+        },
+    )
+    .await;
+    Ok((outcome(id, result), cacheable))
+}
+
+/// The answer of a call that came through.
+pub(crate) fn outcome(id: &Id, result: Result<Vec<u8>, String>) -> Vec<u8> {
+    match result {
+        Ok(result) => {
+            let mut out = Vec::with_capacity(result.len() + 48);
+            success(&mut out, id, &result);
+            out
+        }
+        Err(text) => {
+            let mut out = Vec::with_capacity(text.len() + 112);
+            failure(&mut out, Some(id), &RpcError::Internal(text));
+            out
+        }
+    }
+}
+
+async fn by_uri(
+    node: &Node,
+    peer: SocketAddr,
+    method: &Method,
+    head: &hyper::http::request::Parts,
+    body: &[u8],
+) -> HttpAnswer {
+    if method.ws_only {
+        return HttpAnswer::error(
+            StatusCode::NOT_FOUND,
+            Some(&Id::NONE),
+            &RpcError::MethodNotFound,
+        );
+    }
+    let form = String::from_utf8_lossy(if has_form(head) { body } else { b"" });
+    let args = match uri::decode(method, head.uri.query().unwrap_or_default(), &form) {
+        Ok(args) => args,
+        Err(text) => {
+            let error = RpcError::InvalidParams(format!(
+                "error converting http params to arguments: {text}"
+            ));
+            return HttpAnswer::error(StatusCode::INTERNAL_SERVER_ERROR, Some(&Id::NONE), &error);
+        }
+    };
+    let cacheable = args.cacheable(method);
+    match methods::call(
+        node,
+        method.name,
+        args,
+        Caller {
+            address: peer,
+            events: None,
+        },
+    )
+    .await
+    {
+        Ok(result) => {
+            let body = outcome(&Id::NONE, Ok(result));
+            HttpAnswer {
+                cacheable,
+                ..HttpAnswer::json(StatusCode::OK, body)
+            }
+        }
+        Err(text) => HttpAnswer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Some(&Id::NONE),
+            &RpcError::Internal(text),
+        ),
+    }
+}
+
+fn has_form(head: &hyper::http::request::Parts) -> bool {
+    let kind = head
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    matches!(head.method, Verb::POST | Verb::PUT | Verb::PATCH)
+        && kind.starts_with("application/x-www-form-urlencoded")
+}
+
+/// The page that a browser sees.
+fn endpoints(head: &hyper::http::request::Parts) -> HttpAnswer {
+    let host = head
+        .headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let mut page = String::from(
+        "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>",
+    );
+    for method in METHODS {
+        let names: Vec<String> = method
+            .params
+            .iter()
+            .map(|(name, _)| format!("{name}=_"))
+            .collect();
+        let link = format!("//{host}/{}?{}", method.text, names.join("&"));
+        page.push_str(&format!("<a href=\"{link}\">{link}</a></br>"));
+    }
+    page.push_str("</body></html>");
+    HttpAnswer {
+        kind: ContentType::Html,
+        ..HttpAnswer::json(StatusCode::OK, page.into_bytes())
+    }
+}
+
+fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response<AnswerBody> {
+    const SERVER_TIME: HeaderName = HeaderName::from_static("x-server-time");
+    let HttpAnswer {
+        status,
+        kind,
+        cacheable,
+        close,
+        body,
+    } = answer;
+    let mut response = Response::new(AnswerBody::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let content_type = match kind {
+        ContentType::Json => Some("application/json"),
+        ContentType::Html => Some("text/html"),
+        ContentType::Text => Some("text/plain; charset=utf-8"),
+        ContentType::None => None,
+    };
+    if let Some(content_type) = content_type {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    if kind == ContentType::Text {
+        headers.insert(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        );
+    }
+    if cacheable {
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("public, max-age=86400"),
+        );
+    }
+    if close {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    let seconds = asked_at
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs();
+    headers.insert(SERVER_TIME, HeaderValue::from(seconds));
+    response
+}
+
+/// A plain-text error before a WebSocket is one.
+pub(crate) fn plain_error(status: StatusCode, text: &str) -> Response<AnswerBody> {
+    response(HttpAnswer::text(status, text), SystemTime::now())
+}
+
+/// A body in one piece. Large ones hide their length, so that they go out in chunks.
+#[derive(Debug)]
+pub(crate) struct AnswerBody {
+    piece: Option<Bytes>,
+    chunked: bool,
+}
+
+impl AnswerBody {
+    fn new(body: Vec<u8>) -> Self {
+        let chunked = body.len() > CHUNKED_ABOVE;
+        Self {
+            piece: (!body.is_empty()).then(|| Bytes::from(body)),
+            chunked,
+        }
+    }
+
+    /// No body at all.
+    pub(crate) fn none() -> Self {
+        Self {
+            piece: None,
+            chunked: false,
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.piece.take().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.piece.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.piece {
+            Some(_) if self.chunked => SizeHint::default(),
+            Some(piece) => SizeHint::with_exact(piece.len() as u64),
+            None => SizeHint::with_exact(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn garbage_is_what_it_says() {
+        let body = br#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+        assert_eq!(
+            garbled(body, Garbage::WrongId),
+            br#"{"jsonrpc":"2.0","id":987654321,"result":{}}"#
+        );
+        assert_eq!(garbled(body, Garbage::Half).len(), body.len() / 2);
+        assert!(gojson::check(&garbled(body, Garbage::NotJson)).is_err());
+    }
+}

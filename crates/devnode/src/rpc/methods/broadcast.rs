@@ -1,0 +1,144 @@
+//! Broadcasts and the mempool.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::results;
+use crate::app::kvstore;
+use crate::chain::block::Tx;
+use crate::chain::merkle::Hash;
+use crate::chain::render;
+use crate::events::bus::Committed;
+use crate::mempool::Refusal;
+use crate::node::Node;
+use crate::rpc::table::Name;
+use crate::wire::json;
+
+/// Broadcasts a transaction. Returns the result as JSON.
+///
+/// # Errors
+/// The wire's text.
+pub(crate) async fn broadcast(
+    node: &Node,
+    name: Name,
+    tx: Vec<u8>,
+    client: SocketAddr,
+) -> Result<Vec<u8>, String> {
+    node.counters.broadcasts.fetch_add(1, Ordering::Relaxed);
+    let tx = Tx::new(Bytes::from(tx));
+    if name == Name::BroadcastTxCommit {
+        return commit(node, tx, client).await;
+    }
+    let hash = tx.hash;
+    let code = submit(node, tx)
+        .await
+        .map_err(|refusal| refusal.to_string())?;
+    let mut out = Vec::with_capacity(140);
+    // `async` does not tell what the check said.
+    write_broadcast_answer(
+        &mut out,
+        if name == Name::BroadcastTxSync {
+            code
+        } else {
+            0
+        },
+        &hash,
+    );
+    Ok(out)
+}
+
+/// Appends the result of `broadcast_tx_sync` and `_async`.
+fn write_broadcast_answer(out: &mut Vec<u8>, code: u32, hash: &Hash) {
+    json::raw(out, r#"{"code":"#);
+    json::int(out, code);
+    json::raw(out, r#","data":"","log":"","codespace":"","hash":"#);
+    json::hex(out, hash);
+    out.push(b'}');
+}
+
+async fn submit(node: &Node, tx: Tx) -> Result<u32, Refusal> {
+    let answer = if !node.faults.untouched() && node.faults.now().mempool_full {
+        Err(node.mempool.full(node.mempool.depth()))
+    } else {
+        node.mempool.submit(tx).await
+    };
+    if answer.is_err() {
+        node.counters.refused.fetch_add(1, Ordering::Relaxed);
+    }
+    answer
+}
+
+/// Broadcasts and waits for the block.
+async fn commit(node: &Node, tx: Tx, client: SocketAddr) -> Result<Vec<u8>, String> {
+    let mut wait = node.bus.wait_for(client, &tx.hash)?;
+    let code = submit(node, tx.clone())
+        .await
+        .map_err(|refusal| format!("error on broadcastTxCommit: {refusal}"))?;
+    if code != 0 {
+        return Ok(commit_answer(&tx, code, None));
+    }
+    match tokio::time::timeout(
+        node.config.rpc.timeout_broadcast_tx_commit,
+        wait.committed(),
+    )
+    .await
+    {
+        Ok(Some(committed)) => Ok(commit_answer(&tx, code, Some(committed))),
+        Ok(None) => Err("txSub was canceled (reason: CometBFT exited)".to_owned()),
+        Err(_) => Err("timed out waiting for tx to be included in a block".to_owned()),
+    }
+}
+
+fn commit_answer(tx: &Tx, check_code: u32, committed: Option<Committed>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(900);
+    json::raw(&mut out, r#"{"check_tx":"#);
+    results::check_tx(&mut out, check_code);
+    json::raw(&mut out, r#","tx_result":"#);
+    match committed {
+        Some(committed) => results::tx_result(&mut out, &tx.bytes, committed.code),
+        None => results::no_tx_result(&mut out),
+    }
+    json::raw(&mut out, r#","hash":"#);
+    json::hex(&mut out, &tx.hash);
+    json::raw(&mut out, r#","height":"#);
+    json::int_text(&mut out, committed.map_or(0, |committed| committed.height));
+    out.push(b'}');
+    out
+}
+
+pub(super) fn check_tx(tx: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(140);
+    results::check_tx(&mut out, kvstore::check(tx));
+    out
+}
+
+pub(super) fn num_unconfirmed_txs(node: &Node) -> Vec<u8> {
+    let depth = node.mempool.depth();
+    let mut out = Vec::with_capacity(80);
+    write_depth(&mut out, depth.txs, depth.txs, depth.bytes);
+    json::raw(&mut out, "null}");
+    out
+}
+
+pub(super) fn unconfirmed_txs(node: &Node, limit: Option<i64>) -> Vec<u8> {
+    // The original takes one transaction more than its limit (`ReapMaxTxs`).
+    let txs = node.mempool.oldest(super::per_page(limit) + 1);
+    let depth = node.mempool.depth();
+    let mut out = Vec::with_capacity(256);
+    write_depth(&mut out, txs.len(), depth.txs, depth.bytes);
+    render::txs(&mut out, &txs);
+    out.push(b'}');
+    out
+}
+
+fn write_depth(out: &mut Vec<u8>, count: usize, total: usize, bytes: u64) {
+    json::raw(out, r#"{"n_txs":"#);
+    json::int_text(out, count);
+    json::raw(out, r#","total":"#);
+    json::int_text(out, total);
+    json::raw(out, r#","total_bytes":"#);
+    json::int_text(out, bytes);
+    json::raw(out, r#","txs":"#);
+}

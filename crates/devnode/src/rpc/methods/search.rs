@@ -1,0 +1,189 @@
+//! Transactions and blocks found by hash or by query.
+
+use std::sync::Arc;
+
+use super::results;
+use crate::app::kvstore;
+use crate::chain::block::Block;
+use crate::chain::merkle::{Hash, prove};
+use crate::chain::render;
+use crate::events::bus::MAX_QUERY_LEN;
+use crate::events::query::{Argument, Operator, Query};
+use crate::node::Node;
+use crate::rpc::params::{Args, hex};
+use crate::wire::json;
+
+const INDEX_OFF: &str = "transaction indexing is disabled";
+
+/// A transaction in a block.
+#[derive(Debug, Clone)]
+struct Found {
+    block: Arc<Block>,
+    index: usize,
+}
+
+pub(super) fn tx(node: &Node, hash: &[u8], with_proof: bool) -> Result<Vec<u8>, String> {
+    let found = {
+        let store = node.store();
+        if !store.has_tx_index() {
+            return Err(INDEX_OFF.to_owned());
+        }
+        if hash.is_empty() {
+            return Err("transaction hash cannot be empty".to_owned());
+        }
+        let place = store.tx_place(hash);
+        place.and_then(|place| {
+            Some(Found {
+                block: Arc::clone(store.block(place.height)?),
+                index: place.index as usize,
+            })
+        })
+    };
+    let found = found.ok_or_else(|| format!("tx ({}) not found", json::hex_text(hash)))?;
+    let mut out = Vec::with_capacity(1024);
+    write_tx(&mut out, &found, with_proof);
+    Ok(out)
+}
+
+fn write_tx(out: &mut Vec<u8>, found: &Found, with_proof: bool) {
+    let Found { block, index } = found;
+    let tx = &block.txs[*index];
+    json::raw(out, r#"{"hash":"#);
+    json::hex(out, &tx.hash);
+    json::raw(out, r#","height":"#);
+    json::int_text(out, block.header.height);
+    json::raw(out, r#","index":"#);
+    json::int(out, *index);
+    json::raw(out, r#","tx_result":"#);
+    results::tx_result(out, &tx.bytes, results::code(block, *index));
+    json::raw(out, r#","tx":"#);
+    json::base64(out, &tx.bytes);
+    if with_proof {
+        let hashes: Vec<Hash> = block.txs.iter().map(|tx| tx.hash).collect();
+        let (root, proof) = prove(&hashes, *index);
+        json::raw(out, r#","proof":"#);
+        render::tx_proof(out, &root, &tx.bytes, &proof);
+    }
+    out.push(b'}');
+}
+
+pub(super) fn tx_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
+    if !node.store().has_tx_index() {
+        return Err(INDEX_OFF.to_owned());
+    }
+    if args.text(0).len() > MAX_QUERY_LEN {
+        return Err("maximum query length exceeded".to_owned());
+    }
+    let query = Query::parse(args.text(0))?;
+    let mut found = matching_txs(node, &query)?;
+    if descending(args.text(4), false)? {
+        found.reverse();
+    }
+    let (skip, take) = super::page(args.maybe(2), super::per_page(args.maybe(3)), found.len())?;
+    let mut out = Vec::with_capacity(1024 * (take + 1));
+    json::raw(&mut out, r#"{"txs":"#);
+    json::array(&mut out, &found[skip..skip + take], |out, found| {
+        write_tx(out, found, args.flag(1))
+    });
+    json::raw(&mut out, r#","total_count":"#);
+    json::int_text(&mut out, found.len());
+    out.push(b'}');
+    Ok(out)
+}
+
+pub(super) fn block_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
+    if !node.store().has_tx_index() {
+        return Err("block indexing is disabled".to_owned());
+    }
+    let query = Query::parse(args.text(0))?;
+    let mut found: Vec<Arc<Block>> = {
+        let store = node.store();
+        store
+            .blocks()
+            .filter(|block| block_matches(&query, block))
+            .cloned()
+            .collect()
+    };
+    if descending(args.text(3), true)? {
+        found.reverse();
+    }
+    let (skip, take) = super::page(args.maybe(1), super::per_page(args.maybe(2)), found.len())?;
+    let mut out = Vec::with_capacity(2048 * (take + 1));
+    json::raw(&mut out, r#"{"blocks":"#);
+    json::array(&mut out, &found[skip..skip + take], |out, block| {
+        render::block_with_id(out, Some(block))
+    });
+    json::raw(&mut out, r#","total_count":"#);
+    json::int_text(&mut out, found.len());
+    out.push(b'}');
+    Ok(out)
+}
+
+fn descending(order: &str, default: bool) -> Result<bool, String> {
+    match order {
+        "" => Ok(default),
+        "asc" => Ok(false),
+        "desc" => Ok(true),
+        _ => Err("expected order_by to be either `asc` or `desc` or empty".to_owned()),
+    }
+}
+
+fn block_matches(query: &Query, block: &Block) -> bool {
+    let height = block.header.height.to_string();
+    query.matches(&[("block.height", vec![height.as_str()])])
+}
+
+/// All kept transactions that match, in the order of the chain.
+fn matching_txs(node: &Node, query: &Query) -> Result<Vec<Found>, String> {
+    let by_hash = query
+        .conditions
+        .iter()
+        .find(|condition| condition.tag == "tx.hash" && condition.operator == Operator::Equal);
+    if let Some(Argument::Text(text)) = by_hash.and_then(|condition| condition.argument.as_ref()) {
+        // A query for a hash looks at nothing else, as in the original (`state/txindex/kv`).
+        let hash = hex(text.as_bytes())
+            .map_err(|fault| format!("error during searching for a hash in the query: {fault}"))?;
+        let store = node.store();
+        let found = store.tx_place(&hash).and_then(|place| {
+            Some(Found {
+                block: Arc::clone(store.block(place.height)?),
+                index: place.index as usize,
+            })
+        });
+        return Ok(found.into_iter().collect());
+    }
+    let blocks: Vec<Arc<Block>> = node.store().blocks().cloned().collect();
+    let mut found = Vec::new();
+    for block in blocks {
+        let height = block.header.height.to_string();
+        let height_fits = query
+            .conditions
+            .iter()
+            .filter(|condition| condition.tag == "tx.height")
+            .all(|condition| condition.accepts(&height));
+        if height_fits {
+            let matches = |index: &usize| tx_matches(query, &block, *index, &height);
+            found.extend((0..block.txs.len()).filter(matches).map(|index| Found {
+                block: Arc::clone(&block),
+                index,
+            }));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a transaction matches by what is indexed of it.
+fn tx_matches(query: &Query, block: &Block, index: usize, height: &str) -> bool {
+    let tx = &block.txs[index];
+    if results::code(block, index) != 0 {
+        return query.matches(&[("tx.height", vec![height])]);
+    }
+    let (key, value) = kvstore::event_pair(&tx.bytes);
+    let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
+    query.matches(&[
+        ("tx.height", vec![height]),
+        ("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]),
+        ("app.key", vec![&key, &value]),
+        ("app.index_key", vec!["index is working"]),
+    ])
+}

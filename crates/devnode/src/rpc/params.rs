@@ -1,0 +1,554 @@
+//! Parameters of a call, decoded with CometBFT's rules and error texts (`libs/json`, which wants
+//! 64-bit integers as strings, on top of Go's `encoding/json`).
+
+use super::table::{Caching, Kind, Method};
+use crate::wire::gojson;
+
+/// One decoded parameter; missing ones have the zero value of their kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Arg {
+    Int(i64),
+    Maybe(Option<i64>),
+    Bool(bool),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// Evidence that is none.
+    Nothing,
+}
+
+impl Arg {
+    /// The zero value of a kind.
+    pub(crate) fn zero(kind: Kind) -> Self {
+        match kind {
+            Kind::Int64 | Kind::Uint => Self::Int(0),
+            Kind::MaybeInt64 | Kind::MaybeInt => Self::Maybe(None),
+            Kind::Bool => Self::Bool(false),
+            Kind::Text => Self::Text(String::new()),
+            Kind::Tx | Kind::Bytes | Kind::HexBytes => Self::Bytes(Vec::new()),
+            Kind::Evidence => Self::Nothing,
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Int(value) => *value == 0,
+            Self::Maybe(value) => value.is_none(),
+            Self::Bool(value) => !value,
+            Self::Text(value) => value.is_empty(),
+            Self::Bytes(value) => value.is_empty(),
+            Self::Nothing => true,
+        }
+    }
+}
+
+/// The decoded parameters of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Args(Vec<Arg>);
+
+impl Args {
+    pub(crate) fn new(args: Vec<Arg>) -> Self {
+        Self(args)
+    }
+
+    pub(crate) fn int(&self, index: usize) -> i64 {
+        match self.0.get(index) {
+            Some(Arg::Int(value)) => *value,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn maybe(&self, index: usize) -> Option<i64> {
+        match self.0.get(index) {
+            Some(Arg::Maybe(value)) => *value,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn flag(&self, index: usize) -> bool {
+        matches!(self.0.get(index), Some(Arg::Bool(true)))
+    }
+
+    pub(crate) fn text(&self, index: usize) -> &str {
+        match self.0.get(index) {
+            Some(Arg::Text(value)) => value,
+            _ => "",
+        }
+    }
+
+    pub(crate) fn bytes(&self, index: usize) -> &[u8] {
+        match self.0.get(index) {
+            Some(Arg::Bytes(value)) => value,
+            _ => &[],
+        }
+    }
+
+    /// Takes a byte string out.
+    pub(crate) fn take_bytes(&mut self, index: usize) -> Vec<u8> {
+        match self.0.get_mut(index) {
+            Some(Arg::Bytes(value)) => std::mem::take(value),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the answer of a method with these parameters may be cached.
+    pub(crate) fn cacheable(&self, method: &Method) -> bool {
+        match method.caching {
+            Caching::Never => false,
+            Caching::Always => true,
+            Caching::With(index) => self.0.get(index).is_some_and(|arg| !arg.is_zero()),
+        }
+    }
+}
+
+/// Decodes the `params` of a JSON-RPC request: an object, an array, or null.
+///
+/// # Errors
+/// The wire's text.
+pub(crate) fn decode(method: &Method, params: &[u8]) -> Result<Args, String> {
+    match gojson::kind(params) {
+        "object" | "null" => by_name(method, params),
+        "array" => by_position(method, &gojson::elements(params)),
+        other => Err(format!(
+            "unknown type for JSON params: json: cannot unmarshal {other} into Go value of type \
+             []json.RawMessage. Expected map or array"
+        )),
+    }
+}
+
+fn by_name(method: &Method, params: &[u8]) -> Result<Args, String> {
+    let given = if params.first() == Some(&b'{') {
+        gojson::members(params)
+    } else {
+        Vec::new()
+    };
+    let find = |name| {
+        given
+            .iter()
+            .rev()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| *value)
+    };
+    let decode = |(name, kind): &(&'static str, Kind)| match find(*name) {
+        Some(value) => decode_value(*kind, value),
+        None => Ok(Arg::zero(*kind)),
+    };
+    method
+        .params
+        .iter()
+        .map(decode)
+        .collect::<Result<_, _>>()
+        .map(Args)
+}
+
+fn by_position(method: &Method, given: &[&[u8]]) -> Result<Args, String> {
+    if given.len() != method.params.len() {
+        let names: Vec<&str> = method.params.iter().map(|(name, _)| *name).collect();
+        // Go shows raw JSON as the decimal values of its bytes.
+        let shown: Vec<String> = given
+            .iter()
+            .map(|value| {
+                format!(
+                    "[{}]",
+                    value
+                        .iter()
+                        .map(u8::to_string)
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                )
+            })
+            .collect();
+        return Err(format!(
+            "expected {} parameters ([{}]), got {} ([{}])",
+            names.len(),
+            names.join(" "),
+            given.len(),
+            shown.join(" ")
+        ));
+    }
+    method
+        .params
+        .iter()
+        .zip(given)
+        .map(|((_, kind), value)| decode_value(*kind, value))
+        .collect::<Result<_, _>>()
+        .map(Args)
+}
+
+/// Decodes one JSON value as `libs/json` does.
+///
+/// # Errors
+/// The wire's text.
+pub(crate) fn decode_value(kind: Kind, value: &[u8]) -> Result<Arg, String> {
+    if value == b"null" {
+        return Ok(Arg::zero(kind));
+    }
+    match kind {
+        Kind::Int64 => integer(value, "int64").map(Arg::Int),
+        Kind::MaybeInt64 => integer(value, "int64").map(|value| Arg::Maybe(Some(value))),
+        Kind::MaybeInt => integer(value, "int").map(|value| Arg::Maybe(Some(value))),
+        Kind::Uint => integer(value, "uint").map(Arg::Int),
+        Kind::Bool => typed(value, "bool", "bool").map(|value| Arg::Bool(value == b"true")),
+        Kind::Text => typed(value, "string", "string")
+            .map(|value| Arg::Text(gojson::unquote(value).into_owned())),
+        Kind::Tx => byte_string(value, "types.Tx").map(Arg::Bytes),
+        Kind::Bytes => byte_string(value, "[]uint8").map(Arg::Bytes),
+        Kind::HexBytes => hex_string(value).map(Arg::Bytes),
+        Kind::Evidence => Err(evidence(value)),
+    }
+}
+
+/// Checks the text of a value and its kind.
+fn typed<'a>(value: &'a [u8], kind: &str, go_type: &str) -> Result<&'a [u8], String> {
+    let value = gojson::check(value)?;
+    match gojson::kind(value) {
+        same if same == kind => Ok(value),
+        other => Err(format!(
+            "json: cannot unmarshal {other} into Go value of type {go_type}"
+        )),
+    }
+}
+
+fn integer(value: &[u8], go_type: &str) -> Result<i64, String> {
+    let inner = match value {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => {
+            return Err(format!(
+                "invalid 64-bit integer encoding {}, expected string",
+                go_quoted(value)
+            ));
+        }
+    };
+    let inner = gojson::check(inner)?;
+    let text = String::from_utf8_lossy(inner);
+    match gojson::kind(inner) {
+        "null" => Ok(0),
+        "number" => text
+            .parse::<i64>()
+            .ok()
+            .filter(|value| go_type != "uint" || *value >= 0)
+            .ok_or_else(|| {
+                format!("json: cannot unmarshal number {text} into Go value of type {go_type}")
+            }),
+        other => Err(format!(
+            "json: cannot unmarshal {other} into Go value of type {go_type}"
+        )),
+    }
+}
+
+fn byte_string(value: &[u8], go_type: &str) -> Result<Vec<u8>, String> {
+    let value = gojson::check(value)?;
+    match gojson::kind(value) {
+        "string" => base64(gojson::unquote(value).as_bytes()),
+        "array" => gojson::elements(value).into_iter().map(byte).collect(),
+        other => Err(format!(
+            "json: cannot unmarshal {other} into Go value of type {go_type}"
+        )),
+    }
+}
+
+/// An element of a byte string that is written as an array of numbers.
+fn byte(value: &[u8]) -> Result<u8, String> {
+    let text = String::from_utf8_lossy(value);
+    match gojson::kind(value) {
+        "null" => Ok(0),
+        "number" => text.parse().map_err(|_| {
+            format!("json: cannot unmarshal number {text} into Go value of type uint8")
+        }),
+        other => Err(format!(
+            "json: cannot unmarshal {other} into Go value of type uint8"
+        )),
+    }
+}
+
+fn hex_string(value: &[u8]) -> Result<Vec<u8>, String> {
+    match value {
+        [b'"', inner @ .., b'"'] => hex(inner),
+        _ => Err(format!(
+            "invalid hex string: {}",
+            String::from_utf8_lossy(value)
+        )),
+    }
+}
+
+fn evidence(value: &[u8]) -> String {
+    let members = if value.first() == Some(&b'{') {
+        gojson::members(value)
+    } else {
+        Vec::new()
+    };
+    match members.iter().find(|(key, _)| key == "type") {
+        Some((_, kind)) if kind.len() > 2 => format!("unknown type \"{}\"", gojson::unquote(kind)),
+        _ => "interface type cannot be empty".to_owned(),
+    }
+}
+
+/// Hex of either case, with Go's error texts.
+///
+/// # Errors
+/// The wire's text.
+pub(crate) fn hex(digits: &[u8]) -> Result<Vec<u8>, String> {
+    let value = |digit: u8| {
+        char::from(digit)
+            .to_digit(16)
+            .and_then(|value| u8::try_from(value).ok())
+            .ok_or_else(|| {
+                format!(
+                    "encoding/hex: invalid byte: U+{digit:04X} '{}'",
+                    char::from(digit)
+                )
+            })
+    };
+    let mut bytes = Vec::with_capacity(digits.len() / 2);
+    let (pairs, rest) = digits.as_chunks::<2>();
+    for [high, low] in pairs {
+        bytes.push(value(*high)? << 4 | value(*low)?);
+    }
+    match rest.first() {
+        Some(digit) => {
+            value(*digit)?;
+            Err("encoding/hex: odd length hex string".to_owned())
+        }
+        None => Ok(bytes),
+    }
+}
+
+/// Standard base64, read as leniently as Go does: line ends are skipped, unused bits ignored.
+///
+/// # Errors
+/// Go's text with the offset it reports.
+pub(crate) fn base64(text: &[u8]) -> Result<Vec<u8>, String> {
+    if let Ok(bytes) = base64_simd::STANDARD.decode_to_vec(text) {
+        return Ok(bytes);
+    }
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut at = 0;
+    while at < text.len() {
+        at = quantum(text, at, &mut bytes)
+            .map_err(|at| format!("illegal base64 data at input byte {at}"))?;
+    }
+    Ok(bytes)
+}
+
+/// Four characters of base64. Returns where the next four start, or the offset of the fault.
+fn quantum(text: &[u8], mut at: usize, bytes: &mut Vec<u8>) -> Result<usize, usize> {
+    let mut bits = 0_u32;
+    let mut count = 0;
+    while count < 4 {
+        let Some(character) = text.get(at) else {
+            return if count == 0 { Ok(at) } else { Err(at - count) };
+        };
+        at += 1;
+        match sextet(*character) {
+            Some(value) => {
+                bits = bits << 6 | value;
+                count += 1;
+            }
+            None if matches!(character, b'\r' | b'\n') => {}
+            None if *character == b'=' && count >= 2 => {
+                return padding(text, at, (bits, count), bytes);
+            }
+            None => return Err(at - 1),
+        }
+    }
+    bytes.extend_from_slice(&bits.to_be_bytes()[1..]);
+    Ok(at)
+}
+
+/// The end of a text after its first `=`.
+fn padding(
+    text: &[u8],
+    mut at: usize,
+    (bits, count): (u32, usize),
+    bytes: &mut Vec<u8>,
+) -> Result<usize, usize> {
+    let skip = |mut at: usize| {
+        while matches!(text.get(at), Some(b'\r' | b'\n')) {
+            at += 1;
+        }
+        at
+    };
+    if count == 2 {
+        at = skip(at);
+        match text.get(at) {
+            None => return Err(text.len()),
+            Some(b'=') => at += 1,
+            Some(_) => return Err(at - 1),
+        }
+    }
+    at = skip(at);
+    let aligned = bits << (6 * (4 - count));
+    bytes.extend_from_slice(&aligned.to_be_bytes()[1..count]);
+    if at < text.len() { Err(at) } else { Ok(at) }
+}
+
+fn sextet(character: u8) -> Option<u32> {
+    let value = match character {
+        b'A'..=b'Z' => character - b'A',
+        b'a'..=b'z' => character - b'a' + 26,
+        b'0'..=b'9' => character - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(u32::from(value))
+}
+
+/// Text in quotes, as Go's `%q`.
+fn go_quoted(text: &[u8]) -> String {
+    let mut quoted = String::from("\"");
+    for character in String::from_utf8_lossy(text).chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            control if u32::from(control) < 0x20 => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(control)))
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rpc::table::find;
+
+    fn error(kind: Kind, value: &str) -> String {
+        decode_value(kind, value.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn integers_are_strings() {
+        assert_eq!(decode_value(Kind::Int64, b"\"-5\""), Ok(Arg::Int(-5)));
+        assert_eq!(
+            decode_value(Kind::MaybeInt64, b"null"),
+            Ok(Arg::Maybe(None))
+        );
+        assert_eq!(
+            error(Kind::Int64, "5"),
+            "invalid 64-bit integer encoding \"5\", expected string"
+        );
+        assert_eq!(
+            error(Kind::Int64, "\"x\""),
+            "invalid character 'x' looking for beginning of value"
+        );
+        assert_eq!(error(Kind::Int64, "\"\""), "unexpected end of JSON input");
+        assert_eq!(
+            error(Kind::MaybeInt, "\"1.5\""),
+            "json: cannot unmarshal number 1.5 into Go value of type int"
+        );
+        assert_eq!(
+            error(Kind::Uint, "\"-1\""),
+            "json: cannot unmarshal number -1 into Go value of type uint"
+        );
+    }
+
+    #[test]
+    fn byte_strings_are_base64_or_numbers() {
+        assert_eq!(
+            decode_value(Kind::Tx, b"\"YT0x\""),
+            Ok(Arg::Bytes(b"a=1".to_vec()))
+        );
+        assert_eq!(
+            decode_value(Kind::Tx, b"[97,61,49]"),
+            Ok(Arg::Bytes(b"a=1".to_vec()))
+        );
+        assert_eq!(
+            error(Kind::Tx, "5"),
+            "json: cannot unmarshal number into Go value of type types.Tx"
+        );
+        assert_eq!(
+            error(Kind::Bytes, "true"),
+            "json: cannot unmarshal bool into Go value of type []uint8"
+        );
+    }
+
+    #[test]
+    fn base64_is_read_as_go_reads_it() {
+        assert_eq!(base64(b"YT\r\n0x"), Ok(b"a=1".to_vec()));
+        assert_eq!(base64(b"YT1="), Ok(b"a=".to_vec()));
+        for (text, at) in [
+            ("!!", 0),
+            ("YT0x!", 4),
+            ("YQ", 0),
+            ("YT0xYQ=", 7),
+            ("YQ=x", 2),
+            ("YQ==x", 4),
+            ("Y===", 1),
+            ("YT0xY", 4),
+        ] {
+            assert_eq!(
+                base64(text.as_bytes()).unwrap_err(),
+                format!("illegal base64 data at input byte {at}"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn hex_errors_name_the_byte() {
+        assert_eq!(hex(b"aB01"), Ok(vec![0xab, 1]));
+        assert_eq!(
+            hex(b"zz").unwrap_err(),
+            "encoding/hex: invalid byte: U+007A 'z'"
+        );
+        assert_eq!(
+            hex(b"abc").unwrap_err(),
+            "encoding/hex: odd length hex string"
+        );
+        assert_eq!(error(Kind::HexBytes, "5"), "invalid hex string: 5");
+    }
+
+    #[test]
+    fn positions_are_counted() {
+        let block = find("block").unwrap();
+        assert_eq!(
+            decode(block, br#"["1","2"]"#).unwrap_err(),
+            "expected 1 parameters ([height]), got 2 ([[34 49 34] [34 50 34]])"
+        );
+        assert_eq!(decode(block, br#"["7"]"#).unwrap().maybe(0), Some(7));
+        assert_eq!(
+            decode(block, br#"{"height":"7","height":"8"}"#)
+                .unwrap()
+                .maybe(0),
+            Some(8)
+        );
+        assert!(
+            decode(block, b"true")
+                .unwrap_err()
+                .ends_with("Expected map or array")
+        );
+    }
+
+    #[test]
+    fn an_answer_is_cacheable_if_its_height_is_named() {
+        let block = find("block").unwrap();
+        assert!(
+            decode(block, br#"{"height":"0"}"#)
+                .unwrap()
+                .cacheable(block)
+        );
+        assert!(!decode(block, b"{}").unwrap().cacheable(block));
+        assert!(
+            decode(find("tx").unwrap(), b"{}")
+                .unwrap()
+                .cacheable(find("tx").unwrap())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn base64_of_anything_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..100), break_at in 0_usize..100) {
+            let mut text = base64_simd::STANDARD.encode_to_string(&bytes).into_bytes();
+            text.insert(break_at.min(text.len()), b'\n');
+            prop_assert_eq!(base64(&text), Ok(bytes));
+        }
+    }
+}

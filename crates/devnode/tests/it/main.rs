@@ -1,0 +1,4 @@
+//! Black-box tests of a node in this process.
+
+mod smoke;
+mod support;

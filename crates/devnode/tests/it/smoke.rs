@@ -1,0 +1,62 @@
+//! The node as a whole: a transaction's way from the broadcast into a block.
+
+use futures_util::{SinkExt, StreamExt};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::support::{quick, start};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_committed_and_found() {
+    let running = start(quick()).await;
+    let answer = running
+        .get("/broadcast_tx_commit?tx=\"name=satoshi\"")
+        .await;
+    let result = &answer["result"];
+    assert_eq!(answer["id"], -1);
+    assert_eq!(result["check_tx"]["gas_wanted"], "1");
+    let hash = result["hash"].as_str().unwrap();
+    let height: u64 = result["height"].as_str().unwrap().parse().unwrap();
+    let found = running.get(&format!("/tx?hash=0x{hash}&prove=true")).await;
+    assert_eq!(found["result"]["height"], result["height"]);
+    assert_eq!(found["result"]["proof"]["proof"]["total"], "1");
+    let value = running
+        .post(r#"{"jsonrpc":"2.0","id":1,"method":"abci_query","params":{"data":"6e616d65"}}"#)
+        .await;
+    assert_eq!(value["result"]["response"]["value"], "c2F0b3NoaQ==");
+    assert_eq!(running.node.block(height).unwrap().txs.len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_hears_of_its_transaction() {
+    let running = start(quick()).await;
+    let (mut socket, _) = tokio_tungstenite::connect_async(running.node.ws_url())
+        .await
+        .unwrap();
+    let mut ask = async |text: &str| {
+        socket.send(Message::text(text)).await.unwrap();
+        let answer = socket.next().await.unwrap().unwrap();
+        serde_json::from_str::<serde_json::Value>(answer.to_text().unwrap()).unwrap()
+    };
+    let confirmed = ask(
+        r#"{"jsonrpc":"2.0","id":"s","method":"subscribe","params":{"query":"tm.event='Tx'"}}"#,
+    )
+    .await;
+    assert_eq!(
+        confirmed.to_string(),
+        r#"{"id":"s","jsonrpc":"2.0","result":{}}"#
+    );
+    let sent =
+        ask(r#"{"jsonrpc":"2.0","id":5,"method":"broadcast_tx_sync","params":{"tx":"YT0x"}}"#)
+            .await;
+    assert_eq!(sent["result"]["code"], 0);
+    let event = socket.next().await.unwrap().unwrap();
+    let event: serde_json::Value = serde_json::from_str(event.to_text().unwrap()).unwrap();
+    assert_eq!(event["id"], "s");
+    assert_eq!(
+        event["result"]["events"]["tx.hash"][0],
+        sent["result"]["hash"]
+    );
+    assert_eq!(event["result"]["data"]["value"]["TxResult"]["tx"], "YT0x");
+    running.stop().await;
+}
