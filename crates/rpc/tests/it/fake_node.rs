@@ -1,6 +1,5 @@
 //! A node with a chain that a test writes, over a scripted server.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
@@ -33,8 +32,8 @@ pub struct Chain {
     pub up: bool,
     /// How often the results of each height are still refused.
     pub refuse_results: u32,
-    /// Heights whose block was asked for.
-    pub asked: BTreeSet<u64>,
+    /// Heights whose block was asked for, in order.
+    pub asked: Vec<u64>,
     stopped: bool,
 }
 
@@ -48,7 +47,7 @@ impl Default for Chain {
             websocket: true,
             up: true,
             refuse_results: 0,
-            asked: BTreeSet::new(),
+            asked: Vec::new(),
             stopped: false,
         }
     }
@@ -166,7 +165,7 @@ fn answer(chain: &mut Chain, request: &Value) -> String {
             Err("height is not available")
         }
         "block" => {
-            chain.asked.insert(height as u64);
+            chain.asked.push(height as u64);
             Ok(block(chain, height))
         }
         "block_results" if chain.refuse_results > 0 => {

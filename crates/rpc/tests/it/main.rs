@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod client;
+mod comet;
 mod fake_node;
 mod follower;
 mod http;
