@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use crate::{float::float, profile::Curve};
 
-/// Keeps the place, the area there and the slope.
+/// Keeps the place, the area there and about how long a unit of area takes there.
 #[derive(Debug, Clone)]
 pub(super) struct CurveTrack {
     curve: Arc<Curve>,
     target: u128,
     at: u64,
     area: u128,
-    slope: f64,
+    nanos_per_unit: f64,
+    /// Half of what `nanos_per_unit` changed by on the last way: with equal ways, the mean on the
+    /// next one differs from the value at its start by as much.
+    drift: f64,
 }
 
 /// How often a guess is improved before it is given up.
@@ -25,7 +28,8 @@ impl CurveTrack {
             target,
             at,
             area: sample.area,
-            slope: sample.slope,
+            nanos_per_unit: 1.0 / sample.slope,
+            drift: 0.0,
         }
     }
 
@@ -34,8 +38,10 @@ impl CurveTrack {
     #[inline]
     pub(super) fn advance(&mut self, by: u64) -> Option<u64> {
         self.target += u128::from(by);
+        let before = self.nanos_per_unit;
+        let mut pace = before + self.drift;
         for _ in 0..MAX_GUESSES {
-            let ahead = float(self.target - self.area) / self.slope;
+            let ahead = float(self.target - self.area) * pace;
             if !ahead.is_finite() {
                 return None;
             }
@@ -44,8 +50,10 @@ impl CurveTrack {
                 self.step_back()?;
             }
             if self.curve.area(self.at + 1) > self.target {
+                self.drift = (self.nanos_per_unit - before) * 0.5;
                 return Some(self.at);
             }
+            pace = self.nanos_per_unit;
         }
         None
     }
@@ -53,13 +61,13 @@ impl CurveTrack {
     fn jump(&mut self, ahead: u64) {
         self.at = self.at.saturating_add(ahead);
         let sample = self.curve.sample(self.at);
-        (self.area, self.slope) = (sample.area, sample.slope);
+        (self.area, self.nanos_per_unit) = (sample.area, 1.0 / sample.slope);
     }
 
     /// Goes back to where the area is at most the target.
     fn step_back(&mut self) -> Option<()> {
         for _ in 0..MAX_GUESSES {
-            let over = float(self.area - self.target) / self.slope;
+            let over = float(self.area - self.target) * self.nanos_per_unit;
             if !over.is_finite() {
                 return None;
             }
