@@ -11,7 +11,7 @@ pub enum ClientError {
     #[error("{endpoint} cannot be used: {reason}")]
     Setup {
         /// The node.
-        endpoint: Endpoint,
+        endpoint: String,
         /// What is in the way.
         reason: String,
     },
@@ -21,7 +21,7 @@ pub enum ClientError {
     )]
     Unreachable {
         /// The node.
-        endpoint: Endpoint,
+        endpoint: String,
         /// The innermost cause.
         reason: String,
     },
@@ -29,13 +29,13 @@ pub enum ClientError {
     #[error("{endpoint} did not answer in time; the node hangs, is overloaded or is not a node")]
     Timeout {
         /// The node.
-        endpoint: Endpoint,
+        endpoint: String,
     },
     /// Something answers, but not JSON-RPC.
     #[error("{endpoint} is not a node's RPC: it answered {answer}; check host, port and path")]
     NotRpc {
         /// Whom was asked.
-        endpoint: Endpoint,
+        endpoint: String,
         /// What it answered, cut short.
         answer: String,
     },
@@ -43,7 +43,7 @@ pub enum ClientError {
     #[error("{endpoint} answered more than {limit} bytes; raise the limit or make blocks smaller")]
     TooLarge {
         /// The node.
-        endpoint: Endpoint,
+        endpoint: String,
         /// The limit in bytes.
         limit: usize,
     },
@@ -63,7 +63,7 @@ pub enum ClientError {
     #[error("{endpoint} answered {method} in another form than CometBFT 0.34 to 0.38: {reason}")]
     Unexpected {
         /// The node.
-        endpoint: Endpoint,
+        endpoint: String,
         /// The method called.
         method: String,
         /// What does not fit.
@@ -73,7 +73,7 @@ pub enum ClientError {
 
 impl ClientError {
     pub(super) fn of_transport(endpoint: &Endpoint, error: &reqwest::Error) -> Self {
-        let endpoint = endpoint.clone();
+        let endpoint = endpoint.to_string();
         if error.is_timeout() {
             return Self::Timeout { endpoint };
         }
@@ -102,7 +102,7 @@ impl ClientError {
             .map(|status| format!("HTTP {status} with "))
             .unwrap_or_default();
         Self::NotRpc {
-            endpoint: endpoint.clone(),
+            endpoint: endpoint.to_string(),
             answer: format!("{status}'{shown}'"),
         }
     }

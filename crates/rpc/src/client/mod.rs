@@ -82,7 +82,7 @@ impl Client {
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
     pub fn with_options(endpoint: &Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
         let setup = |reason: String| ClientError::Setup {
-            endpoint: endpoint.clone(),
+            endpoint: endpoint.to_string(),
             reason,
         };
         // The library insists on a provider even where TLS is not used. A failure means that
@@ -248,7 +248,7 @@ impl Client {
         let failed = |error| ClientError::of_transport(&self.inner.endpoint, &error);
         let limit = self.inner.options.max_answer_bytes;
         let too_large = || ClientError::TooLarge {
-            endpoint: self.inner.endpoint.clone(),
+            endpoint: self.inner.endpoint.to_string(),
             limit,
         };
         let request = self
@@ -303,7 +303,7 @@ impl Client {
     }
 
     pub(crate) fn unexpected(&self, method: &str, reason: &str) -> ClientError {
-        let endpoint = self.inner.endpoint.clone();
+        let endpoint = self.inner.endpoint.to_string();
         ClientError::Unexpected {
             endpoint,
             method: method.into(),

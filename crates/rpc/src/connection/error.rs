@@ -1,5 +1,6 @@
 //! How a connection ends.
 
+use std::fmt;
 use std::io;
 
 use super::options::TrustError;
@@ -66,14 +67,14 @@ pub enum ConnectionError {
     Unsolicited,
 }
 
-pub(super) fn http(reason: impl ToString) -> ConnectionError {
+pub(super) fn http(reason: &(impl fmt::Display + ?Sized)) -> ConnectionError {
     ConnectionError::Malformed {
         protocol: "HTTP",
         reason: reason.to_string(),
     }
 }
 
-pub(super) fn websocket(reason: impl ToString) -> ConnectionError {
+pub(super) fn websocket(reason: &(impl fmt::Display + ?Sized)) -> ConnectionError {
     ConnectionError::Malformed {
         protocol: "WebSocket",
         reason: reason.to_string(),

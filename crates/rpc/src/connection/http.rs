@@ -287,7 +287,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, ConnectionError> {
     let len = match parsed {
         Ok(Status::Complete(len)) => len,
         Ok(Status::Partial) => return Ok(None),
-        Err(error) => return Err(http(error)),
+        Err(error) => return Err(http(&error)),
     };
     let status = response.code.unwrap_or(0);
     let mut last = response.version == Some(0);

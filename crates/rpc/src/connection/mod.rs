@@ -5,6 +5,7 @@ mod error;
 mod http;
 mod options;
 mod stream;
+mod types;
 mod upgrade;
 mod websocket;
 
@@ -20,6 +21,7 @@ pub use self::error::ConnectionError;
 use self::http::HttpReader;
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
+pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
 use self::upgrade::Upgrade;
 use self::websocket::{FrameReader, Masks, TEXT};
 use crate::codec::{BroadcastMethod, broadcast_len, encode_broadcast};
@@ -80,57 +82,6 @@ enum Protocol {
         reader: FrameReader,
         upgrade: Upgrade,
     },
-}
-
-/// What the event loop should wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    /// Wait until there is something to read.
-    pub read: bool,
-    /// Wait until there is room to write.
-    pub write: bool,
-}
-
-/// How far a flush came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flushed {
-    /// Every byte before this stream offset has been handed to the socket.
-    pub written_to: u64,
-    /// Whether something is left because the socket takes no more (or is not connected yet).
-    pub blocked: bool,
-}
-
-/// One complete answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
-    /// The HTTP body or the WebSocket message, not checked for being text or JSON.
-    pub body: &'a [u8],
-    /// The HTTP status; 200 for a WebSocket message.
-    pub status: u16,
-}
-
-/// What one call of [`Connection::read`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadProgress {
-    /// Messages handed over.
-    pub messages: u32,
-    /// Bytes taken from the socket (decrypted ones with TLS).
-    pub bytes: usize,
-}
-
-/// What a connection has done since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Messages queued.
-    pub messages_out: u64,
-    /// Messages handed over.
-    pub messages_in: u64,
-    /// Bytes received after the handshakes.
-    pub bytes_in: u64,
-    /// WebSocket pings received.
-    pub pings: u64,
-    /// Pings left unanswered because more than 64 KiB were waiting to be written.
-    pub pings_skipped: u64,
 }
 
 impl Connection {

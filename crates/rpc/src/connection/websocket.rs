@@ -172,7 +172,7 @@ impl FrameReader {
             (CONTINUATION, true) | (TEXT | BINARY, false) => {}
             (CONTINUATION, false) => return Err(websocket("a fragment continues nothing")),
             (TEXT | BINARY, true) => return Err(websocket("a message begins inside another")),
-            (opcode, _) => return Err(websocket(format_args!("opcode {opcode} is unknown"))),
+            (opcode, _) => return Err(websocket(&format_args!("opcode {opcode} is unknown"))),
         }
         self.fragments.extend_from_slice(payload);
         self.continued = !frame.fin;
@@ -203,7 +203,7 @@ impl FrameReader {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 Err(ConnectionError::CloseFrame { code, reason })
             }
-            _ => Err(websocket(format_args!("opcode {opcode} is unknown"))),
+            _ => Err(websocket(&format_args!("opcode {opcode} is unknown"))),
         }
     }
 

@@ -13,7 +13,7 @@ pub(super) struct Fetched {
 /// The state of one height at the node.
 pub(super) enum Found {
     /// The block and, where asked for and there, its codes.
-    Block(BlockContent, Result<Option<BlockCodes>, ClientError>),
+    Block(Box<BlockContent>, Result<Option<BlockCodes>, ClientError>),
     /// The node says it has no such block: what it has instead.
     Absent(Status),
 }
@@ -42,7 +42,7 @@ async fn find(
     let block = match answer {
         Ok(BlockAnswer {
             content: Some(block),
-        }) if block.height == height => block,
+        }) if block.height == height => Box::new(block),
         Ok(BlockAnswer {
             content: Some(block),
         }) => {

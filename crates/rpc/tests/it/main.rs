@@ -1,6 +1,7 @@
 //! The crate against servers: scripted ones, and (ignored by default) the real node.
 
-#![allow(unreachable_pub)]
+// Helpers outside of test functions fail a test by panicking as well.
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod client;
 mod comet;
