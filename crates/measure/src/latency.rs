@@ -262,3 +262,71 @@ pub(crate) fn millis(value: Nanos) -> f64 {
 }
 
 const NANOS_PER_MILLI: f64 = 1e6;
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn recorded(values: &[u64]) -> Latency {
+        let mut latency = Latency::new();
+        for &value in values {
+            latency.record(Nanos::from_nanos(value));
+        }
+        latency
+    }
+
+    #[test]
+    fn values_above_the_range_are_clamped_and_counted_and_stay_in_mean_and_maximum() {
+        let two_hours = 2 * HIGHEST.as_nanos();
+        let latency = recorded(&[1_000, two_hours]);
+        assert_eq!((latency.count(), latency.clamped()), (2, 1));
+        assert_eq!(latency.max(), Some(Nanos::from_nanos(two_hours)));
+        let quantiles = latency.quantiles();
+        assert_eq!(quantiles.max, Some(7_200_000.0));
+        assert!((quantiles.mean.unwrap() - 3_600_000.000_5).abs() < 1e-3);
+        assert!(latency.quantile(1.0).unwrap().as_secs_f64() < 3_604.0);
+    }
+
+    #[test]
+    fn an_empty_one_has_no_figures() {
+        assert_eq!(Latency::new().quantiles(), Quantiles::default());
+    }
+
+    #[test]
+    fn one_of_them_takes_264_kibibytes() {
+        assert_eq!(LatencySet::new().bytes(), 6 * 264 * 1024);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn merged_equals_recorded_together(
+            parts in vec(vec(0..5_000_000_000_000_u64, 0..50), 1..6),
+        ) {
+            let mut merged = Latency::new();
+            for part in &parts {
+                merged.merge(&recorded(part));
+            }
+            let together = recorded(&parts.concat());
+            prop_assert_eq!(merged.histogram(), together.histogram());
+            prop_assert_eq!(merged.quantiles(), together.quantiles());
+            merged.clear();
+            prop_assert_eq!(merged.quantiles(), Quantiles::default());
+        }
+
+        #[test]
+        fn quantiles_are_within_a_thousandth(mut values in vec(1..3_000_000_000_000_u64, 1..200)) {
+            let latency = recorded(&values);
+            values.sort_unstable();
+            for (quantile, at) in [(0.5, values.len().div_ceil(2) - 1), (1.0, values.len() - 1)] {
+                let exact = values[at] as f64;
+                let found = latency.quantile(quantile).unwrap().as_nanos() as f64;
+                prop_assert!((found - exact).abs() <= exact * 1e-3, "{} {}", found, exact);
+            }
+        }
+    }
+}

@@ -26,8 +26,8 @@ pub(crate) struct Record {
     pub(crate) height: u64,
     pub(crate) size: u32,
     pub(crate) step: u32,
-    pub(crate) commit_code: u32,
-    /// Code of a rejection: a CheckTx code, or the bits of a JSON-RPC error's.
+    /// Code of the execution once it is in a block; before, of a rejection: a CheckTx code, or the
+    /// bits of a JSON-RPC error's.
     pub(crate) code: u32,
     pub(crate) endpoint: u16,
     pub(crate) state: State,
@@ -58,7 +58,6 @@ impl Record {
         height: 0,
         size: 0,
         step: 0,
-        commit_code: 0,
         code: 0,
         endpoint: 0,
         state: State::Free,
@@ -241,4 +240,84 @@ fn record_at(chunks: &[Box<[Record]>], slot: u32) -> &Record {
 
 fn record_mut(chunks: &mut [Box<[Record]>], slot: u32) -> &mut Record {
     &mut chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::Cause;
+
+    fn sent(index: u64, hash: u8) -> Sent {
+        Sent {
+            index,
+            hash: [hash; 32],
+            size: 1,
+            due: Nanos::ZERO,
+            sent: Nanos::from_nanos(index),
+            endpoint: 0,
+            step: 0,
+            cause: Cause::OnTime,
+        }
+    }
+
+    #[test]
+    fn a_record_takes_96_bytes() {
+        assert_eq!(size_of::<Record>(), 96);
+    }
+
+    #[test]
+    fn a_full_table_names_an_answered_record_before_an_unanswered_one() {
+        let mut pending = Pending::new(3);
+        let slots: Vec<Slot> = (0..3)
+            .map(|index| pending.insert(&sent(index, 1)))
+            .collect();
+        assert!(pending.is_full());
+        assert_eq!(pending.oldest_nearby(), Some(slots[0]));
+        pending.at_mut(slots[2]).state = State::Accepted;
+        assert_eq!(pending.oldest_nearby(), Some(slots[2]));
+    }
+
+    #[test]
+    fn slots_are_used_again() {
+        let mut pending = Pending::new(usize::MAX);
+        for index in 0..10 * CHUNK as u64 {
+            let slot = pending.insert(&sent(index, index as u8));
+            assert_eq!(pending.remove(slot).index, index);
+        }
+        assert_eq!((pending.len(), pending.chunks.len()), (0, 1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against a map: few hashes, so that most are shared by several records.
+        #[test]
+        fn it_finds_what_it_holds(actions in vec((any::<bool>(), 0..5_u8, any::<prop::sample::Index>()), 1..300)) {
+            let mut pending = Pending::new(usize::MAX);
+            let mut model: BTreeMap<u64, u8> = BTreeMap::new();
+            for (index, (insert, hash, which)) in (0..).zip(actions) {
+                if insert || model.is_empty() {
+                    pending.insert(&sent(index, hash));
+                    model.insert(index, hash);
+                } else {
+                    let (&index, &hash) = model.iter().nth(which.index(model.len())).unwrap();
+                    let slot = pending.find_answered(hash_prefix(&[hash; 32]), index).unwrap();
+                    prop_assert_eq!(pending.remove(slot).index, index);
+                    model.remove(&index);
+                }
+                prop_assert_eq!(pending.len(), model.len());
+                let first = model.iter().find(|entry| *entry.1 == hash).map(|entry| *entry.0);
+                let found = pending.find_uncommitted(&[hash; 32], Nanos::MAX);
+                prop_assert_eq!(found.map(|slot| pending.at(slot).index), first);
+            }
+            let left: Vec<u64> = pending.drain().map(|record| record.index).collect();
+            prop_assert_eq!(left.len(), model.len());
+            prop_assert!(left.iter().all(|index| model.contains_key(index)));
+        }
+    }
 }

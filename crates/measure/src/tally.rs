@@ -47,7 +47,7 @@ impl Tally {
         match record.state {
             State::Free => debug_assert!(false, "a free record has no fate"),
             State::Accepted if committed == 0 => self.pending += 1,
-            State::Accepted if record.commit_code == 0 => self.committed += 1,
+            State::Accepted if record.code == 0 => self.committed += 1,
             State::Accepted => self.commit_failed += 1,
             State::Rejected | State::RpcError => self.committed_anyway.rejected += committed,
             State::Failed(_) => self.committed_anyway.errors += committed,

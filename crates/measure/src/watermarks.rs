@@ -35,3 +35,39 @@ impl Watermarks {
         lowest.max(highest.saturating_sub(self.max_lag))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(seconds: u64) -> Nanos {
+        Nanos::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_slowest_source_decides_up_to_the_lag() {
+        let mut marks = Watermarks::new(2, secs(10));
+        assert_eq!(marks.raise(SourceId(0), secs(4)), Nanos::ZERO);
+        assert_eq!(marks.raise(SourceId(1), secs(3)), secs(3));
+        assert_eq!(
+            marks.raise(SourceId(1), secs(2)),
+            secs(3),
+            "a mark never goes back"
+        );
+        assert_eq!(marks.raise(SourceId(0), secs(20)), secs(10));
+    }
+
+    #[test]
+    fn a_retired_source_is_not_waited_for() {
+        let mut marks = Watermarks::new(2, secs(10));
+        marks.raise(SourceId(0), secs(4));
+        assert_eq!(marks.raise(SourceId(1), Nanos::MAX), secs(4));
+        assert_eq!(marks.raise(SourceId(0), Nanos::MAX), Nanos::ZERO);
+    }
+
+    #[test]
+    fn an_unknown_source_changes_nothing() {
+        let mut marks = Watermarks::new(1, secs(10));
+        assert_eq!(marks.raise(SourceId(7), secs(4)), Nanos::ZERO);
+    }
+}

@@ -65,7 +65,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let record = self.pending.at_mut(slot);
         record.committed = at;
         record.height = block.height;
-        record.commit_code = tx.code;
+        record.code = tx.code;
         let record = *record;
         let from_due = at.saturating_sub(record.due);
         self.scratch.push(from_due.as_nanos());

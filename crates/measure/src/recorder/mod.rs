@@ -328,7 +328,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let record = self.pending.at_mut(slot);
         record.answered = at;
         record.state = state;
-        record.code = code;
+        if !record.is_committed() {
+            record.code = code;
+        }
         self.segment(at).span.counts.rejected += 1;
         self.settle(slot);
     }

@@ -65,7 +65,7 @@ impl TxWriter {
 /// JSON-RPC error otherwise; empty when nobody gave one.
 fn push_code(out: &mut Vec<u8>, record: &Record) {
     let code = match record.state {
-        _ if record.is_committed() => i64::from(record.commit_code),
+        _ if record.is_committed() => i64::from(record.code),
         State::Accepted => 0,
         State::Rejected => i64::from(record.code),
         State::RpcError => i64::from(record.code.cast_signed()),

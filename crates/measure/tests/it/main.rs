@@ -1,5 +1,10 @@
 //! Whole runs through [`measure::Recorder`], with files in memory.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "all of this binary is tests, its helpers too"
+)]
+
 mod account;
 mod conservation;
 mod cost;
