@@ -163,12 +163,6 @@ impl Segments {
         }
     }
 
-    /// Begin of the last open segment that something happened in, else of the first.
-    pub(crate) fn last_start(&self) -> Nanos {
-        let eventful = self.open.iter().rfind(|segment| segment.span.is_eventful());
-        eventful.map_or(self.first().start, |segment| segment.start)
-    }
-
     /// Bytes held by histograms.
     pub(crate) fn bytes(&self) -> usize {
         let open = self.open.iter().map(|segment| &segment.span);

@@ -137,11 +137,6 @@ impl Span {
         self.latencies.merge(&later.latencies);
     }
 
-    /// Whether anything happened.
-    pub(crate) fn is_eventful(&self) -> bool {
-        self.counts != Counts::default()
-    }
-
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.offered = 0;

@@ -62,10 +62,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
     }
 
-    /// Closes what ends by `ended` and the beginning of what does not; events stamped later than
-    /// `ended` stretch the run to their own end.
+    /// Closes what ends by `ended` and the beginning of what does not; events stamped later stretch
+    /// the run, so that none is left out.
     fn close_rest(&mut self, ended: Nanos) {
-        let last = ended.max(self.low).max(self.segments.last_start());
+        let after_latest = self.latest.saturating_add(Nanos::from_nanos(1));
+        let last = ended.max(self.low).max(after_latest);
         while !self.segments.reaches(last) {
             self.segments.extend(&mut self.plan);
         }

@@ -89,6 +89,8 @@ pub struct Recorder<W, P> {
     tally: Tally,
     watermarks: Watermarks,
     low: Nanos,
+    /// The latest stamp of all events.
+    latest: Nanos,
     blocks: WaitingBlocks,
     segments: Segments,
     windows: Windows,
@@ -130,6 +132,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             tally: Tally::default(),
             watermarks: Watermarks::new(sources, config.max_lag),
             low: Nanos::ZERO,
+            latest: Nanos::ZERO,
             blocks: WaitingBlocks::default(),
             segments: Segments::new(config.warmup, &mut plan),
             windows: Windows::default(),
@@ -352,6 +355,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     /// The open segment of `t`.
     fn segment(&mut self, t: Nanos) -> &mut Segment {
+        self.latest = self.latest.max(t);
         while !self.segments.reaches(t) {
             if self.segments.is_crowded() {
                 let end = self.segments.next_end();

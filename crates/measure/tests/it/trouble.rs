@@ -113,3 +113,15 @@ fn a_run_in_which_nothing_happens_is_invalid_and_still_a_run() {
     assert_eq!(summary.rate.accepted_tps, None);
     assert_eq!(summary.latency_ms.lateness.p99, None);
 }
+
+#[test]
+fn events_stamped_after_the_end_stretch_the_run() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("1/s", "1s")));
+    recorder.sent(&sent(0, ms(0), ms(1)));
+    recorder.answered(&answered(0, ms(2_300), Reply::Accepted));
+    let summary = recorder.finish(end(1, ms(1_000), ms(2_000))).summary;
+    assert_eq!(summary.latency_ms.accept_service.count, 1);
+    assert_eq!(folder.series.column("accepted"), ["0", "0", "1"]);
+    assert_eq!(folder.series.column("span_s"), ["1.000", "1.000", "0.300"]);
+}
