@@ -17,18 +17,9 @@
 //! curl -d '{}'                      localhost:PORT/clear
 //! ```
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
@@ -38,6 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::duration;
 use crate::faults::{FailedExecution, Faults, Garbage};
 use crate::handle::snapshot;
+use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
 
 const HELP: &str = "\
@@ -58,6 +50,8 @@ GET /state for counters and levels.
 
 /// Largest body of a command.
 const MAX_BODY: usize = 64 << 10;
+/// How long a connection may be idle.
+const IDLE: Duration = Duration::from_secs(60);
 /// Pause after an accept that failed.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -108,10 +102,14 @@ pub(crate) async fn serve(node: Arc<Node>, listener: TcpListener, stop: Cancella
         };
         let (node, stop) = (Arc::clone(&node), stop.clone());
         tasks.spawn(async move {
-            let service = service_fn(|request| answer(&node, request));
+            let limits = Limits {
+                idle: IDLE,
+                body: MAX_BODY,
+            };
+            let commands = Commands(node);
             tokio::select! {
                 () = stop.cancelled() => {}
-                _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service) => {}
+                _ = http::serve(stream, limits, &commands) => {}
             }
         });
     }
@@ -119,43 +117,33 @@ pub(crate) async fn serve(node: Arc<Node>, listener: TcpListener, stop: Cancella
     tasks.wait().await;
 }
 
-async fn answer(
-    node: &Node,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (head, body) = request.into_parts();
-    let path = head.uri.path();
-    if head.method == Method::GET {
-        return Ok(match path {
-            "/" => respond(StatusCode::OK, "text/plain; charset=utf-8", HELP.to_owned()),
-            "/state" => respond(
-                StatusCode::OK,
-                "application/json",
-                serde_json::to_string(&snapshot(node)).unwrap_or_default(),
-            ),
-            _ => unknown(path),
-        });
+/// Answers the commands for a node.
+#[derive(Debug)]
+struct Commands(Arc<Node>);
+
+impl Handler for Commands {
+    async fn answer(&self, request: &Request) -> Response {
+        answer(&self.0, request)
     }
-    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
-        return Ok(respond(
-            StatusCode::BAD_REQUEST,
-            "text/plain; charset=utf-8",
-            "the body cannot be read\n".to_owned(),
-        ));
-    };
-    Ok(match command(&node.faults, path, &body.to_bytes()) {
-        Some(Ok(())) => respond(
-            StatusCode::OK,
-            "application/json",
-            "{\"ok\":true}\n".to_owned(),
-        ),
-        Some(Err(error)) => respond(
-            StatusCode::BAD_REQUEST,
-            "text/plain; charset=utf-8",
-            format!("{error}; GET / shows what {path} takes\n"),
-        ),
+}
+
+fn answer(node: &Node, request: &Request) -> Response {
+    let path = request.path();
+    if request.method == "GET" {
+        return match path {
+            "/" => text(200, HELP.to_owned()),
+            "/state" => json(serde_json::to_string(&snapshot(node)).unwrap_or_default()),
+            _ => unknown(path),
+        };
+    }
+    if let Some(broken) = request.broken_body {
+        return text(400, format!("the body cannot be read: {broken}\n"));
+    }
+    match command(&node.faults, path, &request.body) {
+        Some(Ok(())) => json("{\"ok\":true}\n".to_owned()),
+        Some(Err(error)) => text(400, format!("{error}; GET / shows what {path} takes\n")),
         None => unknown(path),
-    })
+    }
 }
 
 /// Carries a command out; none if there is no such command.
@@ -194,21 +182,16 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_slice(body)
 }
 
-fn unknown(path: &str) -> Response<Full<Bytes>> {
-    respond(
-        StatusCode::NOT_FOUND,
-        "text/plain; charset=utf-8",
-        format!("no command {path}\n{HELP}"),
-    )
+fn unknown(path: &str) -> Response {
+    text(404, format!("no command {path}\n{HELP}"))
 }
 
-fn respond(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+fn text(status: u16, body: String) -> Response {
+    Response::new(status, "text/plain; charset=utf-8", body.into_bytes())
+}
+
+fn json(body: String) -> Response {
+    Response::new(200, "application/json", body.into_bytes())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod duration;
 mod events;
 mod faults;
 mod handle;
+mod http;
 mod mempool;
 mod node;
 mod rpc;

@@ -1,17 +1,10 @@
 //! Accepts connections and owns their tasks.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -19,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::faults::State;
+use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
-use crate::rpc::http::{self, AnswerBody};
-use crate::rpc::ws;
+use crate::rpc;
 
 /// Pause before a failed accept or bind is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
@@ -137,39 +130,24 @@ impl Connection {
     }
 
     async fn http(self, stream: TcpStream) {
-        let idle = self.node.config.rpc.idle_timeout;
-        let upgrade = Mutex::new(None);
-        let service = service_fn(|request| self.answer(request, &upgrade));
-        let serving = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(idle)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades();
+        let limits = Limits {
+            idle: self.node.config.rpc.idle_timeout,
+            body: self.node.config.rpc.max_body_bytes,
+        };
+        let served = http::serve(stream, limits, &self).await;
         // A connection that breaks is the client's affair.
-        let _ = serving.await;
-        let upgrade = upgrade.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(upgrade) = upgrade
-            && let Ok(stream) = upgrade.await
-        {
-            ws::serve(Arc::clone(&self.node), self.peer, stream).await;
+        if let Ok(Some(upgrade)) = served {
+            rpc::ws::serve(&self.node, self.peer, upgrade).await;
         }
     }
+}
 
-    async fn answer(
-        &self,
-        mut request: Request<Incoming>,
-        upgrade: &Mutex<Option<OnUpgrade>>,
-    ) -> Result<Response<AnswerBody>, Infallible> {
-        if request.uri().path() != WEBSOCKET_PATH {
-            return http::handle(&self.node, self.peer, request).await;
+impl Handler for Connection {
+    async fn answer(&self, request: &Request) -> Response {
+        if request.path() == WEBSOCKET_PATH {
+            self.node.faults.pass().await;
+            return rpc::ws::handshake(request);
         }
-        self.node.faults.pass().await;
-        let response = match ws::handshake(&request) {
-            Ok(response) => response,
-            Err(response) => return Ok(*response),
-        };
-        *upgrade.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(hyper::upgrade::on(&mut request));
-        Ok(response)
+        rpc::http::handle(&self.node, self.peer, request).await
     }
 }

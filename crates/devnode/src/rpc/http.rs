@@ -1,35 +1,25 @@
 //! JSON-RPC over POST, methods over URI, and the page of endpoints.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Method as Verb, Request, Response, StatusCode};
 
 use super::answer::{Id, RpcError, failure, failure_body, success};
 use super::methods::{self, Caller};
 use super::table::{self, METHODS, Method};
 use super::{envelope, fast, params, uri};
 use crate::faults::Garbage;
+use crate::http::{Request, Response};
 use crate::node::Node;
 use crate::wire::gojson;
 
-/// Bodies above this go out in chunks, as Go's server sends what does not fit its buffer.
-const CHUNKED_ABOVE: usize = 2048;
 /// What a call without parameters gets from a method that has some: Go's reflection panics.
 pub(crate) const TOO_FEW_ARGUMENTS: &str = "reflect: Call with too few input arguments";
 
 /// An answer before it is an HTTP response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HttpAnswer {
-    status: StatusCode,
+    status: u16,
     kind: ContentType,
     cacheable: bool,
     close: bool,
@@ -47,7 +37,7 @@ enum ContentType {
 }
 
 impl HttpAnswer {
-    fn json(status: StatusCode, body: Vec<u8>) -> Self {
+    fn json(status: u16, body: Vec<u8>) -> Self {
         Self {
             status,
             kind: ContentType::Json,
@@ -57,11 +47,11 @@ impl HttpAnswer {
         }
     }
 
-    fn error(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Self {
+    fn error(status: u16, id: Option<&Id>, error: &RpcError) -> Self {
         Self::json(status, failure_body(id, error))
     }
 
-    fn text(status: StatusCode, text: &str) -> Self {
+    fn text(status: u16, text: &str) -> Self {
         Self {
             kind: ContentType::Text,
             ..Self::json(status, text.as_bytes().to_vec())
@@ -70,14 +60,7 @@ impl HttpAnswer {
 }
 
 /// Answers one HTTP request.
-///
-/// # Errors
-/// Never: what goes wrong is an answer.
-pub(crate) async fn handle(
-    node: &Node,
-    peer: SocketAddr,
-    request: Request<Incoming>,
-) -> Result<Response<AnswerBody>, Infallible> {
+pub(crate) async fn handle(node: &Node, peer: SocketAddr, request: &Request) -> Response {
     node.counters.requests.fetch_add(1, Ordering::Relaxed);
     node.faults.pass().await;
     let asked_at = SystemTime::now();
@@ -91,7 +74,7 @@ pub(crate) async fn handle(
             None => {}
         }
     }
-    Ok(response(answer, asked_at))
+    response(answer, asked_at)
 }
 
 /// What goes out instead of an answer.
@@ -115,20 +98,20 @@ pub(crate) fn garbled(body: &[u8], garbage: Garbage) -> Vec<u8> {
     }
 }
 
-async fn answer(node: &Node, peer: SocketAddr, request: Request<Incoming>) -> HttpAnswer {
-    let (head, body) = request.into_parts();
-    let body = match Limited::new(body, node.config.rpc.max_body_bytes)
-        .collect()
-        .await
-    {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) => return unreadable(error.as_ref()),
-    };
+async fn answer(node: &Node, peer: SocketAddr, request: &Request) -> HttpAnswer {
+    if let Some(broken) = request.broken_body {
+        let error = RpcError::InvalidRequest(format!("error reading request body: {broken}"));
+        return HttpAnswer {
+            close: true,
+            ..HttpAnswer::error(400, None, &error)
+        };
+    }
+    let body = request.body.as_slice();
     let batch = if body
         .first()
         .is_some_and(|byte| matches!(byte, b'[' | b' ' | b'\t' | b'\r' | b'\n'))
     {
-        batch_of(&body)
+        batch_of(body)
     } else {
         None
     };
@@ -138,32 +121,19 @@ async fn answer(node: &Node, peer: SocketAddr, request: Request<Incoming>) -> Ht
         && batch.len() > limit
     {
         let text = format!("batch request exceeds maximum ({limit}) allowed number of requests");
-        return HttpAnswer::error(StatusCode::OK, None, &RpcError::InvalidRequest(text));
+        return HttpAnswer::error(200, None, &RpcError::InvalidRequest(text));
     }
-    let path = head.uri.path();
+    let path = request.path();
     if path == "/" {
         return if body.is_empty() {
-            endpoints(&head)
+            endpoints(request)
         } else {
-            post(node, peer, &body, batch).await
+            post(node, peer, body, batch).await
         };
     }
     match path.strip_prefix('/').and_then(table::find) {
-        Some(method) => by_uri(node, peer, method, &head, &body).await,
-        None => HttpAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
-    }
-}
-
-fn unreadable(error: &(dyn std::error::Error + 'static)) -> HttpAnswer {
-    let text = if error.is::<LengthLimitError>() {
-        "http: request body too large"
-    } else {
-        "unexpected EOF"
-    };
-    let error = RpcError::InvalidRequest(format!("error reading request body: {text}"));
-    HttpAnswer {
-        close: true,
-        ..HttpAnswer::error(StatusCode::BAD_REQUEST, None, &error)
+        Some(method) => by_uri(node, peer, method, request).await,
+        None => HttpAnswer::text(404, "404 page not found\n"),
     }
 }
 
@@ -187,7 +157,7 @@ async fn post(
 ) -> HttpAnswer {
     if let Some(found) = fast::broadcast(body) {
         let result = methods::broadcast(node, found.method, found.tx, peer).await;
-        return HttpAnswer::json(StatusCode::OK, outcome(&found.id, result));
+        return HttpAnswer::json(200, outcome(&found.id, result));
     }
     let requests = match batch {
         Some(requests) => requests,
@@ -195,7 +165,7 @@ async fn post(
             Ok(request) => vec![request],
             Err(text) => {
                 let error = RpcError::Parse(format!("error unmarshaling request: {text}"));
-                return HttpAnswer::error(StatusCode::INTERNAL_SERVER_ERROR, None, &error);
+                return HttpAnswer::error(500, None, &error);
             }
         },
     };
@@ -211,11 +181,7 @@ async fn post(
                 answers.push(answer);
             }
             Err(panic) => {
-                return HttpAnswer::error(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    Some(&Id::NONE),
-                    &panic,
-                );
+                return HttpAnswer::error(500, Some(&Id::NONE), &panic);
             }
         }
     }
@@ -223,7 +189,7 @@ async fn post(
         0 => {
             return HttpAnswer {
                 kind: ContentType::None,
-                ..HttpAnswer::json(StatusCode::OK, Vec::new())
+                ..HttpAnswer::json(200, Vec::new())
             };
         }
         1 => answers.swap_remove(0),
@@ -231,7 +197,7 @@ async fn post(
     };
     HttpAnswer {
         cacheable,
-        ..HttpAnswer::json(StatusCode::OK, body)
+        ..HttpAnswer::json(200, body)
     }
 }
 
@@ -287,28 +253,22 @@ pub(crate) fn outcome(id: &Id, result: Result<Vec<u8>, String>) -> Vec<u8> {
     }
 }
 
-async fn by_uri(
-    node: &Node,
-    peer: SocketAddr,
-    method: &Method,
-    head: &hyper::http::request::Parts,
-    body: &[u8],
-) -> HttpAnswer {
+async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Request) -> HttpAnswer {
     if method.ws_only {
-        return HttpAnswer::error(
-            StatusCode::NOT_FOUND,
-            Some(&Id::NONE),
-            &RpcError::MethodNotFound,
-        );
+        return HttpAnswer::error(404, Some(&Id::NONE), &RpcError::MethodNotFound);
     }
-    let form = String::from_utf8_lossy(if has_form(head) { body } else { b"" });
-    let args = match uri::decode(method, head.uri.query().unwrap_or_default(), &form) {
+    let form = String::from_utf8_lossy(if has_form(request) {
+        &request.body
+    } else {
+        b""
+    });
+    let args = match uri::decode(method, request.query(), &form) {
         Ok(args) => args,
         Err(text) => {
             let error = RpcError::InvalidParams(format!(
                 "error converting http params to arguments: {text}"
             ));
-            return HttpAnswer::error(StatusCode::INTERNAL_SERVER_ERROR, Some(&Id::NONE), &error);
+            return HttpAnswer::error(500, Some(&Id::NONE), &error);
         }
     };
     let cacheable = args.cacheable(method);
@@ -327,34 +287,22 @@ async fn by_uri(
             let body = outcome(&Id::NONE, Ok(result));
             HttpAnswer {
                 cacheable,
-                ..HttpAnswer::json(StatusCode::OK, body)
+                ..HttpAnswer::json(200, body)
             }
         }
-        Err(text) => HttpAnswer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Some(&Id::NONE),
-            &RpcError::Internal(text),
-        ),
+        Err(text) => HttpAnswer::error(500, Some(&Id::NONE), &RpcError::Internal(text)),
     }
 }
 
-fn has_form(head: &hyper::http::request::Parts) -> bool {
-    let kind = head
-        .headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    matches!(head.method, Verb::POST | Verb::PUT | Verb::PATCH)
+fn has_form(request: &Request) -> bool {
+    let kind = request.header("content-type").unwrap_or_default();
+    matches!(request.method.as_str(), "POST" | "PUT" | "PATCH")
         && kind.starts_with("application/x-www-form-urlencoded")
 }
 
 /// The page that a browser sees.
-fn endpoints(head: &hyper::http::request::Parts) -> HttpAnswer {
-    let host = head
-        .headers
-        .get(header::HOST)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+fn endpoints(request: &Request) -> HttpAnswer {
+    let host = request.header("host").unwrap_or_default();
     let mut page = String::from(
         "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>",
     );
@@ -370,12 +318,11 @@ fn endpoints(head: &hyper::http::request::Parts) -> HttpAnswer {
     page.push_str("</body></html>");
     HttpAnswer {
         kind: ContentType::Html,
-        ..HttpAnswer::json(StatusCode::OK, page.into_bytes())
+        ..HttpAnswer::json(200, page.into_bytes())
     }
 }
 
-fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response<AnswerBody> {
-    const SERVER_TIME: HeaderName = HeaderName::from_static("x-server-time");
+fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response {
     let HttpAnswer {
         status,
         kind,
@@ -383,92 +330,29 @@ fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response<AnswerBody> {
         close,
         body,
     } = answer;
-    let mut response = Response::new(AnswerBody::new(body));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    let content_type = match kind {
-        ContentType::Json => Some("application/json"),
-        ContentType::Html => Some("text/html"),
-        ContentType::Text => Some("text/plain; charset=utf-8"),
-        ContentType::None => None,
-    };
-    if let Some(content_type) = content_type {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let mut headers = Vec::with_capacity(4);
+    if cacheable {
+        headers.push(("Cache-Control", "public, max-age=86400".to_owned()));
+    }
+    match kind {
+        ContentType::Json => headers.push(("Content-Type", "application/json".to_owned())),
+        ContentType::Html => headers.push(("Content-Type", "text/html".to_owned())),
+        ContentType::Text => headers.push(("Content-Type", "text/plain; charset=utf-8".to_owned())),
+        ContentType::None => {}
     }
     if kind == ContentType::Text {
-        headers.insert(
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        );
-    }
-    if cacheable {
-        headers.insert(
-            header::CACHE_CONTROL,
-            HeaderValue::from_static("public, max-age=86400"),
-        );
-    }
-    if close {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        headers.push(("X-Content-Type-Options", "nosniff".to_owned()));
     }
     let seconds = asked_at
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO)
         .as_secs();
-    headers.insert(SERVER_TIME, HeaderValue::from(seconds));
-    response
-}
-
-/// A plain-text error before a WebSocket is one.
-pub(crate) fn plain_error(status: StatusCode, text: &str) -> Response<AnswerBody> {
-    response(HttpAnswer::text(status, text), SystemTime::now())
-}
-
-/// A body in one piece. Large ones hide their length, so that they go out in chunks.
-#[derive(Debug)]
-pub(crate) struct AnswerBody {
-    piece: Option<Bytes>,
-    chunked: bool,
-}
-
-impl AnswerBody {
-    fn new(body: Vec<u8>) -> Self {
-        let chunked = body.len() > CHUNKED_ABOVE;
-        Self {
-            piece: (!body.is_empty()).then(|| Bytes::from(body)),
-            chunked,
-        }
-    }
-
-    /// No body at all.
-    pub(crate) fn none() -> Self {
-        Self {
-            piece: None,
-            chunked: false,
-        }
-    }
-}
-
-impl Body for AnswerBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.piece.take().map(|piece| Ok(Frame::data(piece))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.piece.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.piece {
-            Some(_) if self.chunked => SizeHint::default(),
-            Some(piece) => SizeHint::with_exact(piece.len() as u64),
-            None => SizeHint::with_exact(0),
-        }
+    headers.push(("X-Server-Time", seconds.to_string()));
+    Response {
+        status,
+        headers,
+        body,
+        close,
     }
 }
 

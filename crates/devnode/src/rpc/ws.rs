@@ -2,17 +2,11 @@
 //! the next request in the socket and TCP pushes back on the client.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
-use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
-use hyper::{Method as Verb, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -21,11 +15,12 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::answer::{Id, RpcError, failure_body};
-use super::http::{AnswerBody, TOO_FEW_ARGUMENTS, garbled, outcome, plain_error};
+use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome};
 use super::methods::{self, Caller};
 use super::{envelope, fast, params, table};
 use crate::events::bus::{Outbox, Outgoing};
 use crate::faults::Garbage;
+use crate::http::{Request, Response, Upgrade};
 use crate::node::Node;
 use crate::wire::gojson;
 
@@ -40,94 +35,73 @@ const WRITE_BATCH: usize = 64;
 
 /// The answer to a handshake: the switch of protocols, or what was wrong (texts of the `gorilla`
 /// server that CometBFT uses).
-pub(crate) fn handshake(
-    request: &Request<Incoming>,
-) -> Result<Response<AnswerBody>, Box<Response<AnswerBody>>> {
-    let has_token = |name: header::HeaderName, token: &str| {
-        let values = request
-            .headers()
-            .get_all(name)
-            .iter()
-            .filter_map(|value| value.to_str().ok());
-        values
-            .flat_map(|value| value.split(','))
-            .any(|part| part.trim().eq_ignore_ascii_case(token))
-    };
-    let bad = |status: StatusCode, text: &str| {
-        let mut response = plain_error(status, text);
-        response.headers_mut().insert(
-            header::SEC_WEBSOCKET_VERSION,
-            HeaderValue::from_static("13"),
+pub(crate) fn handshake(request: &Request) -> Response {
+    let bad = |status: u16, text: &str| {
+        let mut response = Response::new(
+            status,
+            "text/plain; charset=utf-8",
+            text.as_bytes().to_vec(),
         );
-        Err(Box::new(response))
+        response
+            .headers
+            .push(("Sec-Websocket-Version", "13".to_owned()));
+        response
+            .headers
+            .push(("X-Content-Type-Options", "nosniff".to_owned()));
+        response
     };
-    if !has_token(header::CONNECTION, "upgrade") || !has_token(header::UPGRADE, "websocket") {
-        return bad(StatusCode::BAD_REQUEST, "Bad Request\n");
+    if !request.has_token("connection", "upgrade") || !request.has_token("upgrade", "websocket") {
+        return bad(400, "Bad Request\n");
     }
-    if request.method() != Verb::GET {
-        return bad(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
+    if request.method != "GET" {
+        return bad(405, "Method Not Allowed\n");
     }
     let key = request
-        .headers()
-        .get(header::SEC_WEBSOCKET_KEY)
+        .header("sec-websocket-key")
         .filter(|key| !key.is_empty());
-    let (true, Some(key)) = (has_token(header::SEC_WEBSOCKET_VERSION, "13"), key) else {
-        return bad(StatusCode::BAD_REQUEST, "Bad Request\n");
+    let (true, Some(key)) = (request.has_token("sec-websocket-version", "13"), key) else {
+        return bad(400, "Bad Request\n");
     };
-    let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
-        return bad(StatusCode::BAD_REQUEST, "Bad Request\n");
-    };
-    let mut response = Response::new(AnswerBody::none());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    Ok(response)
+    let headers = vec![
+        ("Upgrade", "websocket".to_owned()),
+        ("Connection", "Upgrade".to_owned()),
+        ("Sec-WebSocket-Accept", derive_accept_key(key.as_bytes())),
+    ];
+    Response {
+        status: 101,
+        headers,
+        body: Vec::new(),
+        close: false,
+    }
 }
 
 /// Serves an upgraded connection until it ends.
-pub(crate) async fn serve(node: Arc<Node>, peer: SocketAddr, upgraded: hyper::upgrade::Upgraded) {
+pub(crate) async fn serve(node: &Node, peer: SocketAddr, upgrade: Upgrade) {
     let limit = node.config.rpc.max_body_bytes;
     let config = WebSocketConfig::default()
         .max_message_size(Some(limit))
         .max_frame_size(Some(limit));
-    // The plain stream spares the dynamic dispatch of the upgraded one.
-    match upgraded.downcast::<TokioIo<TcpStream>>() {
-        Ok(parts) => {
-            let stream = parts.io.into_inner();
-            let stream = WebSocketStream::from_partially_read(
-                stream,
-                parts.read_buf.to_vec(),
-                Role::Server,
-                Some(config),
-            )
-            .await;
-            converse(node, peer, stream).await;
-        }
-        Err(upgraded) => {
-            let stream = WebSocketStream::from_raw_socket(
-                TokioIo::new(upgraded),
-                Role::Server,
-                Some(config),
-            )
-            .await;
-            converse(node, peer, stream).await;
-        }
-    }
+    let stream = WebSocketStream::from_partially_read(
+        upgrade.stream,
+        upgrade.read,
+        Role::Server,
+        Some(config),
+    )
+    .await;
+    converse(node, peer, stream).await;
 }
 
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
-    node: Arc<Node>,
+    node: &Node,
     peer: SocketAddr,
     stream: WebSocketStream<S>,
 ) {
     let (sink, source) = stream.split();
     let (answers, answered) = mpsc::channel(node.config.rpc.websocket_write_buffer_size);
     let (outbox, events) = mpsc::unbounded_channel();
-    let subscriber = Subscriber { node: &node, peer };
+    let subscriber = Subscriber { node, peer };
     tokio::select! {
-        () = read(&node, peer, source, &answers, &outbox) => {}
+        () = read(node, peer, source, &answers, &outbox) => {}
         () = write(sink, answered, events) => {}
     }
     drop(subscriber);

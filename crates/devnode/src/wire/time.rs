@@ -78,6 +78,43 @@ impl BlockTime {
     }
 }
 
+/// Appends a date as HTTP writes it: `Sat, 21 Nov 2026 02:18:43 GMT`.
+pub(crate) fn http_date(out: &mut Vec<u8>, unix_seconds: u64) {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let seconds = unix_seconds.cast_signed();
+    let day_number = seconds.div_euclid(DAY_SECONDS);
+    let (year, month, day) = civil(day_number);
+    let of_day = seconds.rem_euclid(DAY_SECONDS);
+    let weekday = usize::try_from(day_number.rem_euclid(7)).map_or("", |at| DAYS[at]);
+    let month = usize::try_from(month - 1)
+        .ok()
+        .and_then(|at| MONTHS.get(at))
+        .unwrap_or(&"");
+    let two = |out: &mut Vec<u8>, value: i64| {
+        if value < 10 {
+            out.push(b'0');
+        }
+        super::json::int(out, value);
+    };
+    super::json::raw(out, weekday);
+    super::json::raw(out, ", ");
+    two(out, day);
+    out.push(b' ');
+    super::json::raw(out, month);
+    out.push(b' ');
+    super::json::int(out, year);
+    out.push(b' ');
+    two(out, of_day / 3600);
+    out.push(b':');
+    two(out, of_day / 60 % 60);
+    out.push(b':');
+    two(out, of_day % 60);
+    super::json::raw(out, " GMT");
+}
+
 /// Days since 1970-01-01 to year, month, day (proleptic Gregorian calendar, eras of 400 years).
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
@@ -120,6 +157,16 @@ mod tests {
         assert_eq!(
             BlockTime::from_unix_nanos(951_782_400_500_000_000).text(),
             "2000-02-29T00:00:00.5Z"
+        );
+    }
+
+    #[test]
+    fn http_has_its_own_date() {
+        let mut out = Vec::new();
+        http_date(&mut out, 1_795_227_523);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "Sat, 21 Nov 2026 02:18:43 GMT"
         );
     }
 

@@ -1,0 +1,229 @@
+//! Reads requests from a connection one after the other and writes their responses.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::head::{self, Chunk, Framing, Head};
+use super::message::{Request, Response};
+
+/// Bounds of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How long it may be idle, and how long a request may take to come in.
+    pub(crate) idle: Duration,
+    /// Largest body in bytes.
+    pub(crate) body: usize,
+}
+
+/// A connection that changes its protocol, and what was read of the new one already.
+#[derive(Debug)]
+pub(crate) struct Upgrade {
+    pub(crate) stream: TcpStream,
+    pub(crate) read: Vec<u8>,
+}
+
+/// Who answers the requests of a connection.
+pub(crate) trait Handler: Sync {
+    /// Answers one request; the next is not read before.
+    fn answer<'a>(&'a self, request: &'a Request) -> impl Future<Output = Response> + Send + 'a;
+}
+
+/// Largest head in bytes (`max_header_bytes`, and Go's slack).
+const MAX_HEAD: usize = (1 << 20) + 4096;
+/// Room for one read.
+const READ_BYTES: usize = 16 << 10;
+/// How long a connection that is closed in the middle of a request is still read from, so that
+/// the client sees the answer before the reset (`rstAvoidanceDelay` of Go's server).
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Serves a connection until it ends, or until a response switches protocols.
+///
+/// # Cancel safety
+/// Dropping it closes the connection.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    limits: Limits,
+    handler: &impl Handler,
+) -> io::Result<Option<Upgrade>> {
+    let mut connection = Connection {
+        stream,
+        buffer: BytesMut::new(),
+        limits,
+    };
+    let mut out = Vec::with_capacity(1024);
+    loop {
+        let request = match connection.request().await? {
+            Incoming::Request(request) => request,
+            Incoming::Malformed(status) => return connection.refuse(status).await.map(|()| None),
+            Incoming::End => return Ok(None),
+        };
+        let response = handler.answer(&request).await;
+        let keep_alive = request.keeps_alive() && !response.close;
+        out.clear();
+        response.write(&mut out, &request, keep_alive);
+        connection.stream.write_all(&out).await?;
+        if response.status == 101 {
+            return Ok(Some(Upgrade {
+                stream: connection.stream,
+                read: connection.buffer.to_vec(),
+            }));
+        }
+        if response.close {
+            return connection.linger().await.map(|()| None);
+        }
+        if !keep_alive {
+            return connection.stream.shutdown().await.map(|()| None);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    buffer: BytesMut,
+    limits: Limits,
+}
+
+#[derive(Debug)]
+enum Incoming {
+    Request(Request),
+    /// No request; the status that says so.
+    Malformed(u16),
+    End,
+}
+
+impl Connection {
+    /// The next request.
+    async fn request(&mut self) -> io::Result<Incoming> {
+        let idle = self.limits.idle;
+        // Idle is not slow: a request has all its time from its first byte on.
+        if self.buffer.is_empty() {
+            match timeout(idle, self.read_more()).await {
+                Ok(Ok(0)) | Err(_) => return Ok(Incoming::End),
+                Ok(read) => read.map(drop)?,
+            }
+        }
+        timeout(idle, self.whole_request())
+            .await
+            .unwrap_or(Ok(Incoming::End))
+    }
+
+    async fn whole_request(&mut self) -> io::Result<Incoming> {
+        let Head {
+            mut request,
+            framing,
+            len,
+        } = loop {
+            match head::decode(&self.buffer) {
+                Ok(Some(head)) => break head,
+                Ok(None) if self.buffer.len() > MAX_HEAD => return Ok(Incoming::Malformed(431)),
+                Ok(None) => {
+                    if self.read_more().await? == 0 {
+                        return Ok(Incoming::End);
+                    }
+                }
+                Err(head::Malformed) => return Ok(Incoming::Malformed(400)),
+            }
+        };
+        self.buffer.advance(len);
+        if request.has_token("expect", "100-continue") && framing != Framing::Length(0) {
+            self.stream
+                .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+                .await?;
+        }
+        let body = match framing {
+            Framing::Length(length) => self.sized_body(length).await?,
+            Framing::Chunked => self.chunked_body().await?,
+        };
+        match body {
+            Ok(body) => request.body = body,
+            Err(broken) => request.broken_body = Some(broken),
+        }
+        Ok(Incoming::Request(request))
+    }
+
+    async fn sized_body(&mut self, length: u64) -> io::Result<Result<Vec<u8>, &'static str>> {
+        let length = match usize::try_from(length) {
+            Ok(length) if length <= self.limits.body => length,
+            _ => return Ok(Err(TOO_LARGE)),
+        };
+        while self.buffer.len() < length {
+            if self.read_more().await? == 0 {
+                return Ok(Err(UNEXPECTED_END));
+            }
+        }
+        Ok(Ok(self.buffer.split_to(length).to_vec()))
+    }
+
+    async fn chunked_body(&mut self) -> io::Result<Result<Vec<u8>, &'static str>> {
+        let mut body = Vec::new();
+        loop {
+            match head::chunk(&self.buffer) {
+                Ok(Chunk::End(length)) => {
+                    self.buffer.advance(length);
+                    return Ok(Ok(body));
+                }
+                Ok(Chunk::Data { start, len }) => {
+                    if body.len().saturating_add(len) > self.limits.body {
+                        return Ok(Err(TOO_LARGE));
+                    }
+                    while self.buffer.len() < start + len + 2 {
+                        if self.read_more().await? == 0 {
+                            return Ok(Err(UNEXPECTED_END));
+                        }
+                    }
+                    body.extend_from_slice(&self.buffer[start..start + len]);
+                    self.buffer.advance(start + len + 2);
+                }
+                Ok(Chunk::Partial) => {
+                    if self.read_more().await? == 0 {
+                        return Ok(Err(UNEXPECTED_END));
+                    }
+                }
+                Err(head::Malformed) => return Ok(Err("invalid byte in chunk length")),
+            }
+        }
+    }
+
+    async fn read_more(&mut self) -> io::Result<usize> {
+        self.buffer.reserve(READ_BYTES);
+        self.stream.read_buf(&mut self.buffer).await
+    }
+
+    /// Says that this was no request, as Go's server does, and closes.
+    async fn refuse(mut self, status: u16) -> io::Result<()> {
+        let text = if status == 431 {
+            "431 Request Header Fields Too Large"
+        } else {
+            "400 Bad Request"
+        };
+        let response = format!(
+            "HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
+        );
+        self.stream.write_all(response.as_bytes()).await?;
+        self.linger().await
+    }
+
+    async fn linger(mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        let drain = async {
+            loop {
+                self.buffer.clear();
+                if self.read_more().await.map_or(true, |read| read == 0) {
+                    return;
+                }
+            }
+        };
+        // Whether it ended or not, it has had its time.
+        let _ = timeout(LINGER, drain).await;
+        Ok(())
+    }
+}
+
+const TOO_LARGE: &str = "http: request body too large";
+const UNEXPECTED_END: &str = "unexpected EOF";
