@@ -1,1 +1,5 @@
 //! What the workspace's benches and examples share.
+//!
+//! Not a library for others: the crates under `crates/` are. Read first: [`sink::Sink`].
+
+pub mod sink;

@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The transaction generator: offers transactions to CometBFT nodes on an exact open-loop schedule,
+//! follows each one from due to committed, and says whether the schedule was kept.
+//!
+//! What it is not: it has no say in when transactions are due (that is `pacing`), keeps no accounts
+//! (that is `measure`) and speaks no wire format (that is `rpc`).
+//!
+//! Read first: [`plan::Plan`] (what is to be done), [`run::run`] (does it) and the `shard` module
+//! (the senders' loop).
+
+pub mod cli;
+pub mod clock;
+pub mod command;
+mod devnode_command;
+pub mod exit;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod scenario;
+mod shard;
+pub mod shutdown;
+mod source;
+pub mod threshold;
+pub mod workload;

@@ -1,0 +1,169 @@
+//! The command line: what the user typed, before anything is checked against the world.
+
+mod settings;
+pub(crate) mod text;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use pacing::{Nanos, Rate, SignedRate};
+
+pub use settings::{Settings, TransportChoice};
+
+/// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
+/// due to committed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "txgen",
+    version,
+    propagate_version = true,
+    after_long_help = EXIT_CODES
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of `txgen`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Offer transactions at one rate.
+    Constant(ConstantArgs),
+    /// Raise the rate in steps: start, start + step, start + 2 step, …
+    ///
+    /// Without --to the ramp goes on until the target is saturated for two steps (accepted or
+    /// committed under 95 % of offered, or transactions sent late because the node held them up),
+    /// and names the last step that was sustained.
+    Ramp(RampArgs),
+    /// Alternate between a high and a low rate.
+    Square(SquareArgs),
+    /// Send as fast as answers come back (closed loop: latencies are service times only).
+    ///
+    /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
+    Flood(FloodArgs),
+    /// Play a scenario file (see config/ for one of each kind).
+    Run(RunArgs),
+    /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
+    ///
+    /// It is not a consensus engine. It is the default target of the other commands and a fast
+    /// fixture for tests.
+    Devnode(DevnodeArgs),
+    /// Print the completion script of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page in roff (read it with: txgen man | man -l -).
+    Man,
+}
+
+/// `txgen constant`
+#[derive(Debug, Args)]
+pub struct ConstantArgs {
+    /// Transactions per second over all connections and endpoints, e.g. 1000, 1000/s, 30k/m.
+    #[arg(short, long)]
+    pub rate: Rate,
+    /// How long to offer, e.g. 60s, 5m.
+    #[arg(short, long, default_value = "60s")]
+    pub duration: Nanos,
+    /// What all load commands share.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// `txgen ramp`
+#[derive(Debug, Args)]
+pub struct RampArgs {
+    /// Rate of the first step, over all connections and endpoints.
+    #[arg(long, default_value = "1/s")]
+    pub start: Rate,
+    /// What each step adds (or, negative, takes away).
+    #[arg(long, default_value = "500/s", allow_hyphen_values = true)]
+    pub step: SignedRate,
+    /// How long a step lasts.
+    #[arg(long, default_value = "30s")]
+    pub every: Nanos,
+    /// Rate of the last step; without it the ramp ends when the target is saturated.
+    #[arg(long)]
+    pub to: Option<Rate>,
+    /// What all load commands share.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// `txgen square`
+#[derive(Debug, Args)]
+pub struct SquareArgs {
+    /// Rate of the high half, over all connections and endpoints.
+    #[arg(short, long)]
+    pub rate: Rate,
+    /// Rate of the low half.
+    #[arg(long, default_value = "0/s")]
+    pub low: Rate,
+    /// How long the high half lasts.
+    #[arg(long, default_value = "100s")]
+    pub on: Nanos,
+    /// How long the low half lasts.
+    #[arg(long, default_value = "5s")]
+    pub off: Nanos,
+    /// How often both are repeated.
+    #[arg(long, default_value = "10")]
+    pub cycles: NonZeroU32,
+    /// Break all connections in every pause and count what that cost.
+    #[arg(long)]
+    pub reconnect: bool,
+    /// What all load commands share.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// `txgen flood`
+#[derive(Debug, Args)]
+pub struct FloodArgs {
+    /// Transactions in flight over all connections and endpoints; over HTTP this is the number of
+    /// connections.
+    #[arg(long, default_value = "100")]
+    pub concurrency: NonZeroU32,
+    /// How many transactions to send.
+    #[arg(short = 'n', long)]
+    pub count: u64,
+    /// What all load commands share.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// `txgen run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The scenario file (TOML).
+    pub scenario: PathBuf,
+    /// Flags given here override the file's [settings].
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// `txgen devnode`
+#[derive(Debug, Args)]
+pub struct DevnodeArgs {
+    /// Where its RPC listens.
+    #[arg(long, default_value = "127.0.0.1:26657")]
+    pub listen: std::net::SocketAddr,
+    /// Where its control endpoint for scripted faults listens (none by default).
+    #[arg(long)]
+    pub control: Option<std::net::SocketAddr>,
+    /// A TOML file with the node's configuration; the flags override it.
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// A single key of the configuration, e.g. --set block_interval=500ms --set mempool.size=1000.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 failed; 2 usage or configuration; 98 the run is invalid (the schedule was not \
+kept); 99 a threshold was broken; 130 interrupted (everything recorded is still written).
+
+Rates are always totals over all connections and endpoints. Without --endpoints a built-in node is \
+started and the first line says so.";

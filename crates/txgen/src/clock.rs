@@ -1,0 +1,61 @@
+//! The run's one clock: nanoseconds since the origin, monotonic.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use pacing::Nanos;
+
+/// A clock that stands at zero until [`RunClock::start`] sets the origin.
+///
+/// Everything that is opened before the run (connections, followers) shares it already; clones see
+/// the same origin.
+#[derive(Debug, Clone, Default)]
+pub struct RunClock {
+    origin: Arc<OnceLock<Origin>>,
+}
+
+/// The instant zero of a run, on the monotonic clock and on the wall.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin {
+    instant: Instant,
+    unix_ns: u64,
+}
+
+impl RunClock {
+    /// Sets the origin to now, once; later calls return the first origin.
+    pub fn start(&self) -> Origin {
+        *self.origin.get_or_init(Origin::capture)
+    }
+
+    /// Nanoseconds since the origin; zero before it.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.origin.get().map_or(Nanos::ZERO, Origin::now)
+    }
+}
+
+impl Origin {
+    /// Takes the present as the origin. The wall clock is read here and nowhere else in a run.
+    #[must_use]
+    pub fn capture() -> Self {
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            instant: Instant::now(),
+            unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Nanoseconds since this origin.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        Nanos::from(self.instant.elapsed())
+    }
+
+    /// The origin in nanoseconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_ns(&self) -> u64 {
+        self.unix_ns
+    }
+}

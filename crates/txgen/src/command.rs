@@ -1,0 +1,162 @@
+//! From the command line to the exit code.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write as _};
+
+use clap::CommandFactory;
+use pacing::Profile;
+
+use crate::cli::{Cli, Command, FloodArgs, Settings};
+use crate::devnode_command;
+use crate::exit;
+use crate::plan::{Plan, Request, RequestedLoad};
+use crate::report::preview;
+use crate::run::{self, RunError};
+use crate::scenario::Scenario;
+use crate::shutdown::Shutdown;
+
+/// An error and the exit code it leads to.
+#[derive(Debug)]
+pub struct CommandError {
+    /// The exit code.
+    pub code: u8,
+    /// What went wrong.
+    pub source: anyhow::Error,
+}
+
+/// Does what the command line says; gives the exit code.
+///
+/// # Errors
+/// With exit code 2 when the command line or a configuration is at fault, 1 otherwise.
+pub fn execute(cli: Cli) -> Result<u8, CommandError> {
+    match cli.command {
+        Command::Constant(args) => {
+            let profile = Profile::constant(args.rate, Some(args.duration)).map_err(usage)?;
+            load("constant", open(profile), args.settings)
+        }
+        Command::Ramp(args) => {
+            let profile =
+                Profile::steps(args.start, args.step, args.every, args.to).map_err(usage)?;
+            let load_ = RequestedLoad::Open {
+                profile,
+                stop_when_saturated: args.to.is_none(),
+                reconnect_in_pauses: false,
+            };
+            load("ramp", load_, args.settings)
+        }
+        Command::Square(args) => {
+            let profile = Profile::square(args.rate, args.low, args.on, args.off, args.cycles)
+                .map_err(usage)?;
+            let load_ = RequestedLoad::Open {
+                profile,
+                stop_when_saturated: false,
+                reconnect_in_pauses: args.reconnect,
+            };
+            load("square", load_, args.settings)
+        }
+        Command::Flood(args) => {
+            let FloodArgs {
+                concurrency,
+                count,
+                settings,
+            } = args;
+            load(
+                "flood",
+                RequestedLoad::Flood { concurrency, count },
+                settings,
+            )
+        }
+        Command::Run(args) => {
+            let (request, file) = Scenario::load(&args.scenario).map_err(usage)?;
+            start(request, args.settings.over(file))
+        }
+        Command::Devnode(args) => devnode_command::serve(&args),
+        Command::Completions { shell } => {
+            let mut out = io::stdout().lock();
+            clap_complete::generate(shell, &mut Cli::command(), "txgen", &mut out);
+            Ok(exit::DONE)
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            man(&mut page).map_err(failed)?;
+            // A reader that has seen enough closes the pipe; that is no failure.
+            let _ = io::stdout().lock().write_all(&page);
+            Ok(exit::DONE)
+        }
+    }
+}
+
+/// The manual: the program's page, then one for each command.
+fn man(out: &mut Vec<u8>) -> io::Result<()> {
+    let mut command = Cli::command();
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(out)?;
+    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let title = format!("txgen-{}", subcommand.get_name());
+        clap_mangen::Man::new(subcommand.clone())
+            .title(title)
+            .render(out)?;
+    }
+    Ok(())
+}
+
+fn open(profile: Profile) -> RequestedLoad {
+    RequestedLoad::Open {
+        profile,
+        stop_when_saturated: false,
+        reconnect_in_pauses: false,
+    }
+}
+
+fn load(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, CommandError> {
+    let request = Request {
+        command: command.into(),
+        load,
+        builtin: devnode::Config::default(),
+    };
+    start(request, settings)
+}
+
+fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
+    let dry_run = settings.dry_run;
+    let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
+    if dry_run {
+        let _ = io::stdout().lock().write_all(preview(&plan).as_bytes());
+        return Ok(exit::DONE);
+    }
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    match run::run(plan, &shutdown) {
+        Ok(outcome) => Ok(outcome.exit_code()),
+        Err(error) => Err(CommandError {
+            code: exit_code_of(&error),
+            source: error.into(),
+        }),
+    }
+}
+
+fn exit_code_of(error: &RunError) -> u8 {
+    match error {
+        RunError::Folder(_) | RunError::Preflight(_) | RunError::Workload(_) => exit::USAGE,
+        _ => exit::FAILED,
+    }
+}
+
+/// A seed nobody chose: the standard library's randomly keyed hasher is seeded by the system.
+fn fresh_seed() -> u64 {
+    // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
+    RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
+}
+
+pub(crate) fn usage(error: impl Into<anyhow::Error>) -> CommandError {
+    CommandError {
+        code: exit::USAGE,
+        source: error.into(),
+    }
+}
+
+pub(crate) fn failed(error: impl Into<anyhow::Error>) -> CommandError {
+    CommandError {
+        code: exit::FAILED,
+        source: error.into(),
+    }
+}

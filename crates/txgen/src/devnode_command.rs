@@ -1,0 +1,138 @@
+//! `txgen devnode`: the built-in node on its own.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use devnode::{Config, DevNode};
+
+use crate::cli::DevnodeArgs;
+use crate::command::{CommandError, failed, usage};
+use crate::exit;
+use crate::scenario::with_suggestion;
+use crate::shutdown::Shutdown;
+
+/// Serves until interrupted.
+pub(crate) fn serve(args: &DevnodeArgs) -> Result<u8, CommandError> {
+    let config = configure(args).map_err(usage)?;
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    runtime.block_on(async {
+        let (node, worker) = DevNode::bind(config).await.map_err(failed)?;
+        announce(&node).map_err(failed)?;
+        let worker = tokio::spawn(worker);
+        while !shutdown.is_requested() && !worker.is_finished() {
+            tokio::time::sleep(SIGNAL_POLL).await;
+        }
+        node.shutdown();
+        worker
+            .await
+            .map_err(|error| failed(anyhow!("the node's task failed: {error}")))?;
+        Ok(if shutdown.is_requested() {
+            exit::INTERRUPTED
+        } else {
+            exit::FAILED
+        })
+    })
+}
+
+fn announce(node: &DevNode) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "rpc      http://{}", node.rpc_address())?;
+    writeln!(out, "ws       ws://{}/websocket", node.rpc_address())?;
+    if let Some(control) = node.control_address() {
+        writeln!(out, "control  http://{control}")?;
+    }
+    out.flush()
+}
+
+/// File, then `--set`, then the flags of their own.
+fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
+    let mut table = match &args.config {
+        Some(path) => read_table(path)?,
+        None => toml::Table::new(),
+    };
+    for setting in &args.set {
+        set(&mut table, setting)?;
+    }
+    let mut config: Config = table
+        .try_into()
+        .map_err(|error: toml::de::Error| anyhow!(with_suggestion(error.message())))
+        .context("the node's configuration is not usable")?;
+    config.listen = args.listen;
+    config.control = args.control.or(config.control);
+    Ok(config)
+}
+
+fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the configuration {}", path.display()))?;
+    text.parse()
+        .with_context(|| format!("{} is not TOML", path.display()))
+}
+
+/// Puts `a.b=value` into the table; a value that is no TOML is taken as a text.
+fn set(table: &mut toml::Table, setting: &str) -> anyhow::Result<()> {
+    let (path, value) = setting
+        .split_once('=')
+        .ok_or_else(|| anyhow!("--set {setting:?} has no =; write --set block_interval=500ms"))?;
+    let value = format!("x = {value}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut parsed| parsed.remove("x"))
+        .unwrap_or_else(|| toml::Value::String(value.into()));
+    let mut keys: Vec<&str> = path.split('.').collect();
+    let last = keys.pop().unwrap_or_default();
+    let mut place = table;
+    for key in keys {
+        place = place
+            .entry(key)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| anyhow!("--set {setting:?}: {key} is not a table"))?;
+    }
+    place.insert(last.into(), value);
+    Ok(())
+}
+
+const SIGNAL_POLL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(set: &[&str]) -> DevnodeArgs {
+        DevnodeArgs {
+            listen: ([127, 0, 0, 1], 0).into(),
+            control: None,
+            config: None,
+            set: set.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn single_keys_are_set() {
+        let config = configure(&args(&[
+            "block_interval=250ms",
+            "mempool.size=7",
+            "chain_id=quay",
+        ]))
+        .unwrap();
+        assert_eq!(config.block_interval, Duration::from_millis(250));
+        assert_eq!((config.mempool.size, config.chain_id.as_str()), (7, "quay"));
+    }
+
+    #[test]
+    fn unknown_keys_are_named() {
+        let error = format!(
+            "{:#}",
+            configure(&args(&["block_intervall=1s"])).unwrap_err()
+        );
+        assert!(error.contains("did you mean `block_interval`?"), "{error}");
+        assert!(configure(&args(&["block_interval"])).is_err());
+    }
+}

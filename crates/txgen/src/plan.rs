@@ -1,0 +1,386 @@
+//! A run as it was asked for, resolved once: every default is filled in, every value is legal.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
+use rpc::{BroadcastMethod, Endpoint, Transport};
+
+use crate::cli::{Settings, TransportChoice};
+use crate::threshold::Threshold;
+use crate::workload::{FileFormat, FileWorkload, KvStore, Workload, WorkloadError, WorkloadKind};
+
+/// Everything a run needs to know.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The command that was given, e.g. `ramp`.
+    pub command: String,
+    /// What is offered, and when.
+    pub load: Load,
+    /// Where it goes.
+    pub target: Target,
+    /// Which broadcast call carries it.
+    pub method: BroadcastMethod,
+    /// Connections per endpoint.
+    pub connections: NonZeroU32,
+    /// What is sent.
+    pub workload: Workload,
+    /// The seed of transactions and random arrivals.
+    pub seed: u64,
+    /// What becomes of late transactions.
+    pub catch_up: CatchUp,
+    /// Transactions due before this are left out of latencies and rates.
+    pub warmup: Nanos,
+    /// How long answers and commits are awaited after the last due time.
+    pub drain_timeout: Nanos,
+    /// Transactions due and not yet answered, at most.
+    pub max_in_flight: u64,
+    /// How long an answer may take.
+    pub answer_timeout: Nanos,
+    /// Sender threads.
+    pub threads: NonZeroU32,
+    /// Spinning before each due time.
+    pub spin: Nanos,
+    /// Whether blocks are followed.
+    pub follow: bool,
+    /// Conditions on the summary.
+    pub thresholds: Vec<Threshold>,
+    /// The run folder; named after the start and the profile when `None`.
+    pub out: Option<PathBuf>,
+    /// Interval of JSON lines on stdout.
+    pub report_interval: Option<Nanos>,
+    /// Whether a progress bar may be drawn.
+    pub tui: bool,
+}
+
+/// What is offered, and when.
+#[derive(Debug, Clone)]
+pub enum Load {
+    /// Open loop: the schedule alone decides when.
+    Open {
+        /// The due times.
+        schedule: Schedule,
+        /// End when the target is saturated for two steps.
+        stop_when_saturated: bool,
+        /// Break all connections in every pause of the profile.
+        reconnect_in_pauses: bool,
+    },
+    /// Closed loop: the next transaction goes out when an answer came back.
+    Flood {
+        /// Transactions in flight.
+        concurrency: NonZeroU32,
+        /// Transactions in all.
+        count: u64,
+    },
+}
+
+/// Where transactions go.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A node that the run starts and stops.
+    BuiltIn {
+        /// Its configuration; the address is chosen by the system.
+        config: Box<devnode::Config>,
+        /// How to speak to it.
+        transport: Transport,
+    },
+    /// Nodes that are already there.
+    Endpoints(Vec<Endpoint>),
+}
+
+/// Why a plan cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The same node is named twice.
+    #[error(
+        "the endpoint {endpoint} is given twice; name each node once and use --connections for more connections"
+    )]
+    DuplicateEndpoint {
+        /// The repeated endpoint.
+        endpoint: Endpoint,
+    },
+    /// The schedule is illegal.
+    #[error("{0}")]
+    Profile(#[from] pacing::ProfileError),
+    /// The workload is illegal.
+    #[error("{0}")]
+    Workload(
+        #[source]
+        #[from]
+        WorkloadError,
+    ),
+    /// A value is out of its range.
+    #[error("{name} {problem}")]
+    OutOfRange {
+        /// The flag.
+        name: &'static str,
+        /// What is wrong with it and what is allowed.
+        problem: String,
+    },
+}
+
+/// The part of a plan that differs between commands.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The command that was given.
+    pub command: String,
+    /// What is offered.
+    pub load: RequestedLoad,
+    /// The built-in node's configuration, used when no endpoints are given.
+    pub builtin: devnode::Config,
+}
+
+/// What is offered, before arrivals and seed are known.
+#[derive(Debug, Clone)]
+pub enum RequestedLoad {
+    /// Open loop.
+    Open {
+        /// The rate as a function of time.
+        profile: Profile,
+        /// See [`Load::Open`].
+        stop_when_saturated: bool,
+        /// See [`Load::Open`].
+        reconnect_in_pauses: bool,
+    },
+    /// Closed loop.
+    Flood {
+        /// Transactions in flight.
+        concurrency: NonZeroU32,
+        /// Transactions in all.
+        count: u64,
+    },
+}
+
+impl Plan {
+    /// Fills in the defaults and refuses what cannot be run. `fresh_seed` is used when none is given.
+    ///
+    /// # Errors
+    /// When endpoints repeat, the workload is impossible, or a value is out of range.
+    pub fn resolve(
+        request: Request,
+        settings: Settings,
+        fresh_seed: u64,
+    ) -> Result<Self, PlanError> {
+        let seed = settings.seed.unwrap_or(fresh_seed);
+        let workload = resolve_workload(&settings, seed)?;
+        let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
+        let load = resolve_load(request.load, arrivals, seed)?;
+        let target = resolve_target(&settings, request.builtin)?;
+        let websocket = target.transport() == Transport::Ws;
+        let connections = settings
+            .connections
+            .unwrap_or(default_connections(&load, websocket));
+        at_most(
+            "--connections",
+            u64::from(connections.get()),
+            MAX_CONNECTIONS,
+        )?;
+        let max_in_flight = settings
+            .max_in_flight
+            .map_or(DEFAULT_MAX_IN_FLIGHT, Into::into);
+        at_most("--max-in-flight", max_in_flight, MAX_IN_FLIGHT)?;
+        let spin = settings.spin.unwrap_or(Nanos::ZERO);
+        at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
+        let report_interval = settings.report_interval;
+        if report_interval.is_some_and(|interval| interval < MIN_REPORT_INTERVAL) {
+            return Err(PlanError::OutOfRange {
+                name: "--report-interval",
+                problem: format!("is too short; use {MIN_REPORT_INTERVAL} or more"),
+            });
+        }
+        Ok(Self {
+            command: request.command,
+            method: settings
+                .broadcast_tx_method
+                .unwrap_or(BroadcastMethod::Sync),
+            threads: resolve_threads(&settings, connections)?,
+            load,
+            target,
+            connections,
+            workload,
+            seed,
+            catch_up: settings.catch_up.unwrap_or(CatchUp::Full),
+            warmup: settings.warmup.unwrap_or(Nanos::ZERO),
+            drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
+            max_in_flight,
+            answer_timeout: settings.answer_timeout.unwrap_or(DEFAULT_ANSWER_TIMEOUT),
+            spin,
+            follow: !settings.no_follow,
+            thresholds: settings.threshold,
+            out: settings.out,
+            report_interval,
+            tui: !settings.no_tui,
+        })
+    }
+
+    /// The name of the load's shape, for the run folder's name.
+    #[must_use]
+    pub fn shape(&self) -> &str {
+        match &self.load {
+            Load::Open { schedule, .. } => schedule.profile().name(),
+            Load::Flood { .. } => "flood",
+        }
+    }
+
+    /// Transactions planned in all; `None` for a load without end.
+    #[must_use]
+    pub fn planned(&self) -> Option<u64> {
+        let planned = match &self.load {
+            Load::Open { schedule, .. } => schedule.planned(),
+            Load::Flood { count, .. } => Some(*count),
+        };
+        match (planned, self.workload.count()) {
+            (Some(planned), Some(supply)) => Some(planned.min(supply)),
+            (planned, supply) => planned.or(supply),
+        }
+    }
+
+    /// How long the load is offered; `None` when it has no fixed end.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        match &self.load {
+            Load::Open { schedule, .. } => schedule.profile().duration(),
+            Load::Flood { .. } => None,
+        }
+    }
+}
+
+impl Target {
+    /// How the target is spoken to; mixed endpoints count as HTTP.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::BuiltIn { transport, .. } => *transport,
+            Self::Endpoints(endpoints) => {
+                if endpoints
+                    .iter()
+                    .all(|endpoint| endpoint.transport() == Transport::Ws)
+                {
+                    Transport::Ws
+                } else {
+                    Transport::Http
+                }
+            }
+        }
+    }
+}
+
+fn resolve_workload(settings: &Settings, seed: u64) -> Result<Workload, PlanError> {
+    let kind = settings.workload.clone().unwrap_or(WorkloadKind::KvStore);
+    match kind {
+        WorkloadKind::KvStore => {
+            let size = settings.size.unwrap_or(DEFAULT_SIZE);
+            Ok(Workload::KvStore(KvStore::new(seed, size)?))
+        }
+        WorkloadKind::File(_) if settings.size.is_some() => Err(PlanError::OutOfRange {
+            name: "--size",
+            problem: "has no meaning for a file of transactions; leave it out".into(),
+        }),
+        WorkloadKind::File(path) => {
+            let format = settings.file_format.unwrap_or(FileFormat::Auto);
+            Ok(Workload::File(FileWorkload::check(&path, format)?))
+        }
+    }
+}
+
+fn resolve_load(load: RequestedLoad, arrivals: Arrivals, seed: u64) -> Result<Load, PlanError> {
+    match load {
+        RequestedLoad::Flood { count: 0, .. } => Err(PlanError::OutOfRange {
+            name: "--count",
+            problem: "is 0; send at least one transaction".into(),
+        }),
+        RequestedLoad::Flood { concurrency, count } => Ok(Load::Flood { concurrency, count }),
+        RequestedLoad::Open {
+            profile,
+            stop_when_saturated,
+            reconnect_in_pauses,
+        } => Ok(Load::Open {
+            schedule: Schedule::new(profile, arrivals.with_seed(seed)),
+            stop_when_saturated,
+            reconnect_in_pauses,
+        }),
+    }
+}
+
+fn resolve_target(settings: &Settings, builtin: devnode::Config) -> Result<Target, PlanError> {
+    let transport = settings.transport.map(|choice| match choice {
+        TransportChoice::Http => Transport::Http,
+        TransportChoice::Ws => Transport::Ws,
+    });
+    if settings.endpoints.is_empty() {
+        return Ok(Target::BuiltIn {
+            config: Box::new(builtin),
+            transport: transport.unwrap_or(Transport::Http),
+        });
+    }
+    let endpoints: Vec<Endpoint> = settings
+        .endpoints
+        .iter()
+        .map(|endpoint| match transport {
+            Some(transport) => endpoint.with_transport(transport),
+            None => endpoint.clone(),
+        })
+        .collect();
+    for (position, endpoint) in endpoints.iter().enumerate() {
+        if endpoints[..position]
+            .iter()
+            .any(|earlier| earlier.same_node(endpoint))
+        {
+            return Err(PlanError::DuplicateEndpoint {
+                endpoint: endpoint.clone(),
+            });
+        }
+    }
+    Ok(Target::Endpoints(endpoints))
+}
+
+/// Over HTTP a connection carries one request at a time, so a flood needs one per slot.
+fn default_connections(load: &Load, websocket: bool) -> NonZeroU32 {
+    match load {
+        Load::Flood { concurrency, .. } if !websocket => *concurrency,
+        _ if websocket => DEFAULT_WS_CONNECTIONS,
+        _ => DEFAULT_HTTP_CONNECTIONS,
+    }
+}
+
+fn resolve_threads(settings: &Settings, connections: NonZeroU32) -> Result<NonZeroU32, PlanError> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let default = NonZeroU32::new(cores / 2).unwrap_or(NonZeroU32::MIN);
+    let threads = settings.threads.unwrap_or(default.min(connections));
+    if threads > connections {
+        return Err(PlanError::OutOfRange {
+            name: "--threads",
+            problem: format!(
+                "is {threads}, but there are only {connections} connections; a thread needs at least one"
+            ),
+        });
+    }
+    at_most("--threads", u64::from(threads.get()), MAX_THREADS)?;
+    Ok(threads)
+}
+
+fn at_most(name: &'static str, value: u64, limit: u64) -> Result<(), PlanError> {
+    if value > limit {
+        return Err(PlanError::OutOfRange {
+            name,
+            problem: format!("is {value}; at most {limit} is possible"),
+        });
+    }
+    Ok(())
+}
+
+/// tm-bench's default transaction size in bytes.
+const DEFAULT_SIZE: usize = 250;
+const DEFAULT_HTTP_CONNECTIONS: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
+/// A node reads each WebSocket serially: a few keep its readers busy without starving consensus.
+const DEFAULT_WS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
+const DEFAULT_DRAIN_TIMEOUT: Nanos = Nanos::from_secs(30);
+const DEFAULT_ANSWER_TIMEOUT: Nanos = Nanos::from_secs(60);
+const DEFAULT_MAX_IN_FLIGHT: u64 = 100_000;
+/// Bounds memory: about 150 MB at one million in flight.
+const MAX_IN_FLIGHT: u64 = 10_000_000;
+const MAX_CONNECTIONS: u64 = 50_000;
+const MAX_THREADS: u64 = 1024;
+/// Longer spins burn a core without making any due time more exact.
+const MAX_SPIN: Nanos = Nanos::from_millis(10);
+const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);

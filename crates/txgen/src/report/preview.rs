@@ -1,0 +1,172 @@
+//! A plan as text: what would be offered, and a small chart of the rate.
+
+use std::fmt::Write as _;
+
+use pacing::{Nanos, Profile};
+
+use crate::plan::{Load, Plan, Target};
+
+/// Describes the plan in a few lines and, for a load with a known length, draws its rate.
+#[must_use]
+pub fn preview(plan: &Plan) -> String {
+    let mut text = String::new();
+    line(&mut text, "load", &describe_load(&plan.load));
+    let count = plan
+        .planned()
+        .map_or("until stopped".into(), |count| grouped(count));
+    line(&mut text, "transactions", &count);
+    if let Load::Open { schedule, .. } = &plan.load {
+        line(&mut text, "peak", &schedule.profile().peak().to_string());
+    }
+    let duration = plan
+        .duration()
+        .map_or("until stopped".into(), |duration| duration.to_string());
+    line(&mut text, "duration", &duration);
+    line(&mut text, "workload", &plan.workload.to_string());
+    line(&mut text, "seed", &plan.seed.to_string());
+    line(&mut text, "target", &describe_target(plan));
+    line(
+        &mut text,
+        "method",
+        &format!("broadcast_tx_{}", plan.method),
+    );
+    if let Load::Open { schedule, .. } = &plan.load {
+        text.push('\n');
+        chart(&mut text, schedule.profile());
+    }
+    text
+}
+
+/// The load in one line.
+#[must_use]
+pub fn describe_load(load: &Load) -> String {
+    match load {
+        Load::Open { schedule, .. } => {
+            format!("{}, open loop", schedule.profile())
+        }
+        Load::Flood { concurrency, count } => {
+            format!(
+                "flood of {} with {concurrency} in flight, closed loop",
+                grouped(*count)
+            )
+        }
+    }
+}
+
+/// The target in one line.
+#[must_use]
+pub fn describe_target(plan: &Plan) -> String {
+    match &plan.target {
+        Target::BuiltIn { transport, .. } => format!(
+            "the built-in node (a fast fixture, not a consensus engine) over {transport}, {} connections",
+            plan.connections
+        ),
+        Target::Endpoints(endpoints) => {
+            let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+            format!(
+                "{}, {} connections each",
+                names.join(", "),
+                plan.connections
+            )
+        }
+    }
+}
+
+/// A number with its thousands apart: 1,234,567.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn line(text: &mut String, name: &str, value: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name:<13} {value}");
+}
+
+/// Columns are equal spans of time, each with the mean rate of its span; a profile without an end is
+/// drawn over its first [`OPEN_STEPS`] steps.
+fn chart(text: &mut String, profile: &Profile) {
+    let shown = profile.duration().unwrap_or_else(|| {
+        let last = profile.iter_steps().take(OPEN_STEPS).last();
+        last.and_then(|step| step.end)
+            .unwrap_or(Nanos::from_secs(60))
+    });
+    let bounds: Vec<Nanos> = (0..=COLUMNS)
+        .map(|column| {
+            let nanos = u128::from(shown.as_nanos()) * column as u128 / COLUMNS as u128;
+            Nanos::from_nanos(nanos as u64)
+        })
+        .collect();
+    let rates: Vec<f64> = bounds
+        .windows(2)
+        .map(|span| {
+            let seconds = span[1].saturating_sub(span[0]).as_secs_f64();
+            let count = profile.integral(span[1]).as_f64() - profile.integral(span[0]).as_f64();
+            if seconds > 0.0 { count / seconds } else { 0.0 }
+        })
+        .collect();
+    let top = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    for row in (0..ROWS).rev() {
+        let label = top * (row + 1) as f64 / ROWS as f64;
+        let _ = write!(text, "{:>10} ┤", format!("{label:.0}/s"));
+        for rate in &rates {
+            let eighths = (rate / top * (ROWS * 8) as f64).round() as usize;
+            text.push(BLOCKS[eighths.saturating_sub(row * 8).min(8)]);
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{:>10} └{}", "", "─".repeat(COLUMNS));
+    let open = if profile.duration().is_none() {
+        " …"
+    } else {
+        ""
+    };
+    let end = format!("{shown}{open}");
+    let _ = writeln!(text, "{:>12}0s{end:>width$}", "", width = COLUMNS - 2);
+}
+
+const COLUMNS: usize = 60;
+const ROWS: usize = 6;
+/// A ramp without an end is drawn this far.
+const OPEN_STEPS: usize = 15;
+const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn the_chart_has_the_shape_of_the_profile() {
+        let profile = Profile::linear(
+            "0/s".parse().unwrap(),
+            "600/s".parse().unwrap(),
+            "60s".parse().unwrap(),
+        )
+        .unwrap();
+        let mut text = String::new();
+        chart(&mut text, &profile);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), ROWS + 2);
+        let filled = |line: &str| line.chars().filter(|c| BLOCKS[1..].contains(c)).count();
+        let counts: Vec<usize> = lines[..ROWS].iter().map(|line| filled(line)).collect();
+        assert!(counts.is_sorted(), "{text}");
+        assert!((8..=12).contains(&counts[0]), "{text}");
+        assert!((57..=60).contains(&counts[ROWS - 1]), "{text}");
+    }
+}

@@ -1,0 +1,81 @@
+//! The built-in node as a guest of the run: on threads of its own, gone with the run.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use devnode::{Config, DevNode, DevNodeError};
+
+/// A running built-in node.
+pub(crate) struct BuiltInNode {
+    node: Option<DevNode>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuiltInError {
+    /// Its configuration is illegal, or its address cannot be had.
+    #[error("the built-in node cannot start: {0}")]
+    Node(#[from] DevNodeError),
+    /// The system gives no thread or runtime.
+    #[error("the built-in node cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl BuiltInNode {
+    /// Starts it and waits until its RPC listens.
+    pub(crate) fn start(config: Config) -> Result<Self, BuiltInError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .thread_name("devnode")
+            .enable_all()
+            .build()?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("devnode-main".into())
+            .spawn(move || {
+                runtime.block_on(async {
+                    match DevNode::bind(config).await {
+                        Ok((node, worker)) => {
+                            let _ = sender.send(Ok(node));
+                            worker.await;
+                        }
+                        Err(error) => {
+                            let _ = sender.send(Err(error));
+                        }
+                    }
+                });
+            })?;
+        let node = receiver
+            .recv()
+            .map_err(|_| io::Error::other("its thread ended early"))??;
+        Ok(Self {
+            address: node.rpc_address(),
+            node: Some(node),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where its RPC listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for BuiltInNode {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.shutdown();
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic in the node was reported by its thread already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One for the connections, one for the chain: more would only compete with the generator.
+const WORKERS: usize = 2;

@@ -1,0 +1,280 @@
+//! The followers: every block of every endpoint, and the depth of their mempools.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use measure::{BlockSeen, BlockTx, MempoolSample};
+use rpc::{Client, ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::preflight::Node;
+use super::record::Seen;
+use crate::clock::RunClock;
+use crate::plan::Plan;
+use crate::workload::Workload;
+
+/// Followers at work.
+pub(super) struct Follow {
+    shutdown: CancellationToken,
+    threads: Vec<JoinHandle<()>>,
+    notes: Receiver<String>,
+    followers: u16,
+}
+
+/// Why blocks cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowSetupError {
+    /// A client cannot be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The system refuses threads or a runtime.
+    #[error("cannot follow blocks: {0}")]
+    System(#[from] io::Error),
+    /// A node does not say where its chain stands.
+    #[error(
+        "the blocks of {endpoint} cannot be followed: {reason}; use --no-follow for a target without blocks"
+    )]
+    NotFollowable {
+        /// The endpoint.
+        endpoint: String,
+        /// What came instead of blocks.
+        reason: String,
+    },
+}
+
+impl Follow {
+    /// How many followers report to the recorder.
+    pub(super) fn followers(&self) -> u16 {
+        self.followers
+    }
+
+    /// What happened to the followers since the last call, for people.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> + '_ {
+        self.notes.try_iter()
+    }
+
+    /// Ends them and waits for it.
+    pub(super) fn stop(self) {
+        self.shutdown.cancel();
+        for thread in self.threads {
+            // A panic in a follower was reported by its thread; the run has its account.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts a follower per node and waits until each knows which block comes next: no block with one of
+/// our transactions can then be missed.
+///
+/// # Errors
+/// When a node does not say where its chain stands.
+pub(super) fn start(
+    plan: &Plan,
+    nodes: &[Node],
+    clock: &RunClock,
+    seen: &Sender<Seen>,
+) -> Result<Follow, FollowSetupError> {
+    let (note, notes) = bounded(NOTES);
+    let mut follow = Follow {
+        shutdown: CancellationToken::new(),
+        threads: Vec::new(),
+        notes,
+        followers: 0,
+    };
+    if !plan.follow {
+        return Ok(follow);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let tasks = TaskTracker::new();
+    let mut connecting = Vec::new();
+    for node in nodes {
+        let follower = spawn_tasks(plan, node, clock, seen, &follow.shutdown, &tasks, &runtime)?;
+        let (connected, connection) = bounded(1);
+        connecting.push((node, connection));
+        let bridge = Bridge {
+            follower,
+            number: node.address.number,
+            name: node.address.endpoint.to_string(),
+            seen: seen.clone(),
+            note: note.clone(),
+            connected,
+        };
+        let name = format!("blocks-{}", node.address.number);
+        let thread = thread::Builder::new().name(name).spawn(|| bridge.carry())?;
+        follow.threads.push(thread);
+        follow.followers += 1;
+    }
+    tasks.close();
+    let name = "followers".into();
+    let thread = thread::Builder::new()
+        .name(name)
+        .spawn(move || runtime.block_on(tasks.wait()))?;
+    follow.threads.push(thread);
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
+    for (node, connection) in connecting {
+        if connection.recv_deadline(deadline).is_err() {
+            let reason = follow
+                .notes()
+                .last()
+                .unwrap_or_else(|| format!("nothing came in {} s", CONNECT_TIMEOUT.as_secs()));
+            follow.stop();
+            return Err(FollowSetupError::NotFollowable {
+                endpoint: node.address.endpoint.to_string(),
+                reason,
+            });
+        }
+    }
+    Ok(follow)
+}
+
+/// Puts the follower and the mempool's poller of a node on the runtime; both end with `shutdown`.
+fn spawn_tasks(
+    plan: &Plan,
+    node: &Node,
+    clock: &RunClock,
+    seen: &Sender<Seen>,
+    shutdown: &CancellationToken,
+    tasks: &TaskTracker,
+    runtime: &Runtime,
+) -> Result<Follower, FollowSetupError> {
+    let options = FollowOptions {
+        // The kvstore never fails a transaction that passed its check, and the results of a full
+        // block are megabytes that the node under test would have to write: ask only where needed.
+        codes: !matches!(plan.workload, Workload::KvStore(_)),
+        ..FollowOptions::default()
+    };
+    let now = clock.clone();
+    let endpoint = &node.address.endpoint;
+    let (follower, worker) = rpc::follow(endpoint, options, move || now.now(), shutdown.clone())?;
+    tasks.spawn_on(worker.run(), runtime.handle());
+    let poller = MempoolPoller {
+        client: Client::new(endpoint, MEMPOOL_TIMEOUT)?,
+        endpoint: node.address.number,
+        clock: clock.clone(),
+        seen: seen.clone(),
+    };
+    let shutdown = shutdown.clone();
+    tasks.spawn_on(
+        async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = poller.poll() => {}
+            }
+        },
+        runtime.handle(),
+    );
+    Ok(follower)
+}
+
+/// Carries one follower's events to the recorder, on a thread that may wait for it.
+struct Bridge {
+    follower: Follower,
+    number: u16,
+    name: String,
+    seen: Sender<Seen>,
+    note: Sender<String>,
+    connected: Sender<()>,
+}
+
+impl Bridge {
+    fn carry(mut self) {
+        while let Some(event) = self.follower.blocking_next() {
+            let Some(seen) = self.translate(event) else {
+                continue;
+            };
+            if self.seen.send(seen).is_err() {
+                break;
+            }
+        }
+        let _ = self.seen.send(Seen::Retired {
+            follower: self.number,
+        });
+    }
+
+    fn translate(&self, event: FollowEvent) -> Option<Seen> {
+        match event {
+            FollowEvent::Block(block) => Some(Seen::Block(block_seen(&block))),
+            FollowEvent::Watermark(at) => Some(Seen::Watermark {
+                follower: self.number,
+                at,
+            }),
+            FollowEvent::Connected { .. } => {
+                let _ = self.connected.try_send(());
+                None
+            }
+            FollowEvent::CaughtUp { .. } => None,
+            FollowEvent::Disconnected { reason } => self.say(&format!("lost: {reason}")),
+            FollowEvent::Missing { first, last } => {
+                self.say(&format!("no longer has the blocks {first} to {last}"))
+            }
+            FollowEvent::CodesUnavailable { height, reason } => self.say(&format!(
+                "gives no results of block {height}, failed transactions are not told apart: {reason}"
+            )),
+            FollowEvent::Failed(error) => self.say(&error.to_string()),
+        }
+    }
+
+    /// Notes are for people: one that finds no room is dropped.
+    fn say(&self, text: &str) -> Option<Seen> {
+        let _ = self
+            .note
+            .try_send(format!("blocks of {}: {text}", self.name));
+        None
+    }
+}
+
+fn block_seen(block: &FollowedBlock) -> BlockSeen {
+    BlockSeen {
+        height: block.height,
+        header_time_unix_ns: i64::try_from(block.header_time.unix_nanos()).unwrap_or(i64::MAX),
+        observed: block.observed,
+        bytes: block.bytes,
+        txs: block
+            .txs()
+            .map(|(hash, code)| BlockTx { hash, code })
+            .collect(),
+    }
+}
+
+/// Asks for the mempool's depth once a second.
+struct MempoolPoller {
+    client: Client,
+    endpoint: u16,
+    clock: RunClock,
+    seen: Sender<Seen>,
+}
+
+impl MempoolPoller {
+    async fn poll(self) {
+        let mut ticks = tokio::time::interval(MEMPOOL_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            // A node that does not answer now is asked again; the series shows the gap.
+            let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
+                continue;
+            };
+            let sample = MempoolSample {
+                at: self.clock.now(),
+                endpoint: self.endpoint,
+                txs: mempool.txs,
+                bytes: mempool.bytes,
+            };
+            // A recorder without room now gets the next one.
+            if let Err(TrySendError::Disconnected(_)) = self.seen.try_send(Seen::Mempool(sample)) {
+                return;
+            }
+        }
+    }
+}
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const MEMPOOL_INTERVAL: Duration = Duration::from_secs(1);
+const MEMPOOL_TIMEOUT: Duration = Duration::from_secs(5);
+const NOTES: usize = 64;

@@ -1,0 +1,99 @@
+//! Who measures whom: the manifest, and the name of the run folder.
+
+use std::fs;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use measure::{EndpointInfo, FORMAT, Host, Manifest};
+
+use super::preflight::Node;
+use crate::clock::Origin;
+use crate::plan::{Load, Plan};
+use crate::report;
+
+/// `runs/<utc>-<shape>`.
+pub(super) fn default_folder(shape: &str) -> PathBuf {
+    let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    PathBuf::from("runs").join(format!("{stamp}-{shape}"))
+}
+
+pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Origin) -> Manifest {
+    let started = Timestamp::from_nanosecond(i128::from(origin.unix_ns()))
+        .map_or_else(|_| String::new(), |stamp| stamp.to_string());
+    Manifest {
+        format: FORMAT.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect(),
+        origin_unix_ns: origin.unix_ns(),
+        started,
+        plan: plan_document(plan),
+        profile: report::describe_load(&plan.load),
+        planned: plan.planned(),
+        seed: plan.seed,
+        endpoints: nodes
+            .iter()
+            .map(|node| EndpointInfo {
+                url: node.address.endpoint.to_string(),
+                chain_id: Some(node.chain_id.clone()),
+                node_version: Some(node.version.clone()),
+                built_in,
+            })
+            .collect(),
+        host: host(),
+    }
+}
+
+/// The resolved plan under the names of the flags.
+fn plan_document(plan: &Plan) -> serde_json::Value {
+    let mut document = serde_json::json!({
+        "command": plan.command,
+        "method": plan.method.to_string(),
+        "connections": plan.connections,
+        "workload": plan.workload.to_string(),
+        "catch_up": plan.catch_up.to_string(),
+        "warmup": plan.warmup.to_string(),
+        "drain_timeout": plan.drain_timeout.to_string(),
+        "max_in_flight": plan.max_in_flight,
+        "answer_timeout": plan.answer_timeout.to_string(),
+        "threads": plan.threads,
+        "spin": plan.spin.to_string(),
+        "follow": plan.follow,
+        "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    if let Load::Open {
+        schedule,
+        stop_when_saturated,
+        reconnect_in_pauses,
+    } = &plan.load
+    {
+        document["arrivals"] = schedule.arrivals().to_string().into();
+        document["stop_when_saturated"] = (*stop_when_saturated).into();
+        document["reconnect_in_pauses"] = (*reconnect_in_pauses).into();
+    }
+    document
+}
+
+fn host() -> Host {
+    let system = rustix::system::uname();
+    let os = format!(
+        "{} {}",
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy()
+    );
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    Host {
+        os,
+        cpu: field("/proc/cpuinfo", "model name"),
+        cpus,
+        memory_bytes: field("/proc/meminfo", "MemTotal")
+            .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
+            .map(|kibibytes| kibibytes * 1024),
+    }
+}
+
+/// The first `name: value` of a file of the kernel's.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().into())
+}

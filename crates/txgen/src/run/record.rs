@@ -1,0 +1,360 @@
+//! The recorder's thread: the only owner of the run's account.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, select};
+use measure::{
+    BlockSeen, ClosedLoop, Finished, LiveView, LoadModel, MempoolSample, Plan as RecorderPlan,
+    Recorder, RecorderConfig, RunEnd, RunFolderWriters, SourceId, StepRow,
+};
+use pacing::{Nanos, Schedule, Step};
+
+use super::saturation;
+use crate::clock::Origin;
+use crate::plan::{Load, Plan};
+use crate::shard::{Orders, ShardBatch};
+
+/// What the followers tell the recorder.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// A block.
+    Block(BlockSeen),
+    /// No block observed before this will come from this follower any more.
+    Watermark { follower: u16, at: Nanos },
+    /// A mempool's depth.
+    Mempool(MempoolSample),
+    /// This follower has ended.
+    Retired { follower: u16 },
+}
+
+/// What the recorder shows to the thread that watches the run.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<SharedState>,
+}
+
+#[derive(Debug, Default)]
+struct SharedState {
+    live: Option<LiveView>,
+    steps: Vec<StepRow>,
+    offered_all: bool,
+    write_error: Option<String>,
+}
+
+/// A look at the run from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct Glance {
+    pub(crate) live: LiveView,
+    /// Steps that closed since the last glance.
+    pub(crate) new_steps: Vec<StepRow>,
+    /// Whether offering has ended and the run drains.
+    pub(crate) draining: bool,
+    /// The first write error, if there was one.
+    pub(crate) write_error: Option<String>,
+}
+
+impl Shared {
+    /// The state at its last publication; `None` before the first.
+    pub(crate) fn glance(&self) -> Option<Glance> {
+        let mut state = lock(&self.state);
+        let live = state.live.clone()?;
+        Some(Glance {
+            live,
+            new_steps: std::mem::take(&mut state.steps),
+            draining: state.offered_all,
+            write_error: state.write_error.clone(),
+        })
+    }
+}
+
+/// The ends of the channels the recorder listens to.
+pub(crate) struct RecordChannels {
+    pub(crate) batches: Receiver<ShardBatch>,
+    /// One way back per shard for used batches.
+    pub(crate) used: Vec<Sender<ShardBatch>>,
+    pub(crate) seen: Receiver<Seen>,
+}
+
+/// The recorder at work.
+pub(crate) struct Recording<'a> {
+    plan: &'a Plan,
+    orders: &'a Orders,
+    origin: Origin,
+    recorder: Recorder<File, RunPlan>,
+    channels: RecordChannels,
+    shared: Arc<Shared>,
+    senders: u16,
+    /// Per shard: whether it has offered everything, and whether it has left.
+    offered: Vec<bool>,
+    finished: Vec<bool>,
+    offered_until: Option<Nanos>,
+    published_steps: usize,
+    stop_known: bool,
+    stray_answers: u64,
+}
+
+impl<'a> Recording<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        orders: &'a Orders,
+        origin: Origin,
+        writers: RunFolderWriters<File>,
+        channels: RecordChannels,
+        shared: Arc<Shared>,
+        followers: u16,
+    ) -> Self {
+        let senders = channels.used.len() as u16;
+        let config = RecorderConfig {
+            model: match plan.load {
+                Load::Open { .. } => LoadModel::Open,
+                Load::Flood { .. } => LoadModel::Closed,
+            },
+            warmup: plan.warmup,
+            max_pending: usize::try_from(plan.max_in_flight)
+                .unwrap_or(usize::MAX)
+                .saturating_add(ACCEPTED_AND_WAITING),
+            ..RecorderConfig::new(origin.unix_ns(), senders, followers)
+        };
+        Self {
+            plan,
+            orders,
+            origin,
+            recorder: Recorder::new(config, RunPlan::new(plan), writers),
+            senders,
+            offered: vec![false; usize::from(senders)],
+            finished: vec![false; usize::from(senders)],
+            channels,
+            shared,
+            offered_until: None,
+            published_steps: 0,
+            stop_known: false,
+            stray_answers: 0,
+        }
+    }
+
+    /// Records until every shard has left and nothing more is expected from the chain.
+    pub(crate) fn run(mut self, interrupted: impl Fn() -> bool) -> Finished {
+        let mut publish_at = Nanos::ZERO;
+        loop {
+            self.receive();
+            self.learn_of_stop();
+            let now = self.origin.now();
+            if now >= publish_at {
+                publish_at = now.saturating_add(PUBLISH_INTERVAL);
+                self.publish();
+            }
+            if self.is_done(now) {
+                break;
+            }
+        }
+        self.publish();
+        self.finish(interrupted())
+    }
+
+    fn receive(&mut self) {
+        select! {
+            recv(self.channels.batches) -> batch => {
+                if let Ok(batch) = batch {
+                    self.take_batch(batch);
+                }
+            }
+            recv(self.channels.seen) -> seen => match seen {
+                Ok(seen) => self.take_seen(seen),
+                // Nobody follows: without this the closed channel would be ready for ever.
+                Err(_) => self.channels.seen = crossbeam_channel::never(),
+            },
+            default(IDLE_WAIT) => {}
+        }
+    }
+
+    fn take_batch(&mut self, mut batch: ShardBatch) {
+        let shard = usize::from(batch.shard);
+        self.learn_of_stop();
+        for sent in &batch.sent {
+            self.recorder.sent(sent);
+        }
+        for unsent in &batch.unsent {
+            self.recorder.unsent(unsent);
+        }
+        for answered in &batch.answered {
+            self.recorder.answered(answered);
+        }
+        for reconnected in &batch.reconnected {
+            self.recorder.reconnected(reconnected);
+        }
+        self.stray_answers += batch.stray_answers;
+        self.offered[shard] |= batch.offered_all;
+        self.finished[shard] |= batch.finished;
+        if self.offered_until.is_none() && self.offered.iter().all(|offered| *offered) {
+            self.offered_until = Some(batch.watermark);
+        }
+        let source = SourceId(batch.shard);
+        if batch.finished {
+            self.recorder.retire(source);
+        } else {
+            self.recorder.watermark(source, batch.watermark);
+        }
+        batch.clear();
+        // The shard may be gone; the batch is freed then.
+        let _ = self.channels.used[shard].try_send(batch);
+    }
+
+    fn take_seen(&mut self, seen: Seen) {
+        match seen {
+            Seen::Block(block) => self.recorder.block(block),
+            Seen::Watermark { follower, at } => {
+                self.recorder
+                    .watermark(SourceId(self.senders + follower), at);
+            }
+            Seen::Mempool(sample) => self.recorder.mempool(&sample),
+            Seen::Retired { follower } => {
+                self.recorder.retire(SourceId(self.senders + follower));
+            }
+        }
+    }
+
+    /// Orders to stop must reach the recorder before watermarks pass them.
+    fn learn_of_stop(&mut self) {
+        let stop_at = self.orders.stop_at();
+        if !self.stop_known && stop_at < Nanos::MAX {
+            self.stop_known = true;
+            self.recorder.offering_ended(stop_at);
+        }
+    }
+
+    /// All shards have left, and every accepted transaction was seen in a block, or the time for that
+    /// is over, or blocks are not followed.
+    fn is_done(&self, now: Nanos) -> bool {
+        if !self.finished.iter().all(|finished| *finished) || !self.channels.batches.is_empty() {
+            return false;
+        }
+        let base = self.offered_until.unwrap_or(now);
+        !self.plan.follow
+            || self.orders.is_aborted()
+            || self.recorder.live().pending == 0
+            || now >= base.saturating_add(self.plan.drain_timeout)
+    }
+
+    fn publish(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.live = Some(self.recorder.live());
+        let steps = self.recorder.step_rows();
+        state
+            .steps
+            .extend_from_slice(&steps[self.published_steps..]);
+        self.published_steps = steps.len();
+        state.offered_all = self.offered_until.is_some();
+        state.write_error = self.recorder.write_error().map(|error| {
+            use std::error::Error as _;
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            format!("{error} ({cause})")
+        });
+    }
+
+    fn finish(self, interrupted: bool) -> Finished {
+        let ended = self.origin.now();
+        let stop_at = self.orders.stop_at();
+        let (planned, offered_until) = match &self.plan.load {
+            Load::Open { schedule, .. } => {
+                let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
+                let until = end.min(stop_at).min(ended);
+                let supply = self.plan.workload.count().unwrap_or(u64::MAX);
+                (Some(schedule.due_before(until).min(supply)), until)
+            }
+            Load::Flood { .. } => (None, self.offered_until.unwrap_or(ended).min(stop_at)),
+        };
+        let judgement = saturation::judge(self.recorder.step_rows());
+        let mut end = RunEnd {
+            planned,
+            offered_until,
+            ended,
+            interrupted,
+            knee: judgement.knee,
+            knee_reason: judgement.reason,
+        };
+        if matches!(&self.plan.load, Load::Flood { .. }) {
+            end.knee = None;
+            end.knee_reason = "a closed loop has no offered rate".into();
+        }
+        self.recorder.finish(end)
+    }
+}
+
+/// The schedule as the recorder wants to see it.
+pub(crate) enum RunPlan {
+    Open(OpenPlan),
+    Closed(ClosedLoop),
+}
+
+/// Counts due times one by one, which is exact for every kind of arrivals.
+pub(crate) struct OpenPlan {
+    schedule: Schedule,
+    dues: pacing::Shard,
+    next: Option<Nanos>,
+    counted: u64,
+    supply: u64,
+}
+
+impl RunPlan {
+    fn new(plan: &Plan) -> Self {
+        match &plan.load {
+            Load::Open { schedule, .. } => {
+                let mut dues = schedule.iter();
+                Self::Open(OpenPlan {
+                    schedule: schedule.clone(),
+                    next: dues.next().map(|due| due.at),
+                    dues,
+                    counted: 0,
+                    supply: plan.workload.count().unwrap_or(u64::MAX),
+                })
+            }
+            Load::Flood { .. } => Self::Closed(ClosedLoop::new(Step {
+                index: 0,
+                start: Nanos::ZERO,
+                end: None,
+                rate: pacing::Rate::ZERO,
+                pause: false,
+            })),
+        }
+    }
+}
+
+impl RecorderPlan for RunPlan {
+    fn due_before(&mut self, t: Nanos) -> Option<u64> {
+        match self {
+            Self::Closed(closed) => closed.due_before(t),
+            Self::Open(open) => {
+                while open.counted < open.supply && open.next.is_some_and(|due| due < t) {
+                    open.counted += 1;
+                    open.next = open.dues.next().map(|due| due.at);
+                }
+                Some(open.counted)
+            }
+        }
+    }
+
+    fn step_at(&mut self, t: Nanos) -> Option<Step> {
+        match self {
+            Self::Closed(closed) => closed.step_at(t),
+            Self::Open(open) => {
+                let profile = open.schedule.profile();
+                let over = profile.duration().is_some_and(|end| t >= end);
+                (!over).then(|| profile.step_at(t))
+            }
+        }
+    }
+}
+
+/// A poisoned lock means a panic in one of two short sections that cannot leave half a state.
+fn lock(state: &Mutex<SharedState>) -> std::sync::MutexGuard<'_, SharedState> {
+    state
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Beside what is in flight, the node may hold accepted transactions for some blocks.
+const ACCEPTED_AND_WAITING: usize = 1_000_000;
+const IDLE_WAIT: Duration = Duration::from_millis(10);
+const PUBLISH_INTERVAL: Nanos = Nanos::from_millis(50);

@@ -1,0 +1,211 @@
+//! When a target is saturated, and which step it last sustained.
+
+use std::fmt;
+
+use measure::{Knee, StepRow};
+
+/// Why a step was not sustained.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Excess {
+    /// Fewer were accepted than [`SUSTAINED_SHARE`] of what was offered.
+    Accepted {
+        /// Accepted as a share of offered.
+        share: f64,
+    },
+    /// Fewer were committed than [`SUSTAINED_SHARE`] of what was offered, and the backlog shows it.
+    Committed {
+        /// Committed as a share of offered, both per second.
+        share: f64,
+    },
+    /// The node held up too many.
+    Late {
+        /// Transactions late by cause node as a share of offered.
+        share: f64,
+    },
+}
+
+/// What the steps say together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The highest step that was sustained, if the target was also driven past it.
+    pub knee: Option<Knee>,
+    /// Why `knee` is what it is.
+    pub reason: String,
+    /// Whether the last two judged steps were both not sustained.
+    pub saturated: bool,
+}
+
+/// Judges a step; `None` when it was sustained or too small to tell.
+///
+/// The rule is the ramp's: accepted or committed under 95 % of offered, or sent late because of the
+/// node. Committed per second is taken between the step's first and last block (free of edges); as
+/// it is still noisy in short steps, it counts only with a backlog that a healthy chain, which
+/// empties its mempool with every block, would not have.
+#[must_use]
+pub fn excess(step: &StepRow) -> Option<Excess> {
+    if step.pause || step.offered < MIN_OFFERED {
+        return None;
+    }
+    let offered = step.offered as f64;
+    let accepted = step.accepted as f64 / offered;
+    if accepted < SUSTAINED_SHARE {
+        return Some(Excess::Accepted { share: accepted });
+    }
+    let late = step.late_node as f64 / offered;
+    if late > 1.0 - SUSTAINED_SHARE {
+        return Some(Excess::Late { share: late });
+    }
+    let (Some(committed_tps), Some(offered_tps)) = (step.committed_tps, step.offered_tps) else {
+        return None;
+    };
+    let committed = committed_tps / offered_tps;
+    let per_block = offered / step.blocks.max(1) as f64;
+    let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block;
+    (committed < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed { share: committed })
+}
+
+/// Judges a ramp from its closed steps, in order.
+#[must_use]
+pub fn judge(steps: &[StepRow]) -> Judgement {
+    let judged: Vec<(&StepRow, Option<Excess>)> = steps
+        .iter()
+        .filter(|step| !step.pause && step.offered >= MIN_OFFERED)
+        .map(|step| (step, excess(step)))
+        .collect();
+    let saturated = judged.len() >= SATURATED_STEPS
+        && judged
+            .iter()
+            .rev()
+            .take(SATURATED_STEPS)
+            .all(|(_, excess)| excess.is_some());
+    let first_excess = judged.iter().position(|(_, excess)| excess.is_some());
+    let sustained = judged[..first_excess.unwrap_or(judged.len())].last();
+    let (knee, reason) = match (sustained, first_excess.map(|position| &judged[position])) {
+        (_, None) if judged.is_empty() => (None, "no step was large enough to judge".into()),
+        (_, None) => (
+            None,
+            "every step was sustained: the knee lies above the highest rate offered".into(),
+        ),
+        (None, Some((step, excess))) => (
+            None,
+            format!(
+                "already the first step ({:.0}/s) was not sustained: {}",
+                step.rate_tps,
+                Words(*excess)
+            ),
+        ),
+        (Some((last, _)), Some((step, excess))) => (
+            Some(Knee {
+                rate_tps: last.rate_tps,
+                step: Some(last.step),
+            }),
+            format!(
+                "step {} ({:.0}/s) was the last one sustained; at {:.0}/s {}",
+                last.step,
+                last.rate_tps,
+                step.rate_tps,
+                Words(*excess)
+            ),
+        ),
+    };
+    Judgement {
+        knee,
+        reason,
+        saturated,
+    }
+}
+
+/// The words for an excess, if there is one.
+struct Words(Option<Excess>);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("nothing was amiss"),
+            Some(Excess::Accepted { share }) => {
+                write!(f, "only {:.1} % of offered was accepted", share * 100.0)
+            }
+            Some(Excess::Committed { share }) => {
+                write!(f, "only {:.1} % of offered was committed", share * 100.0)
+            }
+            Some(Excess::Late { share }) => write!(
+                f,
+                "{:.1} % of offered was sent late because of the node",
+                share * 100.0
+            ),
+        }
+    }
+}
+
+/// Below this share of offered a step counts as not sustained.
+pub const SUSTAINED_SHARE: f64 = 0.95;
+/// A ramp ends after this many steps in a row that were not sustained.
+pub const SATURATED_STEPS: usize = 2;
+/// With fewer transactions one of them is more than 5 %.
+const MIN_OFFERED: u64 = 20;
+/// A chain that keeps up leaves at most the block in progress waiting; half a block more for the
+/// moment between a block's making and our seeing it.
+const BACKLOG_BLOCKS: f64 = 1.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(number: u32, rate: f64, accepted: f64, committed: f64) -> StepRow {
+        StepRow {
+            step: number,
+            rate_tps: rate,
+            offered: (rate * 10.0) as u64,
+            accepted: (rate * 10.0 * accepted) as u64,
+            blocks: 10,
+            offered_tps: Some(rate),
+            committed_tps: Some(rate * committed),
+            backlog: (rate * 10.0 * (1.0 - committed)) as u64,
+            ..StepRow::default()
+        }
+    }
+
+    #[test]
+    fn the_last_sustained_step_is_named() {
+        let steps = [
+            step(0, 100.0, 1.0, 1.0),
+            step(1, 200.0, 1.0, 0.99),
+            step(2, 300.0, 1.0, 0.7),
+            step(3, 400.0, 0.6, 0.6),
+        ];
+        let judgement = judge(&steps);
+        assert!(judgement.saturated);
+        assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
+        assert_eq!(judgement.knee.unwrap().step, Some(1));
+        assert!(judgement.reason.contains("70.0 % of offered was committed"));
+        assert!(!judge(&steps[..3]).saturated);
+    }
+
+    #[test]
+    fn a_noisy_commit_rate_without_backlog_is_no_saturation() {
+        let mut noisy = step(0, 100.0, 1.0, 0.9);
+        noisy.backlog = 100;
+        assert_eq!(excess(&noisy), None);
+        noisy.backlog = 151;
+        assert!(matches!(excess(&noisy), Some(Excess::Committed { .. })));
+    }
+
+    #[test]
+    fn lateness_of_the_node_counts_and_pauses_do_not() {
+        let mut late = step(0, 100.0, 1.0, 1.0);
+        late.late_node = 51;
+        assert!(matches!(excess(&late), Some(Excess::Late { .. })));
+        late.pause = true;
+        assert_eq!(excess(&late), None);
+    }
+
+    #[test]
+    fn without_excess_there_is_no_knee_and_the_reason_says_so() {
+        let judgement = judge(&[step(0, 100.0, 1.0, 1.0)]);
+        assert_eq!(judgement.knee, None);
+        assert!(judgement.reason.contains("above the highest rate"));
+        let judgement = judge(&[step(0, 100.0, 0.5, 0.5)]);
+        assert!(judgement.reason.contains("already the first step"));
+        assert!(judge(&[]).reason.contains("large enough"));
+    }
+}

@@ -1,0 +1,115 @@
+//! When the next transaction of a shard is due: from the schedule, or from the answers.
+
+use pacing::{Due, Nanos, Profile, Step};
+
+/// The shard's clockwork.
+pub(super) enum Pace {
+    /// Open loop: the schedule decides.
+    Open(Open),
+    /// Closed loop: a transaction is due as soon as a slot is free.
+    Closed(Closed),
+}
+
+/// The due times of one shard and the steps they belong to.
+pub(super) struct Open {
+    dues: pacing::Shard,
+    next: Option<Due>,
+    profile: Profile,
+    step: Step,
+    /// Indices from here on have no transaction.
+    end: u64,
+}
+
+/// The slots of one shard of a flood.
+pub(super) struct Closed {
+    next: u64,
+    stride: u64,
+    end: u64,
+    slots: usize,
+}
+
+/// One due transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DueTx {
+    pub(super) index: u64,
+    pub(super) at: Nanos,
+    pub(super) step: u32,
+}
+
+impl Pace {
+    pub(super) fn open(mut dues: pacing::Shard, profile: Profile, end: u64) -> Self {
+        let next = dues.next().filter(|due| due.index < end);
+        let step = profile.step_at(Nanos::ZERO);
+        Self::Open(Open {
+            dues,
+            next,
+            profile,
+            step,
+            end,
+        })
+    }
+
+    pub(super) fn closed(shard: u32, of: u32, end: u64, slots: usize) -> Self {
+        Self::Closed(Closed {
+            next: u64::from(shard),
+            stride: u64::from(of),
+            end,
+            slots,
+        })
+    }
+
+    /// The next transaction that is due by `now` and before `stop_at`, if any. `unanswered` counts the
+    /// shard's transactions that were due and have no answer yet.
+    pub(super) fn next(&mut self, now: Nanos, stop_at: Nanos, unanswered: usize) -> Option<DueTx> {
+        match self {
+            Self::Open(open) => open.next(now, stop_at),
+            Self::Closed(closed) => closed.next(now, stop_at, unanswered),
+        }
+    }
+
+    /// When the next transaction is due; `None` when there is none, or when an answer decides.
+    pub(super) fn next_at(&self) -> Option<Nanos> {
+        match self {
+            Self::Open(open) => open.next.map(|due| due.at),
+            Self::Closed(_) => None,
+        }
+    }
+
+    /// Whether nothing is due any more before `stop_at`.
+    pub(super) fn is_over(&self, now: Nanos, stop_at: Nanos) -> bool {
+        match self {
+            Self::Open(open) => open.next.is_none_or(|due| due.at >= stop_at),
+            Self::Closed(closed) => closed.next >= closed.end || now >= stop_at,
+        }
+    }
+}
+
+impl Open {
+    fn next(&mut self, now: Nanos, stop_at: Nanos) -> Option<DueTx> {
+        let due = self.next.filter(|due| due.at <= now && due.at < stop_at)?;
+        self.next = self.dues.next().filter(|due| due.index < self.end);
+        if self.step.end.is_some_and(|end| due.at >= end) {
+            self.step = self.profile.step_at(due.at);
+        }
+        Some(DueTx {
+            index: due.index,
+            at: due.at,
+            step: self.step.index,
+        })
+    }
+}
+
+impl Closed {
+    fn next(&mut self, now: Nanos, stop_at: Nanos, unanswered: usize) -> Option<DueTx> {
+        if self.next >= self.end || unanswered >= self.slots || now >= stop_at {
+            return None;
+        }
+        let index = self.next;
+        self.next += self.stride;
+        Some(DueTx {
+            index,
+            at: now,
+            step: 0,
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! What a sender tells the recorder: batches, so that the hot path rarely touches a channel.
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use measure::{Answered, Reconnected, Sent, Unsent};
+use pacing::Nanos;
+
+/// The events of one shard since its last batch. Every `Answered` has its `Sent` in the same or an
+/// earlier batch.
+#[derive(Debug, Default)]
+pub(crate) struct ShardBatch {
+    /// Which shard.
+    pub(crate) shard: u16,
+    /// Nothing stamped before this is still to come from this shard.
+    pub(crate) watermark: Nanos,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) answered: Vec<Answered>,
+    pub(crate) unsent: Vec<Unsent>,
+    pub(crate) reconnected: Vec<Reconnected>,
+    /// Answers nobody waited for, since the last batch.
+    pub(crate) stray_answers: u64,
+    /// Whether every due transaction of this shard has been sent or given up.
+    pub(crate) offered_all: bool,
+    /// The shard's last batch.
+    pub(crate) finished: bool,
+}
+
+/// The shard's end of the way to the recorder.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    pub(super) batch: ShardBatch,
+    shard: u16,
+    flush_at: Nanos,
+    full: Sender<ShardBatch>,
+    empty: Receiver<ShardBatch>,
+}
+
+impl Reporter {
+    pub(super) fn new(shard: u16, full: Sender<ShardBatch>, empty: Receiver<ShardBatch>) -> Self {
+        Self {
+            batch: ShardBatch::default(),
+            shard,
+            flush_at: Nanos::ZERO,
+            full,
+            empty,
+        }
+    }
+
+    /// Hands the batch over when it is large or old enough.
+    pub(super) fn flush_if_due(&mut self, now: Nanos) {
+        if now >= self.flush_at || self.batch.is_large() {
+            self.flush(now);
+        }
+    }
+
+    /// When the batch must go at the latest.
+    pub(super) fn flush_at(&self) -> Nanos {
+        self.flush_at
+    }
+
+    /// Hands the batch over. While the recorder is behind, events stay here; only past
+    /// [`OVERFLOW_EVENTS`] the shard waits, which the lateness then shows: nothing is dropped.
+    pub(super) fn flush(&mut self, now: Nanos) {
+        self.flush_at = now.saturating_add(FLUSH_INTERVAL);
+        self.stamp(now);
+        let next = self.empty.try_recv().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, next);
+        match self.full.try_send(batch) {
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+            Err(TrySendError::Full(batch)) => {
+                if batch.events() >= OVERFLOW_EVENTS {
+                    // An error means the recorder is gone, and with it whoever would read this.
+                    let _ = self.full.send(batch);
+                } else {
+                    self.batch = batch;
+                }
+            }
+        }
+    }
+
+    /// Hands the last batch over, waiting for room.
+    pub(super) fn finish(mut self, now: Nanos) {
+        self.stamp(now);
+        self.batch.offered_all = true;
+        self.batch.finished = true;
+        let _ = self.full.send(self.batch);
+    }
+
+    fn stamp(&mut self, now: Nanos) {
+        self.batch.shard = self.shard;
+        self.batch.watermark = now;
+    }
+}
+
+impl ShardBatch {
+    /// Empties it for another use.
+    pub(crate) fn clear(&mut self) {
+        self.sent.clear();
+        self.answered.clear();
+        self.unsent.clear();
+        self.reconnected.clear();
+        self.stray_answers = 0;
+        self.offered_all = false;
+        self.finished = false;
+    }
+
+    fn events(&self) -> usize {
+        self.sent.len() + self.answered.len() + self.unsent.len()
+    }
+
+    fn is_large(&self) -> bool {
+        self.events() >= LARGE_EVENTS
+    }
+}
+
+/// Batches on their way to the recorder at most.
+pub(crate) const BATCHES_IN_FLIGHT: usize = 64;
+/// The recorder lags by this much at low rates; 100 messages a second cost nothing.
+const FLUSH_INTERVAL: Nanos = Nanos::from_millis(10);
+/// About 64 KiB a batch, so that it stays in the cache between the two threads.
+const LARGE_EVENTS: usize = 1024;
+/// About 8 MiB kept back before the shard waits for the recorder.
+const OVERFLOW_EVENTS: usize = 128 * 1024;

@@ -1,0 +1,268 @@
+//! Conditions on `summary.json`: `commit.p99<5s`, `rate.error<0.5%`, `fate.errors==0`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+/// One condition, checked when the run has ended.
+///
+/// The left side is a path into `summary.json` or a short name: `lateness.X`, `accept.X` (response
+/// time), `service.X`, `commit.X` (from due) for the latencies with `X` one of `p50 p68 p95 p99 p99_7
+/// max mean`, and `rate.error` (rejected, failed and unanswered as a share of sent). The right side is
+/// a number, a duration for latencies (`5s`, `250ms`, `80us`) or a percentage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    text: String,
+    metric: Metric,
+    comparison: Comparison,
+    limit: f64,
+}
+
+/// What a threshold came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The condition as it was written.
+    pub text: String,
+    /// The measured value in the unit of `summary.json`; `None` when the run has none.
+    pub value: Option<f64>,
+    /// Whether the condition held. A missing value never holds.
+    pub held: bool,
+}
+
+/// Why a condition cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ThresholdError {
+    /// There is no comparison in it.
+    #[error("no comparison in {text:?}; write for instance commit.p99<5s")]
+    NoComparison {
+        /// The condition as it was written.
+        text: String,
+    },
+    /// The left side names nothing in a summary.
+    #[error(
+        "unknown metric {metric:?}; use commit.p99, accept.p95, service.p50, lateness.max, rate.error, or a \
+         path into summary.json such as fate.errors"
+    )]
+    UnknownMetric {
+        /// The left side.
+        metric: String,
+    },
+    /// The right side is not a number.
+    #[error(
+        "cannot read the limit {limit:?}; use a number, a duration (5s, 250ms) or a percentage (0.5%)"
+    )]
+    BadLimit {
+        /// The right side.
+        limit: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Metric {
+    Path(Vec<String>),
+    ErrorRate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+impl Threshold {
+    /// Checks the condition on a `summary.json` document.
+    #[must_use]
+    pub fn check(&self, summary: &Value) -> Verdict {
+        let value = self.metric.value(summary);
+        Verdict {
+            text: self.text.clone(),
+            value,
+            held: value.is_some_and(|value| self.comparison.holds(value, self.limit)),
+        }
+    }
+}
+
+impl Metric {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts: Vec<String> = text.split('.').map(Into::into).collect();
+        if parts.iter().any(String::is_empty) || parts.len() < 2 {
+            return None;
+        }
+        let latency = match parts[0].as_str() {
+            "lateness" => Some("lateness"),
+            "accept" => Some("accept_response"),
+            "service" => Some("accept_service"),
+            "commit" => Some("commit_from_due"),
+            _ => None,
+        };
+        if let Some(latency) = latency {
+            let known = QUANTILES.contains(&parts[1].as_str()) && parts.len() == 2;
+            return known
+                .then(|| Self::Path(vec!["latency_ms".into(), latency.into(), parts.remove(1)]));
+        }
+        if text == "rate.error" {
+            return Some(Self::ErrorRate);
+        }
+        SECTIONS
+            .contains(&parts[0].as_str())
+            .then_some(Self::Path(parts))
+    }
+
+    fn value(&self, summary: &Value) -> Option<f64> {
+        match self {
+            Self::Path(path) => number(summary, path),
+            Self::ErrorRate => {
+                let count = |name: &str| {
+                    let fate = summary.get("fate")?.get(name)?;
+                    match fate {
+                        Value::Object(kinds) => kinds.values().map(Value::as_f64).sum(),
+                        fate => fate.as_f64(),
+                    }
+                };
+                let sent = count("sent")?;
+                let lost = count("rejected")? + count("errors")? + count("unanswered")?;
+                (sent > 0.0).then(|| lost / sent)
+            }
+        }
+    }
+}
+
+/// The number at a path; an object of counts (such as `fate.errors` by kind) is its sum.
+fn number(summary: &Value, path: &[String]) -> Option<f64> {
+    let value = path.iter().try_fold(summary, |value, key| value.get(key))?;
+    match value {
+        Value::Object(kinds) => kinds.values().map(Value::as_f64).sum(),
+        value => value.as_f64(),
+    }
+}
+
+impl Comparison {
+    fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::LessOrEqual => value <= limit,
+            Self::Greater => value > limit,
+            Self::GreaterOrEqual => value >= limit,
+            Self::Equal => (value - limit).abs() < f64::EPSILON,
+            Self::NotEqual => (value - limit).abs() >= f64::EPSILON,
+        }
+    }
+
+    /// Two-character signs first, so that `<=` is not read as `<`.
+    const ALL: [(&'static str, Self); 6] = [
+        ("<=", Self::LessOrEqual),
+        (">=", Self::GreaterOrEqual),
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<", Self::Less),
+        (">", Self::Greater),
+    ];
+}
+
+impl FromStr for Threshold {
+    type Err = ThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (metric, comparison, limit) = Comparison::ALL
+            .into_iter()
+            .find_map(|(sign, comparison)| {
+                let (metric, limit) = text.split_once(sign)?;
+                Some((metric.trim(), comparison, limit.trim()))
+            })
+            .ok_or_else(|| ThresholdError::NoComparison { text: text.into() })?;
+        let metric = Metric::parse(metric).ok_or_else(|| ThresholdError::UnknownMetric {
+            metric: metric.into(),
+        })?;
+        let limit = parse_limit(limit).ok_or_else(|| ThresholdError::BadLimit {
+            limit: limit.into(),
+        })?;
+        Ok(Self {
+            text: text.into(),
+            metric,
+            comparison,
+            limit,
+        })
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Durations become milliseconds, the unit of every latency in the summary; percentages fractions.
+fn parse_limit(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 6] = [
+        ("%", 0.01),
+        ("ns", 1e-6),
+        ("us", 1e-3),
+        ("ms", 1.0),
+        ("s", 1e3),
+        ("m", 60e3),
+    ];
+    let (digits, factor) = UNITS
+        .into_iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
+        .unwrap_or((text, 1.0));
+    let number: f64 = digits.trim().parse().ok()?;
+    number.is_finite().then_some(number * factor)
+}
+
+const QUANTILES: [&str; 7] = ["p50", "p68", "p95", "p99", "p99_7", "max", "mean"];
+const SECTIONS: [&str; 8] = [
+    "blocks",
+    "fate",
+    "latency_ms",
+    "lateness",
+    "offered",
+    "rate",
+    "reconnects",
+    "windows",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(text: &str) -> Verdict {
+        let summary = json!({
+            "fate": {"sent": 1000, "rejected": {"1": 2}, "errors": {"closed": 1}, "unanswered": 1},
+            "latency_ms": {"commit_from_due": {"p99": 4200.0}, "lateness": {"max": 0.2}},
+        });
+        text.parse::<Threshold>().unwrap().check(&summary)
+    }
+
+    #[test]
+    fn conditions_hold_or_break() {
+        assert!(check("commit.p99<5s").held);
+        assert!(!check("commit.p99 < 4s").held);
+        assert!(check("lateness.max<=200us").held);
+        assert_eq!(check("rate.error<0.5%").value, Some(0.004));
+        assert!(check("rate.error<0.5%").held);
+        assert!(!check("fate.errors==0").held);
+        assert!(check("fate.sent>=1000").held);
+    }
+
+    #[test]
+    fn a_missing_value_never_holds() {
+        let verdict = check("blocks.count>=0");
+        assert_eq!((verdict.value, verdict.held), (None, false));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let error = |text: &str| text.parse::<Threshold>().unwrap_err().to_string();
+        assert!(error("commit.p99").contains("no comparison"));
+        assert!(error("commit.p98<1s").contains("unknown metric \"commit.p98\""));
+        assert!(error("weather.max<1").contains("unknown metric"));
+        assert!(error("commit.p99<soon").contains("cannot read the limit \"soon\""));
+    }
+}
