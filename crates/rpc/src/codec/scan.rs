@@ -10,6 +10,49 @@ use super::hex::decode_hash;
 
 /// The answer, or `None` when the thorough reader must look at it.
 pub(super) fn scan(body: &[u8]) -> Option<Answer<'_>> {
+    usual(body).or_else(|| scan_any(body))
+}
+
+/// The answer to a transaction that was accepted, letter by letter as CometBFT 0.38 writes it:
+/// nearly every answer of a run, at a third of the scanner's cost.
+pub(super) fn usual(body: &[u8]) -> Option<Answer<'static>> {
+    let rest = body.strip_prefix(br#"{"jsonrpc":"2.0","id":"#)?;
+    let len = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (digits, rest) = rest.split_at(len);
+    let id = plain_number(digits)?;
+    let rest =
+        rest.strip_prefix(br#","result":{"code":0,"data":"","log":"","codespace":"","hash":""#)?;
+    let (hash, end) = rest.split_at_checked(64)?;
+    if end != br#""}}"# {
+        return None;
+    }
+    let (codespace, log) = (Cow::Borrowed(""), Cow::Borrowed(""));
+    let outcome = Outcome::Broadcast {
+        code: 0,
+        codespace,
+        log,
+        hash: Some(decode_hash(hash)?),
+    };
+    Some(Answer {
+        id: AnswerId::Number(id),
+        outcome,
+    })
+}
+
+/// What up to 18 digits without a leading zero stand for.
+#[inline]
+fn plain_number(digits: &[u8]) -> Option<i64> {
+    if digits.is_empty() || digits.len() > 18 || (digits.len() > 1 && digits[0] == b'0') {
+        return None;
+    }
+    Some(
+        digits
+            .iter()
+            .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')),
+    )
+}
+
+pub(super) fn scan_any(body: &[u8]) -> Option<Answer<'_>> {
     let mut scanner = Scanner {
         text: std::str::from_utf8(body).ok()?,
         at: 0,
@@ -33,6 +76,19 @@ pub(super) fn scan(body: &[u8]) -> Option<Answer<'_>> {
     };
     Some(Answer { id: id?, outcome })
 }
+
+/// Bytes at which a plain string ends or stops being plain.
+const STOPS: [bool; 256] = {
+    let mut stops = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        stops[byte] = true;
+        byte += 1;
+    }
+    stops[b'"' as usize] = true;
+    stops[b'\\' as usize] = true;
+    stops
+};
 
 /// Deeper nesting is left to the thorough reader.
 const MAX_DEPTH: u32 = 16;
@@ -101,9 +157,7 @@ impl<'a> Scanner<'a> {
     fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let rest = &self.text.as_bytes()[self.at..];
-        let len = rest
-            .iter()
-            .position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
+        let len = rest.iter().position(|byte| STOPS[*byte as usize])?;
         if rest[len] != b'"' {
             return None;
         }
@@ -121,13 +175,8 @@ impl<'a> Scanner<'a> {
             .iter()
             .position(|byte| !byte.is_ascii_digit())
             .unwrap_or(rest.len());
-        if len == 0 || len > 18 || (len > 1 && rest[0] == b'0') {
-            return None;
-        }
+        let value = plain_number(&rest[..len])?;
         self.at += len;
-        let value = rest[..len]
-            .iter()
-            .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
         // "-0" is left to the other reader: its meaning is a matter of taste.
         if negative {
             (value != 0).then_some(-value)
@@ -178,6 +227,15 @@ impl<'a> Scanner<'a> {
     }
 
     fn hash(&mut self) -> Option<Option<[u8; 32]>> {
+        // 64 hexadecimal digits need no search for the end of the string.
+        if self.peek()? == b'"' {
+            let rest = &self.text.as_bytes()[self.at + 1..];
+            let digits = rest.get(..64).filter(|_| rest.get(64) == Some(&b'"'));
+            if let Some(hash) = digits.and_then(decode_hash) {
+                self.at += 66;
+                return Some(Some(hash));
+            }
+        }
         self.string().map(|text| decode_hash(text.as_bytes()))
     }
 

@@ -89,9 +89,9 @@ impl Following {
 
     pub async fn failure(&mut self) -> FollowError {
         loop {
-            match self.event().await.expect("the follower says why it ends") {
-                FollowEvent::Failed(error) => return error,
-                _ => {}
+            let event = self.event().await.expect("the follower says why it ends");
+            if let FollowEvent::Failed(error) = event {
+                return error;
             }
         }
     }
@@ -217,7 +217,7 @@ async fn a_node_that_starts_later_is_found() {
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     match following.news().await {
         FollowEvent::Disconnected { reason } => {
-            assert!(reason.contains("check that the node runs"), "{reason}")
+            assert!(reason.contains("check that the node runs"), "{reason}");
         }
         other => panic!("{other:?}"),
     }
