@@ -18,11 +18,11 @@ mod follower;
 
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
-    ClientOptions, HeaderTime, Mempool, Status,
+    ClientOptions, HeaderTime, Mempool, Status, TimeError,
 };
 pub use codec::{
-    Answer, AnswerId, BroadcastMethod, DecodeError, Outcome, broadcast_len, decode_answer,
-    encode_broadcast,
+    Answer, AnswerId, BroadcastMethod, DecodeError, Outcome, UnknownMethod, broadcast_len,
+    decode_answer, encode_broadcast,
 };
 pub use connection::{
     Connection, ConnectionError, ConnectionOptions, Counters, Flushed, Interest, Message,

@@ -16,6 +16,7 @@ pub use self::error::ClientError;
 pub(crate) use self::types::number;
 pub use self::types::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, HeaderTime, Mempool, Status,
+    TimeError,
 };
 use crate::codec::{BroadcastMethod, encode_broadcast, encode_call};
 use crate::connection::Trust;
