@@ -156,7 +156,7 @@ fn command(faults: &Faults, path: &str, body: &[u8]) -> Option<Result<(), serde_
         "/restart" => read(body).map(|Down { down }| faults.restart(down)),
         "/garbage" => read(body).map(|Kind { kind }| faults.answer_garbage(kind)),
         "/fail-execution" => read(body).map(|failing: FailedExecution| {
-            faults.fail_execution((failing.code != 0).then_some(failing))
+            faults.fail_execution((failing.code != 0).then_some(failing));
         }),
         "/drop-connections" => {
             faults.drop_connections();

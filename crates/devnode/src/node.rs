@@ -169,7 +169,7 @@ impl Node {
 
     /// Whether the next block is due for the proof of what the last one did (`needProofBlock` in
     /// `consensus/state.go`): the first is, and one after a change of the application.
-    fn owes_proof(&self) -> bool {
+    pub(crate) fn owes_proof(&self) -> bool {
         self.store()
             .latest()
             .is_none_or(|block| block.header.app_hash != block.app_hash)
@@ -388,7 +388,7 @@ fn new_block_events(block: &Block) -> Vec<u8> {
         r#""data":{"type":"tendermint/event/NewBlockEvents","value":{"height":"#,
     );
     json::int_text(&mut out, block.header.height);
-    json::raw(&mut out, r#","events":[],"num_txs":"#);
+    json::raw(&mut out, r#","events":null,"num_txs":"#);
     json::int_text(&mut out, block.txs.len());
     json::raw(&mut out, r#"}},"events":{"tm.event":["NewBlockEvents"]}"#);
     out

@@ -72,9 +72,13 @@ impl Http {
         head.push_str("\r\n");
         let mut message = head.into_bytes();
         message.extend_from_slice(body);
-        stream.write_all(&message)?;
+        // A server that refuses a large body answers and closes before it has read everything.
+        let written = stream.write_all(&message);
         let mut raw = Vec::new();
-        stream.read_to_end(&mut raw)?;
+        match stream.read_to_end(&mut raw) {
+            Err(error) if raw.is_empty() => return Err(written.err().unwrap_or(error)),
+            _ => {}
+        }
         parse(&raw)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP/1.1"))
     }

@@ -57,11 +57,11 @@ impl Query {
                 Err(_) => Kind::Invalid,
             };
             if token != Kind::And {
+                // 6 is the number of the token AND, which the original shows instead of its name.
                 return Err(format!(
-                    "offset {}: got {}, want {}",
+                    "offset {}: got {}, want 6",
                     scanner.token_at,
-                    token.label(),
-                    Kind::And.label()
+                    token.label()
                 ));
             }
             conditions.push(condition(&mut scanner)?);
@@ -452,7 +452,7 @@ mod tests {
             error("a < 'x'"),
             "offset 4: got string, wanted number, timestamp or datestamp"
         );
-        assert_eq!(error("a = 1 b"), "offset 6: got tag, want AND operator");
+        assert_eq!(error("a = 1 b"), "offset 6: got tag, want 6");
         assert_eq!(error("a = 'x"), "offset 4: EOF");
     }
 

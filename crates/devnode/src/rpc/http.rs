@@ -23,6 +23,8 @@ pub(crate) struct HttpAnswer {
     kind: ContentType,
     cacheable: bool,
     close: bool,
+    /// Refused before the original stamps its time on answers.
+    unstamped: bool,
     body: Vec<u8>,
 }
 
@@ -43,6 +45,7 @@ impl HttpAnswer {
             kind: ContentType::Json,
             cacheable: false,
             close: false,
+            unstamped: false,
             body,
         }
     }
@@ -103,6 +106,7 @@ async fn answer(node: &Node, peer: SocketAddr, request: &Request) -> HttpAnswer 
         let error = RpcError::InvalidRequest(format!("error reading request body: {broken}"));
         return HttpAnswer {
             close: true,
+            unstamped: true,
             ..HttpAnswer::error(400, None, &error)
         };
     }
@@ -121,7 +125,11 @@ async fn answer(node: &Node, peer: SocketAddr, request: &Request) -> HttpAnswer 
         && batch.len() > limit
     {
         let text = format!("batch request exceeds maximum ({limit}) allowed number of requests");
-        return HttpAnswer::error(200, None, &RpcError::InvalidRequest(text));
+        let error = RpcError::InvalidRequest(text);
+        return HttpAnswer {
+            unstamped: true,
+            ..HttpAnswer::error(200, None, &error)
+        };
     }
     let path = request.path();
     if path == "/" {
@@ -328,6 +336,7 @@ fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response {
         kind,
         cacheable,
         close,
+        unstamped,
         body,
     } = answer;
     let mut headers = Vec::with_capacity(4);
@@ -343,17 +352,24 @@ fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response {
     if kind == ContentType::Text {
         headers.push(("X-Content-Type-Options", "nosniff".to_owned()));
     }
-    let seconds = asked_at
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
-        .as_secs();
-    headers.push(("X-Server-Time", seconds.to_string()));
+    if !unstamped {
+        headers.push(server_time(asked_at));
+    }
     Response {
         status,
         headers,
         body,
         close,
     }
+}
+
+/// The header that tells when a request came in.
+pub(crate) fn server_time(at: SystemTime) -> (&'static str, String) {
+    let seconds = at
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs();
+    ("X-Server-Time", seconds.to_string())
 }
 
 #[cfg(test)]

@@ -209,14 +209,11 @@ fn typed<'a>(value: &'a [u8], kind: &str, go_type: &str) -> Result<&'a [u8], Str
 }
 
 fn integer(value: &[u8], go_type: &str) -> Result<i64, String> {
-    let inner = match value {
-        [b'"', inner @ .., b'"'] => inner,
-        _ => {
-            return Err(format!(
-                "invalid 64-bit integer encoding {}, expected string",
-                go_quoted(value)
-            ));
-        }
+    let [b'"', inner @ .., b'"'] = value else {
+        return Err(format!(
+            "invalid 64-bit integer encoding {}, expected string",
+            go_quoted(value)
+        ));
     };
     let inner = gojson::check(inner)?;
     let text = String::from_utf8_lossy(inner);
@@ -270,13 +267,19 @@ fn hex_string(value: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
+/// Why a value is no evidence: this node knows none.
 fn evidence(value: &[u8]) -> String {
-    let members = if value.first() == Some(&b'{') {
-        gojson::members(value)
-    } else {
-        Vec::new()
+    let value = match gojson::check(value) {
+        Ok(value) => value,
+        Err(text) => return text,
     };
-    match members.iter().find(|(key, _)| key == "type") {
+    let kind = gojson::kind(value);
+    if kind != "object" {
+        return format!(
+            "json: cannot unmarshal {kind} into Go value of type json.interfaceWrapper"
+        );
+    }
+    match gojson::members(value).iter().find(|(key, _)| key == "type") {
         Some((_, kind)) if kind.len() > 2 => format!("unknown type \"{}\"", gojson::unquote(kind)),
         _ => "interface type cannot be empty".to_owned(),
     }
@@ -404,7 +407,7 @@ fn go_quoted(text: &[u8]) -> String {
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
             control if u32::from(control) < 0x20 => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(control)))
+                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
             }
             other => quoted.push(other),
         }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::answer::{Id, RpcError, failure_body};
-use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome};
+use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome, server_time};
 use super::methods::{self, Caller};
 use super::{envelope, fast, params, table};
 use crate::events::bus::{Outbox, Outgoing};
@@ -48,6 +48,7 @@ pub(crate) fn handshake(request: &Request) -> Response {
         response
             .headers
             .push(("X-Content-Type-Options", "nosniff".to_owned()));
+        response.headers.push(server_time(SystemTime::now()));
         response
     };
     if !request.has_token("connection", "upgrade") || !request.has_token("upgrade", "websocket") {

@@ -1,4 +1,10 @@
 //! Black-box tests of a node in this process.
 
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod compare;
+mod corpus;
+mod light;
 mod smoke;
 mod support;

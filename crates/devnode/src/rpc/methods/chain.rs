@@ -145,7 +145,7 @@ pub(super) fn blockchain(node: &Node, min: i64, max: i64) -> Result<Vec<u8>, Str
         .rev()
         .filter_map(|height| store.block(height.cast_unsigned()));
     json::array(&mut out, blocks, |out, block| {
-        render::block_meta(out, block)
+        render::block_meta(out, block);
     });
     out.push(b'}');
     Ok(out)

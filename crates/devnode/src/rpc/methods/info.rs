@@ -138,14 +138,14 @@ pub(super) fn consensus_state(node: &Node) -> Vec<u8> {
     let (height, start) = next_round(node);
     let mut out = Vec::with_capacity(500);
     json::raw(&mut out, r#"{"round_state":{"height/round/step":"#);
-    json::string(&mut out, &format!("{height}/0/1"));
+    json::string(&mut out, &format!("{height}/0/{}", step(node)));
     json::raw(&mut out, r#","start_time":"#);
     json::string(&mut out, &start);
     json::raw(
         &mut out,
         r#","proposal_block_hash":"","locked_block_hash":"","valid_block_hash":"","height_vote_set":"#,
     );
-    no_votes(&mut out);
+    no_votes(node, &mut out);
     json::raw(&mut out, r#","proposer":{"address":"#);
     json::hex(&mut out, &node.genesis.validator.address);
     json::raw(&mut out, r#","index":0}}}"#);
@@ -157,7 +157,9 @@ pub(super) fn dump_consensus_state(node: &Node) -> Vec<u8> {
     let mut out = Vec::with_capacity(2000);
     json::raw(&mut out, r#"{"round_state":{"height":"#);
     json::int_text(&mut out, height);
-    json::raw(&mut out, r#","round":0,"step":1,"start_time":"#);
+    json::raw(&mut out, r#","round":0,"step":"#);
+    json::int(&mut out, step(node));
+    json::raw(&mut out, r#","start_time":"#);
     json::string(&mut out, &start);
     json::raw(&mut out, r#","commit_time":"#);
     json::string(&mut out, &start);
@@ -167,7 +169,7 @@ pub(super) fn dump_consensus_state(node: &Node) -> Vec<u8> {
         &mut out,
         r#","proposal":null,"proposal_block":null,"proposal_block_parts":null,"locked_round":-1,"locked_block":null,"locked_block_parts":null,"valid_round":-1,"valid_block":null,"valid_block_parts":null,"votes":"#,
     );
-    no_votes(&mut out);
+    no_votes(node, &mut out);
     json::raw(
         &mut out,
         r#","commit_round":-1,"last_commit":{"votes":[],"votes_bit_array":"BA{1:x} 10/10 = 1.00","peer_maj_23s":{}},"last_validators":"#,
@@ -188,11 +190,34 @@ fn validator_set(node: &Node, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-fn no_votes(out: &mut Vec<u8>) {
-    json::raw(
-        out,
-        r#"[{"round":0,"prevotes":["nil-Vote"],"prevotes_bit_array":"BA{1:_} 0/10 = 0.00","precommits":["nil-Vote"],"precommits_bit_array":"BA{1:_} 0/10 = 0.00"}]"#,
-    );
+/// Appends the votes of each round that the node looks at: none.
+fn no_votes(node: &Node, out: &mut Vec<u8>) {
+    let rounds = if step(node) == WAITS_FOR_TXS {
+        0..2
+    } else {
+        0..1
+    };
+    json::array(out, rounds, |out, round| {
+        json::raw(out, r#"{"round":"#);
+        json::int(out, round);
+        json::raw(
+            out,
+            r#","prevotes":["nil-Vote"],"prevotes_bit_array":"BA{1:_} 0/10 = 0.00","precommits":["nil-Vote"],"precommits_bit_array":"BA{1:_} 0/10 = 0.00"}"#,
+        );
+    });
+}
+
+/// Step of a node that waits for the time of its next block.
+const WAITS_FOR_TIME: u8 = 1;
+/// Step of a node that waits for transactions.
+const WAITS_FOR_TXS: u8 = 2;
+
+fn step(node: &Node) -> u8 {
+    if node.config.create_empty_blocks || node.owes_proof() {
+        WAITS_FOR_TIME
+    } else {
+        WAITS_FOR_TXS
+    }
 }
 
 fn next_round(node: &Node) -> (u64, String) {

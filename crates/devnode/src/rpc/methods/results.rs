@@ -64,7 +64,7 @@ pub(crate) fn tx_results(out: &mut Vec<u8>, block: &Block) {
         return;
     }
     json::array(out, block.txs.iter().enumerate(), |out, (index, tx)| {
-        tx_result(out, &tx.bytes, code(block, index))
+        tx_result(out, &tx.bytes, code(block, index));
     });
 }
 

@@ -83,7 +83,7 @@ pub(super) fn tx_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(1024 * (take + 1));
     json::raw(&mut out, r#"{"txs":"#);
     json::array(&mut out, &found[skip..skip + take], |out, found| {
-        write_tx(out, found, args.flag(1))
+        write_tx(out, found, args.flag(1));
     });
     json::raw(&mut out, r#","total_count":"#);
     json::int_text(&mut out, found.len());
@@ -111,7 +111,7 @@ pub(super) fn block_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> 
     let mut out = Vec::with_capacity(2048 * (take + 1));
     json::raw(&mut out, r#"{"blocks":"#);
     json::array(&mut out, &found[skip..skip + take], |out, block| {
-        render::block_with_id(out, Some(block))
+        render::block_with_id(out, Some(block));
     });
     json::raw(&mut out, r#","total_count":"#);
     json::int_text(&mut out, found.len());
