@@ -22,9 +22,11 @@ pub struct Origin {
 }
 
 impl RunClock {
-    /// Sets the origin to now, once; later calls return the first origin.
-    pub fn start(&self) -> Origin {
-        *self.origin.get_or_init(Origin::capture)
+    /// Sets the origin to `notice` from now, once; later calls return the first origin.
+    ///
+    /// The notice lets every thread be awake before the first due time, which may be zero.
+    pub fn start(&self, notice: Nanos) -> Origin {
+        *self.origin.get_or_init(|| Origin::capture().later(notice))
     }
 
     /// Nanoseconds since the origin; zero before it.
@@ -47,7 +49,19 @@ impl Origin {
         }
     }
 
-    /// Nanoseconds since this origin.
+    fn later(self, span: Nanos) -> Self {
+        Self {
+            instant: self.instant + span.as_duration(),
+            unix_ns: self.unix_ns.saturating_add(span.as_nanos()),
+        }
+    }
+
+    /// Sleeps until the origin; returns at once when it has passed.
+    pub fn wait(&self) {
+        std::thread::sleep(self.instant.saturating_duration_since(Instant::now()));
+    }
+
+    /// Nanoseconds since this origin; zero before it.
     #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos::from(self.instant.elapsed())

@@ -125,7 +125,7 @@ fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
         return Ok(exit::DONE);
     }
     let shutdown = Shutdown::on_signals().map_err(failed)?;
-    match run::run(plan, &shutdown) {
+    match run::run(&plan, &shutdown) {
         Ok(outcome) => Ok(outcome.exit_code()),
         Err(error) => Err(CommandError {
             code: exit_code_of(&error),

@@ -198,11 +198,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 record.answered = answered.at;
                 record.state = State::Failed(failure);
                 // It may be in the node all the same: the record waits for a block.
-                if record.is_committed() {
+                if record.is_committed() || self.config.followers == 0 {
                     self.settle(slot);
                 }
             }
         }
+    }
+
+    /// A sender got answers that belong to none of its requests.
+    pub const fn stray_answers(&mut self, count: u64) {
+        self.health.stray_answers += count;
     }
 
     /// A due transaction was given up.
@@ -323,8 +328,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if record.is_committed() {
             let late_answer = record.committed.saturating_sub(at);
             latencies.record(LatencyKind::CommitFromAccepted, late_answer);
+        }
+        if record.is_committed() || self.nobody_follows() {
             self.settle(slot);
         }
+    }
+
+    /// Without a follower no block will ever come: an answer is the last that is heard, and memory
+    /// stays constant.
+    const fn nobody_follows(&self) -> bool {
+        self.config.followers == 0
     }
 
     fn refused(&mut self, slot: Slot, at: Nanos, state: State, code: u32) {

@@ -45,7 +45,7 @@ where
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text such as \"30s\", or a number")]
 enum Text {
-    Text(String),
+    String(String),
     Integer(i64),
     Float(f64),
 }
@@ -53,7 +53,7 @@ enum Text {
 impl Text {
     fn into_string(self) -> String {
         match self {
-            Self::Text(text) => text,
+            Self::String(text) => text,
             Self::Integer(number) => number.to_string(),
             Self::Float(number) => number.to_string(),
         }

@@ -11,9 +11,7 @@ use crate::plan::{Load, Plan, Target};
 pub fn preview(plan: &Plan) -> String {
     let mut text = String::new();
     line(&mut text, "load", &describe_load(&plan.load));
-    let count = plan
-        .planned()
-        .map_or("until stopped".into(), |count| grouped(count));
+    let count = plan.planned().map_or("until stopped".into(), grouped);
     line(&mut text, "transactions", &count);
     if let Load::Open { schedule, .. } = &plan.load {
         line(&mut text, "peak", &schedule.profile().peak().to_string());

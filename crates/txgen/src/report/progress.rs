@@ -127,7 +127,7 @@ fn line(second: &SeriesRow, view: &LiveView) -> String {
         })
     };
     format!(
-        "{:>5}{:>9}{:>9}{:>9}{:>9}{:>8}{:>9}{:>10}{:>10}{:>10}{:>10}{:>9}{}",
+        "{:>6}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>18}{:>18}{:>9}{}",
         format!("{}s", second.second),
         second.offered,
         second.sent,
@@ -143,7 +143,6 @@ fn line(second: &SeriesRow, view: &LiveView) -> String {
             millis(second.accept_p50_ms),
             millis(second.accept_p99_ms)
         ),
-        "",
         format!(
             "{}/{}",
             millis(second.commit_p50_ms),
@@ -177,4 +176,4 @@ fn json_line(now: Nanos, view: &LiveView) {
 }
 
 const LINES_PER_HEADER: u64 = 20;
-const HEADER: &str = "  sec  offered     sent accepted  commits  refused in-flight  mempool   accept p50/p99 ms   commit p50/p99 ms  late p99";
+const HEADER: &str = "second  offered     sent accepted  commits  refused in-flight  mempool     accept p50/p99    commit p50/p99 late p99 (ms)";

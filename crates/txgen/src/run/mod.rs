@@ -19,6 +19,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use measure::{Finished, RunFolderWriters, ScheduleVerdict, Summary};
 use pacing::Nanos;
+use rpc::BroadcastMethod;
 
 pub use builtin::BuiltInError;
 pub use folder::{FolderError, RunFolder};
@@ -108,22 +109,22 @@ impl Outcome {
 /// # Errors
 /// Before the first transaction when the target, the folder or the workload cannot be used; after the
 /// run when a thread failed or the record could not be written.
-pub fn run(plan: Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
+pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
     let guest = match &plan.target {
         Target::BuiltIn { config, .. } => Some(BuiltInNode::start((**config).clone())?),
         Target::Endpoints(_) => None,
     };
-    let nodes = preflight::check(&plan, guest.as_ref().map(BuiltInNode::address))?;
+    let nodes = preflight::check(plan, guest.as_ref().map(BuiltInNode::address))?;
     let folder = RunFolder::create(
         plan.out
             .clone()
             .unwrap_or_else(|| host::default_folder(plan.shape())),
     )?;
     let files = Files::open(&folder)?;
-    let progress = Progress::new(&plan);
-    introduce(&progress, &plan, &folder);
+    let progress = Progress::new(plan);
+    introduce(&progress, plan, &folder);
     let run = Run {
-        plan: &plan,
+        plan,
         nodes: &nodes,
         orders: Orders::default(),
         clock: RunClock::default(),
@@ -132,7 +133,7 @@ pub fn run(plan: Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
     };
     let finished = run.play(files.writers, files.manifest, progress)?;
     drop(guest);
-    conclude(&plan, folder, files.summary, finished)
+    conclude(plan, &folder, files.summary, finished)
 }
 
 fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
@@ -144,12 +145,18 @@ fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
         plan.seed
     ));
     progress.message(&format!("writing  {}", folder.path().display()));
+    if plan.method == BroadcastMethod::Commit {
+        progress.message(
+            "note     broadcast_tx_commit is answered when the block is made: a connection carries about one \
+             transaction per block",
+        );
+    }
 }
 
 /// Writes and prints the summary, and checks the thresholds.
 fn conclude(
     plan: &Plan,
-    folder: RunFolder,
+    folder: &RunFolder,
     mut summary_file: File,
     finished: Finished,
 ) -> Result<Outcome, RunError> {
@@ -257,7 +264,7 @@ impl Run<'_> {
                 drop(starts);
                 return Err(first_error(shards).unwrap_or(error));
             }
-            let origin = self.clock.start();
+            let origin = self.clock.start(START_NOTICE);
             self.write_manifest(&mut manifest, origin)?;
             let channels = RecordChannels {
                 batches,
@@ -422,7 +429,7 @@ impl Run<'_> {
             shard,
             of,
             connections: self.connections(shard),
-            catch_up: self.plan.catch_up.clone(),
+            catch_up: self.plan.catch_up,
             max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1) as usize,
             answer_timeout: self.plan.answer_timeout,
             drain_timeout: self.plan.drain_timeout,
@@ -471,5 +478,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Orders to stop take effect this much later, so that every shard knows them in time and all stop at
 /// one instant of the schedule.
 const STOP_NOTICE: Nanos = Nanos::from_millis(50);
+/// Long enough to write the manifest and start the recorder.
+const START_NOTICE: Nanos = Nanos::from_millis(50);
 /// Blocks and samples on their way to the recorder at most.
 const SEEN_IN_FLIGHT: usize = 256;

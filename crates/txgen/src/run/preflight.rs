@@ -27,7 +27,7 @@ pub enum PreflightError {
     #[error("cannot resolve {endpoint}: {source}; check the host name")]
     Resolve {
         /// The endpoint.
-        endpoint: Endpoint,
+        endpoint: String,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -41,7 +41,7 @@ pub enum PreflightError {
     )]
     CatchingUp {
         /// The endpoint.
-        endpoint: Endpoint,
+        endpoint: String,
         /// How far it is.
         height: u64,
     },
@@ -51,11 +51,11 @@ pub enum PreflightError {
     )]
     OtherChain {
         /// The odd one.
-        endpoint: Endpoint,
+        endpoint: String,
         /// Its chain.
         chain_id: String,
         /// The first endpoint.
-        first: Endpoint,
+        first: String,
         /// The first one's chain.
         first_chain_id: String,
     },
@@ -65,9 +65,9 @@ pub enum PreflightError {
     )]
     SameAddress {
         /// The later one.
-        endpoint: Endpoint,
+        endpoint: String,
         /// The earlier one.
-        other: Endpoint,
+        other: String,
         /// Where both lead.
         socket: SocketAddr,
     },
@@ -113,7 +113,7 @@ async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, Prefl
     let status = client.status().await?;
     if status.catching_up {
         return Err(PreflightError::CatchingUp {
-            endpoint,
+            endpoint: endpoint.to_string(),
             height: status.latest_block_height,
         });
     }
@@ -137,7 +137,7 @@ async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, Prefl
 
 fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PreflightError> {
     let failed = |source| PreflightError::Resolve {
-        endpoint: endpoint.clone(),
+        endpoint: endpoint.to_string(),
         source,
     };
     let addresses = endpoint.resolve().map_err(failed)?;
@@ -170,14 +170,14 @@ async fn block_limit(client: &Client) -> Option<usize> {
 }
 
 fn compare(earlier: &[Node], node: &Node) -> Result<(), PreflightError> {
-    let endpoint = || node.address.endpoint.clone();
+    let endpoint = || node.address.endpoint.to_string();
     if let Some(first) = earlier.first()
         && first.chain_id != node.chain_id
     {
         return Err(PreflightError::OtherChain {
             endpoint: endpoint(),
             chain_id: node.chain_id.clone(),
-            first: first.address.endpoint.clone(),
+            first: first.address.endpoint.to_string(),
             first_chain_id: first.chain_id.clone(),
         });
     }
@@ -187,7 +187,7 @@ fn compare(earlier: &[Node], node: &Node) -> Result<(), PreflightError> {
     if let Some(same) = same {
         return Err(PreflightError::SameAddress {
             endpoint: endpoint(),
-            other: same.address.endpoint.clone(),
+            other: same.address.endpoint.to_string(),
             socket: node.address.socket,
         });
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
     BlockSeen, ClosedLoop, Finished, LiveView, LoadModel, MempoolSample, Plan as RecorderPlan,
-    Recorder, RecorderConfig, RunEnd, RunFolderWriters, SourceId, StepRow,
+    Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan, SourceId, StepRow,
 };
-use pacing::{Nanos, Schedule, Step};
+use pacing::{Nanos, Step};
 
 use super::saturation;
 use crate::clock::Origin;
@@ -92,7 +92,6 @@ pub(crate) struct Recording<'a> {
     offered_until: Option<Nanos>,
     published_steps: usize,
     stop_known: bool,
-    stray_answers: u64,
 }
 
 impl<'a> Recording<'a> {
@@ -130,7 +129,6 @@ impl<'a> Recording<'a> {
             offered_until: None,
             published_steps: 0,
             stop_known: false,
-            stray_answers: 0,
         }
     }
 
@@ -184,7 +182,7 @@ impl<'a> Recording<'a> {
         for reconnected in &batch.reconnected {
             self.recorder.reconnected(reconnected);
         }
-        self.stray_answers += batch.stray_answers;
+        self.recorder.stray_answers(batch.stray_answers);
         self.offered[shard] |= batch.offered_all;
         self.finished[shard] |= batch.finished;
         if self.offered_until.is_none() && self.offered.iter().all(|offered| *offered) {
@@ -284,32 +282,23 @@ impl<'a> Recording<'a> {
 
 /// The schedule as the recorder wants to see it.
 pub(crate) enum RunPlan {
-    Open(OpenPlan),
+    Open(Box<OpenPlan>),
     Closed(ClosedLoop),
 }
 
-/// Counts due times one by one, which is exact for every kind of arrivals.
+/// A schedule that ends early when the workload has no more transactions.
 pub(crate) struct OpenPlan {
-    schedule: Schedule,
-    dues: pacing::Shard,
-    next: Option<Nanos>,
-    counted: u64,
+    schedule: SchedulePlan,
     supply: u64,
 }
 
 impl RunPlan {
     fn new(plan: &Plan) -> Self {
         match &plan.load {
-            Load::Open { schedule, .. } => {
-                let mut dues = schedule.iter();
-                Self::Open(OpenPlan {
-                    schedule: schedule.clone(),
-                    next: dues.next().map(|due| due.at),
-                    dues,
-                    counted: 0,
-                    supply: plan.workload.count().unwrap_or(u64::MAX),
-                })
-            }
+            Load::Open { schedule, .. } => Self::Open(Box::new(OpenPlan {
+                schedule: SchedulePlan::new(schedule.clone()),
+                supply: plan.workload.count().unwrap_or(u64::MAX),
+            })),
             Load::Flood { .. } => Self::Closed(ClosedLoop::new(Step {
                 index: 0,
                 start: Nanos::ZERO,
@@ -325,24 +314,14 @@ impl RecorderPlan for RunPlan {
     fn due_before(&mut self, t: Nanos) -> Option<u64> {
         match self {
             Self::Closed(closed) => closed.due_before(t),
-            Self::Open(open) => {
-                while open.counted < open.supply && open.next.is_some_and(|due| due < t) {
-                    open.counted += 1;
-                    open.next = open.dues.next().map(|due| due.at);
-                }
-                Some(open.counted)
-            }
+            Self::Open(open) => Some(open.schedule.due_before(t)?.min(open.supply)),
         }
     }
 
     fn step_at(&mut self, t: Nanos) -> Option<Step> {
         match self {
             Self::Closed(closed) => closed.step_at(t),
-            Self::Open(open) => {
-                let profile = open.schedule.profile();
-                let over = profile.duration().is_some_and(|end| t >= end);
-                (!over).then(|| profile.step_at(t))
-            }
+            Self::Open(open) => open.schedule.step_at(t),
         }
     }
 }

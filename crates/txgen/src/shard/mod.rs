@@ -176,6 +176,7 @@ pub(crate) fn run(
     let Some(origin) = shard.await_start(&channels.start)? else {
         return Ok(());
     };
+    origin.wait();
     shard.origin = origin;
     shard.offer()?;
     let now = shard.origin.now();
