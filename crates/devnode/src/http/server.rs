@@ -62,7 +62,11 @@ pub(crate) async fn serve(
             Incoming::Malformed(status) => return connection.refuse(status).await.map(|()| None),
             Incoming::End => return Ok(None),
         };
-        let response = handler.answer(&request).await;
+        let response = tokio::select! {
+            biased;
+            response = handler.answer(&request) => response,
+            () = connection.gone() => return Ok(None),
+        };
         let keep_alive = request.keeps_alive() && !response.close;
         out.clear();
         response.write(&mut out, &request, keep_alive);
@@ -188,6 +192,17 @@ impl Connection {
                 Err(head::Malformed) => return Ok(Err("invalid byte in chunk length")),
             }
         }
+    }
+
+    /// Waits until the client has gone while its request is being worked on, which ends the work,
+    /// as the context of a Go handler does. It may read the start of a next request, no more.
+    async fn gone(&mut self) {
+        while self.buffer.is_empty() {
+            if !matches!(self.read_more().await, Ok(1..)) {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     async fn read_more(&mut self) -> io::Result<usize> {

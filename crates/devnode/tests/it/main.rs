@@ -5,6 +5,8 @@
 
 mod compare;
 mod corpus;
+mod faults;
 mod light;
+mod limits;
 mod smoke;
 mod support;
