@@ -2,3 +2,4 @@
 
 pub(crate) mod bus;
 pub(crate) mod query;
+mod scanner;

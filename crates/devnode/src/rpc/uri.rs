@@ -1,8 +1,9 @@
 //! Parameters from a URI: `?height=5&tx="a=1"&hash=0xAB`, with the rules of
 //! `rpc/jsonrpc/server/http_uri_handler.go` of CometBFT 0.38.
 
-use super::params::{Arg, Args, decode_value, hex};
+use super::params::{Arg, Args, decode_value};
 use super::table::{Kind, Method};
+use crate::wire::bytes::hex;
 use crate::wire::gojson;
 
 /// Decodes the parameters of a method from the query of a URI, and from a form in the body for

@@ -10,7 +10,8 @@ use crate::chain::render;
 use crate::events::bus::MAX_QUERY_LEN;
 use crate::events::query::{Argument, Operator, Query};
 use crate::node::Node;
-use crate::rpc::params::{Args, hex};
+use crate::rpc::params::Args;
+use crate::wire::bytes::hex;
 use crate::wire::json;
 
 const INDEX_OFF: &str = "transaction indexing is disabled";
