@@ -53,7 +53,7 @@ impl RpcError {
     }
 }
 
-/// Appends an answer up to its result; [`end`] closes it.
+/// Appends the start of an answer: everything before its result or error.
 pub(crate) fn begin(out: &mut Vec<u8>, id: Option<&Id>) {
     json::raw(out, r#"{"jsonrpc":"2.0""#);
     if let Some(id) = id {

@@ -60,3 +60,18 @@ async fn a_websocket_hears_of_its_transaction() {
     assert_eq!(event["result"]["data"]["value"]["TxResult"]["tx"], "YT0x");
     running.stop().await;
 }
+
+/// CometBFT's own key-value application does this: it rewrites `a:1` to `a=1` in the proposal, so
+/// the mempool never sees its transaction committed and proposes it for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_colon_is_committed_as_another_transaction_again_and_again() {
+    let running = start(quick()).await;
+    running.get("/broadcast_tx_sync?tx=\"a:1\"").await;
+    while running.node.snapshot().committed < 3 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(running.node.snapshot().mempool_txs, 1);
+    let same = running.get("/broadcast_tx_sync?tx=\"a=1\"").await;
+    assert_eq!(same["error"]["data"], "tx already exists in cache");
+    running.stop().await;
+}
