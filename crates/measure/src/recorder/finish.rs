@@ -208,7 +208,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 LimitedBy::Connection,
             ),
             (
-                late.node + unsent(UnsentReason::MaxInFlight) + unsent(UnsentReason::Deadline),
+                late.node
+                    + unsent(UnsentReason::MaxInFlight)
+                    + unsent(UnsentReason::Deadline)
+                    + self.tally.rejected_total,
                 LimitedBy::Node,
             ),
         ];

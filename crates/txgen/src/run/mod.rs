@@ -415,7 +415,7 @@ impl Run<'_> {
                 reconnect_in_pauses,
                 ..
             } => ShardLoad::Open {
-                dues: schedule.shard(shard, self.plan.threads),
+                dues: Box::new(schedule.shard(shard, self.plan.threads)),
                 profile: schedule.profile().clone(),
                 end: self.end(),
                 reconnect_in_pauses: *reconnect_in_pauses,

@@ -49,7 +49,7 @@ pub(crate) struct ShardConfig {
 pub(crate) enum ShardLoad {
     /// Its part of the schedule, up to (without) index `end`.
     Open {
-        dues: pacing::Shard,
+        dues: Box<pacing::Shard>,
         profile: Profile,
         end: u64,
         reconnect_in_pauses: bool,
@@ -207,7 +207,7 @@ impl<'a> Shard<'a> {
                     profile: profile.clone(),
                     done_until: Nanos::ZERO,
                 });
-                (Pace::open(dues, profile, end), pauses)
+                (Pace::open(*dues, profile, end), pauses)
             }
         };
         Ok(Self {

@@ -5,7 +5,7 @@ use pacing::{Due, Nanos, Profile, Step};
 /// The shard's clockwork.
 pub(super) enum Pace {
     /// Open loop: the schedule decides.
-    Open(Open),
+    Open(Box<Open>),
     /// Closed loop: a transaction is due as soon as a slot is free.
     Closed(Closed),
 }
@@ -40,13 +40,13 @@ impl Pace {
     pub(super) fn open(mut dues: pacing::Shard, profile: Profile, end: u64) -> Self {
         let next = dues.next().filter(|due| due.index < end);
         let step = profile.step_at(Nanos::ZERO);
-        Self::Open(Open {
+        Self::Open(Box::new(Open {
             dues,
             next,
             profile,
             step,
             end,
-        })
+        }))
     }
 
     pub(super) fn closed(shard: u32, of: u32, end: u64, slots: usize) -> Self {

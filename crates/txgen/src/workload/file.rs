@@ -243,7 +243,10 @@ impl fmt::Display for FileFormat {
 
 fn decode_hex(line: &[u8], out: &mut Vec<u8>) -> bool {
     let digits = line.strip_prefix(b"0x").unwrap_or(line);
-    if digits.is_empty() || digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if digits.is_empty()
+        || !digits.len().is_multiple_of(2)
+        || !digits.iter().all(u8::is_ascii_hexdigit)
+    {
         return false;
     }
     let value = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
