@@ -137,6 +137,7 @@ fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
 fn exit_code_of(error: &RunError) -> u8 {
     match error {
         RunError::Folder(_) | RunError::Preflight(_) | RunError::Workload(_) => exit::USAGE,
+        RunError::Interrupted => exit::INTERRUPTED,
         _ => exit::FAILED,
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
-use rpc::{BroadcastMethod, Endpoint, Transport};
+use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
 use crate::cli::{Settings, TransportChoice};
 use crate::threshold::Threshold;
@@ -23,6 +23,8 @@ pub struct Plan {
     pub method: BroadcastMethod,
     /// Connections per endpoint.
     pub connections: NonZeroU32,
+    /// Whose certificates are accepted over https and wss.
+    pub trust: Trust,
     /// What is sent.
     pub workload: Workload,
     /// The seed of transactions and random arrivals.
@@ -109,6 +111,15 @@ pub enum PlanError {
         #[from]
         WorkloadError,
     ),
+    /// The certificates cannot be used.
+    #[error("--ca-file {}: {source}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A value is out of its range.
     #[error("{name} {problem}")]
     OutOfRange {
@@ -194,6 +205,7 @@ impl Plan {
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
             threads: resolve_threads(&settings, connections)?,
+            trust: resolve_trust(&settings)?,
             load,
             target,
             connections,
@@ -332,6 +344,18 @@ fn resolve_target(settings: &Settings, builtin: devnode::Config) -> Result<Targe
         }
     }
     Ok(Target::Endpoints(endpoints))
+}
+
+fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {
+    let Some(path) = &settings.ca_file else {
+        return Ok(Trust::native());
+    };
+    let failed = |source| PlanError::CaFile {
+        path: path.clone(),
+        source,
+    };
+    let pem = std::fs::read(path).map_err(|error| failed(error.into()))?;
+    Trust::native_and(&pem).map_err(|error: TrustError| failed(error.into()))
 }
 
 /// Over HTTP a connection carries one request at a time, so a flood needs one per slot.

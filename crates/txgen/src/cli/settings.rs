@@ -46,6 +46,10 @@ pub struct Settings {
     #[arg(long, value_enum)]
     pub transport: Option<TransportChoice>,
 
+    /// Trust the certificates of this PEM file too (https and wss), beside those of the system.
+    #[arg(long, value_name = "PATH")]
+    pub ca_file: Option<PathBuf>,
+
     /// What to send: kvstore (unique keys) or file:PATH (one transaction per line) [default: kvstore].
     #[arg(long, value_name = "KIND")]
     #[serde(deserialize_with = "text::option")]
@@ -154,6 +158,7 @@ impl Settings {
             broadcast_tx_method: self.broadcast_tx_method.or(base.broadcast_tx_method),
             connections: self.connections.or(base.connections),
             transport: self.transport.or(base.transport),
+            ca_file: self.ca_file.or(base.ca_file),
             workload: self.workload.or(base.workload),
             file_format: self.file_format.or(base.file_format),
             size: self.size.or(base.size),

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::preflight::Node;
+use super::preflight::{Node, query_options};
 use super::record::Seen;
 use crate::clock::RunClock;
 use crate::plan::Plan;
@@ -147,6 +147,7 @@ fn spawn_tasks(
         // The kvstore never fails a transaction that passed its check, and the results of a full
         // block are megabytes that the node under test would have to write: ask only where needed.
         codes: !matches!(plan.workload, Workload::KvStore(_)),
+        trust: plan.trust.clone(),
         ..FollowOptions::default()
     };
     let now = clock.clone();
@@ -154,7 +155,7 @@ fn spawn_tasks(
     let (follower, worker) = rpc::follow(endpoint, options, move || now.now(), shutdown.clone())?;
     tasks.spawn_on(worker.run(), runtime.handle());
     let poller = MempoolPoller {
-        client: Client::new(endpoint, MEMPOOL_TIMEOUT)?,
+        client: Client::with_options(endpoint, query_options(plan, MEMPOOL_TIMEOUT))?,
         endpoint: node.address.number,
         clock: clock.clone(),
         seen: seen.clone(),

@@ -80,6 +80,9 @@ pub enum RunError {
     /// The system refuses threads.
     #[error("cannot start a thread: {0}")]
     System(#[source] io::Error),
+    /// The user stopped it before the first transaction.
+    #[error("interrupted before the start: nothing was sent")]
+    Interrupted,
     /// One of our own threads panicked.
     #[error("the {0} thread panicked; this is a bug in txgen, please report it")]
     Panicked(&'static str),
@@ -131,9 +134,10 @@ pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
         shutdown,
         built_in: guest.is_some(),
     };
-    let finished = run.play(files.writers, files.manifest, progress)?;
+    let (finished, trouble) = run.play(files.writers, files.manifest, progress)?;
     drop(guest);
-    conclude(plan, &folder, files.summary, finished)
+    let outcome = conclude(plan, &folder, files.summary, finished)?;
+    trouble.map_or(Ok(outcome), Err)
 }
 
 fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
@@ -224,7 +228,7 @@ impl Run<'_> {
         writers: RunFolderWriters<File>,
         mut manifest: File,
         mut progress: Progress,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<(Finished, Option<RunError>), RunError> {
         let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
         let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
         let follow = follow::start(self.plan, self.nodes, &self.clock, &seen_sender)?;
@@ -293,13 +297,8 @@ impl Run<'_> {
                 .join()
                 .map_err(|_| RunError::Panicked("recorder"))?;
             follow.stop();
-            if let Some(error) = first_error(shards) {
-                return Err(error);
-            }
-            for source in sources {
-                source.join().map_err(|_| RunError::Panicked("source"))??;
-            }
-            Ok(finished)
+            let trouble = first_error(shards).or_else(|| sources.into_iter().find_map(failure));
+            Ok((finished, trouble))
         })
     }
 
@@ -319,9 +318,7 @@ impl Run<'_> {
                     )));
                 }
                 Err(_) if self.shutdown.is_requested() => {
-                    return Err(RunError::Sender(io::Error::other(
-                        "interrupted before the start",
-                    )));
+                    return Err(RunError::Interrupted);
                 }
                 Err(_) => {}
             }
@@ -459,6 +456,15 @@ impl Run<'_> {
 fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
     let (of, shard) = (u64::from(of.get()), u64::from(shard));
     whole / of + u64::from(shard < whole % of)
+}
+
+/// How a source failed, if it did.
+fn failure(source: SourceThread) -> Option<RunError> {
+    match source.join() {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(RunError::Workload(error)),
+        Err(_) => Some(RunError::Panicked("source")),
+    }
 }
 
 fn first_error(shards: Vec<ScopedJoinHandle<'_, io::Result<()>>>) -> Option<RunError> {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rpc::{Client, ClientError, ConnectionOptions, Endpoint};
+use rpc::{Client, ClientError, ClientOptions, ConnectionOptions, Endpoint};
 use serde::Deserialize;
 
 use crate::plan::{Plan, Target};
@@ -109,7 +109,7 @@ pub(super) fn check(plan: &Plan, guest: Option<SocketAddr>) -> Result<Vec<Node>,
 
 async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, PreflightError> {
     let socket = resolve(&endpoint)?;
-    let client = Client::new(&endpoint, QUERY_TIMEOUT)?;
+    let client = Client::with_options(&endpoint, query_options(plan, QUERY_TIMEOUT))?;
     let status = client.status().await?;
     if status.catching_up {
         return Err(PreflightError::CatchingUp {
@@ -128,11 +128,23 @@ async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, Prefl
             number,
             endpoint,
             socket,
-            options: Arc::new(ConnectionOptions::default()),
+            options: Arc::new(ConnectionOptions {
+                trust: plan.trust.clone(),
+                ..ConnectionOptions::default()
+            }),
         },
         chain_id: status.chain_id,
         version: status.version,
     })
+}
+
+/// Options of a client that asks and does not load.
+pub(super) fn query_options(plan: &Plan, timeout: Duration) -> ClientOptions {
+    ClientOptions {
+        timeout,
+        trust: plan.trust.clone(),
+        ..ClientOptions::default()
+    }
 }
 
 fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PreflightError> {

@@ -153,11 +153,14 @@ impl<'a> Recording<'a> {
 
     fn receive(&mut self) {
         select! {
-            recv(self.channels.batches) -> batch => {
-                if let Ok(batch) = batch {
-                    self.take_batch(batch);
+            recv(self.channels.batches) -> batch => match batch {
+                Ok(batch) => self.take_batch(batch),
+                // A sender that panicked sends no last batch.
+                Err(_) => {
+                    self.finished.fill(true);
+                    self.channels.batches = crossbeam_channel::never();
                 }
-            }
+            },
             recv(self.channels.seen) -> seen => match seen {
                 Ok(seen) => self.take_seen(seen),
                 // Nobody follows: without this the closed channel would be ready for ever.

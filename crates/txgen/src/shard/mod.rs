@@ -178,11 +178,12 @@ pub(crate) fn run(
     };
     origin.wait();
     shard.origin = origin;
-    shard.offer()?;
+    let offered = shard.offer();
+    // Also after a failure: the recorder waits for a last batch.
     let now = shard.origin.now();
     shard.give_up_rest(now);
     shard.reporter.finish(now);
-    Ok(())
+    offered
 }
 
 impl<'a> Shard<'a> {
