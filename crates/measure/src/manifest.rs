@@ -63,8 +63,9 @@ impl Manifest {
     /// # Errors
     /// What the writer says.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *writer, self)?;
-        writer.write_all(b"\n")?;
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        writer.write_all(&text)?;
         writer.flush()
     }
 }

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 
 use clap::CommandFactory;
+use devnode::DevNodeError;
 use pacing::Profile;
 
 use crate::cli::{Cli, Command, FloodArgs, Settings};
@@ -11,7 +12,7 @@ use crate::devnode_command;
 use crate::exit;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::report::preview;
-use crate::run::{self, RunError};
+use crate::run::{self, BuiltInError, RunError};
 use crate::scenario::Scenario;
 use crate::shutdown::Shutdown;
 
@@ -137,6 +138,7 @@ fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
 fn exit_code_of(error: &RunError) -> u8 {
     match error {
         RunError::Folder(_) | RunError::Preflight(_) | RunError::Workload(_) => exit::USAGE,
+        RunError::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
         RunError::Interrupted => exit::INTERRUPTED,
         _ => exit::FAILED,
     }

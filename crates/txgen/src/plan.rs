@@ -8,7 +8,10 @@ use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
 use crate::cli::{Settings, TransportChoice};
 use crate::threshold::Threshold;
-use crate::workload::{FileFormat, FileWorkload, KvStore, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{
+    FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE, Workload, WorkloadError,
+    WorkloadKind,
+};
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -102,17 +105,13 @@ pub enum PlanError {
         endpoint: Endpoint,
     },
     /// The schedule is illegal.
-    #[error("{0}")]
+    #[error(transparent)]
     Profile(#[from] pacing::ProfileError),
     /// The workload is illegal.
-    #[error("{0}")]
-    Workload(
-        #[source]
-        #[from]
-        WorkloadError,
-    ),
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
     /// The certificates cannot be used.
-    #[error("--ca-file {}: {source}", path.display())]
+    #[error("--ca-file {}", path.display())]
     CaFile {
         /// The file.
         path: PathBuf,
@@ -290,7 +289,9 @@ fn resolve_workload(settings: &Settings, seed: u64) -> Result<Workload, PlanErro
         }),
         WorkloadKind::File(path) => {
             let format = settings.file_format.unwrap_or(FileFormat::Auto);
-            Ok(Workload::File(FileWorkload::check(&path, format)?))
+            let workload = Workload::File(FileWorkload::check(&path, format)?);
+            workload.check_limit(MAX_SIZE, LIMIT_OF_BODIES)?;
+            Ok(workload)
         }
     }
 }

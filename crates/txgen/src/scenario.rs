@@ -129,7 +129,7 @@ pub enum ScenarioError {
         message: String,
     },
     /// A phase is illegal.
-    #[error("{}, phase {number}: {source}", path.display())]
+    #[error("{}, phase {number}", path.display())]
     Phase {
         /// The file.
         path: PathBuf,
@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn problem(text: &str) -> String {
-        load(text).unwrap_err().to_string()
+        format!("{:#}", anyhow::Error::from(load(text).unwrap_err()))
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub enum Command {
     /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
     Flood(FloodArgs),
     /// Play a scenario file (see config/ for one of each kind).
+    ///
+    /// Flags given here override the file's [settings].
     Run(RunArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
@@ -63,7 +65,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct ConstantArgs {
     /// Transactions per second over all connections and endpoints, e.g. 1000, 1000/s, 30k/m.
-    #[arg(short, long)]
+    #[arg(short, long, allow_hyphen_values = true)]
     pub rate: Rate,
     /// How long to offer, e.g. 60s, 5m.
     #[arg(short, long, default_value = "60s")]
@@ -77,7 +79,7 @@ pub struct ConstantArgs {
 #[derive(Debug, Args)]
 pub struct RampArgs {
     /// Rate of the first step, over all connections and endpoints.
-    #[arg(long, default_value = "1/s")]
+    #[arg(long, default_value = "1/s", allow_hyphen_values = true)]
     pub start: Rate,
     /// What each step adds (or, negative, takes away).
     #[arg(long, default_value = "500/s", allow_hyphen_values = true)]
@@ -86,7 +88,7 @@ pub struct RampArgs {
     #[arg(long, default_value = "30s")]
     pub every: Nanos,
     /// Rate of the last step; without it the ramp ends when the target is saturated.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub to: Option<Rate>,
     /// What all load commands share.
     #[command(flatten)]
@@ -97,10 +99,10 @@ pub struct RampArgs {
 #[derive(Debug, Args)]
 pub struct SquareArgs {
     /// Rate of the high half, over all connections and endpoints.
-    #[arg(short, long)]
+    #[arg(short, long, allow_hyphen_values = true)]
     pub rate: Rate,
     /// Rate of the low half.
-    #[arg(long, default_value = "0/s")]
+    #[arg(long, default_value = "0/s", allow_hyphen_values = true)]
     pub low: Rate,
     /// How long the high half lasts.
     #[arg(long, default_value = "100s")]

@@ -18,10 +18,10 @@ pub(crate) struct BuiltInNode {
 #[derive(Debug, thiserror::Error)]
 pub enum BuiltInError {
     /// Its configuration is illegal, or its address cannot be had.
-    #[error("the built-in node cannot start: {0}")]
+    #[error("the built-in node cannot start")]
     Node(#[from] DevNodeError),
     /// The system gives no thread or runtime.
-    #[error("the built-in node cannot start: {0}")]
+    #[error("the built-in node cannot start")]
     System(#[from] io::Error),
 }
 

@@ -32,7 +32,7 @@ pub enum FollowSetupError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The system refuses threads or a runtime.
-    #[error("cannot follow blocks: {0}")]
+    #[error("cannot follow blocks")]
     System(#[from] io::Error),
     /// A node does not say where its chain stands.
     #[error(

@@ -72,13 +72,13 @@ pub enum RunError {
     #[error("the workload failed")]
     Workload(#[from] WorkloadError),
     /// A sender failed.
-    #[error("a sender failed: {0}")]
+    #[error("a sender failed")]
     Sender(#[source] io::Error),
     /// The record could not be written whole; the summary was still printed.
     #[error("the record is incomplete")]
     Record(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The system refuses threads.
-    #[error("cannot start a thread: {0}")]
+    #[error("cannot start a thread")]
     System(#[source] io::Error),
     /// The user stopped it before the first transaction.
     #[error("interrupted before the start: nothing was sent")]
@@ -266,7 +266,11 @@ impl Run<'_> {
             if let Err(error) = self.await_shards(&opened, &shards) {
                 self.orders.abort();
                 drop(starts);
-                return Err(first_error(shards).unwrap_or(error));
+                return Err(match error {
+                    // What the shards say then is only that they were called off.
+                    RunError::Interrupted => error,
+                    error => first_error(shards).unwrap_or(error),
+                });
             }
             let origin = self.clock.start(START_NOTICE);
             self.write_manifest(&mut manifest, origin)?;

@@ -24,7 +24,7 @@ pub(super) struct Node {
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     /// The host has no address.
-    #[error("cannot resolve {endpoint}: {source}; check the host name")]
+    #[error("cannot resolve {endpoint}; check the host name")]
     Resolve {
         /// The endpoint.
         endpoint: String,
@@ -75,7 +75,7 @@ pub enum PreflightError {
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// The system refuses a runtime.
-    #[error("cannot ask the nodes: {0}")]
+    #[error("cannot ask the nodes")]
     System(#[source] io::Error),
 }
 

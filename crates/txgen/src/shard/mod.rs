@@ -178,6 +178,8 @@ pub(crate) fn run(
     };
     origin.wait();
     shard.origin = origin;
+    shard.poller.forget_timer();
+    shard.next_check = Nanos::ZERO;
     let offered = shard.offer();
     // Also after a failure: the recorder waits for a last batch.
     let now = shard.origin.now();
@@ -256,7 +258,7 @@ impl<'a> Shard<'a> {
                     ),
                 ));
             }
-            self.poller.wait(OPENING_POLL)?;
+            self.poller.wait(now, now.saturating_add(OPENING_POLL))?;
             self.serve_sockets();
         }
     }
@@ -269,7 +271,8 @@ impl<'a> Shard<'a> {
                 Err(crossbeam_channel::TryRecvError::Disconnected) => return Ok(None),
                 Err(crossbeam_channel::TryRecvError::Empty) => {}
             }
-            self.poller.wait(START_POLL)?;
+            let now = self.origin.now();
+            self.poller.wait(now, now.saturating_add(START_POLL))?;
             self.serve_sockets();
         }
     }
@@ -284,8 +287,9 @@ impl<'a> Shard<'a> {
                 return Ok(());
             }
             self.keep_house(now);
-            let wait = self.wait_time();
-            self.poller.wait(wait)?;
+            let now = self.origin.now();
+            let until = self.idle_until(now);
+            self.poller.wait(now, until)?;
             if self.spin > Nanos::ZERO {
                 self.spin_to_due();
             }
@@ -327,9 +331,8 @@ impl<'a> Shard<'a> {
         self.tend_links(now);
     }
 
-    /// How long nothing needs to be done.
-    fn wait_time(&mut self) -> Nanos {
-        let now = self.origin.now();
+    /// Until when nothing needs to be done but what sockets ask for.
+    fn idle_until(&self, now: Nanos) -> Nanos {
         let mut until = self.reporter.flush_at().min(self.next_check);
         if let Some(due) = self.pace.next_at() {
             until = until.min(due.saturating_sub(self.spin));
@@ -337,7 +340,7 @@ impl<'a> Shard<'a> {
         if self.blocked.on_source() {
             until = until.min(now.saturating_add(SOURCE_POLL));
         }
-        until.saturating_sub(now)
+        until
     }
 
     fn spin_to_due(&self) {

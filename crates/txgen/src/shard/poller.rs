@@ -6,14 +6,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use pacing::Nanos;
 use rpc::Interest;
 use rustix::event::{Timespec, epoll};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 
-/// A level-triggered epoll set.
+/// A level-triggered epoll set with a timer in it.
 ///
-/// `epoll_pwait2` takes its timeout in nanoseconds; together with a timer slack of 1 ns (the default
-/// of 50 µs would be added to every wait) it wakes within microseconds of a due time. tokio's timer
-/// wheel has a tick of 1 ms and serves everything else in this program.
+/// The timer is a `timerfd`, exact to the microsecond and not subject to timer slack. It stays armed
+/// while sockets wake the thread in between: a timeout of the wait itself would be programmed anew
+/// each time, which on a virtual machine costs more than the write it waits for. tokio's timer wheel
+/// has a tick of 1 ms and serves everything else in this program.
 pub(super) struct Poller {
     epoll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer fires.
+    armed: Option<Nanos>,
     events: Vec<epoll::Event>,
 }
 
@@ -29,11 +36,19 @@ pub(super) struct Ready {
 }
 
 impl Poller {
-    /// Makes an empty set and sharpens the calling thread's timers.
+    /// Makes an empty set.
     pub(super) fn new() -> io::Result<Self> {
-        rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        let data = epoll::EventData::new_u64(u64::from(TIMER));
+        epoll::add(&epoll, &timer, data, epoll::EventFlags::IN)?;
         Ok(Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
+            timer,
+            armed: None,
             events: Vec::with_capacity(EVENTS_PER_WAIT),
         })
     }
@@ -53,18 +68,33 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, source, data, flags(interest))?)
     }
 
-    /// Waits until a socket is ready or the time is over; interruptions count as the latter.
-    pub(super) fn wait(&mut self, timeout: Nanos) -> io::Result<()> {
+    /// Waits until a socket is ready or `until` has come; interruptions count as the latter.
+    pub(super) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
         self.events.clear();
-        let timeout = Timespec {
-            tv_sec: (timeout.as_nanos() / NANOS_PER_SECOND) as i64,
-            tv_nsec: (timeout.as_nanos() % NANOS_PER_SECOND) as _,
-        };
-        let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        let left = until.saturating_sub(now);
+        let at_once = left.is_zero().then_some(timespec(Nanos::ZERO));
+        if at_once.is_none() && self.armed != Some(until) {
+            let value = Itimerspec {
+                it_interval: timespec(Nanos::ZERO),
+                it_value: timespec(left),
+            };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &value)?;
+            self.armed = Some(until);
         }
+        let buffer = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, buffer, at_once.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // A timer that has fired stays readable until it is armed again.
+        self.events
+            .retain(|event| event.data.u64() != u64::from(TIMER));
+        Ok(())
+    }
+
+    /// Forgets what the timer was armed for, after the clock got another origin.
+    pub(super) fn forget_timer(&mut self) {
+        self.armed = None;
     }
 
     /// The `position`-th socket of the last wait.
@@ -91,5 +121,14 @@ fn flags(interest: Interest) -> epoll::EventFlags {
     flags
 }
 
+fn timespec(span: Nanos) -> Timespec {
+    Timespec {
+        tv_sec: (span.as_nanos() / NANOS_PER_SECOND) as i64,
+        tv_nsec: (span.as_nanos() % NANOS_PER_SECOND) as _,
+    }
+}
+
+/// The timer's token; connections count from zero.
+const TIMER: u32 = u32::MAX;
 const EVENTS_PER_WAIT: usize = 256;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! `key=value` transactions for CometBFT's kvstore, unique within a run and repeatable by seed.
 
-use super::{MAX_SIZE, TxStream, WorkloadError};
+use super::{LIMIT_OF_BODIES, MAX_SIZE, TxStream, WorkloadError};
 
 /// The smallest transaction: eleven characters of key, the equals sign, four of value.
 ///
@@ -31,7 +31,7 @@ impl KvStore {
             return Err(WorkloadError::SizeTooLarge {
                 size,
                 limit: MAX_SIZE,
-                source_of_limit: "its RPC takes bodies of 1,000,000 bytes, and base64 adds a third",
+                source_of_limit: LIMIT_OF_BODIES,
             });
         }
         Ok(Self {

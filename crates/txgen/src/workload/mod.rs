@@ -14,6 +14,10 @@ pub use kvstore::{KvStore, MIN_SIZE};
 /// 1,000,000 bytes (`rpc.max_body_bytes`): base64 makes 4 bytes of 3, the envelope takes the rest.
 pub const MAX_SIZE: usize = (1_000_000 - ENVELOPE_BYTES) / 4 * 3;
 
+/// Where [`MAX_SIZE`] comes from, for messages.
+pub(crate) const LIMIT_OF_BODIES: &str =
+    "its RPC takes bodies of 1,000,000 bytes, and base64 adds a third";
+
 /// What a broadcast request needs beside the transaction's base64 text, rounded up.
 const ENVELOPE_BYTES: usize = 128;
 
@@ -59,7 +63,7 @@ pub enum WorkloadError {
     },
     /// `--size` is above what the node takes.
     #[error(
-        "a transaction of {size} bytes is above the node's limit of {limit} bytes ({source_of_limit}); use a smaller --size"
+        "a transaction of {size} bytes is above the node's limit of {limit} bytes ({source_of_limit}); use a smaller --size, or leave it out of the file"
     )]
     SizeTooLarge {
         /// The size that was asked for, in bytes.
