@@ -1,0 +1,254 @@
+//! Nodes that pass the preflight and then misbehave: the run ends, counts what happened by kind,
+//! and loses nothing.
+
+use std::time::Duration;
+
+use crate::support::{Behaviour, FakeNode, Node, Place, Summary, quick, wait_until};
+
+const PLANNED: u64 = 50;
+
+/// A short run on a node that answers every broadcast with `behaviour`.
+fn run_on(behaviour: Behaviour, websocket: bool, drain_timeout: &str) -> (Summary, String) {
+    let node = FakeNode::always(behaviour);
+    let url = if websocket { node.ws_url() } else { node.url() };
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 100 --duration 500ms -c 2 --no-follow --answer-timeout 200ms \
+         --drain-timeout {drain_timeout} --out run --endpoints {url}"
+    ));
+    let summary = place.run("run").summary();
+    if summary.count("offered.unsent") == 0 {
+        ended.expect_done(&summary);
+    } else {
+        ended.expect(98).prints("were not sent");
+    }
+    summary.assert_conserved();
+    assert_eq!(summary.count("offered.planned"), PLANNED);
+    assert_eq!(
+        place.run("run").table("txs.csv").rows.len() as u64,
+        summary.count("fate.sent")
+    );
+    (summary, ended.out)
+}
+
+/// Everything is sent, and everything fails in this way.
+#[track_caller]
+fn all_fail_as(behaviour: Behaviour, websocket: bool, kind: &str) {
+    let (summary, out) = run_on(behaviour, websocket, "10s");
+    assert_eq!(summary.count("fate.sent"), PLANNED);
+    assert_eq!(
+        summary.count(&format!("fate.errors_by_kind.{kind}")),
+        PLANNED,
+        "{out}"
+    );
+    assert!(out.contains(&format!("{kind}: {PLANNED}")), "{out}");
+}
+
+#[test]
+fn http_answers_that_are_garbage() {
+    all_fail_as(Behaviour::Html, false, "malformed");
+    all_fail_as(Behaviour::BadGateway, false, "http_status");
+    all_fail_as(Behaviour::Noise, false, "malformed");
+    all_fail_as(Behaviour::OtherShape, false, "malformed");
+}
+
+#[test]
+fn http_connections_that_end_instead_of_an_answer() {
+    all_fail_as(Behaviour::HalfThenClose, false, "closed");
+    all_fail_as(Behaviour::Close, false, "closed");
+    all_fail_as(Behaviour::Reset, false, "closed");
+}
+
+#[test]
+fn http_answers_to_another_question() {
+    all_fail_as(Behaviour::OtherId, false, "wrong_id");
+}
+
+#[test]
+fn http_without_any_answer() {
+    let (summary, _) = run_on(Behaviour::Silence, false, "500ms");
+    let sent = summary.count("fate.sent");
+    // Two connections, each free again after 200 ms: ten in the second until the end of the drain.
+    assert!((2..=12).contains(&sent), "{sent}");
+    assert_eq!(
+        summary.count("fate.errors_by_kind.timeout") + summary.count("fate.unanswered"),
+        sent
+    );
+    assert_eq!(
+        summary.count("offered.unsent_by_reason.deadline"),
+        PLANNED - sent
+    );
+    assert_eq!(summary.text("verdict.schedule"), "invalid");
+    assert!(summary.count("reconnects.broken") >= 2);
+}
+
+#[test]
+fn websocket_answers_that_are_garbage() {
+    all_fail_as(Behaviour::Html, true, "malformed");
+    all_fail_as(Behaviour::OtherShape, true, "malformed");
+}
+
+#[test]
+fn websockets_that_end_instead_of_an_answer() {
+    for behaviour in [
+        Behaviour::HalfThenClose,
+        Behaviour::Close,
+        Behaviour::Reset,
+        Behaviour::Noise,
+    ] {
+        let (summary, out) = run_on(behaviour, true, "10s");
+        let sent = summary.count("fate.sent");
+        assert_eq!(summary.count("fate.errors"), sent, "{behaviour:?} {out}");
+        let first = if behaviour == Behaviour::Noise {
+            "malformed"
+        } else {
+            "closed"
+        };
+        let first = summary.count(&format!("fate.errors_by_kind.{first}"));
+        assert!(first > 0, "{behaviour:?} {out}");
+        assert_eq!(
+            sent + summary.count("offered.unsent_by_reason.broken"),
+            PLANNED,
+            "what was half-written is counted apart, {behaviour:?} {out}"
+        );
+    }
+}
+
+#[test]
+fn websocket_answers_to_another_question_or_none() {
+    for behaviour in [Behaviour::OtherId, Behaviour::Silence] {
+        let (summary, out) = run_on(behaviour, true, "500ms");
+        assert_eq!(summary.count("fate.sent"), PLANNED, "{out}");
+        assert_eq!(
+            summary.count("fate.errors") + summary.count("fate.unanswered"),
+            PLANNED
+        );
+        assert!(summary.count("fate.errors_by_kind.timeout") > 0, "{out}");
+        let strays = summary.count("recorder.stray_answers");
+        assert_eq!(strays > 0, behaviour == Behaviour::OtherId, "{out}");
+    }
+}
+
+#[test]
+fn rejections_are_counted_by_code() {
+    for websocket in [false, true] {
+        let (summary, out) = run_on(Behaviour::Reject(7), websocket, "10s");
+        assert_eq!(summary.count("fate.rejected"), PLANNED);
+        assert_eq!(summary.count("fate.rejected_by_code.7"), PLANNED);
+        assert!(out.contains("7: 50"), "{out}");
+    }
+}
+
+#[test]
+fn a_full_mempool_is_a_rejection() {
+    let node = Node::quick();
+    node.faults().set_mempool_full(true);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "flood --count 30 --concurrency 3 --out run --endpoints {}",
+        node.url()
+    ));
+    ended.expect(0);
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("fate.rejected"), 30);
+    assert_eq!(summary.count("fate.rejected_by_code.-32603"), 30);
+    assert_eq!(summary.text("limited_by"), "node");
+}
+
+#[test]
+fn transactions_that_fail_in_their_block_are_told_apart() {
+    let node = Node::quick();
+    node.faults().fail_execution(Some(devnode::FailedExecution {
+        prefix: "bad".into(),
+        code: 7,
+    }));
+    let place = Place::new();
+    let lines: String = (0..20)
+        .map(|n| format!("{}{n}=v\n", if n % 4 == 0 { "bad" } else { "good" }))
+        .collect();
+    place.write("txs", lines);
+    let ended = place.txgen(&format!(
+        "flood --count 20 --concurrency 2 --workload file:txs --file-format raw --out run --endpoints {}",
+        node.url()
+    ));
+    ended.expect(0).prints("15 committed + 5 commit failed");
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("fate.committed"), 15);
+    assert_eq!(summary.count("fate.commit_failed"), 5);
+    let codes = place.run("run").table("txs.csv").numbers("code");
+    assert_eq!(codes.iter().filter(|code| **code == 7).count(), 5);
+}
+
+/// A run during which the node has an accident once a third of it is offered.
+fn run_with_accident(accident: impl Fn(&Node)) -> (Summary, u64) {
+    let node = Node::quick();
+    let place = Place::new();
+    let running = place.start(&format!(
+        "constant --rate 300 --duration 1s -c 4 --transport ws --drain-timeout 2s --out run --endpoints {}",
+        node.url()
+    ));
+    wait_until("a third is offered", || node.snapshot().broadcasts >= 100);
+    accident(&node);
+    let ended = running.wait();
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("offered.planned"), 300);
+    if summary.count("offered.unsent") == 0 {
+        ended.expect_done(&summary);
+    }
+    let own: Vec<String> = place
+        .run("run")
+        .table("txs.csv")
+        .column("txid")
+        .map(ToOwned::to_owned)
+        .collect();
+    let in_blocks = node
+        .committed()
+        .iter()
+        .filter(|(hash, _)| own.contains(&hex(hash)))
+        .count() as u64;
+    (summary, in_blocks)
+}
+
+fn hex(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+#[test]
+fn broken_connections_are_made_again() {
+    let (summary, in_blocks) = run_with_accident(|node| node.faults().drop_connections());
+    assert!(summary.count("reconnects.broken") >= 4);
+    assert_eq!(summary.count("blocks.own_txs"), in_blocks);
+    assert_eq!(summary.count("fate.pending"), 0, "the chain went on");
+    assert!(summary.count("fate.committed") >= 250);
+}
+
+#[test]
+fn a_node_that_restarts_is_followed_further() {
+    let (summary, in_blocks) =
+        run_with_accident(|node| node.faults().restart(Duration::from_millis(200)));
+    assert!(summary.count("reconnects.broken") >= 4);
+    // Its mempool is lost, and what was in it stays pending; every block is counted all the same.
+    assert_eq!(summary.count("blocks.own_txs"), in_blocks);
+    assert_eq!(summary.count("blocks.missing"), 0);
+    assert!(summary.count("fate.committed") >= 150);
+}
+
+#[test]
+fn a_chain_that_stands_still_leaves_everything_pending() {
+    let node = Node::start(quick());
+    let place = Place::new();
+    node.faults().halt();
+    let ended = place.txgen(&format!(
+        "flood --count 30 --concurrency 3 --drain-timeout 300ms --out run --endpoints {}",
+        node.url()
+    ));
+    let summary = place.run("run").summary();
+    ended
+        .expect(0)
+        .prints("30 = 0 committed + 0 commit failed + 30 pending");
+    summary.assert_conserved();
+    assert_eq!(summary.text("limited_by"), "node");
+}

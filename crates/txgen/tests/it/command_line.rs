@@ -1,0 +1,254 @@
+//! Help, completions, the manual, dry runs, and where a setting comes from.
+
+use testkit::ScriptedServer;
+
+use crate::support::Place;
+
+#[test]
+fn the_help_names_commands_and_exit_codes() {
+    let place = Place::new();
+    let help = place.txgen("--help");
+    help.expect(0);
+    for phrase in [
+        "constant",
+        "ramp",
+        "square",
+        "flood",
+        "run ",
+        "devnode",
+        "completions",
+        "man",
+        "Exit codes: 0 done; 1 failed; 2 usage",
+        "98 the run is invalid",
+        "99 a threshold was broken",
+        "130 interrupted",
+        "totals over all connections and",
+        "a built-in node is",
+    ] {
+        let text = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(phrase.trim()), "{phrase}: {help}");
+    }
+}
+
+#[test]
+fn the_help_of_each_command_gives_units_and_defaults() {
+    let own: [(&str, &[&str]); 6] = [
+        (
+            "constant",
+            &["1000/s, 30k/m", "how long to offer", "[default: 60s]"],
+        ),
+        (
+            "ramp",
+            &[
+                "[default: 1/s]",
+                "[default: 500/s]",
+                "[default: 30s]",
+                "without it the ramp ends when the target is saturated",
+                "under 95 %",
+            ],
+        ),
+        (
+            "square",
+            &[
+                "[default: 0/s]",
+                "[default: 100s]",
+                "[default: 5s]",
+                "[default: 10]",
+                "break all connections in every pause",
+            ],
+        ),
+        ("flood", &["closed loop", "[default: 100]", "not a latency"]),
+        ("run", &["scenario file (toml)", "override the file's"]),
+        (
+            "devnode",
+            &[
+                "[default: 127.0.0.1:26657]",
+                "not a consensus engine",
+                "--set block_interval=500ms",
+            ],
+        ),
+    ];
+    let common = [
+        "--endpoints <url>",
+        "http, https, ws or wss",
+        "--broadcast-tx-method <async|sync|commit>",
+        "[default: sync]",
+        "[default: 16 over http, 4 over ws]",
+        "[default: 250]",
+        "even, poisson or burst:n",
+        "bounded:duration",
+        "--warmup <duration>",
+        "[default: 30s]",
+        "[default: 100000]",
+        "'commit.p99<5s'",
+        "runs/<utc>-<profile>",
+        "--report-interval <duration>",
+        "--dry-run",
+    ];
+    let place = Place::new();
+    for (command, phrases) in own {
+        let help = place.txgen(&format!("{command} --help"));
+        help.expect(0);
+        let words: Vec<&str> = help.out.split_whitespace().collect();
+        let text = words.join(" ").to_lowercase();
+        let common = if command == "devnode" {
+            &[][..]
+        } else {
+            &common
+        };
+        for phrase in phrases.iter().chain(common) {
+            assert!(text.contains(phrase), "{command}, {phrase:?}: {help}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_understood_ends_with_exit_code_2() {
+    let place = Place::new();
+    for (line, phrase) in [
+        ("constant --rate 5 --durration 3s", "--duration"),
+        ("constnat --rate 5", "constant"),
+        ("constant", "--rate"),
+        ("flood", "--count"),
+        ("constant --rate 5 --size", "--size"),
+        ("square --rate 5 --cycles 0", "--cycles"),
+        ("completions klingon", "possible values: bash"),
+        ("run", "SCENARIO"),
+        ("", "Usage: txgen"),
+    ] {
+        place.txgen(line).expect(2).says(phrase);
+    }
+    assert_eq!(place.contents(), Vec::<String>::new());
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let place = Place::new();
+    let version = format!("txgen {}", env!("CARGO_PKG_VERSION"));
+    place.txgen("--version").expect(0).prints(&version);
+    place
+        .txgen("ramp --version")
+        .expect(0)
+        .prints(env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn completions_and_the_manual_are_printed() {
+    let place = Place::new();
+    for (shell, phrase) in [
+        ("bash", "complete -F _txgen"),
+        ("zsh", "#compdef txgen"),
+        ("fish", "complete -c txgen"),
+    ] {
+        let script = place.txgen(&format!("completions {shell}"));
+        script.expect(0).prints(phrase).prints("drain-timeout");
+    }
+    let manual = place.txgen("man");
+    manual.expect(0);
+    for phrase in [
+        ".TH txgen",
+        ".TH txgen-ramp",
+        ".TH txgen-devnode",
+        "Exit codes",
+    ] {
+        manual.prints(phrase);
+    }
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_touches_nothing() {
+    let server = ScriptedServer::start(|_| {});
+    let place = Place::new();
+    let plan = place.txgen(&format!(
+        "ramp --start 1 --step 500 --every 30s --to 2001 --seed 7 --out run --dry-run --endpoints {}",
+        server.http_url()
+    ));
+    plan.expect(0);
+    // 30 · (1 + 501 + 1001 + 1501 + 2001)
+    for line in [
+        "transactions  150,150\n",
+        "peak          2001/s\n",
+        "seed          7\n",
+        "method        broadcast_tx_sync\n",
+        "workload      kvstore, 250 bytes each\n",
+    ] {
+        plan.prints(line);
+    }
+    plan.prints("open loop").prints(&server.http_url());
+    let duration = plan.out.lines().find(|line| line.starts_with("duration"));
+    let duration: pacing::Nanos = duration
+        .and_then(|line| line.split_whitespace().nth(1))
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert_eq!(duration, pacing::Nanos::from_secs(150));
+    let chart: Vec<usize> = plan
+        .out
+        .lines()
+        .filter(|line| line.contains('┤'))
+        .map(|line| line.matches('█').count())
+        .collect();
+    assert!(chart.len() >= 4, "{plan}");
+    // The rate rises: a lower row of the chart is never shorter than the one above it.
+    assert!(
+        chart.is_sorted() && chart[0] < chart[chart.len() - 1],
+        "{plan}"
+    );
+    assert_eq!(server.connections(), 0);
+    assert_eq!(place.contents(), Vec::<String>::new());
+}
+
+#[test]
+fn a_dry_run_without_an_end_says_so() {
+    let place = Place::new();
+    let ramp = place.txgen("ramp --dry-run");
+    ramp.expect(0)
+        .prints("transactions  until stopped")
+        .prints("duration      until stopped")
+        .prints("┤")
+        .prints("the built-in node");
+    let flood = place.txgen("flood --count 1000000 --concurrency 64 --transport ws --dry-run");
+    flood
+        .expect(0)
+        .prints("transactions  1,000,000")
+        .prints("closed loop")
+        .prints("64 in flight")
+        .prints("over ws");
+    assert_eq!(place.contents(), Vec::<String>::new());
+}
+
+#[test]
+fn a_flag_beats_the_environment_and_the_environment_a_file() {
+    let place = Place::new();
+    place.write(
+        "scenario.toml",
+        "[settings]\nendpoints = [\"http://file:1\"]\nbroadcast_tx_method = \"commit\"\nsize = 64\n\
+         [[phases]]\nprofile = \"constant\"\nrate = 10\nduration = \"1s\"\n",
+    );
+    let line = "run scenario.toml --dry-run";
+    let from_file = place.txgen(line);
+    from_file
+        .expect(0)
+        .prints("http://file:1")
+        .prints("broadcast_tx_commit")
+        .prints("64 bytes each");
+    let environment = [
+        ("TXGEN_ENDPOINTS", "http://environment:2"),
+        ("TXGEN_BROADCAST_TX_METHOD", "async"),
+    ];
+    let from_environment = place.txgen_with(&environment, line);
+    from_environment
+        .expect(0)
+        .prints("http://environment:2")
+        .prints("broadcast_tx_async")
+        .prints("64 bytes each");
+    let from_flags = place.txgen_with(
+        &environment,
+        &format!("{line} --endpoints http://flag:3 --broadcast-tx-method sync -s 100"),
+    );
+    from_flags
+        .expect(0)
+        .prints("http://flag:3")
+        .prints("broadcast_tx_sync")
+        .prints("100 bytes each");
+}

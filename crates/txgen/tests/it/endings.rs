@@ -1,0 +1,167 @@
+//! Runs that do not come to their planned end: killed, interrupted, out of disk.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Behaviour, FakeNode, Identity, Place, wait_until};
+
+/// A minute on a built-in node with quick blocks; far longer than any test waits.
+const LONG_RUN: &str = "[settings]\ndrain_timeout = \"20s\"\n\
+     [builtin]\nblock_interval = \"100ms\"\n\
+     [[phases]]\nprofile = \"constant\"\nrate = 300\nduration = \"60s\"\n";
+
+/// Whole rows of a file that may be growing, without its header.
+fn rows(place: &Place, name: &str) -> usize {
+    let text = std::fs::read(place.path().join("run").join(name)).unwrap_or_default();
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    lines.saturating_sub(1)
+}
+
+#[test]
+fn a_killed_run_leaves_a_readable_folder() {
+    let place = Place::new();
+    place.write("scenario.toml", LONG_RUN);
+    let running = place.start("run scenario.toml --out run");
+    wait_until("rows of two seconds", || {
+        rows(&place, "txs.csv") >= 300 && rows(&place, "series.csv") >= 2
+    });
+    running.signal(Signal::KILL);
+    let ended = running.wait();
+    assert_eq!(ended.code, None, "{ended}");
+    let run = place.run("run");
+    let manifest = run.manifest();
+    assert_eq!(manifest["format"], "tidegate.run/1");
+    assert_eq!(manifest["planned"], 18_000);
+    let txs = run.table("txs.csv");
+    assert!(txs.rows.len() >= 300);
+    assert!(txs.column("committed_ns").all(|stamp| !stamp.is_empty()));
+    assert!(run.table("series.csv").rows.len() >= 2);
+    let own = run.table("blocks.csv").sum("own_txs");
+    assert!(own > 0);
+    assert_eq!(
+        run.table("steps.csv").rows.len(),
+        0,
+        "the step was not over"
+    );
+    let histograms = run.histograms();
+    assert!(histograms["commit_from_due"].len() > 0);
+    assert_eq!(
+        run.text("summary.json"),
+        "",
+        "it is written at the end only"
+    );
+}
+
+#[test]
+fn an_interrupted_run_drains_and_writes_everything() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let place = Place::new();
+        place.write("scenario.toml", LONG_RUN);
+        let running = place.start("run scenario.toml --out run");
+        wait_until("rows", || rows(&place, "txs.csv") >= 100);
+        running.signal(signal);
+        let ended = running.wait();
+        ended
+            .expect(130)
+            .says("no more is offered")
+            .prints("interrupted");
+        let run = place.run("run");
+        let summary = run.summary();
+        summary.assert_conserved();
+        assert_eq!(summary.at("interrupted"), &Value::Bool(true));
+        assert!(summary.number("time.offered_s") < 30.0);
+        // The node was well: whatever was sent is in a block, and nothing due was left out but
+        // what was still waiting when the order came.
+        let sent = summary.count("fate.sent");
+        assert!(sent >= 100);
+        assert_eq!(summary.count("fate.committed"), sent);
+        assert_eq!(
+            summary.count("offered.unsent"),
+            summary.count("offered.unsent_by_reason.interrupted")
+        );
+        assert_eq!(run.table("txs.csv").rows.len() as u64, sent);
+        assert_eq!(run.table("series.csv").sum("sent"), sent);
+        assert_eq!(run.table("steps.csv").rows.len(), 1);
+    }
+}
+
+#[test]
+fn a_second_interruption_leaves_at_once() {
+    let node = FakeNode::always(Behaviour::Silence);
+    let place = Place::new();
+    let running = place.start(&format!(
+        "constant --rate 200 --duration 60s --no-follow --drain-timeout 60s --out run --endpoints {}",
+        node.ws_url()
+    ));
+    wait_until("broadcasts", || node.broadcasts() >= 20);
+    running.signal(Signal::INT);
+    // Two signals at the same moment are one to the system.
+    wait_until("the first is understood", || {
+        running.err_so_far().contains("Ctrl-C again leaves at once")
+    });
+    let start = Instant::now();
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert!(start.elapsed() < Duration::from_secs(10));
+    ended.expect(130);
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    let sent = summary.count("fate.sent");
+    assert!(sent >= 20);
+    assert_eq!(summary.count("fate.unanswered"), sent);
+    assert_eq!(place.run("run").table("txs.csv").rows.len() as u64, sent);
+}
+
+#[test]
+fn an_interruption_before_the_start_is_one_too() {
+    let identity = Identity {
+        websocket: false,
+        ..Identity::default()
+    };
+    let node = FakeNode::start(identity, |_| Behaviour::Accept);
+    let place = Place::new();
+    let running = place.start(&format!(
+        "constant --rate 5 -c 1 --no-follow --out run --endpoints {}",
+        node.ws_url()
+    ));
+    // One look whether it listens, one question, one WebSocket that is never agreed to.
+    wait_until("the connection is being opened", || node.connections() >= 3);
+    running.signal(Signal::INT);
+    running
+        .wait()
+        .expect(130)
+        .says("interrupted before the start");
+    assert_eq!(node.broadcasts(), 0);
+}
+
+#[test]
+fn a_full_disk_ends_no_run_and_is_named() {
+    // A limit on the size of files stands for the disk: 32 blocks of 512 or 1024 bytes.
+    let place = Place::new();
+    place.write(
+        "scenario.toml",
+        "[settings]\nsize = 64\n\
+         [builtin]\nblock_interval = \"100ms\"\n\
+         [[phases]]\nprofile = \"constant\"\nrate = 500\nduration = \"2500ms\"\n",
+    );
+    let ended =
+        place.shell("trap '' XFSZ; ulimit -f 64; exec \"$TXGEN\" run scenario.toml --out run");
+    ended
+        .expect(1)
+        .says("the record is incomplete")
+        .says("txs.csv")
+        .says("free some space or choose another folder")
+        .says("counting goes on")
+        .prints("1,250 = 1,250 sent + 0 unsent")
+        .prints("1,250 = 1,250 committed");
+    let run = place.run("run");
+    let summary = run.summary();
+    summary.assert_all_committed(1_250);
+    assert_eq!(summary.list("recorder.incomplete_files"), ["txs.csv"]);
+    // The others go on to the end.
+    assert_eq!(run.table("series.csv").sum("sent"), 1_250);
+    assert_eq!(run.table("blocks.csv").sum("own_txs"), 1_250);
+    assert_eq!(run.histograms()["lateness"].len(), 1_250);
+}

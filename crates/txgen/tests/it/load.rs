@@ -1,0 +1,382 @@
+//! How it is sent: profiles, arrivals, limits, transports, endpoints, and what is said meanwhile.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Behaviour, FakeNode, Identity, Node, Place, Relay, Summary, wait_until};
+
+#[test]
+fn every_method_commits_over_every_transport() {
+    let node = Node::quick();
+    let mut seed = 0;
+    for transport in ["http", "ws"] {
+        for method in ["async", "sync", "commit"] {
+            seed += 1;
+            let place = Place::new();
+            let ended = place.txgen(&format!(
+                "constant --rate 60 --duration 500ms --transport {transport} -c 12 --seed {seed} \
+                 --broadcast-tx-method {method} --out run --endpoints {}",
+                node.url()
+            ));
+            let summary = place.run("run").summary();
+            ended.expect_done(&summary);
+            summary.assert_all_committed(30);
+            let manifest = place.run("run").manifest();
+            assert_eq!(manifest["plan"]["method"], method);
+            let url = manifest["endpoints"][0]["url"].as_str().unwrap();
+            assert!(url.starts_with(transport), "{url}");
+        }
+    }
+    assert_eq!(node.committed().len(), 6 * 30);
+}
+
+#[test]
+fn a_square_reconnects_in_its_pauses_and_only_there() {
+    let node = Node::quick();
+    let place = Place::new();
+    let square = "square --rate 200 --on 400ms --off 300ms --cycles 3 -c 4";
+    let ended = place.txgen(&format!(
+        "{square} --reconnect --seed 1 --out run --endpoints {}",
+        node.url()
+    ));
+    let run = place.run("run");
+    let summary = run.summary();
+    ended.expect_done(&summary);
+    summary.assert_all_committed(3 * 80);
+    // The run is over with its last transaction, before the pause after it.
+    assert_eq!(summary.count("reconnects.planned"), 4 * 2);
+    assert_eq!(summary.count("reconnects.broken"), 0);
+    assert!(summary.number("reconnects.down_ms_max") > 0.0);
+    ended.prints("8 planned, 0 broken");
+    let steps = run.table("steps.csv");
+    assert_eq!(steps.numbers("pause"), [0, 1, 0, 1, 0, 1]);
+    assert_eq!(steps.numbers("offered"), [80, 0, 80, 0, 80, 0]);
+
+    let ended = place.txgen(&format!(
+        "{square} --seed 2 --out open --endpoints {}",
+        node.url()
+    ));
+    let summary = place.run("open").summary();
+    ended.expect_done(&summary);
+    summary.assert_all_committed(3 * 80);
+    assert_eq!(summary.count("reconnects.planned"), 0);
+}
+
+#[test]
+fn a_flood_is_a_closed_loop_with_an_exact_count() {
+    let node = Node::quick();
+    for transport in ["http", "ws"] {
+        let place = Place::new();
+        let ended = place.txgen(&format!(
+            "flood --count 777 --concurrency 10 --transport {transport} --out run --endpoints {}",
+            node.url()
+        ));
+        ended
+            .expect(0)
+            .prints("closed loop: latencies are service times")
+            .prints("777 = 777 sent");
+        let summary = place.run("run").summary();
+        summary.assert_all_committed(777);
+        assert_eq!(summary.text("model"), "closed");
+        assert_eq!(summary.at("knee"), &Value::Null);
+        assert!(summary.text("knee_reason").contains("closed loop"));
+    }
+}
+
+#[test]
+fn a_flood_waits_for_answers() {
+    let node = FakeNode::always(Behaviour::Silence);
+    let place = Place::new();
+    let running = place.start(&format!(
+        "flood --count 100 --concurrency 7 -c 2 --no-follow --drain-timeout 200ms --out run --endpoints {}",
+        node.ws_url()
+    ));
+    wait_until("all slots are taken", || node.broadcasts() >= 7);
+    running.signal(Signal::INT);
+    running.wait().expect(130);
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("fate.sent"), 7);
+    assert_eq!(summary.count("fate.unanswered"), 7);
+}
+
+#[test]
+fn past_the_limit_in_flight_transactions_are_counted_as_unsent() {
+    let node = FakeNode::always(Behaviour::Silence);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 500 --duration 1s --max-in-flight 50 --threads 1 --no-follow \
+         --drain-timeout 200ms --out run --endpoints {}",
+        node.ws_url()
+    ));
+    ended
+        .expect(98)
+        .prints("max_in_flight: 450")
+        .prints("invalid");
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("offered.planned"), 500);
+    assert_eq!(summary.count("fate.sent"), 50);
+    assert_eq!(summary.count("fate.unanswered"), 50);
+    assert_eq!(summary.count("offered.unsent_by_reason.max_in_flight"), 450);
+}
+
+/// 200 in a second over one connection that hangs for 500 ms from the 20th on.
+fn run_into_a_hang(catch_up: &str) -> Summary {
+    let node = FakeNode::start(Identity::default(), |number| match number {
+        20 => Behaviour::AcceptAfter(Duration::from_millis(500)),
+        _ => Behaviour::Accept,
+    });
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 200 --duration 1s -c 1 --catch-up {catch_up} --no-follow --out run --endpoints {}",
+        node.url()
+    ));
+    let run = place.run("run");
+    let summary = run.summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("offered.planned"), 200);
+    assert_eq!(run.table("series.csv").sum("offered"), 200);
+    let unsent = summary.count("offered.unsent");
+    assert_eq!(summary.count("offered.unsent_by_reason.catch_up"), unsent);
+    assert_eq!(summary.count("fate.accepted"), 200 - unsent);
+    if unsent > 2 {
+        ended.expect(98).prints(&format!("catch_up: {unsent}"));
+    } else {
+        ended.expect_done(&summary);
+    }
+    summary
+}
+
+#[test]
+fn what_is_late_is_caught_up_or_dropped_and_counted() {
+    assert_eq!(run_into_a_hang("full").count("offered.unsent"), 0);
+    // 100 are due during the hang; those of its last 100 ms are still welcome.
+    let bounded = run_into_a_hang("bounded:100ms").count("offered.unsent");
+    assert!((60..200).contains(&bounded), "{bounded}");
+    let none = run_into_a_hang("none").count("offered.unsent");
+    assert!((80..200).contains(&none), "{none}");
+}
+
+/// The due times of a run without blocks, sorted, in nanoseconds.
+fn dues(arrivals: &str) -> Vec<u64> {
+    let node = FakeNode::always(Behaviour::Accept);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 1000 --duration 400ms --arrivals {arrivals} --seed 5 --no-follow \
+         --out run --endpoints {}",
+        node.ws_url()
+    ));
+    let run = place.run("run");
+    let summary = run.summary();
+    ended.expect_done(&summary);
+    summary.assert_conserved();
+    assert_eq!(
+        run.manifest()["plan"]["arrivals"].as_str().unwrap(),
+        arrivals
+    );
+    let mut dues = run.table("txs.csv").numbers("due_ns");
+    dues.sort_unstable();
+    assert_eq!(dues.len() as u64, summary.count("offered.planned"));
+    assert!(dues.last() < Some(&400_000_000));
+    dues
+}
+
+#[test]
+fn arrivals_are_even_in_bursts_or_random() {
+    let even: Vec<u64> = (0..400).map(|n| n * 1_000_000).collect();
+    assert_eq!(dues("even"), even);
+    let bursts = dues("burst:8");
+    assert_eq!(bursts.len(), 400);
+    for burst in bursts.chunks(8) {
+        assert!(burst.iter().all(|due| *due == burst[0]), "{burst:?}");
+    }
+    let distinct: std::collections::BTreeSet<&u64> = bursts.iter().collect();
+    assert_eq!(distinct.len(), 50);
+    let random = dues("poisson");
+    // Mean 400, standard deviation 20; the seed is fixed.
+    assert!((300..500).contains(&random.len()), "{}", random.len());
+    let gaps: Vec<f64> = random
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) as f64)
+        .collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    // Exponential gaps scatter by their own mean.
+    let spread = variance.sqrt() / mean;
+    assert!((0.8..1.2).contains(&spread), "{spread}");
+}
+
+#[test]
+fn endpoints_are_used_in_turn() {
+    let nodes = [Behaviour::Accept, Behaviour::Accept].map(FakeNode::always);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 200 --duration 500ms -c 2 --no-follow --out run --endpoints {},{}",
+        nodes[0].ws_url(),
+        nodes[1].ws_url()
+    ));
+    let run = place.run("run");
+    let summary = run.summary();
+    ended.expect_done(&summary);
+    let endpoints = run.table("txs.csv").numbers("endpoint");
+    for (number, node) in nodes.iter().enumerate() {
+        let sent = endpoints
+            .iter()
+            .filter(|endpoint| **endpoint == number as u64);
+        assert_eq!(sent.count(), node.broadcasts());
+        // WebSockets always have room for these few, so the turn is never changed.
+        assert_eq!(node.broadcasts(), 50);
+    }
+}
+
+#[test]
+fn endpoints_of_one_chain_are_all_followed_and_no_block_counts_twice() {
+    let node = Node::quick();
+    let relay = Relay::to(node.rpc_address());
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 200 --duration 1s -c 3 --out run --endpoints {},{}",
+        node.url(),
+        relay.url()
+    ));
+    let run = place.run("run");
+    let summary = run.summary();
+    ended.expect_done(&summary);
+    summary.assert_all_committed(200);
+    let heights = run.table("blocks.csv").numbers("height");
+    assert!(
+        heights.windows(2).all(|pair| pair[1] == pair[0] + 1),
+        "{heights:?}"
+    );
+    assert_eq!(run.manifest()["endpoints"].as_array().unwrap().len(), 2);
+    let endpoints = run.table("txs.csv").numbers("endpoint");
+    for number in [0, 1] {
+        let sent = endpoints.iter().filter(|endpoint| **endpoint == number);
+        assert!(sent.count() >= 50, "{endpoints:?}");
+    }
+}
+
+#[test]
+fn thresholds_decide_the_exit_code() {
+    let node = Node::quick();
+    let place = Place::new();
+    let flood = |seed: u64, thresholds: &str| {
+        place.txgen(&format!(
+            "flood --count 40 --concurrency 4 --seed {seed} --out run{seed} {thresholds} --endpoints {}",
+            node.url()
+        ))
+    };
+    flood(
+        1,
+        "--threshold commit.p99<60s --threshold fate.errors==0 --threshold rate.error<0.5% \
+         --threshold fate.committed>=40",
+    )
+    .expect(0)
+    .prints("commit.p99<60s held")
+    .prints("fate.errors==0 held (0.000)");
+    flood(2, "--threshold fate.errors==0 --threshold commit.max<1us")
+        .expect(99)
+        .prints("fate.errors==0 held")
+        .prints("commit.max<1us BROKEN");
+    flood(3, "--threshold fate.sent>40")
+        .expect(99)
+        .prints("fate.sent>40 BROKEN (40.000)");
+}
+
+#[test]
+fn live_figures_are_json_lines() {
+    let node = Node::quick();
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 200 --duration 2s --report-interval 200ms --out run --endpoints {}",
+        node.url()
+    ));
+    let summary = place.run("run").summary();
+    ended.expect_done(&summary);
+    let lines: Vec<Value> = ended
+        .out
+        .lines()
+        .take_while(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // Ten intervals and the drain; a busy machine may skip some.
+    assert!((4..=20).contains(&lines.len()), "{ended}");
+    let times: Vec<f64> = lines
+        .iter()
+        .map(|line| line["at_s"].as_f64().unwrap())
+        .collect();
+    assert!(
+        times.windows(2).all(|pair| pair[1] >= pair[0] + 0.2),
+        "{times:?}"
+    );
+    let sent: Vec<u64> = lines
+        .iter()
+        .map(|line| line["totals"]["sent"].as_u64().unwrap())
+        .collect();
+    assert!(sent.is_sorted() && sent[sent.len() - 1] > 200, "{sent:?}");
+    assert!(*sent.last().unwrap() <= 400);
+    assert!(
+        lines.last().unwrap()["second"]["offered"].is_u64(),
+        "{ended}"
+    );
+    ended.prints("verdict");
+}
+
+#[test]
+fn the_warm_up_is_left_out_of_the_latencies() {
+    let node = Node::quick();
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 200 --duration 1s --warmup 600ms --out run --endpoints {}",
+        node.url()
+    ));
+    let run = place.run("run");
+    let summary = run.summary();
+    ended.expect_done(&summary);
+    summary.assert_all_committed(200);
+    assert_eq!(summary.number("time.warmup_s"), 0.6);
+    let txs = run.table("txs.csv");
+    for (latency, stamp) in [
+        ("lateness", "sent_ns"),
+        ("accept_response", "accepted_ns"),
+        ("accept_service", "accepted_ns"),
+        ("commit_from_due", "committed_ns"),
+    ] {
+        let after = txs
+            .numbers(stamp)
+            .iter()
+            .filter(|at| **at >= 600_000_000)
+            .count();
+        assert_eq!(
+            summary.count(&format!("latency_ms.{latency}.count")),
+            after as u64,
+            "{latency}"
+        );
+        assert!(after < 200, "{latency}");
+    }
+    // The log keeps the warm-up, for those who want to cut it otherwise.
+    assert_eq!(run.histograms()["lateness"].len(), 200);
+}
+
+#[test]
+fn every_scenario_of_the_repository_can_be_played() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+    let place = Place::new();
+    let mut played = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let ended = place.txgen(&format!("run {} --dry-run", path.display()));
+        ended.expect(0).prints("transactions").prints("load");
+        played += 1;
+    }
+    assert!(played > 0, "no scenario in {}", folder.display());
+    assert_eq!(place.contents(), Vec::<String>::new());
+}

@@ -1,0 +1,147 @@
+//! What is sent: sizes to the byte, the same again for the same seed, and files line by line.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest, Sha256};
+
+use crate::support::{Behaviour, FakeNode, Node, Place, RunFolder};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+fn ids(run: &RunFolder) -> BTreeSet<String> {
+    let txs = run.table("txs.csv");
+    txs.column("txid").map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn sizes_are_exact_on_the_wire() {
+    for size in [16, 17, 250, 100_000] {
+        let node = FakeNode::always(Behaviour::Accept);
+        let place = Place::new();
+        let ended = place.txgen(&format!(
+            "flood --count 12 --concurrency 2 --size {size} --no-follow --out run --endpoints {}",
+            node.url()
+        ));
+        ended.expect(0);
+        let received = node.transactions();
+        assert_eq!(received.len(), 12);
+        for tx in &received {
+            assert_eq!(tx.len(), size);
+            assert_eq!(tx.iter().filter(|byte| **byte == b'=').count(), 1);
+        }
+        let run = place.run("run");
+        assert_eq!(run.table("txs.csv").sum("size"), 12 * size as u64);
+        let hashes: BTreeSet<String> = received.iter().map(|tx| hex(&Sha256::digest(tx))).collect();
+        assert_eq!(
+            hashes,
+            ids(&run),
+            "the ids are the hashes of what was received"
+        );
+    }
+}
+
+#[test]
+fn a_large_transaction_is_committed_over_both_transports() {
+    let node = Node::quick();
+    for (run, transport) in ["http", "ws"].into_iter().enumerate() {
+        let place = Place::new();
+        let ended = place.txgen(&format!(
+            "flood --count 6 --concurrency 2 --size 700000 --seed {run} --transport {transport} \
+             --out run --endpoints {}",
+            node.url()
+        ));
+        ended.expect(0);
+        place.run("run").summary().assert_all_committed(6);
+    }
+}
+
+#[test]
+fn one_seed_sends_the_same_and_another_something_else() {
+    let place = Place::new();
+    let sent_with = |seed: u64, out: &str| {
+        let node = Node::quick();
+        let ended = place.txgen(&format!(
+            "constant --rate 400 --duration 500ms --arrivals poisson --seed {seed} --out {out} --endpoints {}",
+            node.url()
+        ));
+        let run = place.run(out);
+        let summary = run.summary();
+        ended.expect_done(&summary);
+        let planned = summary.count("offered.planned");
+        summary.assert_all_committed(planned);
+        assert_eq!(run.manifest()["seed"], seed);
+        let mut dues = run.table("txs.csv").numbers("due_ns");
+        dues.sort_unstable();
+        assert_eq!(dues.len() as u64, planned);
+        (ids(&run), dues)
+    };
+    let (first, second) = (sent_with(7, "first"), sent_with(7, "second"));
+    assert!(first.0.len() > 100);
+    assert_eq!(first, second);
+    let other = sent_with(8, "other");
+    assert!(first.0.is_disjoint(&other.0));
+    assert_ne!(first.1, other.1);
+}
+
+#[test]
+fn files_of_every_format_are_sent_to_their_end() {
+    let node = Node::quick();
+    let spell: [(&str, fn(&[u8]) -> String); 3] = [
+        ("raw", |tx| String::from_utf8(tx.to_vec()).unwrap()),
+        ("hex", hex),
+        ("base64", |tx| base64_simd::STANDARD.encode_to_string(tx)),
+    ];
+    for (format, spell) in spell {
+        let transactions: Vec<Vec<u8>> = (0..40)
+            .map(|n| format!("{format}-{n}={}", "x".repeat(n + 1)).into_bytes())
+            .collect();
+        let place = Place::new();
+        let lines: Vec<String> = transactions.iter().map(|tx| spell(tx)).collect();
+        // Without a line feed at the end, which is a line all the same.
+        place.write("txs", lines.join("\n"));
+        let line = "constant --rate 200 --duration 60s --workload file:txs --out run";
+        place
+            .txgen(&format!("{line} --dry-run"))
+            .expect(0)
+            .prints("transactions  40\n")
+            .prints(&format!("read as {format}"));
+        let ended = place.txgen(&format!("{line} --endpoints {}", node.url()));
+        let run = place.run("run");
+        let summary = run.summary();
+        ended.expect_done(&summary);
+        summary.assert_all_committed(40);
+        // The last one is due after 195 ms, and with it the offering ends; the drain is no part of it.
+        let offered = summary.number("time.offered_s");
+        assert!((0.19..=0.21).contains(&offered), "{offered}");
+        let rate = summary.number("rate.planned_tps");
+        assert!((190.0..=210.0).contains(&rate), "{rate}");
+        let expected: BTreeSet<String> = transactions
+            .iter()
+            .map(|tx| hex(&Sha256::digest(tx)))
+            .collect();
+        assert_eq!(ids(&run), expected, "{format}");
+        let on_chain: BTreeSet<String> =
+            node.committed().iter().map(|(hash, _)| hex(hash)).collect();
+        assert!(expected.is_subset(&on_chain), "{format}");
+    }
+}
+
+#[test]
+fn what_the_application_refuses_is_rejected_by_its_code() {
+    let node = Node::quick();
+    let place = Place::new();
+    // The kvstore wants one equals sign, and a key and a value.
+    place.write("txs", "good=1\nbad\nfine=2\nworse=\n");
+    let ended = place.txgen(&format!(
+        "flood --count 100 --concurrency 1 --workload file:txs --file-format raw --out run --endpoints {}",
+        node.url()
+    ));
+    let summary = place.run("run").summary();
+    ended.expect(0);
+    summary.assert_conserved();
+    assert_eq!(summary.count("offered.planned"), 4, "the file is used up");
+    assert_eq!(summary.count("fate.committed"), 2);
+    assert_eq!(summary.count("fate.rejected_by_code.2"), 2);
+}
