@@ -261,8 +261,15 @@ impl<'a> Recording<'a> {
             Load::Open { schedule, .. } => {
                 let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
                 let until = end.min(stop_at).min(ended);
-                let supply = self.plan.workload.count().unwrap_or(u64::MAX);
-                (Some(schedule.due_before(until).min(supply)), until)
+                let planned = schedule.due_before(until);
+                match self.plan.workload.count() {
+                    // A workload that is used up ends the offering: nothing more falls due.
+                    Some(supply) if supply <= planned => {
+                        let used_up = schedule.due(supply).unwrap_or(until);
+                        (Some(supply), until.min(used_up))
+                    }
+                    _ => (Some(planned), until),
+                }
             }
             Load::Flood { .. } => (None, self.offered_until.unwrap_or(ended).min(stop_at)),
         };
