@@ -89,13 +89,13 @@ fn check_transactions(run: &RunFolder) {
     assert!(ids.iter().all(is_hash));
     assert!(txs.column("size").all(|size| size == "250"));
     assert!(txs.column("ts_error").all(str::is_empty));
-    let stamps = ["due_ns", "sent_ns", "accepted_ns"].map(|name| txs.numbers(name));
-    for row in 0..txs.rows.len() {
-        let [due, sent, accepted] = [stamps[0][row], stamps[1][row], stamps[2][row]];
-        assert!(due <= sent && sent <= accepted, "{:?}", txs.rows[row]);
+    let [dues, sents, accepted] =
+        ["due_ns", "sent_ns", "accepted_ns"].map(|name| txs.numbers(name));
+    for ((due, sent), accepted) in dues.iter().zip(&sents).zip(&accepted) {
+        assert!(due <= sent && sent <= accepted, "{due} {sent} {accepted}");
     }
     let origin = run.manifest()["origin_unix_ns"].as_u64().unwrap();
-    for (text, sent) in txs.column("ts_send").zip(&stamps[1]) {
+    for (text, sent) in txs.column("ts_send").zip(&sents) {
         let (_, decimals) = text.split_once('.').unwrap();
         assert_eq!(decimals.len(), 3, "{text}");
         let micros: u64 = text.replace('.', "").parse().unwrap();

@@ -46,7 +46,7 @@ fn a_killed_run_leaves_a_readable_folder() {
         "the step was not over"
     );
     let histograms = run.histograms();
-    assert!(histograms["commit_from_due"].len() > 0);
+    assert!(!histograms["commit_from_due"].is_empty());
     assert_eq!(
         run.text("summary.json"),
         "",

@@ -1,6 +1,9 @@
 //! `txgen` from outside: the program with its exit codes and messages, and the run folders it
 //! leaves, on nodes that behave and nodes that do not.
 
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
 mod bad_input;
 mod bad_node;
 mod built_in;

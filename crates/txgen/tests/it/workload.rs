@@ -85,10 +85,13 @@ fn one_seed_sends_the_same_and_another_something_else() {
     assert_ne!(first.1, other.1);
 }
 
+/// How a transaction is written in a file.
+type Spell = fn(&[u8]) -> String;
+
 #[test]
 fn files_of_every_format_are_sent_to_their_end() {
     let node = Node::quick();
-    let spell: [(&str, fn(&[u8]) -> String); 3] = [
+    let spell: [(&str, Spell); 3] = [
         ("raw", |tx| String::from_utf8(tx.to_vec()).unwrap()),
         ("hex", hex),
         ("base64", |tx| base64_simd::STANDARD.encode_to_string(tx)),
