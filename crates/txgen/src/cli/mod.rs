@@ -65,10 +65,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct ConstantArgs {
     /// Transactions per second over all connections and endpoints, e.g. 1000, 1000/s, 30k/m.
-    #[arg(short, long, allow_hyphen_values = true)]
+    #[arg(short, long, allow_hyphen_values = true, value_name = "RATE")]
     pub rate: Rate,
     /// How long to offer, e.g. 60s, 5m.
-    #[arg(short, long, default_value = "60s")]
+    #[arg(short, long, default_value = "60s", value_name = "DURATION")]
     pub duration: Nanos,
     /// What all load commands share.
     #[command(flatten)]
@@ -79,16 +79,26 @@ pub struct ConstantArgs {
 #[derive(Debug, Args)]
 pub struct RampArgs {
     /// Rate of the first step, over all connections and endpoints.
-    #[arg(long, default_value = "1/s", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "1/s",
+        allow_hyphen_values = true,
+        value_name = "RATE"
+    )]
     pub start: Rate,
     /// What each step adds (or, negative, takes away).
-    #[arg(long, default_value = "500/s", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "500/s",
+        allow_hyphen_values = true,
+        value_name = "RATE"
+    )]
     pub step: SignedRate,
     /// How long a step lasts.
-    #[arg(long, default_value = "30s")]
+    #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub every: Nanos,
     /// Rate of the last step; without it the ramp ends when the target is saturated.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_name = "RATE")]
     pub to: Option<Rate>,
     /// What all load commands share.
     #[command(flatten)]
@@ -99,19 +109,24 @@ pub struct RampArgs {
 #[derive(Debug, Args)]
 pub struct SquareArgs {
     /// Rate of the high half, over all connections and endpoints.
-    #[arg(short, long, allow_hyphen_values = true)]
+    #[arg(short, long, allow_hyphen_values = true, value_name = "RATE")]
     pub rate: Rate,
     /// Rate of the low half.
-    #[arg(long, default_value = "0/s", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "0/s",
+        allow_hyphen_values = true,
+        value_name = "RATE"
+    )]
     pub low: Rate,
     /// How long the high half lasts.
-    #[arg(long, default_value = "100s")]
+    #[arg(long, default_value = "100s", value_name = "DURATION")]
     pub on: Nanos,
     /// How long the low half lasts.
-    #[arg(long, default_value = "5s")]
+    #[arg(long, default_value = "5s", value_name = "DURATION")]
     pub off: Nanos,
     /// How often both are repeated.
-    #[arg(long, default_value = "10")]
+    #[arg(long, default_value = "10", value_name = "N")]
     pub cycles: NonZeroU32,
     /// Break all connections in every pause and count what that cost.
     #[arg(long)]
@@ -126,10 +141,10 @@ pub struct SquareArgs {
 pub struct FloodArgs {
     /// Transactions in flight over all connections and endpoints; over HTTP this is the number of
     /// connections.
-    #[arg(long, default_value = "100")]
+    #[arg(long, default_value = "100", value_name = "N")]
     pub concurrency: NonZeroU32,
     /// How many transactions to send.
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, value_name = "N")]
     pub count: u64,
     /// What all load commands share.
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pacing::{Nanos, Profile};
+use pacing::{Arrivals, Nanos, Profile};
 
 use crate::plan::{Load, Plan, Target};
 
@@ -11,14 +11,18 @@ use crate::plan::{Load, Plan, Target};
 pub fn preview(plan: &Plan) -> String {
     let mut text = String::new();
     line(&mut text, "load", &describe_load(&plan.load));
-    let count = plan.planned().map_or("until stopped".into(), grouped);
+    let count = plan.planned().map_or(until(&plan.load).into(), grouped);
     line(&mut text, "transactions", &count);
     if let Load::Open { schedule, .. } = &plan.load {
-        line(&mut text, "peak", &schedule.profile().peak().to_string());
+        let peak = match plan.duration() {
+            Some(_) => schedule.profile().peak().to_string(),
+            None => until(&plan.load).into(),
+        };
+        line(&mut text, "peak", &peak);
     }
     let duration = plan
         .duration()
-        .map_or("until stopped".into(), |duration| duration.to_string());
+        .map_or(until(&plan.load).into(), |duration| duration.to_string());
     line(&mut text, "duration", &duration);
     line(&mut text, "workload", &plan.workload.to_string());
     line(&mut text, "seed", &plan.seed.to_string());
@@ -35,12 +39,28 @@ pub fn preview(plan: &Plan) -> String {
     text
 }
 
+/// What ends a load that has no length of its own.
+fn until(load: &Load) -> &'static str {
+    match load {
+        Load::Open {
+            stop_when_saturated: true,
+            ..
+        } => "until the target is saturated",
+        Load::Open { .. } => "until stopped",
+        Load::Flood { .. } => "as long as the answers take",
+    }
+}
+
 /// The load in one line.
 #[must_use]
 pub fn describe_load(load: &Load) -> String {
     match load {
         Load::Open { schedule, .. } => {
-            format!("{}, open loop", schedule.profile())
+            let arrivals = match schedule.arrivals() {
+                Arrivals::Even => String::new(),
+                arrivals => format!(" with {arrivals} arrivals"),
+            };
+            format!("{}{arrivals}, open loop", schedule.profile())
         }
         Load::Flood { concurrency, count } => {
             format!(
