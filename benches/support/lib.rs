@@ -2,4 +2,5 @@
 //!
 //! Not a library for others: the crates under `crates/` are. Read first: [`sink::Sink`].
 
+pub mod canned;
 pub mod sink;

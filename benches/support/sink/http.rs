@@ -1,11 +1,12 @@
-//! HTTP/1.1 requests with a Content-Length, and the upgrade to WebSocket.
+//! HTTP/1.1 requests with a Content-Length, the upgrade to WebSocket, and the witness of arrivals.
 
 use std::io::{self, Write as _};
 
-use super::{Step, message, websocket};
+use super::message::{self, Request};
+use super::{Arrivals, Step, websocket};
 
 /// Answers one request of the input.
-pub(super) fn answer(input: &[u8], out: &mut Vec<u8>) -> io::Result<Step> {
+pub(super) fn answer(input: &[u8], out: &mut Vec<u8>, arrivals: &mut Arrivals) -> io::Result<Step> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let head = match request.parse(input).map_err(io::Error::other)? {
@@ -33,18 +34,38 @@ pub(super) fn answer(input: &[u8], out: &mut Vec<u8>) -> io::Result<Step> {
     let Some(body) = input.get(head..head + length) else {
         return Ok(Step::Incomplete);
     };
-    write_answer(body, out)?;
-    Ok(Step::Answered(head + length))
+    if let Some(path @ ("/arrivals" | "/arrivals/start")) = request.path {
+        write_arrivals(path, arrivals, out)?;
+        return Ok(Step::Skipped(head + length));
+    }
+    let request = write_answer(body, out)?;
+    Ok(Step::answered(request, head + length))
+}
+
+fn write_arrivals(path: &str, arrivals: &mut Arrivals, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut counts = Vec::new();
+    match path {
+        "/arrivals" => arrivals.finish(&mut counts),
+        _ => arrivals.start(),
+    }
+    write!(
+        out,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        counts.len()
+    )?;
+    out.append(&mut counts);
+    Ok(())
 }
 
 /// The length stands in four digits, so that it can be filled in behind the body's making.
-fn write_answer(body: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+fn write_answer(body: &[u8], out: &mut Vec<u8>) -> io::Result<Request> {
     out.extend_from_slice(HEAD);
     let length_at = out.len() - LENGTH_FROM_END;
     let body_at = out.len();
-    message::answer(body, out);
+    let request = message::answer(body, out);
     let length = out.len() - body_at;
-    write!(&mut out[length_at..], "{length:04}")
+    write!(&mut out[length_at..], "{length:04}")?;
+    Ok(request)
 }
 
 const HEAD: &[u8] =
@@ -67,11 +88,11 @@ mod tests {
         let twice = request.repeat(2);
         let mut out = Vec::new();
         assert_eq!(
-            answer(&twice.as_bytes()[..20], &mut out).unwrap(),
+            answer(&twice.as_bytes()[..20], &mut out, &mut Arrivals::default()).unwrap(),
             Step::Incomplete
         );
         assert_eq!(
-            answer(twice.as_bytes(), &mut out).unwrap(),
+            answer(twice.as_bytes(), &mut out, &mut Arrivals::default()).unwrap(),
             Step::Answered(request.len())
         );
         let text = String::from_utf8(out).unwrap();

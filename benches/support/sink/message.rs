@@ -1,12 +1,23 @@
 //! The JSON-RPC part: find the id, answer "accepted".
 
-/// Appends the answer to a JSON-RPC request.
-pub(super) fn answer(body: &[u8], out: &mut Vec<u8>) {
+/// Appends the answer to a JSON-RPC request; says what it was.
+pub(super) fn answer(body: &[u8], out: &mut Vec<u8>) -> Request {
+    let (request, result) = result(body);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.extend_from_slice(id(body).unwrap_or(b"-1"));
     out.extend_from_slice(b",\"result\":");
-    out.extend_from_slice(result(body));
+    out.extend_from_slice(result);
     out.push(b'}');
+    request
+}
+
+/// What a request was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Request {
+    /// A transaction.
+    Broadcast,
+    /// Anything else.
+    Query,
 }
 
 /// The digits of the id. Generators put it in front of the params, so this is a short search; params
@@ -23,14 +34,14 @@ fn id(body: &[u8]) -> Option<&[u8]> {
     (digits > 0).then_some(&rest[..digits])
 }
 
-fn result(body: &[u8]) -> &'static [u8] {
+fn result(body: &[u8]) -> (Request, &'static [u8]) {
     let head = &body[..body.len().min(HEAD_BYTES)];
     if find(head, b"broadcast_tx_").is_some() {
-        ACCEPTED
+        (Request::Broadcast, ACCEPTED)
     } else if find(head, b"\"status\"").is_some() {
-        STATUS
+        (Request::Query, STATUS)
     } else {
-        b"{}"
+        (Request::Query, b"{}")
     }
 }
 

@@ -4,7 +4,11 @@
 //! It speaks just enough of the RPC for a generator: broadcasts over HTTP/1.1 and WebSocket are
 //! accepted without being looked at, `status` says that the chain is up, anything else is an empty
 //! result. One thread, one epoll set, one read and one write for everything a socket holds.
+//!
+//! `GET /arrivals/start` begins to count transactions in windows of 10 ms, `GET /arrivals` ends it and
+//! answers the counts: so the evenness of different generators is judged by one witness.
 
+mod arrivals;
 mod http;
 mod message;
 mod websocket;
@@ -16,6 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
+
+use self::arrivals::Arrivals;
+use self::message::Request;
 
 /// A bound sink; [`Sink::serve`] runs it.
 #[derive(Debug)]
@@ -38,7 +45,7 @@ impl SinkHandle {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Requests answered so far.
+    /// Transactions answered so far.
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.answered.load(Ordering::Acquire)
@@ -90,6 +97,7 @@ impl Sink {
             epoll::EventFlags::IN,
         )?;
         let mut peers: Vec<Option<Peer>> = Vec::new();
+        let mut arrivals = Arrivals::default();
         let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
         let timeout = Timespec::try_from(STOP_POLL).map_err(io::Error::other)?;
         let mut scratch = vec![0; READ_BYTES];
@@ -111,9 +119,13 @@ impl Sink {
                 }
                 let slot = &mut peers[number as usize];
                 let Some(peer) = slot else { continue };
-                match peer.serve(&mut scratch) {
+                let read_at = arrivals.now();
+                match peer.serve(&mut scratch, &mut arrivals) {
                     Ok(answered) => {
                         self.answered.fetch_add(answered, Ordering::Relaxed);
+                        if let Some(at) = read_at {
+                            arrivals.count(at, answered);
+                        }
                         peer.watch(&epoll, number)?;
                     }
                     Err(_) => *slot = None,
@@ -171,7 +183,7 @@ impl Peer {
     }
 
     /// Reads once, answers every complete request, writes what it can.
-    fn serve(&mut self, scratch: &mut [u8]) -> io::Result<u64> {
+    fn serve(&mut self, scratch: &mut [u8], arrivals: &mut Arrivals) -> io::Result<u64> {
         let mut answered = 0;
         // Whoever does not read its answers gets no new ones: TCP pushes back.
         if self.output.is_empty() {
@@ -181,13 +193,13 @@ impl Peer {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            answered = self.answer()?;
+            answered = self.answer(arrivals)?;
         }
         self.write()?;
         Ok(answered)
     }
 
-    fn answer(&mut self) -> io::Result<u64> {
+    fn answer(&mut self, arrivals: &mut Arrivals) -> io::Result<u64> {
         let mut answered = 0;
         let mut consumed = 0;
         loop {
@@ -195,7 +207,7 @@ impl Peer {
             let step = if self.websocket {
                 websocket::answer(rest, &mut self.output)?
             } else {
-                http::answer(rest, &mut self.output)?
+                http::answer(rest, &mut self.output, arrivals)?
             };
             match step {
                 Step::Incomplete => break,
@@ -246,9 +258,20 @@ impl Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Incomplete,
+    /// A transaction was answered.
     Answered(usize),
+    /// Something else was, or needs no answer.
     Skipped(usize),
     Upgraded(usize),
+}
+
+impl Step {
+    fn answered(request: Request, bytes: usize) -> Self {
+        match request {
+            Request::Broadcast => Self::Answered(bytes),
+            Request::Query => Self::Skipped(bytes),
+        }
+    }
 }
 
 fn token(number: u64) -> epoll::EventData {

@@ -39,10 +39,10 @@ pub(super) fn answer(input: &mut [u8], out: &mut Vec<u8>) -> io::Result<Step> {
     // All answers fit the two-byte length form, which leaves four bytes of frame header.
     let header_at = out.len();
     out.extend_from_slice(&[0x80 | TEXT, LENGTH_16, 0, 0]);
-    message::answer(payload, out);
+    let request = message::answer(payload, out);
     let length = (out.len() - header_at - 4) as u16;
     out[header_at + 2..header_at + 4].copy_from_slice(&length.to_be_bytes());
-    Ok(Step::Answered(end))
+    Ok(Step::answered(request, end))
 }
 
 /// Where the payload of the first frame begins and how long it is; clients always mask.
