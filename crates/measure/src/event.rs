@@ -36,9 +36,11 @@ pub enum Cause {
     Schedule,
     /// The signed transaction was not ready.
     Source,
-    /// No connection was up: connecting, handshaking or reconnecting.
+    /// No connection was up, or all were busy with answers that did not take long: more of them would
+    /// carry more.
     Connection,
-    /// Every connection was up but waiting: for an answer (HTTP), or for room in the socket.
+    /// Every connection was held up by the node: by an answer that takes long, or by a socket that
+    /// takes nothing.
     Node,
 }
 

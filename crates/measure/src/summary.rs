@@ -87,7 +87,7 @@ pub enum LoadModel {
 pub struct TimeSpans {
     /// The origin, nanoseconds since the Unix epoch.
     pub origin_unix_ns: u64,
-    /// End of the warm-up; what happened before is not in `rate` and `latency_ms`.
+    /// End of the warm-up; what happened before is not in `latency_ms` and the per-second rates.
     pub warmup_s: f64,
     /// When offering ended.
     pub offered_s: f64,
@@ -281,6 +281,8 @@ pub struct RecorderHealth {
     pub pending_bytes_peak: u64,
     /// Steps beyond the first 10,000: only in `steps.csv`.
     pub steps_omitted: u64,
+    /// Followers that could not go on.
+    pub failed_followers: u64,
     /// Files that a write error left incomplete.
     pub incomplete_files: Vec<String>,
 }

@@ -68,6 +68,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) conservation: &'a Conservation,
     pub(crate) late_events: u64,
     pub(crate) missing_blocks: u64,
+    pub(crate) failed_followers: u64,
 }
 
 pub(crate) fn judge(evidence: &Evidence<'_>) -> Verdict {
@@ -124,6 +125,15 @@ fn judge_records(evidence: &Evidence<'_>, findings: &mut Findings) {
             &format!(
                 "{} events came after their second had been written: the rows of series and steps are blurred",
                 evidence.late_events
+            ),
+        );
+    }
+    if evidence.failed_followers > 0 {
+        findings.add(
+            ScheduleVerdict::Degraded,
+            &format!(
+                "{} followers could not go on: commits in later blocks count as pending",
+                evidence.failed_followers
             ),
         );
     }

@@ -128,7 +128,7 @@ impl Windows {
         };
         let window = Window {
             start_ms,
-            planned: due_before - self.planned_before,
+            planned: due_before.saturating_sub(self.planned_before),
             sent,
         };
         self.planned_before = due_before;

@@ -34,7 +34,7 @@ pub struct Plan {
     pub seed: u64,
     /// What becomes of late transactions.
     pub catch_up: CatchUp,
-    /// Transactions due before this are left out of latencies and rates.
+    /// What happens before this is left out of latencies and per-second rates.
     pub warmup: Nanos,
     /// How long answers and commits are awaited after the last due time.
     pub drain_timeout: Nanos,
@@ -189,6 +189,14 @@ impl Plan {
             .max_in_flight
             .map_or(DEFAULT_MAX_IN_FLIGHT, Into::into);
         at_most("--max-in-flight", max_in_flight, MAX_IN_FLIGHT)?;
+        if let Load::Flood { concurrency, .. } = &load {
+            let concurrency = u64::from(concurrency.get());
+            at_most(
+                "--concurrency (see --max-in-flight)",
+                concurrency,
+                max_in_flight,
+            )?;
+        }
         let spin = settings.spin.unwrap_or(Nanos::ZERO);
         at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
         let report_interval = settings.report_interval;
@@ -203,7 +211,7 @@ impl Plan {
             method: settings
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
-            threads: resolve_threads(&settings, connections)?,
+            threads: resolve_threads(&settings, &load, connections)?,
             trust: resolve_trust(&settings)?,
             load,
             target,
@@ -368,10 +376,28 @@ fn default_connections(load: &Load, websocket: bool) -> NonZeroU32 {
     }
 }
 
-fn resolve_threads(settings: &Settings, connections: NonZeroU32) -> Result<NonZeroU32, PlanError> {
+fn resolve_threads(
+    settings: &Settings,
+    load: &Load,
+    connections: NonZeroU32,
+) -> Result<NonZeroU32, PlanError> {
+    let slots = match load {
+        Load::Flood { concurrency, .. } => *concurrency,
+        Load::Open { .. } => NonZeroU32::MAX,
+    };
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let default = NonZeroU32::new(cores / 2).unwrap_or(NonZeroU32::MIN);
-    let threads = settings.threads.unwrap_or(default.min(connections));
+    let threads = settings
+        .threads
+        .unwrap_or(default.min(connections).min(slots));
+    if threads > slots {
+        return Err(PlanError::OutOfRange {
+            name: "--threads",
+            problem: format!(
+                "is {threads}, but only {slots} transactions are in flight; a thread needs at least one"
+            ),
+        });
+    }
     if threads > connections {
         return Err(PlanError::OutOfRange {
             name: "--threads",

@@ -191,9 +191,11 @@ impl Scenario {
             )),
             None => {
                 let profile = self.profile(path)?;
-                if profile.duration().is_none() && !self.stop_when_saturated {
+                let ramps = matches!(self.phases.last(), Some(Phase::Ramp { .. }));
+                if profile.duration().is_none() && !(self.stop_when_saturated && ramps) {
                     return Err(illegal(
-                        "its last phase has no end; give it one or set stop_when_saturated = true"
+                        "its last phase has no end; give it one, or make it a ramp and set \
+                         stop_when_saturated = true"
                             .into(),
                     ));
                 }

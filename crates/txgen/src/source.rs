@@ -2,6 +2,8 @@
 
 use std::io;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ pub(crate) struct Ring {
     position: usize,
     full: Receiver<Batch>,
     empty: Sender<Batch>,
+    /// The index that is asked for while the ring is dry: the source may pass over those before it.
+    wanted: Arc<AtomicU64>,
 }
 
 /// What the ring has for an index.
@@ -76,6 +80,8 @@ struct Item {
 pub(crate) fn spawn(
     config: SourceConfig,
 ) -> io::Result<(Ring, JoinHandle<Result<(), WorkloadError>>)> {
+    let wanted = Arc::new(AtomicU64::new(0));
+    let jump = wanted.clone();
     let (full_sender, full) = bounded(RING_BATCHES);
     let (empty, empty_receiver) = bounded(RING_BATCHES + 1);
     for _ in 0..RING_BATCHES {
@@ -84,12 +90,13 @@ pub(crate) fn spawn(
     }
     let thread = thread::Builder::new()
         .name(format!("source-{}", config.shard))
-        .spawn(move || fill(config, &empty_receiver, &full_sender))?;
+        .spawn(move || fill(config, &empty_receiver, &full_sender, &jump))?;
     let ring = Ring {
         current: Batch::default(),
         position: 0,
         full,
         empty,
+        wanted,
     };
     Ok((ring, thread))
 }
@@ -114,7 +121,10 @@ impl Ring {
             }
             match self.full.try_recv() {
                 Ok(batch) => self.replace(batch),
-                Err(TryRecvError::Empty) => return Take::Dry,
+                Err(TryRecvError::Empty) => {
+                    self.wanted.store(index, Ordering::Relaxed);
+                    return Take::Dry;
+                }
                 Err(TryRecvError::Disconnected) => return Take::Ended,
             }
         }
@@ -141,6 +151,7 @@ fn fill(
     mut config: SourceConfig,
     empty: &Receiver<Batch>,
     full: &Sender<Batch>,
+    wanted: &AtomicU64,
 ) -> Result<(), WorkloadError> {
     let mut tx = Vec::new();
     let mut index = u64::from(config.shard);
@@ -148,6 +159,8 @@ fn fill(
         let Ok(mut batch) = empty.recv() else {
             return Ok(());
         };
+        // Dropped transactions need not be made; what is wanted belongs to this shard as well.
+        index = index.max(wanted.load(Ordering::Relaxed));
         while index < config.end
             && batch.items.len() < BATCH_ITEMS
             && batch.bytes.len() < BATCH_BYTES

@@ -108,22 +108,14 @@ impl Metric {
         if text == "rate.error" {
             return Some(Self::ErrorRate);
         }
-        SECTIONS
-            .contains(&parts[0].as_str())
-            .then_some(Self::Path(parts))
+        is_known(&parts).then_some(Self::Path(parts))
     }
 
     fn value(&self, summary: &Value) -> Option<f64> {
         match self {
             Self::Path(path) => number(summary, path),
             Self::ErrorRate => {
-                let count = |name: &str| {
-                    let fate = summary.get("fate")?.get(name)?;
-                    match fate {
-                        Value::Object(kinds) => kinds.values().map(Value::as_f64).sum(),
-                        fate => fate.as_f64(),
-                    }
-                };
+                let count = |name: &str| summary.get("fate")?.get(name)?.as_f64();
                 let sent = count("sent")?;
                 let lost = count("rejected")? + count("errors")? + count("unanswered")?;
                 (sent > 0.0).then(|| lost / sent)
@@ -132,13 +124,52 @@ impl Metric {
     }
 }
 
-/// The number at a path; an object of counts (such as `fate.errors` by kind) is its sum.
+/// The number at a path: counts by name (such as `fate.errors_by_kind`) are added up, statistics
+/// (such as `rate.committed_tps`) stand for their mean.
 fn number(summary: &Value, path: &[String]) -> Option<f64> {
     let value = path.iter().try_fold(summary, |value, key| value.get(key))?;
     match value {
-        Value::Object(kinds) => kinds.values().map(Value::as_f64).sum(),
+        Value::Object(fields) if path.last()?.contains("_by_") => {
+            fields.values().map(Value::as_f64).sum()
+        }
+        Value::Object(fields) => fields.get("mean")?.as_f64(),
         value => value.as_f64(),
     }
+}
+
+/// Whether the schema of `summary.json` has a number, counts or statistics at this path.
+fn is_known(path: &[String]) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
+        return false;
+    };
+    path.iter()
+        .try_fold(&schema, |place, key| {
+            alternatives(&schema, place).find_map(|place| {
+                let named = place.get("properties").and_then(|fields| fields.get(key));
+                named.or_else(|| {
+                    place
+                        .get("additionalProperties")
+                        .filter(|any| any.is_object())
+                })
+            })
+        })
+        .is_some()
+}
+
+/// A place of the schema, with references followed and alternatives side by side.
+fn alternatives<'a>(schema: &'a Value, place: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let follow = move |place: &'a Value| {
+        let target = place.get("$ref").and_then(Value::as_str);
+        target
+            .and_then(|target| schema.pointer(target.trim_start_matches('#')))
+            .unwrap_or(place)
+    };
+    let place = follow(place);
+    let either = ["anyOf", "oneOf"]
+        .into_iter()
+        .filter_map(move |key| place.get(key)?.as_array())
+        .flatten();
+    std::iter::once(place).chain(either.map(follow))
 }
 
 impl Comparison {
@@ -215,16 +246,7 @@ fn parse_limit(text: &str) -> Option<f64> {
 }
 
 const QUANTILES: [&str; 7] = ["p50", "p68", "p95", "p99", "p99_7", "max", "mean"];
-const SECTIONS: [&str; 8] = [
-    "blocks",
-    "fate",
-    "latency_ms",
-    "lateness",
-    "offered",
-    "rate",
-    "reconnects",
-    "windows",
-];
+const SCHEMA: &str = include_str!("../../../docs/summary.schema.json");
 
 #[cfg(test)]
 mod tests {
@@ -234,7 +256,9 @@ mod tests {
 
     fn check(text: &str) -> Verdict {
         let summary = json!({
-            "fate": {"sent": 1000, "rejected": {"1": 2}, "errors": {"closed": 1}, "unanswered": 1},
+            "fate": {"sent": 1000, "rejected": 2, "errors": 1, "unanswered": 1,
+                "errors_by_kind": {"closed": 1, "timeout": 0}},
+            "rate": {"committed_tps": {"mean": 300.0, "median": 310.0, "stddev": 50.0, "max": 500.0}},
             "latency_ms": {"commit_from_due": {"p99": 4200.0}, "lateness": {"max": 0.2}},
         });
         text.parse::<Threshold>().unwrap().check(&summary)
@@ -248,6 +272,8 @@ mod tests {
         assert_eq!(check("rate.error<0.5%").value, Some(0.004));
         assert!(check("rate.error<0.5%").held);
         assert!(!check("fate.errors==0").held);
+        assert_eq!(check("fate.errors_by_kind<2").value, Some(1.0));
+        assert_eq!(check("rate.committed_tps>=1000").value, Some(300.0));
         assert!(check("fate.sent>=1000").held);
     }
 
@@ -263,6 +289,7 @@ mod tests {
         assert!(error("commit.p99").contains("no comparison"));
         assert!(error("commit.p98<1s").contains("unknown metric \"commit.p98\""));
         assert!(error("weather.max<1").contains("unknown metric"));
+        assert!(error("fate.eror==0").contains("unknown metric"));
         assert!(error("commit.p99<soon").contains("cannot read the limit \"soon\""));
     }
 }

@@ -87,7 +87,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     fn close_segment(&mut self, due_before: Option<u64>) {
         let mut segment = self.segments.close(&mut self.plan);
         segment.span.offered = match due_before {
-            Some(due_before) => due_before - self.run.offered,
+            Some(due_before) => due_before.saturating_sub(self.run.offered),
             None => segment.span.counts.sent + segment.span.counts.unsent,
         };
         self.run.offered += segment.span.offered;

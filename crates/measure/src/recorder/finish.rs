@@ -107,6 +107,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             conservation: &conservation,
             late_events: self.health.late_events,
             missing_blocks: blocks.missing,
+            failed_followers: self.health.failed_followers,
         });
         let limited_by = self.limited_by(&offered, late, &rate);
         Summary {

@@ -261,6 +261,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.watermark(source, Nanos::MAX);
     }
 
+    /// A follower cannot go on: it is not waited for, and the verdict says that commits may be missing.
+    pub fn follower_failed(&mut self, source: SourceId) {
+        self.health.failed_followers += 1;
+        self.retire(source);
+    }
+
     /// Offering ends at `at`, earlier than the profile: what is due later was never wanted, and
     /// belongs to no step. To be told before the senders' watermarks pass `at`.
     pub fn offering_ended(&mut self, at: Nanos) {

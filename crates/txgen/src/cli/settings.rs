@@ -80,7 +80,7 @@ pub struct Settings {
     #[serde(deserialize_with = "text::option")]
     pub catch_up: Option<CatchUp>,
 
-    /// Leave transactions due before this out of the latencies and rates [default: 0s].
+    /// Leave what happens before this out of the latencies and the per-second rates [default: 0s].
     #[arg(long, value_name = "DURATION")]
     #[serde(deserialize_with = "text::option")]
     pub warmup: Option<Nanos>,

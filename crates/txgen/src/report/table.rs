@@ -17,7 +17,7 @@ pub fn table(summary: &Summary, thresholds: &[Verdict]) -> String {
     rates(&mut text, summary);
     latencies(&mut text, summary);
     if summary.steps.len() > 1 {
-        steps(&mut text, &summary.steps);
+        steps(&mut text, summary);
     }
     ending(&mut text, summary);
     for threshold in thresholds {
@@ -175,7 +175,10 @@ fn millis(value: Option<f64>) -> String {
     })
 }
 
-fn steps(text: &mut String, steps: &[StepRow]) {
+fn steps(text: &mut String, summary: &Summary) {
+    let steps: &[StepRow] = &summary.steps;
+    let followed = summary.blocks.count > 0;
+    let excesses = saturation::excesses(steps, followed);
     let _ = writeln!(
         text,
         "{:<6}{:>10}{:>10}{:>11}{:>11}{:>11}{:>11}  ",
@@ -185,9 +188,9 @@ fn steps(text: &mut String, steps: &[StepRow]) {
     if skipped > 0 {
         let _ = writeln!(text, "…     {skipped} earlier steps are in steps.csv");
     }
-    for step in &steps[skipped..] {
+    for (step, excess) in steps.iter().zip(excesses).skip(skipped) {
         let rate = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}"));
-        let mark = match (step.pause, saturation::excess(step)) {
+        let mark = match (step.pause, excess) {
             (true, _) => "pause",
             (false, Some(_)) => "not sustained",
             (false, None) => "",

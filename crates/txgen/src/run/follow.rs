@@ -185,7 +185,9 @@ struct Bridge {
 
 impl Bridge {
     fn carry(mut self) {
+        let mut failed = false;
         while let Some(event) = self.follower.blocking_next() {
+            failed |= matches!(event, FollowEvent::Failed(_));
             let Some(seen) = self.translate(event) else {
                 continue;
             };
@@ -195,6 +197,7 @@ impl Bridge {
         }
         let _ = self.seen.send(Seen::Retired {
             follower: self.number,
+            failed,
         });
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 use measure::{Finished, RunFolderWriters, ScheduleVerdict, Summary};
-use pacing::Nanos;
+use pacing::{Nanos, Schedule};
 use rpc::BroadcastMethod;
 
 pub use builtin::BuiltInError;
@@ -31,10 +31,10 @@ use crate::exit;
 use crate::plan::{Load, Plan, Target};
 use crate::report::{self, Progress};
 use crate::shard::{
-    self, Address, BATCHES_IN_FLIGHT, Orders, ShardChannels, ShardConfig, ShardLoad,
+    self, Address, BATCHES_IN_FLIGHT, Orders, ShardChannels, ShardConfig, ShardLoad, StopReason,
 };
 use crate::shutdown::Shutdown;
-use crate::source::{self, SourceConfig};
+use crate::source::{self, Ring, SourceConfig};
 use crate::threshold::Verdict as ThresholdVerdict;
 use crate::workload::WorkloadError;
 use builtin::BuiltInNode;
@@ -68,9 +68,12 @@ pub enum RunError {
     /// Blocks cannot be followed.
     #[error(transparent)]
     Follow(#[from] FollowSetupError),
-    /// The workload fails.
+    /// The workload cannot be opened.
     #[error("the workload failed")]
     Workload(#[from] WorkloadError),
+    /// The workload failed while the run went on; what was sent before is recorded.
+    #[error("the workload failed during the run")]
+    Source(#[source] WorkloadError),
     /// A sender failed.
     #[error("a sender failed")]
     Sender(#[source] io::Error),
@@ -256,7 +259,7 @@ impl Run<'_> {
                 let config = self.shard(shard);
                 let thread = thread::Builder::new()
                     .name(format!("sender-{shard}"))
-                    .spawn_scoped(scope, || shard::run(config, ring, channels, &self.orders))
+                    .spawn_scoped(scope, || self.send(config, ring, channels))
                     .map_err(RunError::System)?;
                 shards.push(thread);
                 used.push(used_sender);
@@ -264,13 +267,17 @@ impl Run<'_> {
             }
             drop((batch_sender, opened_sender));
             if let Err(error) = self.await_shards(&opened, &shards) {
-                self.orders.abort();
+                self.orders.abort(Nanos::ZERO);
                 drop(starts);
                 return Err(match error {
                     // What the shards say then is only that they were called off.
                     RunError::Interrupted => error,
                     error => first_error(shards).unwrap_or(error),
                 });
+            }
+            if self.shutdown.is_requested() {
+                self.orders.abort(Nanos::ZERO);
+                return Err(RunError::Interrupted);
             }
             let origin = self.clock.start(START_NOTICE);
             self.write_manifest(&mut manifest, origin)?;
@@ -297,13 +304,25 @@ impl Run<'_> {
             }
             self.watch(&mut progress, &shared, &follow, &recorder);
             progress.finish();
-            let finished = recorder
-                .join()
-                .map_err(|_| RunError::Panicked("recorder"))?;
+            let finished = recorder.join().map_err(|_| {
+                // Nobody reads the shards' batches any more: they must not wait for it.
+                self.orders.abort(self.clock.now());
+                RunError::Panicked("recorder")
+            })?;
             follow.stop();
             let trouble = first_error(shards).or_else(|| sources.into_iter().find_map(failure));
             Ok((finished, trouble))
         })
+    }
+
+    /// Runs one shard; one that fails ends the run for all.
+    fn send(&self, config: ShardConfig, ring: Ring, channels: ShardChannels) -> io::Result<()> {
+        let sent = shard::run(config, ring, channels, &self.orders);
+        if sent.is_err() {
+            self.orders
+                .abort(self.clock.now().saturating_add(STOP_NOTICE));
+        }
+        sent
     }
 
     /// Waits until every shard has its connections; a shard that gave up ends the wait.
@@ -344,15 +363,17 @@ impl Run<'_> {
         while !recorder.is_finished() {
             thread::sleep(WATCH_INTERVAL);
             let now = self.clock.now();
-            if self.shutdown.is_urgent() {
-                self.orders.abort();
-            }
+            // Orders first: they name an instant ahead, and messages may take their time.
             if self.shutdown.is_requested() && !stopping {
                 stopping = true;
+                self.stop(StopReason::Interrupted);
                 progress.message(
                     "interrupted: no more is offered; draining (Ctrl-C again leaves at once)",
                 );
-                self.orders.stop(now.saturating_add(STOP_NOTICE), true);
+            }
+            if self.shutdown.is_urgent() {
+                self.orders
+                    .abort(self.clock.now().saturating_add(STOP_NOTICE));
             }
             for note in follow.notes() {
                 progress.message(&format!("warning: {note}"));
@@ -369,14 +390,20 @@ impl Run<'_> {
             }
             steps.extend(glance.new_steps);
             if !stopping && self.stops_when_saturated() {
-                let judgement = saturation::judge(&steps);
+                let judgement = saturation::judge(&steps, self.plan.follow);
                 if judgement.saturated {
                     stopping = true;
+                    self.stop(StopReason::Saturated);
                     progress.message(&format!("saturated: {}", judgement.reason));
-                    self.orders.stop(now.saturating_add(STOP_NOTICE), false);
                 }
             }
         }
+    }
+
+    /// Ends the offering an instant from now, so that every shard knows it in time.
+    fn stop(&self, reason: StopReason) {
+        self.orders
+            .stop(self.clock.now().saturating_add(STOP_NOTICE), reason);
     }
 
     fn stops_when_saturated(&self) -> bool {
@@ -408,6 +435,18 @@ impl Run<'_> {
         planned.min(self.plan.workload.count().unwrap_or(u64::MAX))
     }
 
+    /// When the offering ends by itself: with the profile, or with the last transaction of the
+    /// workload.
+    fn ends_at(&self, schedule: &Schedule) -> Nanos {
+        let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
+        let used_up = self
+            .plan
+            .workload
+            .count()
+            .and_then(|supply| schedule.due(supply));
+        used_up.map_or(end, |used_up| used_up.min(end))
+    }
+
     fn shard(&self, shard: u32) -> ShardConfig {
         let of = self.plan.threads.get();
         let load = match &self.plan.load {
@@ -419,6 +458,7 @@ impl Run<'_> {
                 dues: Box::new(schedule.shard(shard, self.plan.threads)),
                 profile: schedule.profile().clone(),
                 end: self.end(),
+                ends_at: self.ends_at(schedule),
                 reconnect_in_pauses: *reconnect_in_pauses,
             },
             Load::Flood { concurrency, .. } => ShardLoad::Flood {
@@ -441,8 +481,12 @@ impl Run<'_> {
 
     /// This shard's connections, the endpoints in turn.
     fn connections(&self, shard: u32) -> Vec<Address> {
-        (0..self.plan.connections.get())
-            .flat_map(|_| self.nodes.iter().map(|node| &node.address))
+        (0..self.plan.connections.get() as usize)
+            // Another order in each round, so that every shard gets connections to every node.
+            .flat_map(|round| {
+                let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
+                nodes.take(self.nodes.len()).map(|node| &node.address)
+            })
             .skip(shard as usize)
             .step_by(self.plan.threads.get() as usize)
             .cloned()
@@ -466,7 +510,7 @@ fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
 fn failure(source: SourceThread) -> Option<RunError> {
     match source.join() {
         Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(RunError::Workload(error)),
+        Ok(Err(error)) => Some(RunError::Source(error)),
         Err(_) => Some(RunError::Panicked("source")),
     }
 }

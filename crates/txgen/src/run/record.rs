@@ -26,7 +26,7 @@ pub(crate) enum Seen {
     /// A mempool's depth.
     Mempool(MempoolSample),
     /// This follower has ended.
-    Retired { follower: u16 },
+    Retired { follower: u16, failed: bool },
 }
 
 /// What the recorder shows to the thread that watches the run.
@@ -190,6 +190,10 @@ impl<'a> Recording<'a> {
         self.finished[shard] |= batch.finished;
         if self.offered_until.is_none() && self.offered.iter().all(|offered| *offered) {
             self.offered_until = Some(batch.watermark);
+            if matches!(self.plan.load, Load::Flood { .. }) {
+                // A flood's one step has no end of its own; the drain is not part of it.
+                self.recorder.offering_ended(batch.watermark);
+            }
         }
         let source = SourceId(batch.shard);
         if batch.finished {
@@ -204,14 +208,22 @@ impl<'a> Recording<'a> {
 
     fn take_seen(&mut self, seen: Seen) {
         match seen {
+            // Seen before the origin, so it holds nothing of ours and belongs to no second.
+            Seen::Block(block) if block.observed.is_zero() => {}
+            Seen::Mempool(sample) if sample.at.is_zero() => {}
             Seen::Block(block) => self.recorder.block(block),
             Seen::Watermark { follower, at } => {
                 self.recorder
                     .watermark(SourceId(self.senders + follower), at);
             }
             Seen::Mempool(sample) => self.recorder.mempool(&sample),
-            Seen::Retired { follower } => {
-                self.recorder.retire(SourceId(self.senders + follower));
+            Seen::Retired { follower, failed } => {
+                let source = SourceId(self.senders + follower);
+                if failed {
+                    self.recorder.follower_failed(source);
+                } else {
+                    self.recorder.retire(source);
+                }
             }
         }
     }
@@ -273,20 +285,23 @@ impl<'a> Recording<'a> {
             }
             Load::Flood { .. } => (None, self.offered_until.unwrap_or(ended).min(stop_at)),
         };
-        let judgement = saturation::judge(self.recorder.step_rows());
-        let mut end = RunEnd {
+        let mut finished = self.recorder.finish(RunEnd {
             planned,
             offered_until,
             ended,
             interrupted,
-            knee: judgement.knee,
-            knee_reason: judgement.reason,
+            ..RunEnd::default()
+        });
+        // Judged from the finished account: the last step closes with the recorder.
+        let summary = &mut finished.summary;
+        (summary.knee, summary.knee_reason) = match &self.plan.load {
+            Load::Flood { .. } => (None, "a closed loop has no offered rate".into()),
+            Load::Open { .. } => {
+                let judgement = saturation::judge(&summary.steps, self.plan.follow);
+                (judgement.knee, judgement.reason)
+            }
         };
-        if matches!(&self.plan.load, Load::Flood { .. }) {
-            end.knee = None;
-            end.knee_reason = "a closed loop has no offered rate".into();
-        }
-        self.recorder.finish(end)
+        finished
     }
 }
 

@@ -35,15 +35,59 @@ pub struct Judgement {
     pub saturated: bool,
 }
 
-/// Judges a step; `None` when it was sustained or too small to tell.
+/// Judges every step, in order; `None` for one that was sustained or too small to tell. `followed`
+/// says whether blocks were watched.
 ///
 /// The rule is the ramp's: accepted or committed under 95 % of offered, or sent late because of the
 /// node. Committed per second is taken between the step's first and last block (free of edges); as
 /// it is still noisy in short steps, it counts only with a backlog that a healthy chain, which
-/// empties its mempool with every block, would not have.
+/// empties its mempool with every block, would not have. A step with fewer than two blocks is judged
+/// by what it committed at all, if the blocks of the steps before let one expect two.
 #[must_use]
-pub fn excess(step: &StepRow) -> Option<Excess> {
-    if step.pause || step.offered < MIN_OFFERED {
+pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
+    let mut chain = Chain::default();
+    steps
+        .iter()
+        .map(|step| {
+            let excess = refused(step).or_else(|| {
+                let judged = followed && is_judged(step);
+                judged.then(|| uncommitted(step, &chain)).flatten()
+            });
+            chain.add(step);
+            excess
+        })
+        .collect()
+}
+
+/// The blocks of the steps so far.
+#[derive(Debug, Default)]
+struct Chain {
+    span_s: f64,
+    blocks: u64,
+}
+
+impl Chain {
+    fn add(&mut self, step: &StepRow) {
+        self.span_s += step.end_s - step.start_s;
+        self.blocks += step.blocks;
+    }
+
+    /// Whether a chain as fast as before would have made two blocks in this time.
+    fn promises_two_blocks(&self, span_s: f64) -> bool {
+        if self.blocks == 0 {
+            return span_s >= SLOWEST_BLOCKS_S;
+        }
+        span_s >= 2.0 * self.span_s / self.blocks as f64
+    }
+}
+
+fn is_judged(step: &StepRow) -> bool {
+    !step.pause && step.offered >= MIN_OFFERED
+}
+
+/// What shows in the answers and in the sending.
+fn refused(step: &StepRow) -> Option<Excess> {
+    if !is_judged(step) {
         return None;
     }
     let offered = step.offered as f64;
@@ -52,25 +96,30 @@ pub fn excess(step: &StepRow) -> Option<Excess> {
         return Some(Excess::Accepted { share: accepted });
     }
     let late = step.late_node as f64 / offered;
-    if late > 1.0 - SUSTAINED_SHARE {
-        return Some(Excess::Late { share: late });
-    }
+    (late > 1.0 - SUSTAINED_SHARE).then_some(Excess::Late { share: late })
+}
+
+/// What shows in the blocks.
+fn uncommitted(step: &StepRow, chain: &Chain) -> Option<Excess> {
+    let offered = step.offered as f64;
     let (Some(committed_tps), Some(offered_tps)) = (step.committed_tps, step.offered_tps) else {
-        return None;
+        let share = step.committed as f64 / offered;
+        let expected = chain.promises_two_blocks(step.end_s - step.start_s);
+        return (expected && share < SUSTAINED_SHARE).then_some(Excess::Committed { share });
     };
-    let committed = committed_tps / offered_tps;
+    let share = committed_tps / offered_tps;
     let per_block = offered / step.blocks.max(1) as f64;
     let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block;
-    (committed < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed { share: committed })
+    (share < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed { share })
 }
 
 /// Judges a ramp from its closed steps, in order.
 #[must_use]
-pub fn judge(steps: &[StepRow]) -> Judgement {
+pub fn judge(steps: &[StepRow], followed: bool) -> Judgement {
     let judged: Vec<(&StepRow, Option<Excess>)> = steps
         .iter()
-        .filter(|step| !step.pause && step.offered >= MIN_OFFERED)
-        .map(|step| (step, excess(step)))
+        .zip(excesses(steps, followed))
+        .filter(|(step, _)| is_judged(step))
         .collect();
     let saturated = judged.len() >= SATURATED_STEPS
         && judged
@@ -147,13 +196,22 @@ const MIN_OFFERED: u64 = 20;
 /// moment between a block's making and our seeing it.
 const BACKLOG_BLOCKS: f64 = 1.5;
 
+/// Before any block was seen: no chain in common use makes them more rarely than every five seconds.
+const SLOWEST_BLOCKS_S: f64 = 10.0;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn excess(step: &StepRow) -> Option<Excess> {
+        excesses(std::slice::from_ref(step), true)[0]
+    }
+
     fn step(number: u32, rate: f64, accepted: f64, committed: f64) -> StepRow {
         StepRow {
             step: number,
+            start_s: f64::from(number) * 10.0,
+            end_s: f64::from(number + 1) * 10.0,
             rate_tps: rate,
             offered: (rate * 10.0) as u64,
             accepted: (rate * 10.0 * accepted) as u64,
@@ -173,12 +231,12 @@ mod tests {
             step(2, 300.0, 1.0, 0.7),
             step(3, 400.0, 0.6, 0.6),
         ];
-        let judgement = judge(&steps);
+        let judgement = judge(&steps, true);
         assert!(judgement.saturated);
         assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
         assert_eq!(judgement.knee.unwrap().step, Some(1));
         assert!(judgement.reason.contains("70.0 % of offered was committed"));
-        assert!(!judge(&steps[..3]).saturated);
+        assert!(!judge(&steps[..3], true).saturated);
     }
 
     #[test]
@@ -188,6 +246,23 @@ mod tests {
         assert_eq!(excess(&noisy), None);
         noisy.backlog = 151;
         assert!(matches!(excess(&noisy), Some(Excess::Committed { .. })));
+    }
+
+    #[test]
+    fn a_chain_that_stops_is_saturated_although_its_mempool_takes_on() {
+        let healthy = step(0, 100.0, 1.0, 1.0);
+        let mut halted = step(1, 200.0, 1.0, 0.0);
+        (halted.blocks, halted.committed_tps) = (0, None);
+        let steps = [healthy, halted];
+        assert!(matches!(
+            excesses(&steps, true)[1],
+            Some(Excess::Committed { share: 0.0 })
+        ));
+        assert_eq!(excesses(&steps, false)[1], None);
+        // Too short for two blocks of a second each.
+        let mut short = steps[1].clone();
+        short.end_s = short.start_s + 1.5;
+        assert_eq!(excesses(&[steps[0].clone(), short], true)[1], None);
     }
 
     #[test]
@@ -201,11 +276,11 @@ mod tests {
 
     #[test]
     fn without_excess_there_is_no_knee_and_the_reason_says_so() {
-        let judgement = judge(&[step(0, 100.0, 1.0, 1.0)]);
+        let judgement = judge(&[step(0, 100.0, 1.0, 1.0)], true);
         assert_eq!(judgement.knee, None);
         assert!(judgement.reason.contains("above the highest rate"));
-        let judgement = judge(&[step(0, 100.0, 0.5, 0.5)]);
+        let judgement = judge(&[step(0, 100.0, 0.5, 0.5)], true);
         assert!(judgement.reason.contains("already the first step"));
-        assert!(judge(&[]).reason.contains("large enough"));
+        assert!(judge(&[], true).reason.contains("large enough"));
     }
 }

@@ -11,9 +11,9 @@ impl Shard<'_> {
     pub(super) fn read(&mut self, number: usize) {
         let link = &mut self.links[number];
         // The connection is out of the link while its messages go into it.
-        let outage = std::mem::replace(&mut link.state, State::empty());
-        let State::Up(mut connection) = outage else {
-            link.state = outage;
+        let state = std::mem::replace(&mut link.state, State::empty());
+        let State::Up(mut connection) = state else {
+            link.state = state;
             return;
         };
         let now = self.origin.now();

@@ -31,6 +31,10 @@ pub(super) struct Link {
     unanswered: usize,
     /// What the poller waits for.
     pub(super) registered: Interest,
+    /// Times in a row that the connection broke without having brought an answer.
+    pub(super) fruitless: u32,
+    /// Whether the socket last took less than it was given.
+    pub(super) stuck: bool,
     /// Whether the link stands in the queue of links with room.
     pub(super) queued: bool,
 }
@@ -97,6 +101,8 @@ impl Link {
             waiting: VecDeque::new(),
             unanswered: 0,
             registered: NOTHING,
+            fruitless: 0,
+            stuck: false,
             queued: false,
         }
     }
@@ -127,7 +133,7 @@ impl Link {
         self.waiting.front().map(|waiting| waiting.sent)
     }
 
-    /// Remembers a queued transaction; its stamp comes with [`Link::written`].
+    /// Remembers a queued transaction; its stamp comes with [`Link::next_written`].
     pub(super) fn queue(&mut self, end: u64, sent: Sent) {
         self.writing.push_back(Writing { end, sent });
     }
@@ -137,7 +143,7 @@ impl Link {
         !self.writing.is_empty()
     }
 
-    /// The earliest due time among the queued transactions, and whether the stream has passed it.
+    /// Takes the first queued transaction if the socket has taken all of it.
     pub(super) fn next_written(&mut self, written_to: u64) -> Option<Sent> {
         let first = self.writing.front()?;
         if first.end > written_to {
@@ -172,6 +178,7 @@ impl Link {
             return None;
         }
         waiting.answered = true;
+        self.fruitless = 0;
         let matched = Matched {
             index,
             hash_prefix: waiting.hash_prefix,
@@ -202,9 +209,18 @@ impl Link {
 
     /// Connections made before the run do not count as made again.
     pub(super) fn forget_first_opening(&mut self) {
-        if let State::Down { outage, .. } | State::Opening { outage, .. } = &mut self.state {
-            outage.since = Nanos::ZERO;
-            outage.reason = Some(ReconnectReason::Broken);
+        match &mut self.state {
+            State::Up(_) => {}
+            State::Down { outage, retry_at } => {
+                outage.restart();
+                *retry_at = Nanos::ZERO;
+            }
+            State::Opening {
+                outage, give_up_at, ..
+            } => {
+                outage.restart();
+                *give_up_at = super::OPENING_TIMEOUT;
+            }
         }
     }
 
@@ -253,7 +269,13 @@ impl State {
 }
 
 impl Outage {
-    /// The pause before the next attempt: doubling from 50 ms to 1 s.
+    /// Begins anew at the origin.
+    fn restart(&mut self) {
+        self.since = Nanos::ZERO;
+        self.reason = Some(ReconnectReason::Broken);
+    }
+
+    /// The pause before the next attempt: 100 ms after the first that failed, doubling to 1 s.
     pub(super) fn backoff(&self) -> Nanos {
         let doublings = self.failed_attempts.min(5);
         let pause = FIRST_BACKOFF.as_nanos() << doublings;

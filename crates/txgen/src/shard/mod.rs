@@ -5,6 +5,8 @@
 
 mod answer;
 mod link;
+mod links;
+mod orders;
 mod pace;
 mod poller;
 mod report;
@@ -12,22 +14,20 @@ mod send;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use measure::{Failure, ReconnectReason, Reconnected, UnsentReason};
 use pacing::{CatchUp, Nanos, Profile};
-use rpc::Connection;
 
 use crate::clock::Origin;
 use crate::source::Ring;
-use link::{Link, Outage, State};
+use link::Link;
 use pace::{DueTx, Pace};
 use poller::Poller;
 use report::Reporter;
 use send::Blocked;
 
 pub(crate) use link::Address;
+pub(crate) use orders::{Orders, StopReason};
 pub(crate) use report::{BATCHES_IN_FLIGHT, ShardBatch};
 
 /// What a shard needs to know.
@@ -52,20 +52,12 @@ pub(crate) enum ShardLoad {
         dues: Box<pacing::Shard>,
         profile: Profile,
         end: u64,
+        /// When the last transaction is due at the latest; [`Nanos::MAX`] without an end.
+        ends_at: Nanos,
         reconnect_in_pauses: bool,
     },
     /// Its part of a flood.
     Flood { end: u64, slots: usize },
-}
-
-/// Orders from the outside, read at every turn of the loop.
-#[derive(Debug)]
-pub(crate) struct Orders {
-    /// Nothing due at or after this instant is offered; in nanoseconds since the origin.
-    stop_at: AtomicU64,
-    reason: AtomicU8,
-    /// Leave at once.
-    abort: AtomicBool,
 }
 
 /// The two ways to and from a shard's recorder.
@@ -76,51 +68,6 @@ pub(crate) struct ShardChannels {
     pub(crate) opened: Sender<u32>,
     /// Brings the origin when all shards are ready.
     pub(crate) start: Receiver<Origin>,
-}
-
-impl Default for Orders {
-    fn default() -> Self {
-        Self {
-            stop_at: AtomicU64::new(u64::MAX),
-            reason: AtomicU8::new(0),
-            abort: AtomicBool::new(false),
-        }
-    }
-}
-
-impl Orders {
-    /// Ends the offering at `at`; what waits then is unsent with this reason. The first call counts.
-    pub(crate) fn stop(&self, at: Nanos, interrupted: bool) {
-        self.reason
-            .store(1 + u8::from(interrupted), Ordering::Relaxed);
-        let _ = self.stop_at.compare_exchange(
-            u64::MAX,
-            at.as_nanos(),
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Makes every shard leave at once.
-    pub(crate) fn abort(&self) {
-        self.abort.store(true, Ordering::Release);
-    }
-
-    /// When the offering ends by order; [`Nanos::MAX`] without an order.
-    pub(crate) fn stop_at(&self) -> Nanos {
-        Nanos::from_nanos(self.stop_at.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.abort.load(Ordering::Acquire)
-    }
-
-    fn reason(&self) -> UnsentReason {
-        match self.reason.load(Ordering::Relaxed) {
-            1 => UnsentReason::Stopped,
-            _ => UnsentReason::Interrupted,
-        }
-    }
 }
 
 /// A sender at work.
@@ -151,6 +98,8 @@ pub(crate) struct Shard<'a> {
     next_check: Nanos,
     /// When the last transaction was due, once it is known.
     offered_until: Option<Nanos>,
+    /// Why the last attempt to open a connection failed.
+    open_error: Option<String>,
 }
 
 /// The pauses of a profile whose connections are broken in each.
@@ -204,13 +153,14 @@ impl<'a> Shard<'a> {
                 dues,
                 profile,
                 end,
+                ends_at,
                 reconnect_in_pauses,
             } => {
                 let pauses = reconnect_in_pauses.then(|| Pauses {
                     profile: profile.clone(),
                     done_until: Nanos::ZERO,
                 });
-                (Pace::open(*dues, profile, end), pauses)
+                (Pace::open(*dues, profile, end, ends_at), pauses)
             }
         };
         Ok(Self {
@@ -235,6 +185,7 @@ impl<'a> Shard<'a> {
             pauses,
             next_check: Nanos::ZERO,
             offered_until: None,
+            open_error: None,
         })
     }
 
@@ -249,11 +200,13 @@ impl<'a> Shard<'a> {
             }
             if now >= deadline || self.orders.is_aborted() {
                 let down = self.links.iter().filter(|link| !link.is_up()).count();
+                let reason = self.open_error.take().unwrap_or_else(|| {
+                    "the node did not take them; use fewer connections or raise its max_open_connections".into()
+                });
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     format!(
-                        "{down} of {} connections could not be opened in {OPENING_TIMEOUT}; use fewer \
-                         connections or raise the node's max_open_connections",
+                        "{down} of {} connections could not be opened in {OPENING_TIMEOUT}: {reason}",
                         self.links.len()
                     ),
                 ));
@@ -279,7 +232,9 @@ impl<'a> Shard<'a> {
 
     /// The loop: send what is due, read what came, keep house, wait.
     fn offer(&mut self) -> io::Result<()> {
+        // What happened before the origin had another clock and belongs to no run.
         self.links.iter_mut().for_each(Link::forget_first_opening);
+        self.reporter.batch.reconnected.clear();
         loop {
             let now = self.origin.now();
             self.send_due(now);
@@ -295,7 +250,7 @@ impl<'a> Shard<'a> {
             }
             // What is due goes first: an answer can wait a microsecond, its stamp is not late by it.
             let now = self.origin.now();
-            if self.pace.next_at().is_some_and(|at| at <= now) {
+            if self.next_due().is_some_and(|at| at <= now) {
                 self.send_due(now);
             }
             self.serve_sockets();
@@ -304,16 +259,16 @@ impl<'a> Shard<'a> {
 
     /// Everything is answered, or the time for it is over, or the run was called off.
     fn is_finished(&mut self, now: Nanos) -> bool {
-        if self.orders.is_aborted() {
+        let stop_at = self.orders.stop_at();
+        if self.orders.is_aborted() && now >= stop_at {
             return true;
         }
-        let stop_at = self.orders.stop_at();
         if !self.pace.is_over(now, stop_at) {
             return false;
         }
         let offered_until = *self.offered_until.get_or_insert(now.min(stop_at));
         if now >= stop_at {
-            self.give_up_backlog(now, self.orders.reason());
+            self.give_up_backlog(now, self.orders.unsent_reason());
         }
         self.reporter.batch.offered_all = self.backlog.is_empty();
         self.under_way == 0 && self.backlog.is_empty()
@@ -334,7 +289,7 @@ impl<'a> Shard<'a> {
     /// Until when nothing needs to be done but what sockets ask for.
     fn idle_until(&self, now: Nanos) -> Nanos {
         let mut until = self.reporter.flush_at().min(self.next_check);
-        if let Some(due) = self.pace.next_at() {
+        if let Some(due) = self.next_due() {
             until = until.min(due.saturating_sub(self.spin));
         }
         if self.blocked.on_source() {
@@ -343,8 +298,15 @@ impl<'a> Shard<'a> {
         until
     }
 
+    /// When the next transaction is due, unless an order ends the offering before.
+    fn next_due(&self) -> Option<Nanos> {
+        self.pace
+            .next_at()
+            .filter(|due| *due < self.orders.stop_at())
+    }
+
     fn spin_to_due(&self) {
-        let Some(due) = self.pace.next_at() else {
+        let Some(due) = self.next_due() else {
             return;
         };
         let latest = self.origin.now().saturating_add(self.spin);
@@ -369,202 +331,6 @@ impl<'a> Shard<'a> {
             if ready.readable {
                 self.read(number);
             }
-        }
-    }
-
-    /// Opens what is down and gives up what takes too long to open.
-    fn tend_links(&mut self, now: Nanos) {
-        for number in 0..self.links.len() {
-            match &self.links[number].state {
-                State::Up(_) => {}
-                State::Down { retry_at, .. } if *retry_at <= now => self.open(number, now),
-                State::Opening { give_up_at, .. } if *give_up_at <= now => {
-                    self.failed_to_open(number);
-                }
-                State::Down { .. } | State::Opening { .. } => {}
-            }
-        }
-    }
-
-    /// Down => Opening
-    fn open(&mut self, number: usize, now: Nanos) {
-        let link = &mut self.links[number];
-        let State::Down { outage, .. } = &link.state else {
-            return;
-        };
-        let mut outage = *outage;
-        let address = &link.address;
-        let opened = Connection::open(&address.endpoint, address.socket, &address.options)
-            .ok()
-            .and_then(|connection| {
-                let interest = connection.interest();
-                let added = self.poller.add(&connection, number as u32, interest);
-                added.is_ok().then_some((connection, interest))
-            });
-        match opened {
-            Some((connection, interest)) => {
-                link.registered = interest;
-                link.state = State::Opening {
-                    connection: Box::new(connection),
-                    outage,
-                    give_up_at: now.saturating_add(OPENING_TIMEOUT),
-                };
-            }
-            None => {
-                outage.failed_attempts += 1;
-                link.state = State::Down {
-                    outage,
-                    retry_at: now.saturating_add(outage.backoff()),
-                };
-            }
-        }
-    }
-
-    /// Opening => Up, or a step on the way.
-    fn open_further(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let State::Opening { connection, .. } = &mut link.state else {
-            return;
-        };
-        match connection.drive() {
-            Err(_) => self.failed_to_open(number),
-            Ok(true) => self.opened(number),
-            Ok(false) => self.watch(number),
-        }
-    }
-
-    /// Opening => Up
-    fn opened(&mut self, number: usize) {
-        let now = self.origin.now();
-        let link = &mut self.links[number];
-        let state = std::mem::replace(
-            &mut link.state,
-            State::Down {
-                outage: Outage {
-                    since: now,
-                    failed_attempts: 0,
-                    reason: None,
-                },
-                retry_at: now,
-            },
-        );
-        let State::Opening {
-            connection, outage, ..
-        } = state
-        else {
-            link.state = state;
-            return;
-        };
-        link.state = State::Up(connection);
-        if let Some(reason) = outage.reason {
-            self.reporter.batch.reconnected.push(Reconnected {
-                at: now,
-                endpoint: link.address.number,
-                down: now.saturating_sub(outage.since),
-                failed_attempts: outage.failed_attempts,
-                reason,
-            });
-        }
-        self.watch(number);
-        self.offer_room(number);
-    }
-
-    /// Opening => Down
-    fn failed_to_open(&mut self, number: usize) {
-        let now = self.origin.now();
-        let link = &mut self.links[number];
-        if let State::Opening { outage, .. } = &link.state {
-            let mut outage = *outage;
-            outage.failed_attempts += 1;
-            link.state = State::Down {
-                outage,
-                retry_at: now.saturating_add(outage.backoff()),
-            };
-        }
-    }
-
-    /// Up => Down: fails everything on the link; the next check opens it again.
-    fn close(&mut self, number: usize, reason: ReconnectReason, failure: Failure) {
-        let now = self.origin.now();
-        let link = &mut self.links[number];
-        self.under_way -= link.load();
-        let batch = &mut self.reporter.batch;
-        let (answered, unsent) = (&mut batch.answered, &mut batch.unsent);
-        link.fail_all(
-            now,
-            failure,
-            |event| answered.push(event),
-            |event| unsent.push(event),
-        );
-        link.state = State::Down {
-            outage: Outage {
-                since: now,
-                failed_attempts: 0,
-                reason: Some(reason),
-            },
-            retry_at: now,
-        };
-        self.next_check = now;
-    }
-
-    /// Breaks all connections once in every pause: as soon as nothing is under way, at the latest in
-    /// the pause's middle.
-    fn break_in_pause(&mut self, now: Nanos) {
-        let Some(pauses) = &mut self.pauses else {
-            return;
-        };
-        if now < pauses.done_until {
-            return;
-        }
-        let step = pauses.profile.step_at(now);
-        let end = step.end.unwrap_or(Nanos::MAX);
-        if !step.pause {
-            return;
-        }
-        let half = end.saturating_sub(step.start).as_nanos() / 2;
-        if self.under_way > 0 && now < step.start.saturating_add(Nanos::from_nanos(half)) {
-            return;
-        }
-        pauses.done_until = end;
-        for number in 0..self.links.len() {
-            if self.links[number].is_up() {
-                self.close(number, ReconnectReason::Planned, Failure::Closed);
-            }
-        }
-    }
-
-    fn expire_answers(&mut self, now: Nanos) {
-        for number in 0..self.links.len() {
-            let oldest = self.links[number].oldest_sent();
-            if oldest.is_some_and(|sent| now.saturating_sub(sent) >= self.answer_timeout) {
-                self.close(number, ReconnectReason::Broken, Failure::Timeout);
-            }
-        }
-    }
-
-    /// Tells the poller what the connection waits for, when that changed.
-    fn watch(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let (State::Up(connection) | State::Opening { connection, .. }) = &link.state else {
-            return;
-        };
-        let interest = connection.interest();
-        if interest != link.registered
-            && self
-                .poller
-                .modify(&**connection, number as u32, interest)
-                .is_ok()
-        {
-            link.registered = interest;
-        }
-    }
-
-    /// Puts the link into the queue of links with room, if it has some and is not there yet.
-    fn offer_room(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        if !link.queued && link.has_room() {
-            link.queued = true;
-            self.idle.push_back(number as u32);
         }
     }
 }

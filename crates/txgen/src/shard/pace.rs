@@ -1,5 +1,6 @@
 //! When the next transaction of a shard is due: from the schedule, or from the answers.
 
+use measure::Cause;
 use pacing::{Due, Nanos, Profile, Step};
 
 /// The shard's clockwork.
@@ -18,6 +19,8 @@ pub(super) struct Open {
     step: Step,
     /// Indices from here on have no transaction.
     end: u64,
+    /// When the offering ends by itself.
+    ends_at: Nanos,
 }
 
 /// The slots of one shard of a flood.
@@ -34,10 +37,17 @@ pub(super) struct DueTx {
     pub(super) index: u64,
     pub(super) at: Nanos,
     pub(super) step: u32,
+    /// Why it is late already when the shard first sees it.
+    pub(super) fault: Option<Cause>,
 }
 
 impl Pace {
-    pub(super) fn open(mut dues: pacing::Shard, profile: Profile, end: u64) -> Self {
+    pub(super) fn open(
+        mut dues: pacing::Shard,
+        profile: Profile,
+        end: u64,
+        ends_at: Nanos,
+    ) -> Self {
         let next = dues.next().filter(|due| due.index < end);
         let step = profile.step_at(Nanos::ZERO);
         Self::Open(Box::new(Open {
@@ -46,6 +56,7 @@ impl Pace {
             profile,
             step,
             end,
+            ends_at,
         }))
     }
 
@@ -78,7 +89,10 @@ impl Pace {
     /// Whether nothing is due any more before `stop_at`.
     pub(super) fn is_over(&self, now: Nanos, stop_at: Nanos) -> bool {
         match self {
-            Self::Open(open) => open.next.is_none_or(|due| due.at >= stop_at),
+            // A pause at the end belongs to the load as much as one in its middle.
+            Self::Open(open) => {
+                now >= open.ends_at.min(stop_at) && open.next.is_none_or(|due| due.at >= stop_at)
+            }
             Self::Closed(closed) => closed.next >= closed.end || now >= stop_at,
         }
     }
@@ -95,6 +109,7 @@ impl Open {
             index: due.index,
             at: due.at,
             step: self.step.index,
+            fault: None,
         })
     }
 }
@@ -110,6 +125,7 @@ impl Closed {
             index,
             at: now,
             step: 0,
+            fault: None,
         })
     }
 }

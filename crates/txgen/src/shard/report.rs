@@ -52,6 +52,13 @@ impl Reporter {
         }
     }
 
+    /// Hands the batch over when it is large.
+    pub(super) fn flush_if_large(&mut self, now: Nanos) {
+        if self.batch.is_large() {
+            self.flush(now);
+        }
+    }
+
     /// When the batch must go at the latest.
     pub(super) fn flush_at(&self) -> Nanos {
         self.flush_at

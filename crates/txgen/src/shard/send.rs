@@ -8,36 +8,45 @@ use super::pace::DueTx;
 use super::{Shard, answer};
 use crate::source::Take;
 
-/// What last kept due transactions from being sent, and until when.
+/// What keeps due transactions from being sent.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     cause: Option<Cause>,
     until: Nanos,
+    /// Until when the node held connections up. What waits then goes out behind the hold-up, and
+    /// whatever keeps it from catching up at once, the node is why it waits.
+    held_up_until: Nanos,
     now: bool,
+    /// When [`Shard::why_no_link`] last looked at the links.
+    judged_at: Nanos,
 }
 
 impl Blocked {
     fn note(&mut self, cause: Cause, now: Nanos) {
         self.cause = Some(cause);
         self.until = now;
+        if cause == Cause::Node {
+            self.held_up_until = now;
+        }
         self.now = true;
     }
 
-    fn clear(&mut self) {
-        self.now = false;
-    }
-
+    /// Whether the ring is dry and must be looked at again soon.
     pub(super) fn on_source(&self) -> bool {
         self.now && self.cause == Some(Cause::Source)
     }
 
-    /// Why a transaction due then is sent only now: what blocked it since, or else the schedule.
-    fn cause_of(&self, due: Nanos, now: Nanos) -> Cause {
-        if now.saturating_sub(due) <= LATE_LIMIT {
+    /// Why a transaction is sent only now: the shard's own lateness, else what blocked it since.
+    fn cause_of(&self, due: DueTx, now: Nanos) -> Cause {
+        if let Some(fault) = due.fault {
+            return fault;
+        }
+        if now.saturating_sub(due.at) <= LATE_LIMIT {
             return Cause::OnTime;
         }
         match self.cause {
-            Some(cause) if self.until >= due => cause,
+            _ if self.held_up_until >= due.at && self.held_up_until > Nanos::ZERO => Cause::Node,
+            Some(cause) if self.until >= due.at => cause,
             _ => Cause::Schedule,
         }
     }
@@ -47,25 +56,33 @@ impl Shard<'_> {
     /// Sends everything that is due by `now` and can be sent.
     pub(super) fn send_due(&mut self, now: Nanos) {
         self.take_due(now);
-        self.blocked.clear();
-        while let Some(&due) = self.backlog.front() {
-            if !self.catch_up.admits(due.at, now) {
-                self.backlog.pop_front();
-                self.unsent(due, now, UnsentReason::CatchUp);
-                continue;
+        self.blocked.now = false;
+        loop {
+            self.queue_backlog(now);
+            // First queued, first written.
+            for position in 0..self.dirty.len() {
+                self.flush(self.dirty[position] as usize);
             }
-            let Some(number) = self.next_link() else {
-                self.blocked.note(self.why_no_link(now), now);
-                break;
-            };
-            if !self.queue_on(number, due, now) {
-                self.offer_room(number);
+            self.dirty.clear();
+            // A socket that took everything has room again.
+            if self.backlog.is_empty() || self.blocked.now || self.idle.is_empty() {
                 break;
             }
-            self.backlog.pop_front();
         }
-        while let Some(number) = self.dirty.pop() {
-            self.flush(number as usize);
+        if !self.backlog.is_empty() && !self.blocked.now {
+            let cause = match self.blocked.cause {
+                // Under a lasting backlog this is asked at every answer: once a millisecond is enough.
+                Some(cause @ (Cause::Node | Cause::Connection))
+                    if now.saturating_sub(self.blocked.judged_at) < LATE_LIMIT =>
+                {
+                    cause
+                }
+                _ => {
+                    self.blocked.judged_at = now;
+                    self.why_no_link(now)
+                }
+            };
+            self.blocked.note(cause, now);
         }
     }
 
@@ -74,14 +91,36 @@ impl Shard<'_> {
         let stop_at = self.orders.stop_at();
         loop {
             let unanswered = self.backlog.len() + self.under_way;
-            let Some(due) = self.pace.next(now, stop_at, unanswered) else {
+            let Some(mut due) = self.pace.next(now, stop_at, unanswered) else {
                 return;
             };
             if unanswered >= self.max_in_flight {
                 self.unsent(due, now, UnsentReason::MaxInFlight);
-            } else {
-                self.backlog.push_back(due);
+                continue;
             }
+            // Nothing but the shard itself can have kept it from seeing this in time.
+            let late = now.saturating_sub(due.at) > LATE_LIMIT;
+            due.fault = late.then_some(Cause::Schedule);
+            self.backlog.push_back(due);
+        }
+    }
+
+    /// Puts waiting transactions into the buffers of connections with room.
+    fn queue_backlog(&mut self, now: Nanos) {
+        while let Some(&due) = self.backlog.front() {
+            if !self.catch_up.admits(due.at, now) {
+                self.backlog.pop_front();
+                self.unsent(due, now, UnsentReason::CatchUp);
+                continue;
+            }
+            let Some(number) = self.next_link() else {
+                return;
+            };
+            if !self.queue_on(number, due, now) {
+                self.offer_room(number);
+                return;
+            }
+            self.backlog.pop_front();
         }
     }
 
@@ -116,7 +155,7 @@ impl Shard<'_> {
                 sent: Nanos::ZERO,
                 endpoint: link.address.number,
                 step: due.step,
-                cause: self.blocked.cause_of(due.at, now),
+                cause: self.blocked.cause_of(due, now),
             },
         );
         self.under_way += 1;
@@ -141,12 +180,17 @@ impl Shard<'_> {
         while let Some(mut sent) = link.next_written(flushed.written_to) {
             sent.sent = now;
             if sent.cause == Cause::OnTime && now.saturating_sub(sent.due) > LATE_LIMIT {
-                // It left the schedule in time and then waited for the socket.
-                sent.cause = Cause::Node;
+                // Queued in time: either the socket took nothing for a while, or the shard was slow.
+                sent.cause = if link.stuck {
+                    Cause::Node
+                } else {
+                    Cause::Schedule
+                };
             }
             link.await_answer(&sent);
             self.reporter.batch.sent.push(sent);
         }
+        link.stuck = flushed.blocked;
         self.watch(number);
         self.offer_room(number);
     }
@@ -163,20 +207,16 @@ impl Shard<'_> {
         None
     }
 
-    /// No connection is up: the connections are the cause. All are busy: the node, when it lets one of
-    /// them wait for long or does not read; otherwise there are too few connections for the rate.
+    /// Asked after everything queued was written. No connection is up: the connections are the cause.
+    /// All are busy: the node, when it lets one of them wait for long or takes nothing from a socket;
+    /// otherwise there are too few connections for the rate.
     fn why_no_link(&self, now: Nanos) -> Cause {
-        if !self.links.iter().any(Link::is_up) {
-            return Cause::Connection;
-        }
-        let waited = self
-            .links
-            .iter()
-            .filter_map(Link::oldest_sent)
-            .map(|sent| now.saturating_sub(sent))
-            .max();
-        let unread = self.links.iter().any(Link::is_writing);
-        if unread || waited.is_some_and(|waited| waited >= SLOW_ANSWER) {
+        let held_up = |link: &Link| {
+            let waited = link.oldest_sent().map(|sent| now.saturating_sub(sent));
+            link.stuck || waited.is_some_and(|waited| waited >= SLOW_ANSWER)
+        };
+        let up = self.links.iter().any(Link::is_up);
+        if up && self.links.iter().any(held_up) {
             Cause::Node
         } else {
             Cause::Connection
@@ -194,7 +234,7 @@ impl Shard<'_> {
     pub(super) fn give_up_rest(&mut self, now: Nanos) {
         let reason = match self.orders.stop_at() {
             Nanos::MAX => UnsentReason::Deadline,
-            _ => UnsentReason::Interrupted,
+            _ => self.orders.unsent_reason(),
         };
         self.give_up_backlog(now, reason);
         for link in &mut self.links {
@@ -211,6 +251,8 @@ impl Shard<'_> {
             step: due.step,
             reason,
         });
+        // After a long stall there may be millions.
+        self.reporter.flush_if_large(now);
     }
 }
 

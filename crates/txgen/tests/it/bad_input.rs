@@ -123,6 +123,10 @@ fn settings_out_of_their_ranges() {
             "constant --rate 5 --transport pigeon",
             "possible values: http, ws",
         ),
+        (
+            "constant --rate 5 --ca-file gone.pem --endpoints https://127.0.0.1:9",
+            "--ca-file gone.pem",
+        ),
         ("flood --count 0", "at least one transaction"),
         ("flood --count 5 --concurrency 0", "--concurrency"),
     ]);

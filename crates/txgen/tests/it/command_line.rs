@@ -203,8 +203,8 @@ fn a_dry_run_without_an_end_says_so() {
     let place = Place::new();
     let ramp = place.txgen("ramp --dry-run");
     ramp.expect(0)
-        .prints("transactions  until stopped")
-        .prints("duration      until stopped")
+        .prints("transactions  until the target is saturated")
+        .prints("duration      until the target is saturated")
         .prints("┤")
         .prints("the built-in node");
     let flood = place.txgen("flood --count 1000000 --concurrency 64 --transport ws --dry-run");

@@ -1,5 +1,7 @@
 //! Runs that do not come to their planned end: killed, interrupted, out of disk.
 
+use std::fs::File;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -134,6 +136,49 @@ fn an_interruption_before_the_start_is_one_too() {
         .expect(130)
         .says("interrupted before the start");
     assert_eq!(node.broadcasts(), 0);
+}
+
+#[test]
+fn a_file_that_shrinks_under_the_run_ends_it_with_its_account() {
+    const LINES: usize = 400;
+    const LEFT: usize = 300;
+    // Transactions this large are prepared some hundred ahead at most.
+    let line = |n: usize| format!("key{n:04}={}\n", "v".repeat(60_000));
+    let place = Place::new();
+    let path = place.write("txs", (0..LINES).map(line).collect::<String>());
+    let gate = Arc::new(Barrier::new(2));
+    let node = {
+        let gate = gate.clone();
+        FakeNode::start(Identity::default(), move |number| {
+            if number == 20 {
+                gate.wait();
+            }
+            Behaviour::Accept
+        })
+    };
+    let running = place.start(&format!(
+        "flood --count 1000 --concurrency 1 --threads 1 --workload file:txs --file-format raw \
+         --no-follow --out run --endpoints {}",
+        node.url()
+    ));
+    wait_until("the run is under way", || node.broadcasts() >= 21);
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len((LEFT * line(0).len()) as u64).unwrap();
+    gate.wait();
+    running
+        .wait()
+        .expect(1)
+        .says("the workload failed")
+        .says("line 300: the file became shorter during the run")
+        .says_it_once();
+    let run = place.run("run");
+    let summary = run.summary();
+    summary.assert_conserved();
+    let sent = summary.count("fate.sent");
+    assert!((21..=LEFT as u64).contains(&sent), "{sent}");
+    assert_eq!(summary.count("fate.accepted"), sent);
+    assert_eq!(node.broadcasts() as u64, sent);
+    assert_eq!(run.table("txs.csv").rows.len() as u64, sent);
 }
 
 #[test]

@@ -202,9 +202,11 @@ impl Ended {
     /// not give the generator its processor in time.
     #[track_caller]
     pub(crate) fn expect_done(&self, summary: &Summary) -> &Self {
-        let only_lateness = summary.list("verdict.reasons").iter().all(|reason| {
+        let reasons = summary.list("verdict.reasons");
+        let lateness = |reason: &&str| {
             reason.contains("by the generator's fault") || reason.contains("stalled")
-        });
+        };
+        let only_lateness = !reasons.is_empty() && reasons.iter().all(lateness);
         match self.code {
             Some(0) => {}
             Some(98) if only_lateness => {}
