@@ -43,7 +43,7 @@ fn block_to_hashes(c: &mut Criterion) {
             });
         });
         group.bench_function("serde_json_value", |b| {
-            b.iter(|| from_value(answer.as_bytes()))
+            b.iter(|| from_value(answer.as_bytes()));
         });
         group.bench_function("hashes_alone", |b| {
             b.iter(|| {

@@ -151,7 +151,7 @@ const FOLLOWER: SourceId = SourceId(1);
 
 fn settings() -> Criterion {
     Criterion::default()
-        .sample_size(20)
+        .sample_size(10)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(2))
         .nresamples(10_000)

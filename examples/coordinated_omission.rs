@@ -6,7 +6,7 @@
 //! 1.4 s in the middle. Sixteen requests are caught by the stall; the 2,800 that fall due meanwhile wait
 //! for a connection. Measured from *sent* (service time, what closed-loop tools report) sixteen of
 //! 20,000 are slow and no percentile up to the 99th shows it. Measured from *due* (response time, what
-//! a client of the node would have lived through) it is one in six. The difference has a name:
+//! a client of the node would have lived through) it is every seventh. The difference has a name:
 //! coordinated omission (Gil Tene, "How not to measure latency").
 
 // A program that shows something prints it.
@@ -58,6 +58,7 @@ async fn main() -> Result<()> {
 }
 
 /// What was measured, twice for each transaction.
+#[derive(Default)]
 struct Seen {
     service: Latency,
     response: Latency,
@@ -74,10 +75,7 @@ async fn offer(schedule: &Schedule, client: &Client) -> Result<Seen> {
             origin,
         ));
     }
-    let mut all = Seen {
-        service: Latency::new(),
-        response: Latency::new(),
-    };
+    let mut all = Seen::default();
     while let Some(seen) = senders.join_next().await {
         let seen = seen??;
         all.service.merge(&seen.service);
@@ -87,10 +85,7 @@ async fn offer(schedule: &Schedule, client: &Client) -> Result<Seen> {
 }
 
 async fn send(shard: Shard, client: Client, origin: Instant) -> Result<Seen> {
-    let mut seen = Seen {
-        service: Latency::new(),
-        response: Latency::new(),
-    };
+    let mut seen = Seen::default();
     for transaction in shard {
         // Not before it is due; at once when the answer before it came late.
         let due = origin + Duration::from_nanos(transaction.at.as_nanos());

@@ -4,8 +4,9 @@
 //!
 //! With a URL (http, https, ws or wss) it follows that node until Ctrl-C, through restarts of the node
 //! and lost connections. Without one it starts the built-in node, sends it a few transactions, and
-//! ends after ten blocks. `age` is how long after the time in its header a block was seen here; it
-//! compares two clocks.
+//! ends after ten blocks. `age` is how long after the time in its header a block was seen here: about
+//! one block interval, because that time is the median of the votes for the block before. It compares
+//! two clocks, so on another machine it also shows how far they are apart.
 
 // A program that shows something prints it.
 #![allow(clippy::print_stdout)]
@@ -98,11 +99,11 @@ fn line(block: &FollowedBlock, before: Option<Nanos>, origin_unix: Duration) -> 
     let age = (observed - block.header_time.unix_nanos()) as f64 / 1e6;
     let gap = before.map_or_else(String::new, |before| {
         let gap = block.observed.saturating_sub(before);
-        format!("{:.0} ms after the last", gap.as_millis_f64())
+        format!("  {:.0} ms after the last", gap.as_millis_f64())
     });
     let failed = block.codes.iter().filter(|code| **code != 0).count();
     format!(
-        "height {:>6}  {:>6} txs  {:>8} bytes  {failed} failed  age {age:>7.1} ms  {gap}",
+        "height {:>6}  {:>6} txs  {:>8} bytes  {failed} failed  age {age:>7.1} ms{gap}",
         block.height,
         block.hashes.len(),
         block.bytes,

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release --example profile_preview [TRACE.csv]`
 //!
-//! Without a file it shows a day in the life of a node: a slow morning, a rush in waves, a step down to
-//! the evening. Each line of the chart is an equal span of time with its mean rate: the bar is made from
+//! Without a file it shows a day in the life of a node: a slow morning, two rushes, an even way down
+//! to the evening. Each line of the chart is an equal span of time with its mean rate: the bar is made from
 //! the integral of the profile, the same integral that decides when each transaction is due. Below it,
 //! the same transactions spread evenly, at random, and in bursts: different instants, one rate.
 
@@ -35,9 +35,9 @@ fn main() -> Result<()> {
 fn a_day() -> Result<Profile> {
     let seconds = Nanos::from_secs;
     Ok(Profile::phases([
-        Profile::exponential("20/s".parse()?, "500/s".parse()?, seconds(8))?,
-        Profile::sine("800/s".parse()?, "400/s".parse()?, seconds(4), seconds(8))?,
-        Profile::linear("500/s".parse()?, "100/s".parse()?, seconds(8))?,
+        Profile::exponential("20/s".parse()?, "800/s".parse()?, seconds(8))?,
+        Profile::sine("800/s".parse()?, "400/s".parse()?, seconds(6), seconds(12))?,
+        Profile::linear("800/s".parse()?, "100/s".parse()?, seconds(4))?,
     ])?)
 }
 
