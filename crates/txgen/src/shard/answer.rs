@@ -37,7 +37,8 @@ impl Shard<'_> {
             Ok(_) => {
                 self.watch(number);
                 self.offer_room(number);
-                if !self.backlog.is_empty() || self.pace.next_at().is_none() {
+                // A connection that has room again is used at once.
+                if self.offering && (!self.backlog.is_empty() || self.pace.next_at().is_none()) {
                     self.send_due(now);
                 }
             }

@@ -96,6 +96,8 @@ pub(crate) struct Shard<'a> {
     spin: Nanos,
     pauses: Option<Pauses>,
     next_check: Nanos,
+    /// Whether the origin has passed: nothing is sent before.
+    offering: bool,
     /// When the last transaction was due, once it is known.
     offered_until: Option<Nanos>,
     /// Why the last attempt to open a connection failed.
@@ -184,6 +186,7 @@ impl<'a> Shard<'a> {
             spin: config.spin,
             pauses,
             next_check: Nanos::ZERO,
+            offering: false,
             offered_until: None,
             open_error: None,
         })
@@ -235,6 +238,7 @@ impl<'a> Shard<'a> {
         // What happened before the origin had another clock and belongs to no run.
         self.links.iter_mut().for_each(Link::forget_first_opening);
         self.reporter.batch.reconnected.clear();
+        self.offering = true;
         loop {
             let now = self.origin.now();
             self.send_due(now);
