@@ -75,6 +75,10 @@ pub(crate) struct RecordChannels {
     /// One way back per shard for used batches.
     pub(crate) used: Vec<Sender<ShardBatch>>,
     pub(crate) seen: Receiver<Seen>,
+    /// Where the run can be looked at from outside.
+    pub(crate) shared: Arc<Shared>,
+    /// How many followers report.
+    pub(crate) followers: u16,
 }
 
 /// The recorder at work.
@@ -84,7 +88,6 @@ pub(crate) struct Recording<'a> {
     origin: Origin,
     recorder: Recorder<File, RunPlan>,
     channels: RecordChannels,
-    shared: Arc<Shared>,
     senders: u16,
     /// Per shard: whether it has offered everything, and whether it has left.
     offered: Vec<bool>,
@@ -101,8 +104,6 @@ impl<'a> Recording<'a> {
         origin: Origin,
         writers: RunFolderWriters<File>,
         channels: RecordChannels,
-        shared: Arc<Shared>,
-        followers: u16,
     ) -> Self {
         let senders = channels.used.len() as u16;
         let config = RecorderConfig {
@@ -114,7 +115,7 @@ impl<'a> Recording<'a> {
             max_pending: usize::try_from(plan.max_in_flight)
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),
-            ..RecorderConfig::new(origin.unix_ns(), senders, followers)
+            ..RecorderConfig::new(origin.unix_ns(), senders, channels.followers)
         };
         Self {
             plan,
@@ -125,7 +126,6 @@ impl<'a> Recording<'a> {
             offered: vec![false; usize::from(senders)],
             finished: vec![false; usize::from(senders)],
             channels,
-            shared,
             offered_until: None,
             published_steps: 0,
             stop_known: false,
@@ -251,7 +251,7 @@ impl<'a> Recording<'a> {
     }
 
     fn publish(&mut self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = lock(&self.channels.shared.state);
         state.live = Some(self.recorder.live());
         let steps = self.recorder.step_rows();
         state

@@ -1,0 +1,378 @@
+//! A run in progress: its threads, from their start to their end.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use measure::{Finished, RunFolderWriters};
+use pacing::{Nanos, Schedule};
+
+use super::follow::{self, Follow};
+use super::preflight::Node;
+use super::record::{RecordChannels, Recording, Shared};
+use super::{RunError, host, saturation};
+use crate::clock::{Origin, RunClock};
+use crate::plan::{Load, Plan};
+use crate::report::Progress;
+use crate::shard::{
+    self, Address, BATCHES_IN_FLIGHT, Orders, ShardBatch, ShardChannels, ShardConfig, ShardLoad,
+    StopReason,
+};
+use crate::shutdown::Shutdown;
+use crate::source::{self, Ring, SourceConfig};
+use crate::workload::WorkloadError;
+
+/// A run in progress, seen from the thread that watches it.
+pub(super) struct Run<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) nodes: &'a [Node],
+    pub(super) orders: Orders,
+    pub(super) clock: RunClock,
+    pub(super) shutdown: &'a Shutdown,
+    pub(super) built_in: bool,
+}
+
+impl Run<'_> {
+    /// Plays the run to its end. Beside the account there may be a failure that ended it early.
+    pub(super) fn play(
+        &self,
+        writers: RunFolderWriters<File>,
+        mut manifest: File,
+        mut progress: Progress,
+    ) -> Result<(Finished, Option<RunError>), RunError> {
+        let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
+        let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
+        let follow = follow::start(self.plan, self.nodes, &self.clock, &seen_sender)?;
+        drop(seen_sender);
+        let shared = Arc::new(Shared::default());
+        thread::scope(|scope| {
+            let starting = self.start_senders(scope, &batch_sender)?;
+            drop(batch_sender);
+            let Starting {
+                senders,
+                starts,
+                used,
+                ..
+            } = self.await_senders(starting)?;
+            let origin = self.clock.start(START_NOTICE);
+            self.write_manifest(&mut manifest, origin)?;
+            let channels = RecordChannels {
+                batches,
+                used,
+                seen,
+                shared: shared.clone(),
+                followers: follow.followers(),
+            };
+            let recording = Recording::new(self.plan, &self.orders, origin, writers, channels);
+            let recorder = thread::Builder::new()
+                .name("recorder".into())
+                .spawn_scoped(scope, || recording.run(|| self.shutdown.is_requested()))
+                .map_err(RunError::System)?;
+            for start in starts {
+                let _ = start.send(origin);
+            }
+            self.watch(&mut progress, &shared, &follow, &recorder);
+            progress.finish();
+            let finished = recorder.join().map_err(|_| {
+                // Nobody reads the shards' batches any more: they must not wait for it.
+                self.orders.abort(self.clock.now());
+                RunError::Panicked("recorder")
+            })?;
+            follow.stop();
+            Ok((finished, senders.trouble()))
+        })
+    }
+
+    /// Starts a source and a sender per shard; each source runs ahead before its sender begins.
+    fn start_senders<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        batches: &Sender<ShardBatch>,
+    ) -> Result<Starting<'scope>, RunError> {
+        let (opened_sender, opened) = bounded(self.plan.threads.get() as usize);
+        let mut starting = Starting {
+            senders: Senders::default(),
+            opened,
+            starts: Vec::new(),
+            used: Vec::new(),
+        };
+        for shard in 0..self.plan.threads.get() {
+            let (used, empty) = bounded(BATCHES_IN_FLIGHT);
+            let (start_sender, start) = bounded(1);
+            let channels = ShardChannels {
+                full: batches.clone(),
+                empty,
+                opened: opened_sender.clone(),
+                start,
+            };
+            let (ring, source) = source::spawn(self.source(shard)?).map_err(RunError::System)?;
+            ring.await_full(&source);
+            starting.senders.sources.push(source);
+            let config = self.shard(shard);
+            let thread = thread::Builder::new()
+                .name(format!("sender-{shard}"))
+                .spawn_scoped(scope, || self.send(config, ring, channels))
+                .map_err(RunError::System)?;
+            starting.senders.shards.push(thread);
+            starting.used.push(used);
+            starting.starts.push(start_sender);
+        }
+        Ok(starting)
+    }
+
+    /// Waits until every sender has its connections.
+    fn await_senders<'scope>(
+        &self,
+        starting: Starting<'scope>,
+    ) -> Result<Starting<'scope>, RunError> {
+        let ready = self.await_shards(&starting.opened, &starting.senders.shards);
+        let called_off = self
+            .shutdown
+            .is_requested()
+            .then_some(RunError::Interrupted);
+        let Some(error) = ready.err().or(called_off) else {
+            return Ok(starting);
+        };
+        self.orders.abort(Nanos::ZERO);
+        drop(starting.starts);
+        Err(match error {
+            // What the shards say then is only that they were called off.
+            RunError::Interrupted => error,
+            error => starting.senders.trouble().unwrap_or(error),
+        })
+    }
+
+    /// Runs one shard; one that fails ends the run for all.
+    fn send(&self, config: ShardConfig, ring: Ring, channels: ShardChannels) -> io::Result<()> {
+        let sent = shard::run(config, ring, channels, &self.orders);
+        if sent.is_err() {
+            self.orders
+                .abort(self.clock.now().saturating_add(STOP_NOTICE));
+        }
+        sent
+    }
+
+    /// Waits until every shard has its connections; a shard that gave up ends the wait.
+    fn await_shards(
+        &self,
+        opened: &Receiver<u32>,
+        shards: &[ScopedJoinHandle<'_, io::Result<()>>],
+    ) -> Result<(), RunError> {
+        let mut missing = shards.len();
+        while missing > 0 {
+            match opened.recv_timeout(WATCH_INTERVAL) {
+                Ok(_) => missing -= 1,
+                Err(_) if shards.iter().any(ScopedJoinHandle::is_finished) => {
+                    return Err(RunError::Sender(io::Error::other(
+                        "it ended before the start",
+                    )));
+                }
+                Err(_) if self.shutdown.is_requested() => {
+                    return Err(RunError::Interrupted);
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows progress, passes on interruptions, and ends a saturated ramp.
+    fn watch(
+        &self,
+        progress: &mut Progress,
+        shared: &Shared,
+        follow: &Follow,
+        recorder: &ScopedJoinHandle<'_, Finished>,
+    ) {
+        let mut steps = Vec::new();
+        let mut stopping = false;
+        let mut warned = false;
+        while !recorder.is_finished() {
+            thread::sleep(WATCH_INTERVAL);
+            let now = self.clock.now();
+            // Orders first: they name an instant ahead, and messages may take their time.
+            if self.shutdown.is_requested() && !stopping {
+                stopping = true;
+                self.stop(StopReason::Interrupted);
+                progress.message(
+                    "interrupted: no more is offered; draining (Ctrl-C again leaves at once)",
+                );
+            }
+            if self.shutdown.is_urgent() {
+                self.orders
+                    .abort(self.clock.now().saturating_add(STOP_NOTICE));
+            }
+            for note in follow.notes() {
+                progress.message(&format!("warning: {note}"));
+            }
+            let Some(glance) = shared.glance() else {
+                continue;
+            };
+            progress.update(now, &glance.live, glance.draining);
+            if let Some(error) = glance.write_error
+                && !warned
+            {
+                warned = true;
+                progress.message(&format!("warning: {error}; counting goes on"));
+            }
+            steps.extend(glance.new_steps);
+            if !stopping && self.stops_when_saturated() {
+                let judgement = saturation::judge(&steps, self.plan.follow);
+                if judgement.saturated {
+                    stopping = true;
+                    self.stop(StopReason::Saturated);
+                    progress.message(&format!("saturated: {}", judgement.reason));
+                }
+            }
+        }
+    }
+
+    /// Ends the offering an instant from now, so that every shard knows it in time.
+    fn stop(&self, reason: StopReason) {
+        self.orders
+            .stop(self.clock.now().saturating_add(STOP_NOTICE), reason);
+    }
+
+    fn stops_when_saturated(&self) -> bool {
+        matches!(
+            self.plan.load,
+            Load::Open {
+                stop_when_saturated: true,
+                ..
+            }
+        )
+    }
+
+    fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
+        Ok(SourceConfig {
+            stream: self.plan.workload.open()?,
+            method: self.plan.method,
+            shard,
+            of: self.plan.threads,
+            end: self.end(),
+        })
+    }
+
+    /// The first index that is not offered.
+    fn end(&self) -> u64 {
+        let planned = match &self.plan.load {
+            Load::Open { .. } => u64::MAX,
+            Load::Flood { count, .. } => *count,
+        };
+        planned.min(self.plan.workload.count().unwrap_or(u64::MAX))
+    }
+
+    /// When the offering ends by itself: with the profile, or with the last transaction of the
+    /// workload.
+    fn ends_at(&self, schedule: &Schedule) -> Nanos {
+        let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
+        let used_up = self
+            .plan
+            .workload
+            .count()
+            .and_then(|supply| schedule.due(supply));
+        used_up.map_or(end, |used_up| used_up.min(end))
+    }
+
+    fn shard(&self, shard: u32) -> ShardConfig {
+        let of = self.plan.threads.get();
+        let load = match &self.plan.load {
+            Load::Open {
+                schedule,
+                reconnect_in_pauses,
+                ..
+            } => ShardLoad::Open {
+                dues: Box::new(schedule.shard(shard, self.plan.threads)),
+                profile: schedule.profile().clone(),
+                end: self.end(),
+                ends_at: self.ends_at(schedule),
+                reconnect_in_pauses: *reconnect_in_pauses,
+            },
+            Load::Flood { concurrency, .. } => ShardLoad::Flood {
+                end: self.end(),
+                slots: part(u64::from(concurrency.get()), shard, self.plan.threads) as usize,
+            },
+        };
+        ShardConfig {
+            shard,
+            of,
+            connections: self.connections(shard),
+            catch_up: self.plan.catch_up,
+            max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1) as usize,
+            answer_timeout: self.plan.answer_timeout,
+            drain_timeout: self.plan.drain_timeout,
+            spin: self.plan.spin,
+            load,
+        }
+    }
+
+    /// This shard's connections, the endpoints in turn.
+    fn connections(&self, shard: u32) -> Vec<Address> {
+        (0..self.plan.connections.get() as usize)
+            // Another order in each round, so that every shard gets connections to every node.
+            .flat_map(|round| {
+                let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
+                nodes.take(self.nodes.len()).map(|node| &node.address)
+            })
+            .skip(shard as usize)
+            .step_by(self.plan.threads.get() as usize)
+            .cloned()
+            .collect()
+    }
+
+    fn write_manifest(&self, file: &mut File, origin: Origin) -> Result<(), RunError> {
+        host::manifest(self.plan, self.nodes, self.built_in, origin)
+            .write_to(file)
+            .map_err(|error| RunError::Record(error.into()))
+    }
+}
+
+/// The `shard`-th part of a whole that is divided without remainder.
+fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
+    let (of, shard) = (u64::from(of.get()), u64::from(shard));
+    whole / of + u64::from(shard < whole % of)
+}
+
+/// The threads of all shards.
+#[derive(Default)]
+struct Senders<'scope> {
+    shards: Vec<ScopedJoinHandle<'scope, io::Result<()>>>,
+    sources: Vec<JoinHandle<Result<(), WorkloadError>>>,
+}
+
+/// Senders that open their connections.
+struct Starting<'scope> {
+    senders: Senders<'scope>,
+    opened: Receiver<u32>,
+    starts: Vec<Sender<Origin>>,
+    used: Vec<Sender<ShardBatch>>,
+}
+
+impl Senders<'_> {
+    /// Waits for all; the first failure among them, a sender's before a source's.
+    fn trouble(self) -> Option<RunError> {
+        let shards = self.shards.into_iter().map(|shard| match shard.join() {
+            Ok(sent) => sent.err().map(RunError::Sender),
+            Err(_) => Some(RunError::Panicked("sender")),
+        });
+        let sources = self.sources.into_iter().map(|source| match source.join() {
+            Ok(made) => made.err().map(RunError::Source),
+            Err(_) => Some(RunError::Panicked("source")),
+        });
+        // Every thread is joined, whatever the ones before it say.
+        shards.chain(sources).fold(None, Option::or)
+    }
+}
+
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// Orders to stop take effect this much later, so that every shard knows them in time and all stop at
+/// one instant of the schedule.
+const STOP_NOTICE: Nanos = Nanos::from_millis(50);
+/// Long enough to write the manifest and start the recorder.
+const START_NOTICE: Nanos = Nanos::from_millis(50);
+/// Blocks and samples on their way to the recorder at most.
+const SEEN_IN_FLIGHT: usize = 256;
