@@ -45,7 +45,7 @@ pub enum Command {
     Flood(FloodArgs),
     /// Play a scenario file (see config/ for one of each kind).
     ///
-    /// Flags given here override the file's [settings].
+    /// Flags given here override the file's settings table.
     Run(RunArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
@@ -156,7 +156,7 @@ pub struct FloodArgs {
 pub struct RunArgs {
     /// The scenario file (TOML).
     pub scenario: PathBuf,
-    /// Flags given here override the file's [settings].
+    /// Flags given here override the file's settings table.
     #[command(flatten)]
     pub settings: Settings,
 }

@@ -120,7 +120,7 @@ pub struct Settings {
     #[serde(deserialize_with = "text::list")]
     pub threshold: Vec<Threshold>,
 
-    /// The run folder; must not exist or be empty [default: runs/<utc>-<profile>].
+    /// The run folder; must not exist or be empty [default: runs/UTC-PROFILE].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
