@@ -8,6 +8,21 @@ use super::pace::DueTx;
 use super::{Shard, answer};
 use crate::source::Take;
 
+/// Transactions that go to one link in a row.
+#[derive(Debug, Default)]
+struct Burst {
+    link: Option<usize>,
+    length: usize,
+}
+
+impl Burst {
+    fn extend(&mut self, link: usize) {
+        let same = self.link == Some(link);
+        self.length = if same { self.length + 1 } else { 1 };
+        self.link = Some(link);
+    }
+}
+
 /// What keeps due transactions from being sent.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
@@ -107,21 +122,30 @@ impl Shard<'_> {
 
     /// Puts waiting transactions into the buffers of connections with room.
     fn queue_backlog(&mut self, now: Nanos) {
+        let mut burst = Burst::default();
         while let Some(&due) = self.backlog.front() {
             if !self.catch_up.admits(due.at, now) {
                 self.backlog.pop_front();
                 self.unsent(due, now, UnsentReason::CatchUp);
                 continue;
             }
-            let Some(number) = self.next_link() else {
+            let Some(number) = self.same_link(&burst).or_else(|| self.next_link()) else {
                 return;
             };
             if !self.queue_on(number, due, now) {
                 self.offer_room(number);
                 return;
             }
+            burst.extend(number);
             self.backlog.pop_front();
         }
+    }
+
+    /// The link that took the last one, while it has room and its burst is short: what goes out at
+    /// once is written with few calls, and the links still take turns.
+    fn same_link(&self, burst: &Burst) -> Option<usize> {
+        let number = burst.link.filter(|_| burst.length < LONGEST_BURST)?;
+        self.links[number].has_room().then_some(number)
     }
 
     /// Puts the transaction into the connection's buffer; false when there is none to put.
@@ -256,6 +280,9 @@ impl Shard<'_> {
     }
 }
 
+/// Enough to make a system call cheap, few enough that all links get their turn within a millisecond
+/// at any rate where that matters.
+const LONGEST_BURST: usize = 32;
 /// An answer that takes longer than this holds its connection up by itself; below it, more
 /// connections would carry more.
 const SLOW_ANSWER: Nanos = Nanos::from_millis(100);
