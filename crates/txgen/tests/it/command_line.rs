@@ -81,7 +81,7 @@ fn the_help_of_each_command_gives_units_and_defaults() {
         "[default: 30s]",
         "[default: 100000]",
         "'commit.p99<5s'",
-        "runs/UTC-PROFILE",
+        "runs/utc-profile",
         "--report-interval <duration>",
         "--dry-run",
     ];
