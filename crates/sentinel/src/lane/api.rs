@@ -1,0 +1,150 @@
+//! What the front and the write lane say to each other.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use futures_util::task::AtomicWaker;
+use rpc::BroadcastMethod;
+
+use crate::ledger::Reservation;
+use crate::refusal::Refusal;
+
+/// One broadcast of a client, ready to wait its turn.
+#[derive(Debug)]
+pub struct Write {
+    /// Who shares.
+    pub client: ClientKey,
+    /// The client's connection, unique in this process.
+    pub connection: u64,
+    /// Comes back with the answer.
+    pub tag: u64,
+    /// What is to be forwarded.
+    pub body: WriteBody,
+    /// The bytes this write occupies; returned to the ledger when it is dropped.
+    pub reservation: Reservation,
+    /// Where the answer goes.
+    pub outbox: Arc<Outbox>,
+}
+
+/// What is to be forwarded when the turn has come.
+#[derive(Debug)]
+pub enum WriteBody {
+    /// A broadcast as clients commonly write it.
+    Tx {
+        /// How it was broadcast.
+        method: BroadcastMethod,
+        /// The transaction, decoded.
+        tx: Bytes,
+    },
+    /// A broadcast in an unusual form, which only the node can answer exactly: the front forwards
+    /// it itself once it has the [`Permit`].
+    Unusual,
+}
+
+/// The answer to a [`Write`].
+#[derive(Debug)]
+pub struct Delivery {
+    /// The tag of the write.
+    pub tag: u64,
+    /// What became of it.
+    pub answer: WriteAnswer,
+}
+
+/// What became of a write.
+#[derive(Debug)]
+pub enum WriteAnswer {
+    /// The member that goes behind `"id":…,`: `"result":{…}` or `"error":{…}`, compact JSON.
+    Member(Bytes),
+    /// The turn of an [`WriteBody::Unusual`] write has come.
+    Permit(Permit),
+    /// It was not forwarded, or its end is not known.
+    Refused(Refusal),
+}
+
+/// The right to forward one unusual write. Counts as a write under way until it is dropped.
+pub struct Permit(Option<Box<dyn FnOnce() + Send>>);
+
+impl Permit {
+    /// A permit that calls `done` when it is dropped.
+    pub fn new(done: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(done)))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done();
+        }
+    }
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Permit")
+    }
+}
+
+/// Where the answers to one connection's writes come out. Bounded by the writes under way, which
+/// the queue bounds.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    ready: Mutex<VecDeque<Delivery>>,
+    waker: AtomicWaker,
+    closed: AtomicBool,
+}
+
+impl Outbox {
+    /// An empty one.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Hands an answer over; dropped silently when the connection is gone.
+    pub fn deliver(&self, delivery: Delivery) {
+        if self.is_closed() {
+            return;
+        }
+        self.ready
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(delivery);
+        self.waker.wake();
+    }
+
+    /// Everything that is there, once something is.
+    ///
+    /// # Cancel safety
+    /// Nothing is taken by a call that returned `Pending`.
+    pub fn poll_take(&self, context: &mut Context<'_>) -> Poll<VecDeque<Delivery>> {
+        self.waker.register(context.waker());
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if ready.is_empty() {
+            Poll::Pending
+        } else {
+            Poll::Ready(std::mem::take(&mut *ready))
+        }
+    }
+
+    /// Everything that is there, once something is.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn take(&self) -> VecDeque<Delivery> {
+        std::future::poll_fn(|context| self.poll_take(context)).await
+    }
+
+    /// The connection is gone.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether the connection is gone.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,5 @@
+//! The write lane.
+
+mod api;
+
+pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
