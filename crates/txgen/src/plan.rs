@@ -1,5 +1,6 @@
 //! A run as it was asked for, resolved once: every default is filled in, every value is legal.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -26,6 +27,8 @@ pub struct Plan {
     pub method: BroadcastMethod,
     /// Connections per endpoint.
     pub connections: NonZeroU32,
+    /// Local addresses that the connections take in turn; the system's choice when empty.
+    pub sources: Vec<IpAddr>,
     /// Whose certificates are accepted over https and wss.
     pub trust: Trust,
     /// What is sent.
@@ -216,6 +219,7 @@ impl Plan {
             load,
             target,
             connections,
+            sources: settings.source_address,
             workload,
             seed,
             catch_up: settings.catch_up.unwrap_or(CatchUp::Full),

@@ -95,7 +95,7 @@ impl Connection {
         address: SocketAddr,
         options: &ConnectionOptions,
     ) -> Result<Self, ConnectionError> {
-        let tcp = stream::connect(address).map_err(ConnectionError::Connect)?;
+        let tcp = stream::connect(address, options.source).map_err(ConnectionError::Connect)?;
         let stream = if endpoint.is_tls() {
             let host = endpoint.host();
             let name = ServerName::try_from(host.clone())

@@ -1,6 +1,7 @@
 //! What a connection may use, and whom it trusts.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use rustls::ClientConfig;
@@ -21,6 +22,9 @@ pub struct ConnectionOptions {
     pub max_message_bytes: usize,
     /// Whose certificates are accepted for `https` and `wss`.
     pub trust: Trust,
+    /// The local address to connect from, of the node's address family. Default: the system's
+    /// choice.
+    pub source: Option<IpAddr>,
 }
 
 impl Default for ConnectionOptions {
@@ -30,6 +34,7 @@ impl Default for ConnectionOptions {
             max_head_bytes: 64 << 10,
             max_message_bytes: 16 << 20,
             trust: Trust::native(),
+            source: None,
         }
     }
 }

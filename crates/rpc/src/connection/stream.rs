@@ -1,7 +1,7 @@
 //! Bytes to and from the node: plain TCP or TLS, never blocking.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -28,8 +28,8 @@ pub(super) struct Written {
     pub(super) handed: bool,
 }
 
-/// Starts a connect that does not block.
-pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+/// Starts a connect that does not block, from `source` if one is given.
+pub(super) fn connect(address: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
@@ -40,6 +40,10 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let tcp = TcpStream::from(socket);
     // A request is one write: nothing is gained by waiting for more bytes.
     tcp.set_nodelay(true)?;
+    if let Some(source) = source {
+        let named = |error| io::Error::other(format!("cannot connect from {source}: {error}"));
+        rustix::net::bind(&tcp, &SocketAddr::new(source, 0)).map_err(named)?;
+    }
     match rustix::net::connect(&tcp, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(tcp),
         Err(error) => Err(error.into()),

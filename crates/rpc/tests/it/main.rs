@@ -9,5 +9,6 @@ mod fake_node;
 mod follower;
 mod http;
 mod peer;
+mod source;
 mod tls;
 mod websocket;

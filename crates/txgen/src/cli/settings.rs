@@ -1,5 +1,6 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
@@ -41,6 +42,12 @@ pub struct Settings {
     /// Connections per endpoint [default: 16 over http, 4 over ws].
     #[arg(short, long, value_name = "N")]
     pub connections: Option<NonZeroU32>,
+
+    /// Local addresses to connect from, comma-separated; the connections take them in turn. For
+    /// targets that tell their clients apart by address (on loopback any of 127.0.0.0/8 will do).
+    #[arg(long, value_delimiter = ',', value_name = "IP")]
+    #[serde(deserialize_with = "text::list")]
+    pub source_address: Vec<IpAddr>,
 
     /// How to speak to the endpoints; overrides the schemes of their URLs.
     #[arg(long, value_enum)]
@@ -157,6 +164,7 @@ impl Settings {
             endpoints: or_list(self.endpoints, base.endpoints),
             broadcast_tx_method: self.broadcast_tx_method.or(base.broadcast_tx_method),
             connections: self.connections.or(base.connections),
+            source_address: or_list(self.source_address, base.source_address),
             transport: self.transport.or(base.transport),
             ca_file: self.ca_file.or(base.ca_file),
             workload: self.workload.or(base.workload),

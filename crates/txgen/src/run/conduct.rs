@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
@@ -310,18 +311,27 @@ impl Run<'_> {
         }
     }
 
-    /// This shard's connections, the endpoints in turn.
+    /// This shard's connections, the endpoints in turn, and in each round from another address.
     fn connections(&self, shard: u32) -> Vec<Address> {
         (0..self.plan.connections.get() as usize)
             // Another order in each round, so that every shard gets connections to every node.
             .flat_map(|round| {
                 let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
-                nodes.take(self.nodes.len()).map(|node| &node.address)
+                let nodes = nodes.take(self.nodes.len());
+                nodes.map(move |node| node.address.clone().from_source(self.local_address(round)))
             })
             .skip(shard as usize)
             .step_by(self.plan.threads.get() as usize)
-            .cloned()
             .collect()
+    }
+
+    fn local_address(&self, round: usize) -> Option<IpAddr> {
+        self.plan
+            .sources
+            .iter()
+            .cycle()
+            .nth(round % self.plan.sources.len().max(1))
+            .copied()
     }
 
     fn write_manifest(&self, file: &mut File, origin: Origin) -> Result<(), RunError> {

@@ -49,6 +49,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "command": plan.command,
         "method": plan.method.to_string(),
         "connections": plan.connections,
+        "source_address": plan.sources,
         "workload": plan.workload.to_string(),
         "catch_up": plan.catch_up.to_string(),
         "warmup": plan.warmup.to_string(),

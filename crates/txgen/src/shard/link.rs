@@ -1,7 +1,7 @@
 //! One connection of a shard and the transactions that are on it.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use measure::{Answered, Failure, ReconnectReason, Reply, Sent, Unsent, UnsentReason, hash_prefix};
@@ -16,6 +16,17 @@ pub(crate) struct Address {
     pub(crate) endpoint: Endpoint,
     pub(crate) socket: SocketAddr,
     pub(crate) options: Arc<ConnectionOptions>,
+}
+
+impl Address {
+    /// The same node, reached from a local address.
+    #[must_use]
+    pub(crate) fn from_source(mut self, source: Option<IpAddr>) -> Self {
+        if source.is_some() {
+            Arc::make_mut(&mut self.options).source = source;
+        }
+        self
+    }
 }
 
 /// A connection that is made again whenever it breaks.
