@@ -38,7 +38,11 @@ pub(super) fn answer(input: &[u8], out: &mut Vec<u8>, arrivals: &mut Arrivals) -
         write_arrivals(path, arrivals, out)?;
         return Ok(Step::Skipped(head + length));
     }
-    let request = write_answer(body, out)?;
+    let call = match request.path {
+        Some(target) if body.is_empty() => target.as_bytes(),
+        _ => body,
+    };
+    let request = write_answer(call, out)?;
     Ok(Step::answered(request, head + length))
 }
 

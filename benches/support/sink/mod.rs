@@ -1,9 +1,10 @@
 //! A server that takes every transaction and answers at once: what a generator can do when nothing
 //! holds it up.
 //!
-//! It speaks just enough of the RPC for a generator: broadcasts over HTTP/1.1 and WebSocket are
-//! accepted without being looked at, `status` says that the chain is up, anything else is an empty
-//! result. One thread, one epoll set, one read and one write for everything a socket holds.
+//! It speaks just enough of the RPC for a generator and for a proxy in front: broadcasts over HTTP/1.1
+//! and WebSocket are accepted without being looked at, `status` says that the chain is up, the mempool
+//! is empty, anything else is an empty result. One thread, one epoll set, one read and one write for
+//! everything a socket holds.
 //!
 //! `GET /arrivals/start` begins to count transactions in windows of 10 ms, `GET /arrivals` ends it and
 //! answers the counts: so the evenness of different generators is judged by one witness.

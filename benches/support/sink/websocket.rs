@@ -21,8 +21,9 @@ pub(super) fn answer(input: &mut [u8], out: &mut Vec<u8>) -> io::Result<Step> {
     if input.len() < end {
         return Ok(Step::Incomplete);
     }
-    match input[0] & 0x0f {
-        TEXT => {}
+    let kind = input[0] & 0x0f;
+    match kind {
+        TEXT | PING => {}
         CLOSE => return Err(io::ErrorKind::ConnectionAborted.into()),
         _ => return Ok(Step::Skipped(end)),
     }
@@ -35,6 +36,12 @@ pub(super) fn answer(input: &mut [u8], out: &mut Vec<u8>) -> io::Result<Step> {
     let payload = &mut input[start..end];
     for (byte, key) in payload.iter_mut().zip(mask.iter().cycle()) {
         *byte ^= key;
+    }
+    if kind == PING {
+        // The length of a control frame is one byte, at most 125.
+        out.extend_from_slice(&[0x80 | PONG, length as u8]);
+        out.extend_from_slice(payload);
+        return Ok(Step::Skipped(end));
     }
     // All answers fit the two-byte length form, which leaves four bytes of frame header.
     let header_at = out.len();
@@ -63,23 +70,40 @@ fn frame(input: &[u8]) -> Option<(usize, usize)> {
 
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
 const LENGTH_16: u8 = 126;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_masked_frame_is_answered() {
-        let text = br#"{"id":9,"method":"broadcast_tx_sync"}"#;
+    fn masked(kind: u8, payload: &[u8]) -> Vec<u8> {
         let mask = [1, 2, 3, 4];
-        let mut frame = vec![0x81, 0x80 | text.len() as u8];
+        let mut frame = vec![0x80 | kind, 0x80 | payload.len() as u8];
         frame.extend_from_slice(&mask);
         frame.extend(
-            text.iter()
+            payload
+                .iter()
                 .zip(mask.iter().cycle())
                 .map(|(byte, key)| byte ^ key),
         );
+        frame
+    }
+
+    #[test]
+    fn a_ping_is_answered() {
+        let mut frame = masked(PING, b"are you there");
+        let length = frame.len();
+        let mut out = Vec::new();
+        assert_eq!(answer(&mut frame, &mut out).unwrap(), Step::Skipped(length));
+        assert_eq!(out, [&[0x8a, 13], b"are you there".as_slice()].concat());
+    }
+
+    #[test]
+    fn a_masked_frame_is_answered() {
+        let text = br#"{"id":9,"method":"broadcast_tx_sync"}"#;
+        let mut frame = masked(TEXT, text);
         let mut out = Vec::new();
         assert_eq!(
             answer(&mut frame.clone()[..10], &mut out).unwrap(),
