@@ -1,0 +1,111 @@
+"""What a real CometBFT commits under a flood, with and without sentinel: in turn, repeated. See README.md."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+
+import report
+import trial
+from process import Failed, exit_on_sigterm
+from rounds import heading, machine, progress, turns, write_json
+
+# Beside the window itself: start, preflight, drain, settling, clean-up.
+SECONDS_BESIDE = 40
+# As txgen ends when it is interrupted.
+INTERRUPTED = 130
+
+
+def main():
+    args = arguments()
+    exit_on_sigterm()
+    result = {
+        "format": "tidegate.peers.overload/1",
+        "machine": machine(),
+        "versions": versions(args),
+        "settings": {
+            "rounds": args.rounds, "seconds": args.seconds, "rate": args.rate, "size": args.size,
+            "method": args.method, "flood_addresses": trial.FLOOD_ADDRESSES,
+            "flood_connections": trial.FLOOD_CONNECTIONS, "polite_rate": trial.POLITE_RATE,
+            "variants": {name: trial.VARIANTS[name] for name in args.variants},
+        },
+        "runs": [],
+    }  # fmt: skip
+    heading(result["machine"], result["versions"])
+    runs = args.rounds * len(args.variants)
+    minutes = runs * (args.seconds + SECONDS_BESIDE) / 60
+    print(f"{runs} runs of {args.seconds} s: about {minutes:.0f} minutes", flush=True)
+    code = 0
+    try:
+        measure(args, result)
+    except KeyboardInterrupt:
+        progress("interrupted: everything is stopped; what was measured follows")
+        code = INTERRUPTED
+    if result["runs"]:
+        print("\n" + report.tables(result))
+        write_json(args.json, result)
+        print(f"\nall runs: {args.json}")
+    return code
+
+
+def measure(args, result):
+    for at, (round_, variant) in enumerate(turns(args.variants, args.rounds), start=1):
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="overload-", dir=args.scratch) as folder:
+            run = trial.run(args, variant, folder)
+        run.update(variant=variant, round=round_, seconds=args.seconds, wall_seconds=time.monotonic() - began)
+        result["runs"].append(run)
+        # After each run, so that nothing measured is lost.
+        write_json(args.json, result)
+        progress(f"{at}/{args.rounds * len(args.variants)} round {round_}, {report.line(run)}")
+
+
+def versions(args):
+    def first(command):
+        output = subprocess.run(command, capture_output=True, text=True, check=True)
+        return (output.stdout or output.stderr).splitlines()[0].strip()
+
+    found = {
+        "cometbft": "cometbft " + first([args.cometbft, "version"]),
+        "txgen": first([args.txgen, "--version"]),
+    }
+    if args.sentinel:
+        found["sentinel"] = first([args.sentinel, "--version"])
+    return found
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    for program in ("cometbft", "txgen"):
+        parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--sentinel", help=argparse.SUPPRESS)
+    parser.add_argument("--json", required=True, help="where all figures go")
+    parser.add_argument("--variants", type=names, default=list(trial.VARIANTS),
+                        help=f"any of {','.join(trial.VARIANTS)} [all]")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is run [2]")
+    parser.add_argument("--seconds", type=int, default=280, help="length of the flood [280]")
+    parser.add_argument("--rate", type=int, default=20_000, help="of the flood, per second [20000]")
+    parser.add_argument("--size", type=int, default=250, help="bytes of a transaction [250]")
+    parser.add_argument("--method", choices=("async", "sync"), default="async",
+                        help="the flood's broadcast call [async]")  # fmt: skip
+    parser.add_argument("--scratch", help="where homes and run folders are made and removed [the system's]")
+    args = parser.parse_args()
+    if not args.sentinel and any(trial.VARIANTS[name] is not None for name in args.variants):
+        parser.error("only the variant direct can do without sentinel")
+    return args
+
+
+def names(text):
+    chosen = text.split(",")
+    unknown = [name for name in chosen if name not in trial.VARIANTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no variant {unknown[0]}; there are {', '.join(trial.VARIANTS)}")
+    return chosen
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as error:
+        sys.exit(f"a run failed: {error}")

@@ -1,0 +1,245 @@
+"""One run: a fresh node, sentinel in front or not, a flood and a polite client, and the chain as judge."""
+
+import contextlib
+import os
+import threading
+import time
+import urllib.request
+
+from node import Node
+from process import Child, Failed, free_port
+from txgen import Load
+
+FLOOD_ADDRESSES = [f"127.0.0.{host}" for host in range(2, 7)]
+FLOOD_CONNECTIONS = 10
+POLITE_ADDRESS = "127.0.0.10"
+POLITE_RATE = 10
+# One request in flight on each; at ten a second enough for answers that take six seconds.
+POLITE_CONNECTIONS = 64
+# What the flood may owe: one second's worth. More would only be sent in a lump when the target reads
+# again; what does not fit is counted as unsent.
+FLOOD_OWES_SECONDS = 1
+# How long the flood waits for answers, and the polite client for its last commits.
+FLOOD_DRAIN_SECONDS = 5
+POLITE_DRAIN_SECONDS = 30
+# How long blocks are awaited that hold what the window left over, and date its last block.
+SETTLE_SECONDS = 30
+BIN_SECONDS = 30
+FIRST_SECONDS = 60
+
+# sentinel's part of each variant; none means that the clients talk to the node.
+VARIANTS = {
+    "direct": None,
+    "off": ["--pace", "fixed", "--max-req", "1000000", "--pause-mode", "off"],
+    "fixed": ["--pace", "fixed", "--max-req", "4000", "--pause-mode", "off"],
+    "adaptive": ["--pace", "adaptive", "--max-req", "10000", "--pause-mode", "off"],
+    "interval-pause": [
+        "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "interval",
+        "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "pause",
+    ],
+    "interval-reconnect": [
+        "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "interval",
+        "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "reconnect",
+    ],
+    "threshold": [
+        "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "threshold",
+        "--pause-for", "1s", "--pause-action", "pause",
+    ],
+}  # fmt: skip
+
+
+def run(args, variant, folder):
+    """The figures of one run; everything it started has ended when it returns."""
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(Node(args.cometbft, folder))
+        processes = {"node": node.process}
+        target, sentinel = node.url, None
+        if VARIANTS[variant] is not None:
+            sentinel = stack.enter_context(Sentinel(args.sentinel, variant, node.url, folder))
+            processes["sentinel"] = sentinel.process
+            target = sentinel.url
+        polite = stack.enter_context(polite_client(args, target, folder))
+        flood = stack.enter_context(flooders(args, target, folder))
+        processes["flood"], processes["polite"] = flood, polite
+        costs = stack.enter_context(Costs(processes))
+        flood_summary = flood.summary(args.seconds)
+        start = flood_summary["time"]["origin_unix_ns"] / 1e9
+        polite_summary = polite.summary(args.seconds)
+        settle(node, start + args.seconds)
+        result = {
+            "chain": judge(node.blocks(), start, args.seconds),
+            "left_in_mempool": node.waiting(),
+            "flood": offered(flood_summary),
+            "polite": {**offered(polite_summary), **latencies(polite_summary)},
+            "costs": costs.between(start, start + args.seconds),
+        }
+        if sentinel:
+            result["sentinel_metrics"] = sentinel.metrics()
+        return result
+
+
+def flooders(args, target, folder):
+    """One process, its connections from several addresses in turn."""
+    websocket = target.replace("http://", "ws://") + "/websocket"
+    arguments = [
+        "constant", "--rate", f"{args.rate}/s", "--duration", f"{args.seconds}s",
+        "--endpoints", websocket, "--connections", FLOOD_CONNECTIONS,
+        "--source-address", ",".join(FLOOD_ADDRESSES),
+        "--broadcast-tx-method", args.method, "--size", args.size, "--seed", 1,
+        "--max-in-flight", args.rate * FLOOD_OWES_SECONDS,
+        "--drain-timeout", f"{FLOOD_DRAIN_SECONDS}s", "--no-follow",
+    ]  # fmt: skip
+    return Load("flood", args.txgen, map(str, arguments), folder)
+
+
+def polite_client(args, target, folder):
+    arguments = [
+        "constant", "--rate", f"{POLITE_RATE}/s", "--duration", f"{args.seconds}s",
+        "--endpoints", target, "--connections", POLITE_CONNECTIONS,
+        "--source-address", POLITE_ADDRESS,
+        "--broadcast-tx-method", "sync", "--size", args.size, "--seed", 2,
+        "--drain-timeout", f"{POLITE_DRAIN_SECONDS}s", "--threads", 1,
+    ]  # fmt: skip
+    return Load("polite", args.txgen, map(str, arguments), folder)
+
+
+class Sentinel:
+    """sentinel in front of a node, on free ports."""
+
+    def __init__(self, program, variant, upstream, folder):
+        port, admin = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.admin = f"http://127.0.0.1:{admin}"
+        command = [
+            program, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
+            "--upstream", upstream, *VARIANTS[variant],
+        ]  # fmt: skip
+        self.process = Child("sentinel", command, os.path.join(folder, "sentinel.log"))
+        self.port = port
+
+    def __enter__(self):
+        try:
+            self.process.wait_port(self.port)
+            self._wait_ready()
+        except BaseException:
+            self.process.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.process.stop()
+
+    def metrics(self):
+        """/metrics as text; an empty text when it does not answer any more."""
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.admin}/metrics", timeout=10) as answer:
+            return answer.read().decode()
+        return ""
+
+    def _wait_ready(self):
+        deadline = time.monotonic() + 15
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.admin}/readyz", timeout=2):
+                return
+            if not self.process.running() or time.monotonic() > deadline:
+                raise Failed(f"sentinel is not ready\n{self.process.tail()}")
+            time.sleep(0.05)
+
+
+class Costs:
+    """CPU time and memory of processes, once a second, beside the wall clock."""
+
+    def __init__(self, processes):
+        self.processes = processes
+        self.samples = []
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def between(self, start, end):
+        """For each process the CPU seconds of the window and the most memory seen in it."""
+        samples = [sample for sample in self.samples if start - 1 <= sample[0] <= end + 1]
+        if len(samples) < 2:
+            return {}
+        span = samples[-1][0] - samples[0][0]
+        return {
+            name: {
+                "cpu_seconds": samples[-1][1][name][0] - samples[0][1][name][0],
+                "cores": (samples[-1][1][name][0] - samples[0][1][name][0]) / span,
+                "max_rss_bytes": max(figures[name][1] for _, figures in samples),
+            }
+            for name in self.processes
+        }
+
+    def _sample(self):
+        while not self.done.is_set():
+            figures = {
+                name: (process.cpu_seconds(), process.rss_bytes())
+                for name, process in self.processes.items()
+            }
+            self.samples.append((time.time(), figures))
+            self.done.wait(1)
+
+
+def settle(node, end):
+    """Until the mempool is empty and the window's last block is dated, or some time has passed."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        blocks = node.blocks()
+        if blocks and blocks[-1][2] > end and node.waiting() == 0:
+            return
+        time.sleep(1)
+
+
+def judge(blocks, start, seconds):
+    """What the chain did in the window, and after it."""
+    end = start + seconds
+    inside = [(txs, at - start) for _, txs, at in blocks if start <= at < end]
+    # A window that begins or ends in a gap has lived through that part of it.
+    instants = [0.0, *(at for _, at in inside), float(seconds)]
+    bins = [0] * -(-seconds // BIN_SECONDS)
+    for txs, at in inside:
+        bins[int(at // BIN_SECONDS)] += txs
+    return {
+        "blocks": len(inside),
+        "committed": sum(txs for txs, _ in inside),
+        "committed_first": sum(txs for txs, at in inside if at < FIRST_SECONDS),
+        "committed_after": sum(txs for _, txs, at in blocks if at >= end),
+        "per_bin": bins,
+        "longest_gap_s": max(b - a for a, b in zip(instants, instants[1:])),
+        "all_blocks": [[height, txs, round(at - start, 3)] for height, txs, at in blocks],
+    }
+
+
+def offered(summary):
+    fate, planned = summary["fate"], summary["offered"]
+    return {
+        "planned": planned["planned"],
+        "sent": planned["sent"],
+        "unsent": {reason: count for reason, count in planned["unsent_by_reason"].items() if count},
+        "accepted": fate["accepted"],
+        "rejected": fate["rejected"],
+        "rejected_by_code": fate["rejected_by_code"],
+        "errors": fate["errors"],
+        "errors_by_kind": {kind: count for kind, count in fate["errors_by_kind"].items() if count},
+        "unanswered": fate["unanswered"],
+        "committed": fate["committed"],
+        "pending": fate["pending"],
+        "verdict": summary["verdict"]["schedule"],
+    }
+
+
+def latencies(summary):
+    """Milliseconds from due, so that waiting for a connection is in them."""
+    latency = summary["latency_ms"]
+    return {
+        f"{name}_{quantile}_ms": latency[key][quantile] if latency[key] else None
+        for name, key in (("accept", "accept_response"), ("commit", "commit_from_due"))
+        for quantile in ("p50", "p99", "max")
+    }

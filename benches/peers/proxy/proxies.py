@@ -1,0 +1,151 @@
+"""The proxies under measure, each with one worker, keep-alive on both sides, and the sink behind them."""
+
+import getpass
+import os
+
+from process import Child, free_port
+
+# More requests on one connection than any run sends: reconnecting is not what is measured.
+ENDLESS = 1_000_000_000
+
+NGINX = """
+daemon off;
+user {user};
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log stderr error;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    keepalive_requests {endless};
+    upstream node {{
+        server 127.0.0.1:{upstream};
+        keepalive 256;
+        keepalive_requests {endless};
+    }}
+    server {{
+        listen 127.0.0.1:{port};
+        proxy_http_version 1.1;
+        location / {{
+            proxy_pass http://node;
+            proxy_set_header Connection "";
+        }}
+        location /websocket {{
+            proxy_pass http://node;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection upgrade;
+        }}
+    }}
+}}
+"""
+
+HAPROXY = """
+global
+    nbthread 1
+    maxconn 4096
+defaults
+    mode http
+    http-reuse always
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+    timeout tunnel 1h
+frontend front
+    bind 127.0.0.1:{port}
+    default_backend node
+backend node
+    server node 127.0.0.1:{upstream}
+"""
+
+
+class Sink:
+    """The upstream of all: takes and answers every transaction at once, on one thread."""
+
+    def __init__(self, program, folder):
+        self.port = free_port()
+        self.process = Child(
+            "sink", [program, f"127.0.0.1:{self.port}"], os.path.join(folder, "sink.log")
+        )
+
+    def __enter__(self):
+        self.process.wait_port(self.port)
+        return self
+
+    def __exit__(self, *_):
+        self.process.stop()
+
+
+class Proxies:
+    """Starts a proxy by its name. `direct` is none: the load goes to the sink."""
+
+    def __init__(self, args, sink, folder):
+        self.args = args
+        self.sink = sink
+        self.folder = folder
+
+    def start(self, name, *flags):
+        """A running `Front`; `flags` are for sentinel."""
+        return getattr(self, f"_{name}")(*flags)
+
+    def _direct(self, *_):
+        return Front(self.sink.port, None)
+
+    def _nginx(self, *_):
+        return self._configured(NGINX, lambda file: [self.args.nginx, "-c", file, "-p", self.folder])
+
+    def _haproxy(self, *_):
+        return self._configured(HAPROXY, lambda file: [self.args.haproxy, "-db", "-f", file])
+
+    def _sentinel(self, *flags):
+        port, admin = free_port(), free_port()
+        command = [
+            self.args.sentinel, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
+            "--upstream", f"http://127.0.0.1:{self.sink.port}", "--pace", "fixed", "--pause-mode", "off",
+            *flags,
+        ]  # fmt: skip
+        return Front(port, Child("sentinel", command, os.path.join(self.folder, "sentinel.log")))
+
+    def _configured(self, template, command):
+        port = free_port()
+        file = os.path.join(self.folder, f"proxy-{port}.conf")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(template.format(
+                port=port, upstream=self.sink.port, folder=self.folder, endless=ENDLESS,
+                user=getpass.getuser(),
+            ))  # fmt: skip
+        process = Child(os.path.basename(command(file)[0]), command(file), f"{file}.log")
+        return Front(port, process)
+
+
+class Front:
+    """Where a load goes, and whose CPU time it costs. Leaving the `with` block stops it."""
+
+    def __init__(self, port, process):
+        self.port = port
+        self.process = process
+        self.url = f"http://127.0.0.1:{port}"
+        self.websocket = f"ws://127.0.0.1:{port}/websocket"
+
+    def __enter__(self):
+        if self.process:
+            try:
+                self.process.wait_port(self.port)
+            except BaseException:
+                self.process.stop()
+                raise
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.stop()
+
+    def cpu_seconds(self):
+        return self.process.cpu_seconds() if self.process else 0.0
+
+    def rss_bytes(self):
+        return self.process.rss_bytes() if self.process else 0

@@ -1,0 +1,58 @@
+"""What runs when, on which machine, and figures over several rounds."""
+
+import contextlib
+import datetime
+import json
+import os
+import platform
+import sys
+from statistics import median
+
+
+def turns(names, rounds):
+    """A B C, C B A, A B C, …: a machine that drifts touches all alike."""
+    names = list(names)
+    for round_ in range(1, rounds + 1):
+        for name in names if round_ % 2 else reversed(names):
+            yield round_, name
+
+
+def spread(values):
+    """Lowest, median and highest; none without values."""
+    values = sorted(value for value in values if value is not None)
+    return {"min": values[0], "median": median(values), "max": values[-1]} if values else None
+
+
+def machine():
+    model = platform.processor() or "unknown"
+    with contextlib.suppress(OSError, StopIteration), open("/proc/cpuinfo", encoding="utf-8") as info:
+        model = next(line.split(":")[1].strip() for line in info if line.startswith("model name"))
+    return {
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def heading(machine_, versions):
+    print(f"{machine_['cores']} cores, {machine_['cpu']}, Linux {machine_['kernel']}")
+    print(", ".join(versions.values()), flush=True)
+    if machine_["load_before"] > 0.5:
+        warn(f"the machine is not idle (load {machine_['load_before']:.1f}): the figures will suffer")
+
+
+def write_json(path, result):
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+
+
+def progress(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text):
+    print(f"note: {text}", file=sys.stderr, flush=True)
