@@ -1,1 +1,59 @@
-//! Fair queueing.
+//! Who gets what share of a scarce write capacity: client keys, a fair queue between clients, exact
+//! rate limits, and a table of clients that cannot grow.
+//!
+//! What it is not: it opens no socket, reads no clock, draws no random number and starts no thread.
+//! Time comes in as [`pacing::Nanos`], the seed of its hashes as a parameter, so every run of it is
+//! the same run. It does not know what the queued values are.
+//!
+//! Read first: [`FairQueue`] (whose turn it is), [`Gcra`] (when the next one may leave) and
+//! [`ClientKey`] (who is one client).
+//!
+//! ```
+//! use fairq::{FairQueue, Gcra, Item, KeyScheme, Order, QueueLimits, Weight};
+//! use pacing::Nanos;
+//!
+//! let scheme = KeyScheme::default();
+//! let loud = scheme.key("127.0.0.2".parse()?);
+//! let quiet = scheme.key("127.0.0.3".parse()?);
+//! let mut queue = FairQueue::new(QueueLimits::default(), Order::Connection, [7, 11])?;
+//! for n in 0..1_000 {
+//!     queue.push(loud, 1, Weight::ONE, Item::new(n, 250))?;
+//! }
+//! queue.push(quiet, 2, Weight::ONE, Item::new(5_000, 250))?;
+//!
+//! let mut emitter = Gcra::new("2000/s".parse()?, Nanos::from_millis(1));
+//! let mut now = Nanos::ZERO;
+//! let mut sent = Vec::new();
+//! while sent.len() < 4 {
+//!     match emitter.try_take(now) {
+//!         Ok(()) => sent.extend(queue.pop().map(|popped| popped.item.value)),
+//!         Err(at) => now = at,
+//!     }
+//! }
+//! // The quiet one does not wait for the thousand.
+//! assert_eq!(sent, [0, 5_000, 1, 2]);
+//! assert_eq!(now, Nanos::from_millis(1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod gcra;
+mod hash;
+mod key;
+mod network;
+mod network_map;
+mod queue;
+mod table;
+
+pub use self::{
+    error::Error,
+    gcra::{Gcra, GcraLimit, GcraState},
+    key::{ClientKey, KeyScheme},
+    network::Network,
+    network_map::NetworkMap,
+    queue::{
+        Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueCounters, QueueLimits,
+        Refusal, Weight,
+    },
+    table::{ClientTable, Entry, Neutral, SlotId, TableCounters, TableLimits},
+};

@@ -1,0 +1,155 @@
+//! Who is one client: an address, or the prefix that one customer is given.
+
+use core::net::IpAddr;
+use std::fmt;
+
+use crate::{
+    error::Error,
+    network::{Network, check_prefix},
+};
+
+/// How many bits of an address tell one client from another.
+///
+/// The defaults are 32 for IPv4 and 64 for IPv6: any customer has 2^64 IPv6 addresses at least.
+/// A smaller prefix joins more addresses into one client; 0 makes the whole family one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyScheme {
+    v4_prefix: u8,
+    v6_prefix: u8,
+}
+
+impl KeyScheme {
+    /// `v4_prefix` of 0 to 32 bits, `v6_prefix` of 0 to 128 bits.
+    ///
+    /// # Errors
+    /// A prefix longer than an address.
+    pub fn new(v4_prefix: u8, v6_prefix: u8) -> Result<Self, Error> {
+        check_prefix(true, v4_prefix)?;
+        check_prefix(false, v6_prefix)?;
+        Ok(Self {
+            v4_prefix,
+            v6_prefix,
+        })
+    }
+
+    /// The client that this address belongs to. IPv4-mapped IPv6 is the IPv4 address.
+    pub fn key(&self, address: IpAddr) -> ClientKey {
+        let address = address.to_canonical();
+        let prefix = match address {
+            IpAddr::V4(_) => self.v4_prefix,
+            IpAddr::V6(_) => self.v6_prefix,
+        };
+        ClientKey(Network::cut(address, prefix))
+    }
+
+    /// Bits of an IPv4 address, 0 to 32.
+    pub const fn v4_prefix(&self) -> u8 {
+        self.v4_prefix
+    }
+
+    /// Bits of an IPv6 address, 0 to 128.
+    pub const fn v6_prefix(&self) -> u8 {
+        self.v6_prefix
+    }
+}
+
+impl Default for KeyScheme {
+    fn default() -> Self {
+        Self {
+            v4_prefix: 32,
+            v6_prefix: 64,
+        }
+    }
+}
+
+/// One client: an address prefix. 17 bytes.
+///
+/// Shown as the address (`127.0.0.2`) or the prefix (`2001:db8:1:2::/64`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientKey(Network);
+
+/// The prefix that an IPv6 site is usually given (RFC 6177 and the registries' practice).
+const V6_SITE_PREFIX: u8 = 48;
+
+impl ClientKey {
+    /// The addresses of this client.
+    pub const fn network(&self) -> Network {
+        self.0
+    }
+
+    /// The IPv6 /48 around this client; none for IPv4 and for clients that are as wide themselves.
+    pub(crate) fn site(&self) -> Option<Network> {
+        let narrower = self.0.mapped_prefix() > V6_SITE_PREFIX && !self.0.is_ipv4();
+        narrower.then(|| Network::masked(self.0.bits(), V6_SITE_PREFIX))
+    }
+}
+
+impl fmt::Display for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(scheme: KeyScheme, text: &str) -> String {
+        scheme.key(text.parse().unwrap()).to_string()
+    }
+
+    #[test]
+    fn one_ipv4_address_or_one_ipv6_64() {
+        let scheme = KeyScheme::default();
+        assert_eq!(key(scheme, "127.0.0.2"), "127.0.0.2");
+        assert_eq!(key(scheme, "::ffff:127.0.0.2"), "127.0.0.2");
+        assert_eq!(key(scheme, "2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
+        assert_eq!(key(scheme, "::1"), "::/64");
+    }
+
+    #[test]
+    fn other_prefixes() {
+        let scheme = KeyScheme::new(24, 48).unwrap();
+        assert_eq!(key(scheme, "192.0.2.77"), "192.0.2.0/24");
+        assert_eq!(key(scheme, "2001:db8:1:2::9"), "2001:db8:1::/48");
+        assert_eq!((scheme.v4_prefix(), scheme.v6_prefix()), (24, 48));
+        let all = KeyScheme::new(0, 0).unwrap();
+        assert_eq!(key(all, "192.0.2.77"), "0.0.0.0/0");
+        assert_eq!(key(all, "2001:db8::1"), "::/0");
+        let full = KeyScheme::new(32, 128).unwrap();
+        assert_eq!(key(full, "2001:db8::1"), "2001:db8::1");
+    }
+
+    #[test]
+    fn too_long_a_prefix_is_refused() {
+        assert_eq!(
+            KeyScheme::new(33, 64).unwrap_err().to_string(),
+            "an IPv4 prefix is 0 to 32 bits long, not 33"
+        );
+        assert!(KeyScheme::new(32, 129).is_err());
+    }
+
+    #[test]
+    fn a_site_is_a_48_and_only_of_ipv6() {
+        let site = |scheme: KeyScheme, text: &str| scheme.key(text.parse().unwrap()).site();
+        let scheme = KeyScheme::default();
+        assert_eq!(
+            site(scheme, "2001:db8:1:2::9"),
+            Some("2001:db8:1::/48".parse().unwrap())
+        );
+        assert_eq!(site(scheme, "192.0.2.77"), None);
+        assert_eq!(site(KeyScheme::new(32, 48).unwrap(), "2001:db8::"), None);
+    }
+
+    #[test]
+    fn a_key_is_small() {
+        assert_eq!(size_of::<ClientKey>(), 17);
+        assert_eq!(size_of::<Option<ClientKey>>(), 18);
+    }
+}

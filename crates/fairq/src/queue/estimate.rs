@@ -1,0 +1,78 @@
+//! What a client can expect, and who has most waiting.
+
+use pacing::{Nanos, Rate};
+
+use super::{
+    FairQueue,
+    flow::{Lane, Ring},
+    homes::Home,
+    item::Backlog,
+    limits::Weight,
+    slab::List,
+};
+use crate::key::ClientKey;
+
+impl<T> FairQueue<T> {
+    /// What a client would get of `total` a second if all who are backlogged stayed so: its weight's
+    /// part of the weights of those, its own included. It gets more when others need less. `weight`
+    /// counts for a client that has nothing waiting.
+    pub fn fair_share(&self, client: &ClientKey, weight: Weight, total: Rate) -> f64 {
+        let backlogged = self.backlogged_shares as f64;
+        let of_all = |own: f64, all: f64| total.as_f64() * own / all;
+        let absent = f64::from(weight.shares());
+        let flow = match self.homes.find(client) {
+            Some(Home::Lane(lane)) => {
+                let node = &self.flows[self.lanes[lane].flow];
+                let own = 1.0 / f64::from(node.lanes);
+                // An overflow flow whose lanes are all held and empty is not backlogged.
+                let idle = if node.load.entries == 0 { 1.0 } else { 0.0 };
+                return of_all(own, backlogged + idle);
+            }
+            Some(Home::Flow(flow)) => &self.flows[flow],
+            None => return of_all(absent, backlogged + absent),
+        };
+        if flow.load.entries == 0 {
+            return of_all(absent, backlogged + absent);
+        }
+        of_all(f64::from(flow.weight.shares()), backlogged)
+    }
+
+    /// How long an item of cost 1 would wait that the client pushed now: what it has waiting, at its
+    /// fair share, or all that waits, at the whole rate, if that is sooner. Both are longest waits as
+    /// long as no more clients come; [`Nanos::MAX`] when the rate is zero.
+    pub fn wait_estimate(&self, client: &ClientKey, weight: Weight, total: Rate) -> Nanos {
+        if total.is_zero() {
+            return Nanos::MAX;
+        }
+        let own = self.backlog(client).cost as f64 / self.fair_share(client, weight, total);
+        let all = self.total.cost as f64 / total.as_f64();
+        // Saturates: a wait beyond 584 years is the longest there is.
+        Nanos::new((own.min(all) * 1e9) as u64)
+    }
+
+    /// The clients with most entries waiting, the longest first, at most `n`. Who is left out has at
+    /// most an eighth more than the last of the list. Looks at about `n` clients, not at all.
+    pub fn top(&self, n: usize) -> Vec<(ClientKey, Backlog)> {
+        let mut top = Vec::new();
+        for flow in self.by_entries.descending(&self.flows).take(n) {
+            let node = &self.flows[flow];
+            match node.owner {
+                Some(client) => top.push((client, node.load)),
+                None => {
+                    let mut at = node.ring.head();
+                    for _ in 0..n {
+                        let Some(number) = at else { break };
+                        let lane = &self.lanes[number];
+                        if let Lane::Client(client) = lane.lane {
+                            top.push((client, lane.load));
+                        }
+                        at = List::<Ring>::next(&self.lanes, number);
+                    }
+                }
+            }
+        }
+        top.sort_by(|(a_key, a), (b_key, b)| b.entries.cmp(&a.entries).then(a_key.cmp(b_key)));
+        top.truncate(n);
+        top
+    }
+}

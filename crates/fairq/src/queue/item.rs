@@ -1,0 +1,147 @@
+//! What goes into the queue, comes out of it, and is refused by it.
+
+use std::fmt;
+
+use super::limits::Weight;
+use crate::key::ClientKey;
+
+/// Something that waits for its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item<T> {
+    /// What it is.
+    pub value: T,
+    /// What it holds in memory, in bytes, counted against the queue's bound.
+    pub bytes: u32,
+    /// What its turn costs, 1 to 1,024; outside of that the nearer end counts. 1 for a transaction,
+    /// or `1 + bytes / 4096` where bytes are scarce.
+    pub cost: u32,
+}
+
+/// The dearest item: 4 MiB at 4 KiB a unit. It bounds how many turns a flow can owe.
+const COST_MAX: u32 = 1_024;
+
+impl<T> Item<T> {
+    /// An item of cost 1.
+    pub const fn new(value: T, bytes: u32) -> Self {
+        Self {
+            value,
+            bytes,
+            cost: 1,
+        }
+    }
+
+    pub(crate) fn counted_cost(&self) -> u32 {
+        self.cost.clamp(1, COST_MAX)
+    }
+}
+
+/// An item whose turn has come, or that had to make room.
+#[derive(Debug)]
+pub struct Popped<T> {
+    /// Whose it is: the real client, also when it shared an overflow flow.
+    pub client: ClientKey,
+    /// The connection it came from.
+    pub connection: u64,
+    /// The item.
+    pub item: Item<T>,
+    /// When it arrived, for giving it back to its place.
+    pub(crate) arrival: u64,
+    pub(crate) weight: Weight,
+}
+
+/// An item was taken.
+#[derive(Debug)]
+#[must_use = "what was displaced has to be refused"]
+pub struct Pushed<T> {
+    /// The newest items of the longest flow, which made room for it. Empty unless the queue is full;
+    /// more than one only when this item has more bytes than the first of them.
+    pub displaced: Vec<Popped<T>>,
+}
+
+/// An item was not taken; here it is again.
+pub struct PushError<T> {
+    /// Which bound refused it.
+    pub reason: Refusal,
+    /// The item.
+    pub item: Item<T>,
+}
+
+impl<T> fmt::Debug for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PushError")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for PushError<T> {}
+
+/// Which bound refused an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// The client's own queue is full.
+    #[error("the client's queue is full")]
+    QueueFull,
+    /// The queue holds as many entries as it may, and no flow is longer than this client's.
+    #[error("the queue is full of entries, and no client has more waiting than this one")]
+    Entries,
+    /// The queue holds as many bytes as it may, and no flow is longer than this client's.
+    #[error("the queue is full of bytes, and no client has more waiting than this one")]
+    Bytes,
+}
+
+/// What waits: of one client, or in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// How many items.
+    pub entries: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their cost.
+    pub cost: u64,
+}
+
+impl Backlog {
+    pub(crate) fn add(&mut self, bytes: u32, cost: u32) {
+        self.entries += 1;
+        self.bytes += u64::from(bytes);
+        self.cost += u64::from(cost);
+    }
+
+    pub(crate) fn subtract(&mut self, bytes: u32, cost: u32) {
+        self.entries -= 1;
+        self.bytes -= u64::from(bytes);
+        self.cost -= u64::from(cost);
+    }
+}
+
+/// What has happened to items since the queue was made.
+///
+/// `pushed + given_back = popped + displaced + removed + what is in the queue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueCounters {
+    /// Items taken.
+    pub pushed: u64,
+    /// Items whose turn came.
+    pub popped: u64,
+    /// Popped items that came back to their place.
+    pub given_back: u64,
+    /// Items that had to make room for those of shorter flows.
+    pub displaced: u64,
+    /// Items removed with their connection or by a look at their client.
+    pub removed: u64,
+    /// Items refused because the client's own queue was full.
+    pub refused_queue_full: u64,
+    /// Items refused because of the number of entries in all.
+    pub refused_entries: u64,
+    /// Items refused because of the bytes in all.
+    pub refused_bytes: u64,
+    /// Items taken into overflow flows, a part of `pushed`.
+    pub overflow_pushes: u64,
+}

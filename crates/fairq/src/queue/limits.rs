@@ -1,0 +1,158 @@
+//! What bounds a queue, and how a client's connections take turns.
+
+use std::{fmt, num::NonZeroU16, str::FromStr};
+
+use crate::error::{Error, check_limit};
+
+/// The bounds of a [`FairQueue`](crate::FairQueue).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Flows of clients, 1 to 16,777,216. A flow exists while its client has entries or has not yet
+    /// sat out the turn that it took; choose as many as clients may be backlogged at once. Further
+    /// clients share the overflow flows.
+    pub clients: usize,
+    /// Entries of one client, 1 to 16,777,216. Fairness needs a backlog: at least what one client's
+    /// share brings in 250 ms, and not under 256, or who offers just over its share loses turns
+    /// whenever its queue runs dry.
+    pub per_client: usize,
+    /// Entries in all, 1 to 268,435,456.
+    pub entries: usize,
+    /// Bytes in all, as the items say them, 1 or more.
+    pub bytes: usize,
+    /// Flows that the clients share for whom there is no other, 1 to 65,536.
+    pub overflow_flows: usize,
+    /// Out of how many overflow flows, picked by its key's hash, a client takes the shortest: 1 to
+    /// 8. With 4 of 64, one greedy client fills one flow, and others find three of their four.
+    pub hand: usize,
+    /// Flows of their own for the clients of one IPv6 /48, 1 or more. A single customer may own a
+    /// /48 with its 65,536 networks of 64 bits; further clients from there share the few overflow
+    /// flows that the /48's hash picks.
+    pub per_site: usize,
+    /// Cost that a flow of weight 1 may send in a turn, 1 to 1,024: about the usual cost of an item.
+    /// More makes others wait longer, less makes dear items take several turns.
+    pub quantum: u32,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self {
+            clients: 100_000,
+            per_client: 4_096,
+            entries: 262_144,
+            bytes: 64 << 20,
+            overflow_flows: 64,
+            hand: 4,
+            per_site: 16,
+            quantum: 1,
+        }
+    }
+}
+
+/// The most overflow flows a client chooses from.
+pub(crate) const HAND_MAX: usize = 8;
+
+impl QueueLimits {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let many = 1 << 24;
+        check_limit("clients", self.clients, (1, many))?;
+        check_limit("per_client", self.per_client, (1, many))?;
+        check_limit("entries", self.entries, (1, 1 << 28))?;
+        check_limit("bytes", self.bytes, (1, usize::MAX))?;
+        check_limit("overflow_flows", self.overflow_flows, (1, 65_536))?;
+        check_limit("hand", self.hand, (1, HAND_MAX.min(self.overflow_flows)))?;
+        check_limit("per_site", self.per_site, (1, usize::MAX))?;
+        check_limit("quantum", self.quantum as usize, (1, 1_024))
+    }
+}
+
+/// What is first in, first out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Each connection; the connections of one client take turns.
+    #[default]
+    Connection,
+    /// Each client, over all its connections.
+    Client,
+}
+
+/// How many shares a client gets: 1 to 1,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weight(NonZeroU16);
+
+impl Weight {
+    /// One share.
+    pub const ONE: Self = Self(NonZeroU16::MIN);
+    const HEAVIEST: u32 = 1_000;
+
+    /// So many shares.
+    ///
+    /// # Errors
+    /// Zero, or above 1,000.
+    pub fn new(weight: u32) -> Result<Self, Error> {
+        let heaviest = Self::HEAVIEST;
+        let small = u16::try_from(weight).ok().filter(|_| weight <= heaviest);
+        let shares = small.and_then(NonZeroU16::new);
+        shares.map(Self).ok_or(Error::Weight { weight, heaviest })
+    }
+
+    /// The number of shares.
+    pub const fn shares(self) -> u32 {
+        self.0.get() as u32
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Weight {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // What is no number at all is as illegal as zero.
+        Self::new(text.trim().parse().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_1_to_1000() {
+        assert_eq!("1000".parse::<Weight>().unwrap().shares(), 1_000);
+        assert_eq!(Weight::default(), Weight::ONE);
+        for text in ["0", "1001", "65537", "-1", "x", ""] {
+            assert!(text.parse::<Weight>().is_err(), "{text}");
+        }
+        assert_eq!(
+            Weight::new(0).unwrap_err().to_string(),
+            "a weight is 1 to 1000, not 0"
+        );
+    }
+
+    #[test]
+    fn limits_are_checked_by_name() {
+        let wrong = |change: fn(&mut QueueLimits)| {
+            let mut limits = QueueLimits::default();
+            change(&mut limits);
+            limits.check().unwrap_err().to_string()
+        };
+        assert!(QueueLimits::default().check().is_ok());
+        assert_eq!(wrong(|limits| limits.hand = 9), "hand is 1 to 8, not 9");
+        assert_eq!(
+            wrong(|limits| limits.overflow_flows = 3),
+            "hand is 1 to 3, not 4"
+        );
+        assert!(wrong(|limits| limits.clients = 0).starts_with("clients is 1"));
+        assert!(wrong(|limits| limits.quantum = 1_025).starts_with("quantum is 1"));
+    }
+}

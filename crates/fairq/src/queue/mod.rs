@@ -1,0 +1,436 @@
+//! The fair queue: deficit round robin between clients, and between the connections of a client.
+//!
+//! Deficit round robin is Shreedhar and Varghese's (1995); the two lists, of flows that were idle
+//! and of flows that take turns, are fq_codel's (RFC 8290, section 4.1). Different here: a flow that
+//! runs empty keeps its place until it has sat out the turn that it took, from either list, so going
+//! off and on gains nothing; nothing is dropped for having waited; keys are exact. A flow that is in
+//! neither list owes nothing and is owed nothing, so its state is forgotten without a trace, and the
+//! table of flows needs no eviction.
+
+mod estimate;
+mod flow;
+mod homes;
+mod item;
+mod limits;
+mod rank;
+mod removal;
+mod room;
+mod slab;
+mod turns;
+
+use self::{
+    flow::{ByBytes, ByEntries, Entry, Flow, Lane, LaneNode, Turn},
+    homes::{Home, Homes},
+    rank::Rank,
+    slab::{List, NIL, Slab},
+};
+pub use self::{
+    item::{Backlog, Item, Popped, PushError, Pushed, QueueCounters, Refusal},
+    limits::{Order, QueueLimits, Weight},
+};
+use crate::{error::Error, key::ClientKey};
+
+/// A queue that shares what is popped between clients: max-min fair, in proportion to their weights.
+///
+/// Each operation takes the same time however many clients there are: constant, or amortised
+/// constant where items have a cost above the quantum or where several small ones make room for a
+/// large one. Nothing in it grows beyond its [`QueueLimits`], but for items given back, of which
+/// there are no more than the caller had popped.
+pub struct FairQueue<T> {
+    limits: QueueLimits,
+    order: Order,
+    homes: Homes,
+    entries: Slab<Entry<T>>,
+    lanes: Slab<LaneNode>,
+    /// The overflow flows are the first of them.
+    flows: Slab<Flow>,
+    /// All entries, the oldest first.
+    ages: List<flow::InAll>,
+    new: List<Turn>,
+    old: List<Turn>,
+    /// Visits to new flows since the last to an old one.
+    streak: u32,
+    ready_flows: usize,
+    by_bytes: Rank<ByBytes>,
+    by_entries: Rank<ByEntries>,
+    total: Backlog,
+    backlogged_clients: usize,
+    backlogged_shares: u64,
+    overflow_clients: usize,
+    arrivals: u64,
+    counters: QueueCounters,
+}
+
+impl<T> FairQueue<T> {
+    /// An empty queue. `seed` has to be secret and different in each process: who knows it can
+    /// choose keys that collide.
+    ///
+    /// # Errors
+    /// A limit out of its range.
+    pub fn new(limits: QueueLimits, order: Order, seed: [u64; 2]) -> Result<Self, Error> {
+        limits.check()?;
+        let mut flows = Slab::new();
+        for _ in 0..limits.overflow_flows {
+            flows.insert(Flow::new(None, Weight::ONE));
+        }
+        Ok(Self {
+            homes: Homes::new(&limits, seed),
+            limits,
+            order,
+            entries: Slab::new(),
+            lanes: Slab::new(),
+            flows,
+            ages: List::default(),
+            new: List::default(),
+            old: List::default(),
+            streak: 0,
+            ready_flows: 0,
+            by_bytes: Rank::new(),
+            by_entries: Rank::new(),
+            total: Backlog::default(),
+            backlogged_clients: 0,
+            backlogged_shares: 0,
+            overflow_clients: 0,
+            arrivals: 0,
+            counters: QueueCounters::default(),
+        })
+    }
+
+    /// Queues an item behind those of its connection or client. The weight counts from now on.
+    ///
+    /// When the queue as a whole is full, the newest items of the longest flow make room, unless
+    /// this client's own would then be the longest.
+    ///
+    /// # Errors
+    /// The item, and which bound refused it.
+    pub fn push(
+        &mut self,
+        client: ClientKey,
+        connection: u64,
+        weight: Weight,
+        item: Item<T>,
+    ) -> Result<Pushed<T>, PushError<T>> {
+        let home = self.homes.find(&client);
+        if self.load(home).entries >= self.limits.per_client {
+            return Err(self.refuse(Refusal::QueueFull, item));
+        }
+        let seat = self.seat(&client, home);
+        let displaced = match self.make_room(seat, item.bytes) {
+            Ok(displaced) => displaced,
+            Err(reason) => return Err(self.refuse(reason, item)),
+        };
+        let lane = self.lane_for((client, connection), home, seat);
+        self.weigh(self.lanes[lane].flow, weight);
+        self.arrivals += 1;
+        let entry = Entry::new(item, connection, self.arrivals, lane);
+        let number = self.entries.insert(entry);
+        self.lanes[lane].fifo.push_back(&mut self.entries, number);
+        let flow = self.lanes[lane].flow;
+        self.flows[flow]
+            .arrivals
+            .push_back(&mut self.entries, number);
+        self.ages.push_back(&mut self.entries, number);
+        self.count_in(number);
+        self.counters.pushed += 1;
+        if self.flows[flow].owner.is_none() {
+            self.counters.overflow_pushes += 1;
+        }
+        Ok(Pushed { displaced })
+    }
+
+    /// Gives an item back that was popped and could not be used: it is the first of its connection
+    /// again (or stands where its arrival puts it among others that were given back), is never
+    /// refused, and its cost is refunded.
+    pub fn push_front(&mut self, popped: Popped<T>) {
+        let Popped {
+            client,
+            connection,
+            item,
+            arrival,
+            weight,
+        } = popped;
+        let cost = item.counted_cost();
+        let home = self.homes.find(&client);
+        let seat = self.seat(&client, home);
+        let lane = self.lane_for((client, connection), home, seat);
+        let flow = self.lanes[lane].flow;
+        if home.is_none() {
+            self.weigh(flow, weight);
+        }
+        let number = self
+            .entries
+            .insert(Entry::new(item, connection, arrival, lane));
+        let mut behind = self.lanes[lane].fifo.head();
+        while let Some(other) = behind.filter(|&other| self.entries[other].arrival < arrival) {
+            behind = List::<flow::InLane>::next(&self.entries, other);
+        }
+        self.lanes[lane]
+            .fifo
+            .insert_before(&mut self.entries, number, behind);
+        self.flows[flow]
+            .arrivals
+            .push_front(&mut self.entries, number);
+        self.ages.push_front(&mut self.entries, number);
+        self.count_in(number);
+        if home.is_some() {
+            self.refund(flow, cost);
+        }
+        self.counters.given_back += 1;
+    }
+
+    /// The item whose turn it is, unless all that wait are held.
+    pub fn pop(&mut self) -> Option<Popped<T>> {
+        let popped = self.next_turn()?;
+        self.counters.popped += 1;
+        Some(popped)
+    }
+
+    /// How many items wait.
+    pub const fn len(&self) -> usize {
+        self.total.entries
+    }
+
+    /// Whether none waits.
+    pub const fn is_empty(&self) -> bool {
+        self.total.entries == 0
+    }
+
+    /// Whether [`FairQueue::pop`] would give one: some client that is not held has an item.
+    pub const fn is_ready(&self) -> bool {
+        self.ready_flows > 0
+    }
+
+    /// The bytes of all items, as they say.
+    pub const fn bytes(&self) -> u64 {
+        self.total.bytes
+    }
+
+    /// All that waits.
+    pub const fn total(&self) -> Backlog {
+        self.total
+    }
+
+    /// How many clients have items waiting.
+    pub const fn backlogged_clients(&self) -> usize {
+        self.backlogged_clients
+    }
+
+    /// How many clients share the overflow flows at the moment.
+    pub const fn overflow_clients(&self) -> usize {
+        self.overflow_clients
+    }
+
+    /// How many clients have a flow of their own, those included that sit out a turn or are held.
+    pub const fn flows(&self) -> usize {
+        self.homes.own_flows()
+    }
+
+    /// What waits of one client.
+    pub fn backlog(&self, client: &ClientKey) -> Backlog {
+        self.load(self.homes.find(client))
+    }
+
+    /// What has happened so far.
+    pub const fn counters(&self) -> QueueCounters {
+        self.counters
+    }
+
+    /// The bounds it was made with.
+    pub const fn limits(&self) -> &QueueLimits {
+        &self.limits
+    }
+
+    fn refuse(&mut self, reason: Refusal, item: Item<T>) -> PushError<T> {
+        match reason {
+            Refusal::QueueFull => self.counters.refused_queue_full += 1,
+            Refusal::Entries => self.counters.refused_entries += 1,
+            Refusal::Bytes => self.counters.refused_bytes += 1,
+        }
+        PushError { reason, item }
+    }
+
+    fn load(&self, home: Option<Home>) -> Backlog {
+        match home {
+            Some(Home::Flow(flow)) => self.flows[flow].load,
+            Some(Home::Lane(lane)) => self.lanes[lane].load,
+            None => Backlog::default(),
+        }
+    }
+
+    /// The flow that a client's items are in or will be in; none if it is still to be made.
+    fn seat(&self, client: &ClientKey, home: Option<Home>) -> Option<u32> {
+        match home {
+            Some(Home::Flow(flow)) => Some(flow),
+            Some(Home::Lane(lane)) => Some(self.lanes[lane].flow),
+            None => self
+                .homes
+                .hand(client)?
+                .min_by_key(|&flow| self.flows[flow].load.cost),
+        }
+    }
+
+    /// The lane for a client's connection, made if there is none.
+    fn lane_for(
+        &mut self,
+        (client, connection): (ClientKey, u64),
+        home: Option<Home>,
+        seat: Option<u32>,
+    ) -> u32 {
+        let flow = match (home, seat) {
+            (Some(Home::Lane(lane)), _) => return lane,
+            (Some(Home::Flow(flow)), _) => flow,
+            (None, Some(shared)) => return self.add_lane(shared, Lane::Client(client)),
+            (None, None) => self.add_flow(client),
+        };
+        let lane = match self.order {
+            Order::Connection => Lane::Connection(connection),
+            Order::Client => Lane::Whole,
+        };
+        let recent = self.flows[flow].recent;
+        if recent != NIL && self.lanes[recent].lane == lane {
+            return recent;
+        }
+        let known = match lane {
+            Lane::Connection(connection) => self.homes.find_lane(flow, connection),
+            // There is only one, and so it is the recent one.
+            Lane::Whole | Lane::Client(_) => None,
+        };
+        let number = known.unwrap_or_else(|| self.add_lane(flow, lane));
+        self.flows[flow].recent = number;
+        number
+    }
+
+    fn add_flow(&mut self, client: ClientKey) -> u32 {
+        let flow = self.flows.insert(Flow::new(Some(client), Weight::ONE));
+        self.homes.insert(client, Home::Flow(flow));
+        flow
+    }
+
+    fn add_lane(&mut self, flow: u32, lane: Lane) -> u32 {
+        let number = self.lanes.insert(LaneNode::new(flow, lane));
+        self.flows[flow].lanes += 1;
+        match lane {
+            Lane::Connection(connection) => self.homes.insert_lane(flow, connection, number),
+            Lane::Whole => {}
+            Lane::Client(client) => {
+                self.homes.insert(client, Home::Lane(number));
+                self.overflow_clients += 1;
+            }
+        }
+        number
+    }
+
+    fn drop_lane(&mut self, number: u32) {
+        let LaneNode { flow, lane, .. } = self.lanes.remove(number);
+        let node = &mut self.flows[flow];
+        node.lanes -= 1;
+        if node.recent == number {
+            node.recent = NIL;
+        }
+        match lane {
+            Lane::Connection(connection) => self.homes.remove_lane(flow, connection),
+            Lane::Whole => {}
+            Lane::Client(client) => {
+                self.homes.remove(&client);
+                self.overflow_clients -= 1;
+            }
+        }
+    }
+
+    /// Sets the weight of a client's flow. Clients in overflow flows share one of weight 1.
+    fn weigh(&mut self, flow: u32, weight: Weight) {
+        let node = &mut self.flows[flow];
+        if node.owner.is_none() || node.weight == weight {
+            return;
+        }
+        if node.load.entries > 0 {
+            self.backlogged_shares += u64::from(weight.shares());
+            self.backlogged_shares -= u64::from(node.weight.shares());
+        }
+        node.weight = weight;
+    }
+
+    /// Counts an entry that has just been put on its lists.
+    fn count_in(&mut self, number: u32) {
+        let Entry { item, lane, .. } = &self.entries[number];
+        let (bytes, cost, lane) = (item.bytes, item.counted_cost(), *lane);
+        self.total.add(bytes, cost);
+        let lane_node = &mut self.lanes[lane];
+        lane_node.load.add(bytes, cost);
+        let flow = lane_node.flow;
+        let first_of_lane = lane_node.load.entries == 1;
+        if first_of_lane && !lane_node.held {
+            lane_node.in_ring = true;
+            self.flows[flow].ring.push_back(&mut self.lanes, lane);
+        }
+        let node = &mut self.flows[flow];
+        node.load.add(bytes, cost);
+        let first_of_flow = node.load.entries == 1;
+        if first_of_flow {
+            self.backlogged_shares += u64::from(node.weight.shares());
+        }
+        if (node.owner.is_some() && first_of_flow) || (node.owner.is_none() && first_of_lane) {
+            self.backlogged_clients += 1;
+        }
+        self.measure(flow);
+        self.settle(flow);
+    }
+
+    /// Takes an entry off its lists and out of the counts. The caller settles the flow.
+    fn take_out(&mut self, number: u32) -> Popped<T> {
+        let lane = self.entries[number].lane;
+        let flow = self.lanes[lane].flow;
+        self.lanes[lane].fifo.remove(&mut self.entries, number);
+        self.flows[flow].arrivals.remove(&mut self.entries, number);
+        self.ages.remove(&mut self.entries, number);
+        let Entry {
+            item,
+            connection,
+            arrival,
+            ..
+        } = self.entries.remove(number);
+        let (bytes, cost) = (item.bytes, item.counted_cost());
+        self.total.subtract(bytes, cost);
+        let node = &mut self.flows[flow];
+        node.load.subtract(bytes, cost);
+        let last_of_flow = node.load.entries == 0;
+        if last_of_flow {
+            self.backlogged_shares -= u64::from(node.weight.shares());
+        }
+        let (owner, weight) = (node.owner, node.weight);
+        let lane_node = &mut self.lanes[lane];
+        lane_node.load.subtract(bytes, cost);
+        let last_of_lane = lane_node.load.entries == 0;
+        let ((Some(client), _) | (None, Lane::Client(client))) = (owner, lane_node.lane) else {
+            unreachable!("the lanes of an overflow flow are clients'");
+        };
+        if (owner.is_some() && last_of_flow) || (owner.is_none() && last_of_lane) {
+            self.backlogged_clients -= 1;
+        }
+        if last_of_lane {
+            let held = lane_node.held;
+            if std::mem::take(&mut lane_node.in_ring) {
+                self.flows[flow].ring.remove(&mut self.lanes, lane);
+            }
+            if !held {
+                self.drop_lane(lane);
+            }
+        }
+        self.measure(flow);
+        Popped {
+            client,
+            connection,
+            item,
+            arrival,
+            weight,
+        }
+    }
+
+    /// Tells the rankings how long a flow is now.
+    fn measure(&mut self, flow: u32) {
+        let load = self.flows[flow].load;
+        self.by_bytes.update(&mut self.flows, flow, load.bytes);
+        self.by_entries
+            .update(&mut self.flows, flow, load.entries as u64);
+    }
+}
