@@ -23,6 +23,9 @@ class Failed(Exception):
 class Child:
     """A running program, its output in a file. Leaving the `with` block stops it."""
 
+    # In this order, each after a while.
+    stop_signals = (signal.SIGTERM, signal.SIGKILL)
+
     def __init__(self, name, command, log):
         self.name = name
         self.command = [str(part) for part in command]
@@ -69,7 +72,7 @@ class Child:
 
     def stop(self):
         """Asks it to end, then makes it."""
-        for order in (signal.SIGTERM, signal.SIGKILL):
+        for order in self.stop_signals:
             if not self.running():
                 return
             os.kill(self.pid, order)

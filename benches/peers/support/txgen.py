@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 
 from process import Child, Failed
 
@@ -13,6 +14,9 @@ GOOD_CODES = (0, 98)
 
 class Load(Child):
     """One txgen process and its run folder."""
+
+    # Asked politely it would wait for answers and commits that nobody wants any more.
+    stop_signals = (signal.SIGKILL,)
 
     def __init__(self, name, program, arguments, folder):
         self.folder = os.path.join(folder, name)
