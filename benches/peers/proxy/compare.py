@@ -72,6 +72,7 @@ def plan(args, measures, measure):
             "refusing": measures.refuse,
             "forwarding ws": measures.forward_ws,
             "refusing ws": measures.refuse_ws,
+            "holding ws": measures.hold_ws,
         }
     return {"sentinel": measures.memory}
 

@@ -7,12 +7,15 @@ import time
 UNPACED = ("--max-req", "1000000")
 # The user's card, and the share that the fairness measures assume.
 PACED = ("--max-req", "2000")
-# A flood has almost everything refused: a tiny rate, and a queue that is full at once.
-REFUSING = ("--max-req", "10", "--queue-per-client", "4")
+# A tiny rate and a queue that is full at once: over HTTP what comes then is refused, a WebSocket is
+# not read any further.
+TINY_QUEUE = ("--max-req", "10", "--queue-per-client", "4")
+# A tiny rate and a long queue: what would wait beyond its deadline is refused, over WebSocket as well.
+LONG_QUEUE = ("--max-req", "10", "--queue-per-client", "1024", "--queue-timeout", "10s")
 TRUSTING = ("--trusted-proxy", "127.0.0.1/32")
 # In flight over all connections of a WebSocket flood.
 WS_CONNECTIONS = 4
-WS_IN_FLIGHT = 256
+WS_IN_FLIGHT = 1024
 LATENCY_RATE = 2_000
 LATENCY_CONNECTIONS = 16
 POLITE_ADDRESS = "127.0.0.3"
@@ -76,13 +79,29 @@ class Measures:
 
     def refuse(self):
         """(d) Answers to a client far over its share, over HTTP."""
-        with self.proxies.start("sentinel", *REFUSING) as front:
+        with self.proxies.start("sentinel", *TINY_QUEUE) as front:
             self.loads.wrk(front, 1)
             return costed(front, lambda: self.loads.wrk(front, self.args.seconds))
 
     def refuse_ws(self):
-        """(d) The same over WebSocket."""
-        return self._ws_flood(REFUSING, self.args.ws_count)
+        """(d) Refusals over WebSocket: what could only be answered after its deadline."""
+        return self._ws_flood(LONG_QUEUE, self.args.ws_count)
+
+    def hold_ws(self):
+        """(d) WebSockets held back by not reading them: the cost by what was offered, not by what was read."""
+        seconds = self.args.seconds
+
+        def flood(front):
+            with self._flood(front, seconds) as load:
+                summary = load.summary(seconds)
+            fate, planned = summary["fate"], summary["offered"]["planned"]
+            return {
+                "requests": planned, "refused": fate["rejected"], "seconds": float(seconds),
+                "answered": fate["accepted"] + fate["rejected"], "errors": fate["errors"],
+            }  # fmt: skip
+
+        with self.proxies.start("sentinel", *TINY_QUEUE) as front:
+            return costed(front, lambda: flood(front))
 
     def memory(self):
         """(e) Resident memory: fresh, under load of one client, with 100,000 clients seen, and over time."""
@@ -150,7 +169,7 @@ class Measures:
                 answered = fate["accepted"] + fate["rejected"]
                 return {
                     "requests": answered, "refused": fate["rejected"], "seconds": seconds,
-                    "errors": fate["errors"] + fate["unanswered"],
+                    "errors": fate["errors"], "unanswered": fate["unanswered"],
                 }  # fmt: skip
 
             return costed(front, flood)

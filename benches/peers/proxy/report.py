@@ -17,6 +17,7 @@ TARGETS = {
     "10/s client's added p99 beside 100,000/s": (10.0, "ms", False),
     "CPU of refusing / forwarding, http": (0.25, "x", False),
     "CPU of refusing / forwarding, ws": (0.25, "x", False),
+    "CPU of holding back / forwarding, ws": (0.25, "x", False),
     "memory with 100,000 clients seen": (MEMORY_MIB, "MiB", False),
     "memory of an idle client": (200.0, "bytes", False),
     "memory, last quarter / second quarter": (FLAT_RATIO, "x", False),
@@ -72,6 +73,7 @@ def ratios(by_measure):
     cpu = lambda refusing, forwarding: refusing["cpu_us"] / forwarding["cpu_us"]  # noqa: E731
     yield "CPU of refusing / forwarding, http", paired(cpu, refuse, "refusing", "forwarding")
     yield "CPU of refusing / forwarding, ws", paired(cpu, refuse, "refusing ws", "forwarding ws")
+    yield "CPU of holding back / forwarding, ws", paired(cpu, refuse, "holding ws", "forwarding ws")
     yield "memory with 100,000 clients seen", [run["many_clients_bytes"] / MEBIBYTE for run in memory]
     yield "memory of an idle client", [run["per_client_bytes"] for run in memory]
     yield "memory, last quarter / second quarter", [
