@@ -1,5 +1,7 @@
 //! Everything that can be set, resolved: nothing behind this module parses text.
 
+mod default;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use pacing::Rate;
 use rpc::Endpoint;
 
 /// The whole configuration, every default filled in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Where clients connect.
     pub listen: Listen,
@@ -32,12 +34,14 @@ pub struct Config {
     pub ws: Ws,
     /// The operator's side.
     pub admin: Admin,
+    /// What is written to stderr.
+    pub log: Log,
     /// The end.
     pub shutdown: Shutdown,
 }
 
 /// `[listen]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Listen {
     /// Address of the listener. Default 127.0.0.1:26680.
     pub addr: SocketAddr,
@@ -46,7 +50,7 @@ pub struct Listen {
 }
 
 /// `[upstream]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     /// The nodes. Default one, <http://127.0.0.1:26657>.
     pub urls: Vec<Endpoint>,
@@ -58,7 +62,8 @@ pub struct Upstream {
     pub connect_timeout: Duration,
     /// How long a read may take until the head of its answer is there. Default 30 s.
     pub read_timeout: Duration,
-    /// How long a write may stay without an answer before its connection is given up. Default 10 s.
+    /// How long a write may stay without an answer before its connection is given up. A node under
+    /// load answers nothing while it commits a block, up to 12 s were seen. Default 30 s.
     pub write_timeout: Duration,
     /// Bytes of accepted, not yet committed transactions kept to be offered again should the node
     /// lose them in a restart; 0 keeps none. Default 32 MiB.
@@ -66,7 +71,7 @@ pub struct Upstream {
 }
 
 /// `[trust]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trust {
     /// Networks whose `X-Forwarded-For` is believed. Default none.
     pub proxies: Vec<Network>,
@@ -79,7 +84,7 @@ pub struct Trust {
 }
 
 /// `[limits]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Connections in all. Default 20,000.
     pub connections: usize,
@@ -108,7 +113,7 @@ pub struct Limits {
 }
 
 /// `[reads]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reads {
     /// Requests a second of one client. Default 200/s.
     pub rate_per_client: Rate,
@@ -127,7 +132,7 @@ pub struct Reads {
 }
 
 /// `[fair]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fair {
     /// Most writes a second to all nodes together. Default 2,000/s.
     pub max_req: Rate,
@@ -159,7 +164,7 @@ pub enum AsyncAck {
 }
 
 /// `[buffer]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
     /// Bytes of everything that is buffered: requests read, waiting, under way, answers and events
     /// not yet taken. Default 256 MiB.
@@ -167,7 +172,7 @@ pub struct Buffer {
 }
 
 /// `[pace]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pace {
     /// Whether the rate follows the node.
     pub mode: PaceMode,
@@ -198,9 +203,10 @@ pub enum PaceMode {
 }
 
 /// `[pause]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pause {
-    /// What triggers a break.
+    /// What triggers a break. Default off, unless `interval` (the clock) or `min_tx_rate` or
+    /// `min_fraction` (throughput) is set and the mode is not.
     pub mode: PauseMode,
     /// What a break does.
     pub action: PauseAction,
@@ -247,7 +253,7 @@ pub enum PauseAction {
 }
 
 /// `[ws]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ws {
     /// How often a client is pinged. Default 27 s, the node's.
     pub ping_interval: Duration,
@@ -263,14 +269,36 @@ pub struct Ws {
 }
 
 /// `[admin]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
     /// Address of the operator's listener; none switches it off. Default 127.0.0.1:26681.
     pub addr: Option<SocketAddr>,
 }
 
+/// `[log]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// What is worth a line. Default info: one line per change of state, never one per request.
+    pub level: LogLevel,
+}
+
+/// What is worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Somebody must act.
+    Error,
+    /// Something went wrong and was dealt with.
+    Warn,
+    /// Changes of state.
+    Info,
+    /// Decisions.
+    Debug,
+    /// Single requests.
+    Trace,
+}
+
 /// `[shutdown]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Shutdown {
     /// How long queued writes may still be forwarded after SIGTERM. Default 10 s.
     pub drain: Duration,

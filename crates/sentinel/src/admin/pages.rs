@@ -1,0 +1,144 @@
+//! From a request to a page.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Inspect, query};
+use crate::metrics::{self, Metrics};
+
+/// A page, complete in memory.
+pub(super) type Page = Response<Full<Bytes>>;
+
+/// The page a request asks for.
+pub(super) fn answer<B>(request: &Request<B>, metrics: &Metrics, inspect: &dyn Inspect) -> Page {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut page = problem(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only GET; nothing can be changed here",
+        );
+        page.headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return page;
+    }
+    let query = request.uri().query();
+    match request.uri().path() {
+        "/" => text(StatusCode::OK, INDEX.to_owned()),
+        "/metrics" => page(
+            StatusCode::OK,
+            metrics::CONTENT_TYPE,
+            metrics.render(&inspect.gauges()),
+        ),
+        "/healthz" => json(StatusCode::OK, &json!({ "healthy": true })),
+        "/readyz" => readyz(inspect),
+        "/clients" => clients(query, inspect),
+        "/explain" => explain(query, wants_text(request), inspect),
+        _ => text(StatusCode::NOT_FOUND, format!("no such page\n\n{INDEX}")),
+    }
+}
+
+const INDEX: &str = "\
+/metrics         counters and gauges for Prometheus
+/healthz         200 while the process lives
+/readyz          200 when clients may be sent here, 503 otherwise, and why
+/clients?top=N   who waits: the N longest queues (20; at most 1000)
+/explain?ip=A    what happens to a client and why (text with Accept: text/plain)
+";
+
+fn readyz(inspect: &dyn Inspect) -> Page {
+    #[derive(Serialize)]
+    struct Ready<'a> {
+        ready: bool,
+        why: String,
+        #[serde(flatten)]
+        facts: &'a super::Readiness,
+    }
+    let facts = inspect.readiness();
+    let status = if facts.is_ready() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    json(
+        status,
+        &Ready {
+            ready: facts.is_ready(),
+            why: facts.why(),
+            facts: &facts,
+        },
+    )
+}
+
+fn clients(query: Option<&str>, inspect: &dyn Inspect) -> Page {
+    let top = match query::only(query, "top") {
+        Ok(None) => DEFAULT_TOP,
+        Ok(Some(text)) => match text.parse() {
+            Ok(top @ 1..=MAX_TOP) => top,
+            _ => {
+                return problem(
+                    StatusCode::BAD_REQUEST,
+                    &format!("top is a number from 1 to {MAX_TOP}"),
+                );
+            }
+        },
+        Err(reason) => return problem(StatusCode::BAD_REQUEST, &reason),
+    };
+    json(StatusCode::OK, &inspect.clients(top))
+}
+
+const DEFAULT_TOP: usize = 20;
+const MAX_TOP: usize = 1_000;
+
+fn explain(query: Option<&str>, as_text: bool, inspect: &dyn Inspect) -> Page {
+    let address = match query::only(query, "ip") {
+        Ok(Some(text)) => text.parse::<IpAddr>().ok(),
+        Ok(None) => None,
+        Err(reason) => return problem(StatusCode::BAD_REQUEST, &reason),
+    };
+    let Some(address) = address else {
+        return problem(
+            StatusCode::BAD_REQUEST,
+            "ip is an address without a prefix, for instance /explain?ip=192.0.2.7",
+        );
+    };
+    let explanation = inspect.explain(address);
+    if as_text {
+        return text(StatusCode::OK, explanation.to_string());
+    }
+    json(StatusCode::OK, &explanation)
+}
+
+fn wants_text<B>(request: &Request<B>) -> bool {
+    request
+        .headers()
+        .get(ACCEPT)
+        .is_some_and(|accept| accept.as_bytes().starts_with(b"text/plain"))
+}
+
+fn problem(status: StatusCode, reason: &str) -> Page {
+    json(status, &json!({ "error": reason }))
+}
+
+fn text(status: StatusCode, body: String) -> Page {
+    page(status, "text/plain; charset=utf-8", body)
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Page {
+    let mut text = serde_json::to_string_pretty(body).expect("views have text keys only");
+    text.push('\n');
+    page(status, "application/json", text)
+}
+
+fn page(status: StatusCode, content_type: &'static str, body: String) -> Page {
+    let mut page = Response::new(Full::from(body));
+    *page.status_mut() = status;
+    let headers = page.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    page
+}

@@ -1,0 +1,271 @@
+//! What is shown, as it is written down in JSON.
+
+use std::fmt::{self, Write as _};
+use std::net::IpAddr;
+
+use serde::{Serialize, Serializer};
+
+use crate::metrics::ControllerState;
+use crate::refusal::Reason;
+
+/// Whether clients should be sent here, and the facts behind it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Readiness {
+    /// The program is going down: what is queued is still forwarded, nothing new is taken.
+    pub draining: bool,
+    /// Whether any node was reached since the start.
+    pub reached: bool,
+    /// Where the break controller stands.
+    #[serde(serialize_with = "state")]
+    pub controller: ControllerState,
+    /// The nodes, in the order of the configuration.
+    pub nodes: Vec<NodeView>,
+}
+
+/// One node behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeView {
+    /// Its address as configured.
+    pub url: String,
+    /// Whether it answers.
+    pub up: bool,
+    /// Whether it is still catching up with its chain.
+    pub catching_up: bool,
+    /// The last height that was seen.
+    pub height: Option<u64>,
+}
+
+impl Readiness {
+    /// Whether clients should be sent here. A break is no reason not to: writes are held and go out
+    /// after it. Neither is a node that is down for a while.
+    pub const fn is_ready(&self) -> bool {
+        !self.draining && self.reached
+    }
+
+    /// Why, in a few words.
+    pub fn why(&self) -> String {
+        if self.draining {
+            return "going down: nothing new is taken".to_owned();
+        }
+        if !self.reached {
+            return "no node was reached since the start".to_owned();
+        }
+        if !self.nodes.iter().any(|node| node.up && !node.catching_up) {
+            return "no node takes writes at the moment: they are held until their deadline"
+                .to_owned();
+        }
+        match self.controller {
+            ControllerState::Running => "running".to_owned(),
+            state => format!(
+                "{}: writes are held and go out after the break",
+                state.name()
+            ),
+        }
+    }
+}
+
+fn state<S: Serializer>(state: &ControllerState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.name())
+}
+
+/// Who is waiting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ClientsView {
+    /// Clients with a write that waits.
+    pub active: usize,
+    /// Clients with a state of their own.
+    pub known: usize,
+    /// Those with the longest queues, longest first.
+    pub clients: Vec<ClientView>,
+}
+
+/// One client.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ClientView {
+    /// Its key: an address, or a network such as `2001:db8:1:2::/64`.
+    pub client: String,
+    /// Its weight, 1 unless configured.
+    pub weight: u32,
+    /// Its connections.
+    pub connections: usize,
+    /// Writes that wait.
+    pub queued: usize,
+    /// Their bytes.
+    pub queued_bytes: usize,
+    /// Writes a second it gets while its queue is not empty.
+    pub share_per_second: f64,
+    /// Writes forwarded since its state was made.
+    pub dispatched: u64,
+    /// Requests refused since its state was made.
+    pub refused: u64,
+}
+
+/// What is known about one client.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The address that was asked for.
+    pub ip: IpAddr,
+    /// Whether it may use the proxy.
+    pub allowed: bool,
+    /// The network that decided it, if one did.
+    pub rule: Option<String>,
+    /// The client it belongs to.
+    #[serde(flatten)]
+    pub client: ClientView,
+    /// Most writes of a client that may wait.
+    pub queue_limit: usize,
+    /// Writes a second that go to all nodes now.
+    pub pace_per_second: f64,
+    /// Clients that share them now.
+    pub sharing: usize,
+    /// How long a write that came now would wait, in milliseconds.
+    pub estimated_wait_ms: u64,
+    /// Where the break controller stands.
+    #[serde(serialize_with = "state")]
+    pub controller: ControllerState,
+    /// What limits it now; empty when nothing does.
+    pub limits: Vec<Limit>,
+}
+
+/// One thing that limits a client now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// The reason its requests would be refused with, in the words of `rejected_total`.
+    #[serde(serialize_with = "reason")]
+    pub reason: Reason,
+    /// The limit, where it stands, and which setting it is.
+    pub text: String,
+}
+
+fn reason<S: Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(reason.name())
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let client = &self.client;
+        writeln!(
+            f,
+            "{} is client {}, weight {}",
+            self.ip, client.client, client.weight
+        )?;
+        let rule = self
+            .rule
+            .as_deref()
+            .map_or(String::new(), |rule| format!(" by {rule}"));
+        let allowed = if self.allowed { "allowed" } else { "denied" };
+        writeln!(f, "access       {allowed}{rule}")?;
+        writeln!(f, "connections  {}", client.connections)?;
+        writeln!(
+            f,
+            "waiting      {} of {} writes, {} bytes",
+            client.queued, self.queue_limit, client.queued_bytes
+        )?;
+        writeln!(
+            f,
+            "share        {:.1} writes a second of {:.1}, among {} clients",
+            client.share_per_second, self.pace_per_second, self.sharing
+        )?;
+        writeln!(
+            f,
+            "a new write  would wait about {}",
+            Seconds(self.estimated_wait_ms)
+        )?;
+        writeln!(
+            f,
+            "so far       {} forwarded, {} refused",
+            client.dispatched, client.refused
+        )?;
+        if self.controller != ControllerState::Running {
+            writeln!(f, "the node     has a break ({})", self.controller.name())?;
+        }
+        if self.limits.is_empty() {
+            return f.write_str("limited by   nothing\n");
+        }
+        for limit in &self.limits {
+            writeln!(f, "limited by   {}: {}", limit.reason.name(), limit.text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Milliseconds for people.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            milliseconds @ 0..1_000 => write!(f, "{milliseconds} ms"),
+            milliseconds => write!(f, "{:.1} s", milliseconds as f64 / 1e3),
+        }
+    }
+}
+
+impl fmt::Display for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut nodes = String::new();
+        for node in &self.nodes {
+            let state = match (node.up, node.catching_up) {
+                (false, _) => "down",
+                (true, true) => "catching up",
+                (true, false) => "up",
+            };
+            write!(nodes, "; {} {state}", node.url)?;
+        }
+        write!(f, "{}{nodes}", self.why())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Readiness {
+        Readiness {
+            draining: false,
+            reached: true,
+            controller: ControllerState::Running,
+            nodes: vec![NodeView {
+                url: "http://127.0.0.1:26657".to_owned(),
+                up: true,
+                catching_up: false,
+                height: Some(7),
+            }],
+        }
+    }
+
+    #[test]
+    fn ready_unless_it_drains_or_has_never_reached_a_node() {
+        let all = ready();
+        assert!(all.is_ready());
+        assert_eq!(all.why(), "running");
+        assert_eq!(all.to_string(), "running; http://127.0.0.1:26657 up");
+        let draining = Readiness {
+            draining: true,
+            ..ready()
+        };
+        assert!(!draining.is_ready());
+        assert!(draining.why().contains("going down"));
+        let alone = Readiness {
+            reached: false,
+            ..ready()
+        };
+        assert!(!alone.is_ready());
+        assert!(alone.why().contains("no node was reached"));
+    }
+
+    #[test]
+    fn ready_while_paused_and_while_the_node_is_away() {
+        let paused = Readiness {
+            controller: ControllerState::Paused,
+            ..ready()
+        };
+        assert!(paused.is_ready());
+        assert!(paused.why().starts_with("paused: writes are held"));
+        let mut down = ready();
+        down.nodes[0].up = false;
+        assert!(down.is_ready());
+        assert!(down.why().contains("no node takes writes"));
+        assert!(down.to_string().ends_with("26657 down"));
+    }
+}

@@ -1,0 +1,230 @@
+//! The values that labels can have. They are enums, so that nothing a client sends can become a
+//! label: the number of series is fixed when the program starts.
+
+/// A label with a fixed set of values.
+macro_rules! label {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident => $text:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$doc])* $variant,)+ }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
+
+            /// The text in the exposition.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+
+            /// The place in [`Self::ALL`], for arrays with one element per value.
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+label! {
+    /// How a request came in.
+    Transport {
+        /// JSON-RPC by POST; each element of a batch counts.
+        Post => "post",
+        /// A GET with the call in the target.
+        Uri => "uri",
+        /// A WebSocket message.
+        Ws => "ws",
+    }
+}
+
+label! {
+    /// The lane a request took.
+    LaneLabel {
+        /// The fair queue.
+        Write => "write",
+        /// The read lane.
+        Read => "read",
+    }
+}
+
+label! {
+    /// What kind of call it was. Methods nobody has heard of are [`MethodClass::Other`].
+    MethodClass {
+        /// `broadcast_tx_async`
+        BroadcastAsync => "broadcast_async",
+        /// `broadcast_tx_sync`
+        BroadcastSync => "broadcast_sync",
+        /// `broadcast_tx_commit`
+        BroadcastCommit => "broadcast_commit",
+        /// A broadcast in a form that only the node can judge.
+        BroadcastUnusual => "broadcast_unusual",
+        /// `abci_query`, `abci_info`, `check_tx`.
+        Abci => "abci",
+        /// Blocks, headers, commits, their results and searches for them.
+        Block => "block",
+        /// `tx`, `tx_search`: the transaction index.
+        Tx => "tx",
+        /// `status`, `health`, `net_info`, genesis, validators, consensus, mempool.
+        Status => "status",
+        /// `subscribe`, `unsubscribe`, `unsubscribe_all`.
+        Subscribe => "subscribe",
+        /// Anything else.
+        Other => "other",
+    }
+}
+
+impl MethodClass {
+    /// The class of a method by its name.
+    pub fn of(method: &str) -> Self {
+        match method {
+            "broadcast_tx_async" => Self::BroadcastAsync,
+            "broadcast_tx_sync" => Self::BroadcastSync,
+            "broadcast_tx_commit" => Self::BroadcastCommit,
+            "abci_query" | "abci_info" | "check_tx" => Self::Abci,
+            "block" | "block_by_hash" | "block_results" | "block_search" | "blockchain"
+            | "commit" | "header" | "header_by_hash" => Self::Block,
+            "tx" | "tx_search" => Self::Tx,
+            "status"
+            | "health"
+            | "net_info"
+            | "genesis"
+            | "genesis_chunked"
+            | "validators"
+            | "consensus_params"
+            | "consensus_state"
+            | "dump_consensus_state"
+            | "num_unconfirmed_txs"
+            | "unconfirmed_txs" => Self::Status,
+            "subscribe" | "unsubscribe" | "unsubscribe_all" => Self::Subscribe,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether requests of this class take the write lane.
+    pub const fn is_write(self) -> bool {
+        matches!(
+            self,
+            Self::BroadcastAsync
+                | Self::BroadcastSync
+                | Self::BroadcastCommit
+                | Self::BroadcastUnusual
+        )
+    }
+}
+
+label! {
+    /// The one end of a request.
+    OutcomeLabel {
+        /// The node has answered, whatever it said.
+        Forwarded => "forwarded",
+        /// It was refused when it came: see `rejected_total` for the reason.
+        Rejected => "rejected",
+        /// It waited past its deadline.
+        Expired => "expired",
+        /// Its client went away first.
+        Cancelled => "cancelled",
+        /// The node was lost under it, or the program ended.
+        Lost => "lost",
+    }
+}
+
+label! {
+    /// What went wrong between here and a node.
+    UpstreamError {
+        /// The mempool is full.
+        Full => "full",
+        /// The mempool is being checked again after a block.
+        Rechecking => "rechecking",
+        /// No answer in time.
+        Timeout => "timeout",
+        /// The transaction was there already.
+        Duplicate => "duplicate",
+        /// The node is catching up with its chain.
+        CatchingUp => "catching_up",
+        /// No connection could be made.
+        Connect => "connect",
+        /// A connection broke.
+        Broken => "broken",
+        /// The node said something that is not understood.
+        Garbage => "garbage",
+        /// Another error of the node.
+        Other => "other",
+    }
+}
+
+label! {
+    /// Why a write connection was opened again.
+    ReconnectCause {
+        /// A break of the schedule.
+        Interval => "interval",
+        /// A break because throughput fell.
+        Threshold => "threshold",
+        /// The old one broke.
+        Broken => "broken",
+        /// The node did not answer in time.
+        Timeout => "timeout",
+    }
+}
+
+label! {
+    /// Why the node was given a break.
+    PauseCause {
+        /// The schedule.
+        Interval => "interval",
+        /// Throughput fell.
+        Threshold => "threshold",
+    }
+}
+
+label! {
+    /// Where the break controller stands.
+    ControllerState {
+        /// Writes go out.
+        Running => "running",
+        /// A break has begun: nothing new goes out, answers are awaited.
+        Draining => "draining",
+        /// Nothing goes out.
+        Paused => "paused",
+        /// New connections are being made.
+        Reconnecting => "reconnecting",
+        /// The rate rises again.
+        Ramping => "ramping",
+    }
+}
+
+label! {
+    /// The state of a write connection.
+    ConnectionState {
+        /// In use.
+        Open => "open",
+        /// Being made.
+        Connecting => "connecting",
+        /// Replaced; its last answers are awaited.
+        Closing => "closing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_stands_at_its_own_place() {
+        for (place, class) in MethodClass::ALL.into_iter().enumerate() {
+            assert_eq!(class.index(), place);
+        }
+        assert_eq!(OutcomeLabel::ALL.len(), 5);
+    }
+
+    #[test]
+    fn classes_follow_the_names_of_methods() {
+        assert_eq!(
+            MethodClass::of("broadcast_tx_sync"),
+            MethodClass::BroadcastSync
+        );
+        assert!(MethodClass::of("broadcast_tx_commit").is_write());
+        assert_eq!(MethodClass::of("tx_search"), MethodClass::Tx);
+        assert_eq!(MethodClass::of("no_such_thing"), MethodClass::Other);
+        assert!(!MethodClass::of("Broadcast_tx_sync").is_write());
+    }
+}
