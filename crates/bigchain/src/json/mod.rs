@@ -1,0 +1,200 @@
+//! JSON as the original sees it: integers of any size kept apart from floats, members in the order
+//! they came, and two ways to write it down.
+//!
+//! [`canonical`] is what is hashed. [`default_text`] is what the original hands to Tendermint.
+
+mod float;
+mod parse;
+mod python;
+mod write;
+
+pub use parse::{Limits, parse, parse_within};
+pub use python::{repr, text};
+pub(crate) use write::{Style, sorted_members, write_object, write_string, write_value};
+pub use write::{canonical, compact_text, default_text};
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number written without fraction and exponent.
+    Integer(Integer),
+    /// A number written with fraction or exponent; also `NaN` and the infinities, which the
+    /// original reads and writes.
+    Float(f64),
+    /// A string.
+    String(String),
+    /// An array.
+    Array(Vec<Self>),
+    /// An object.
+    Object(Object),
+}
+
+/// An integer of any size.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Integer {
+    /// One that fits 64 bits with sign.
+    Small(i64),
+    /// The decimal text of a larger one, without leading zeros.
+    Big(Box<str>),
+}
+
+/// An object: members in the order they came, each key once, the last value of a key wins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object {
+    members: Vec<(String, Value)>,
+}
+
+impl Value {
+    /// The member of an object, if this is an object that has it.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.as_object().and_then(|object| object.get(key))
+    }
+
+    /// The object, if it is one.
+    #[must_use]
+    pub const fn as_object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The items, if it is an array.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a string.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is `null`.
+    #[must_use]
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The number, if it is an integer that fits 64 bits with sign.
+    #[must_use]
+    pub const fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Integer(Integer::Small(number)) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::String(text)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(Integer::Small(number))
+    }
+}
+
+impl From<Object> for Value {
+    fn from(object: Object) -> Self {
+        Self::Object(object)
+    }
+}
+
+impl From<Option<Object>> for Value {
+    fn from(object: Option<Object>) -> Self {
+        object.map_or(Self::Null, Self::Object)
+    }
+}
+
+impl Object {
+    /// An object without members.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            members: Vec::new(),
+        }
+    }
+
+    /// The value of a key. The search is linear: meant for the few fields of a transaction.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.members
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Sets a key; a key that is there keeps its place. The search is linear.
+    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) {
+        let (key, value) = (key.into(), value.into());
+        match self.members.iter_mut().find(|(name, _)| *name == key) {
+            Some(member) => member.1 = value,
+            None => self.members.push((key, value)),
+        }
+    }
+
+    /// The same object with one more member.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.insert(key, value);
+        self
+    }
+
+    /// The members in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.members
+            .iter()
+            .map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is no member.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub(crate) fn members(&self) -> &[(String, Value)] {
+        &self.members
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.members
+            .iter_mut()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
+    }
+}
+
+impl FromIterator<(String, Value)> for Object {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(members: I) -> Self {
+        parse::object_of(members.into_iter().collect())
+    }
+}

@@ -1,0 +1,130 @@
+//! Values as Python prints them, for the original's error texts.
+
+use std::fmt::Write;
+
+use super::float::write_float;
+use super::{Integer, Value};
+
+/// Python's `repr` of a value as its JSON reader makes it.
+///
+/// Which characters beyond ASCII are printable comes from Rust's tables, which are newer than
+/// those of Python 3.6.
+#[must_use]
+pub fn repr(value: &Value) -> String {
+    let mut out = String::new();
+    write_repr(value, &mut out);
+    out
+}
+
+/// Python's `str` of a value: a string is itself, anything else is its [`repr`].
+#[must_use]
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => repr(other),
+    }
+}
+
+fn write_repr(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("None"),
+        Value::Bool(true) => out.push_str("True"),
+        Value::Bool(false) => out.push_str("False"),
+        Value::Integer(Integer::Small(number)) => {
+            write!(out, "{number}").expect("a string takes any text");
+        }
+        Value::Integer(Integer::Big(digits)) => out.push_str(digits),
+        Value::Float(float) if float.is_nan() => out.push_str("nan"),
+        Value::Float(float) if float.is_infinite() => {
+            out.push_str(if *float > 0.0 { "inf" } else { "-inf" });
+        }
+        Value::Float(float) => write_float(*float, out),
+        Value::String(text) => write_repr_of_text(text, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write_repr(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            out.push('{');
+            for (index, (key, value)) in object.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write_repr_of_text(key, out);
+                out.push_str(": ");
+                write_repr(value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+pub(crate) fn write_repr_of_text(text: &str, out: &mut String) {
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
+    out.push(quote);
+    for char in text.chars() {
+        match char {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ if char == quote => {
+                out.push('\\');
+                out.push(char);
+            }
+            _ if is_printable(char) => out.push(char),
+            _ => {
+                let code = u32::from(char);
+                let written = match code {
+                    0..=0xff => write!(out, "\\x{code:02x}"),
+                    0x100..=0xffff => write!(out, "\\u{code:04x}"),
+                    _ => write!(out, "\\U{code:08x}"),
+                };
+                written.expect("a string takes any text");
+            }
+        }
+    }
+    out.push(quote);
+}
+
+fn is_printable(char: char) -> bool {
+    if char.is_ascii() {
+        return (' '..='~').contains(&char);
+    }
+    if char.is_whitespace() {
+        return false;
+    }
+    // `Debug` escapes what is not printable; a letter in front keeps it from escaping a combining
+    // mark, which Python prints.
+    !format!("{:?}", format!("a{char}")).contains("\\u")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    #[test]
+    fn values_print_as_python_prints_them() {
+        for (json, python) in [
+            ("null", "None"),
+            ("[true, false]", "[True, False]"),
+            (r#"{"a": [1.0, 1e400]}"#, "{'a': [1.0, inf]}"),
+            (r#""it's""#, "\"it's\""),
+            (r#""'\"""#, "'\\'\"'"),
+            (
+                r#""\u0000\n\u007f\u00a0\u2028\u0661""#,
+                "'\\x00\\n\\x7f\\xa0\\u2028\u{661}'",
+            ),
+        ] {
+            assert_eq!(repr(&parse(json.as_bytes()).unwrap()), python);
+        }
+        assert_eq!(text(&Value::from("x")), "x");
+    }
+}

@@ -1,0 +1,176 @@
+//! Writing JSON: the canonical text that is hashed, and Python's default text.
+
+use std::fmt::Write;
+
+use super::float::write_float;
+use super::{Integer, Object, Value};
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Style {
+    /// Keys sorted by code point, no spaces, raw UTF-8.
+    Canonical,
+    /// Members in their order, `", "` and `": "`, ASCII only.
+    Default,
+    /// Members in their order, no spaces, ASCII only.
+    Compact,
+}
+
+/// The text that is hashed: keys sorted by code point, no spaces, raw UTF-8, control characters
+/// with upper-case hexadecimal digits, floats as Python prints them.
+///
+/// ```
+/// use bigchain::json::{canonical, parse};
+///
+/// let value = parse(br#"{"b": 1e16, "a": [1.0, 1]}"#)?;
+/// assert_eq!(canonical(&value), r#"{"a":[1.0,1],"b":1e+16}"#);
+/// # Ok::<(), bigchain::Error>(())
+/// ```
+#[must_use]
+pub fn canonical(value: &Value) -> String {
+    written(value, Style::Canonical)
+}
+
+/// The text the original hands to Tendermint: Python's `json.dumps` with its defaults.
+#[must_use]
+pub fn default_text(value: &Value) -> String {
+    written(value, Style::Default)
+}
+
+/// Python's `json.dumps` with the separators `,` and `:`.
+#[must_use]
+pub fn compact_text(value: &Value) -> String {
+    written(value, Style::Compact)
+}
+
+fn written(value: &Value, style: Style) -> String {
+    let mut out = String::with_capacity(1024);
+    write_value(value, style, &mut out);
+    out
+}
+
+pub(crate) fn write_value(value: &Value, style: Style, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Integer(Integer::Small(number)) => {
+            write!(out, "{number}").expect("a string takes any text");
+        }
+        Value::Integer(Integer::Big(digits)) => out.push_str(digits),
+        Value::Float(float) => write_float(*float, out),
+        Value::String(text) => write_string(text, style, out),
+        Value::Array(items) => write_array(items, style, out),
+        Value::Object(object) => write_object(object, style, out),
+    }
+}
+
+fn write_array(items: &[Value], style: Style, out: &mut String) {
+    out.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push_str(style.comma());
+        }
+        write_value(item, style, out);
+    }
+    out.push(']');
+}
+
+pub(crate) fn write_object(object: &Object, style: Style, out: &mut String) {
+    out.push('{');
+    let members = object.members();
+    if style == Style::Canonical && !members.is_sorted_by_key(|(key, _)| c_string(key)) {
+        write_members(sorted_members(object).into_iter(), style, out);
+    } else {
+        write_members(members.iter(), style, out);
+    }
+    out.push('}');
+}
+
+/// The members sorted as the original sorts them.
+pub(crate) fn sorted_members(object: &Object) -> Vec<&(String, Value)> {
+    let mut sorted: Vec<&(String, Value)> = object.members().iter().collect();
+    sorted.sort_by_key(|(key, _)| c_string(key));
+    sorted
+}
+
+/// A key as far as the original's sorting sees it: it compares C strings, which end at a NUL.
+fn c_string(key: &str) -> &str {
+    key.split_once('\0').map_or(key, |(seen, _)| seen)
+}
+
+fn write_members<'a>(
+    members: impl Iterator<Item = &'a (String, Value)>,
+    style: Style,
+    out: &mut String,
+) {
+    for (index, (key, value)) in members.enumerate() {
+        if index > 0 {
+            out.push_str(style.comma());
+        }
+        write_string(key, style, out);
+        out.push_str(style.colon());
+        write_value(value, style, out);
+    }
+}
+
+impl Style {
+    const fn comma(self) -> &'static str {
+        match self {
+            Self::Default => ", ",
+            Self::Canonical | Self::Compact => ",",
+        }
+    }
+
+    const fn colon(self) -> &'static str {
+        match self {
+            Self::Default => ": ",
+            Self::Canonical | Self::Compact => ":",
+        }
+    }
+
+    fn keeps(self, byte: u8) -> bool {
+        let plain = byte >= 0x20 && byte != b'"' && byte != b'\\';
+        plain && (self == Self::Canonical || byte < 0x7f)
+    }
+}
+
+pub(crate) fn write_string(text: &str, style: Style, out: &mut String) {
+    out.push('"');
+    if text.bytes().all(|byte| style.keeps(byte)) {
+        out.push_str(text);
+    } else {
+        for char in text.chars() {
+            write_char(char, style, out);
+        }
+    }
+    out.push('"');
+}
+
+fn write_char(char: char, style: Style, out: &mut String) {
+    let short = match char {
+        '"' => "\\\"",
+        '\\' => "\\\\",
+        '\u{8}' => "\\b",
+        '\u{c}' => "\\f",
+        '\n' => "\\n",
+        '\r' => "\\r",
+        '\t' => "\\t",
+        _ => "",
+    };
+    if !short.is_empty() {
+        out.push_str(short);
+    } else if style == Style::Canonical {
+        if char < ' ' {
+            write!(out, "\\u{:04X}", u32::from(char)).expect("a string takes any text");
+        } else {
+            out.push(char);
+        }
+    } else if (' '..'\u{7f}').contains(&char) {
+        out.push(char);
+    } else {
+        for unit in char.encode_utf16(&mut [0; 2]) {
+            write!(out, "\\u{unit:04x}").expect("a string takes any text");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! BigchainDB transactions: crypto-conditions, canonical JSON, CREATE and TRANSFER of version 2.0,
+//! and every check of BigchainDB 2.2.2 in its order and with its words.
+//!
+//! It is pure: bytes in, verdicts out. It has no network, no files, no clock, no threads and no
+//! randomness, and it is not a node: what is committed is asked from a [`Ledger`].
+//!
+//! Read first: [`Transaction`], which a body becomes when it passes all checks that need no
+//! ledger; [`Create`] and [`Transfer`], which build one; [`Fulfillment`], what its signatures are.
+//!
+//! ```
+//! use bigchain::{Create, KeyPair, MemoryLedger, Mode, Output, Transaction, Transfer};
+//!
+//! let (alice, bob) = (KeyPair::from_seed([1; 32]), KeyPair::from_seed([2; 32]));
+//! let created = Create::new()
+//!     .signer(alice.public())
+//!     .output(Output::to(&[alice.public()], 1)?)
+//!     .sign(&[&alice])?;
+//! let given = Transfer::of(&created)
+//!     .spend(&created, 0)
+//!     .output(Output::to(&[bob.public()], 1)?)
+//!     .sign(&[&alice])?;
+//!
+//! let mut ledger = MemoryLedger::default();
+//! for text in [created.text(), given.text()] {
+//!     let received = Transaction::from_text(text.as_bytes(), Mode::Compatible)?;
+//!     received.validate(&ledger)?;
+//!     assert!(ledger.apply(&received));
+//! }
+//! let again = Transaction::from_text(given.text().as_bytes(), Mode::Strict)?;
+//! assert!(again.validate(&ledger).unwrap_err().to_string().ends_with("was already spent"));
+//! # Ok::<(), bigchain::Error>(())
+//! ```
+//!
+//! # Where it differs from the original, on purpose
+//!
+//! The original answers some bodies with a crash (HTTP 500). Here each is a [`Refusal`]:
+//!
+//! | body | original | here |
+//! |---|---|---|
+//! | `id` that is not hexadecimal text, or not text | crash | `InvalidHash` |
+//! | body that is not an object; `operation` that is a list | crash | `SchemaValidationError` |
+//! | `version` or `amount` with a newline at the end | crash | `SchemaValidationError` |
+//! | `NaN` or an infinity in asset or metadata | crash, by its code | `SchemaValidationError` |
+//! | a key in `details` that is not 32 bytes in base58 | crash | `ValidationError` |
+//! | `owners_before` that is `null` | crash | `ValidationError` |
+//! | fulfillment of one character, or of a kind that does not exist | crash | `InvalidSignature` |
+//! | `output_index` that the transaction spent does not have | crash | `InputDoesNotExist` |
+//! | a body nested deeper than 512 levels, or longer than 1 MiB | crash or refusal | [`Error::Json`] |
+//! | half a surrogate pair in any text | crash | [`Error::Json`] |
+//!
+//! Elections and votes pass the original's schema and belong to validators; they are refused with
+//! `ValidationError`.
+//!
+//! What the original forgets to check is not checked in [`Mode::Compatible`]. [`Mode::Strict`]
+//! checks it, with class `ValidationError` and a text that begins with `strict:`; the list is at
+//! [`Mode::Strict`].
+
+pub mod base64url;
+pub mod block;
+pub mod condition;
+mod error;
+pub mod json;
+mod keys;
+pub mod schema;
+mod transaction;
+
+pub use condition::{Condition, Fulfillment};
+pub use error::{Class, Error, JsonProblem, Refusal};
+pub use keys::{KeyPair, PublicKey};
+pub use transaction::{
+    Coin, Create, CreateTemplate, Details, Found, Id, Input, Ledger, Link, MAX_AMOUNT,
+    MAX_THRESHOLDS, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction, Transfer,
+};
+
+/// How much is forgiven.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Mode {
+    /// As the original: what it admits is admitted.
+    #[default]
+    Compatible,
+    /// The original's checks, and those it forgets:
+    ///
+    /// - fulfillments and URIs only in their one encoding, fulfillments only of Ed25519 and
+    ///   thresholds;
+    /// - at least one owner before for each input, each a key of 32 bytes; on CREATE the
+    ///   fulfillment must be one of all owners before (BEP-13), on TRANSFER every key that signs
+    ///   must be an owner before;
+    /// - at least one output; amounts without leading zeros; `condition.uri` and `public_keys`
+    ///   those of `condition.details`; no threshold above the number of its conditions;
+    /// - ids of 64 hexadecimal digits and nothing else;
+    /// - no integer beyond 64 bits in asset and metadata, which would stop an original node.
+    Strict,
+}

@@ -1,0 +1,162 @@
+//! The schema as one pass over the body.
+
+use super::patterns::{is_amount, is_condition_uri, is_digest, is_fulfillment, is_key};
+use crate::json::{Integer, Object, Value};
+
+/// Whether a body follows the schema of its operation.
+#[must_use]
+pub fn accepts(body: &Value) -> bool {
+    let Some(fields) = exactly(body, 7) else {
+        return false;
+    };
+    let (Some(operation), Some(asset), Some(inputs)) = (
+        fields.get("operation").and_then(Value::as_str),
+        fields.get("asset"),
+        fields.get("inputs").and_then(Value::as_array),
+    ) else {
+        return false;
+    };
+    let spends = match operation {
+        "TRANSFER" => {
+            if inputs.is_empty() || !is_transfer_asset(asset) {
+                return false;
+            }
+            Spends::Outputs
+        }
+        "CREATE" | "VALIDATOR_ELECTION" | "CHAIN_MIGRATION_ELECTION" | "VOTE" => {
+            if inputs.len() != 1 || !is_create_asset(asset) {
+                return false;
+            }
+            Spends::Nothing
+        }
+        _ => return false,
+    };
+    fields.iter().all(|(name, value)| match name {
+        "operation" | "asset" => true,
+        "inputs" => inputs.iter().all(|input| is_input(input, spends)),
+        "id" => value.is_null() || value.as_str().is_some_and(is_digest),
+        "outputs" => all(value, is_output),
+        "metadata" => match value {
+            Value::Null => true,
+            Value::Object(metadata) => !metadata.is_empty() && is_finite(value),
+            _ => false,
+        },
+        "version" => value.as_str() == Some("2.0"),
+        _ => false,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Spends {
+    Nothing,
+    Outputs,
+}
+
+/// The object, if it has so many members.
+fn exactly(value: &Value, count: usize) -> Option<&Object> {
+    value.as_object().filter(|object| object.len() == count)
+}
+
+fn all(value: &Value, check: impl Fn(&Value) -> bool) -> bool {
+    value
+        .as_array()
+        .is_some_and(|items| items.iter().all(check))
+}
+
+fn is_create_asset(asset: &Value) -> bool {
+    exactly(asset, 1)
+        .and_then(|asset| asset.get("data"))
+        .is_some_and(|data| match data {
+            Value::Null => true,
+            Value::Object(_) => is_finite(data),
+            _ => false,
+        })
+}
+
+fn is_transfer_asset(asset: &Value) -> bool {
+    exactly(asset, 1)
+        .and_then(|asset| asset.get("id"))
+        .and_then(Value::as_str)
+        .is_some_and(is_digest)
+}
+
+fn is_input(input: &Value, spends: Spends) -> bool {
+    exactly(input, 3).is_some_and(|input| {
+        input.iter().all(|(name, value)| match (name, spends) {
+            ("owners_before", _) => is_keys(value),
+            ("fulfillment", _) => match value {
+                Value::String(text) => is_fulfillment(text),
+                other => is_details(other),
+            },
+            ("fulfills", Spends::Nothing) => value.is_null(),
+            ("fulfills", Spends::Outputs) => is_link(value),
+            _ => false,
+        })
+    })
+}
+
+fn is_link(link: &Value) -> bool {
+    exactly(link, 2).is_some_and(|link| {
+        link.iter().all(|(name, value)| match (name, value) {
+            ("transaction_id", Value::String(id)) => is_digest(id),
+            ("output_index", Value::Integer(Integer::Small(index))) => *index >= 0,
+            // Both validators of the original count integers up to 64 bits.
+            ("output_index", Value::Integer(Integer::Big(digits))) => digits.parse::<u64>().is_ok(),
+            _ => false,
+        })
+    })
+}
+
+fn is_output(output: &Value) -> bool {
+    exactly(output, 3).is_some_and(|output| {
+        output.iter().all(|(name, value)| match (name, value) {
+            ("amount", Value::String(amount)) => is_amount(amount),
+            ("condition", condition) => is_condition(condition),
+            ("public_keys", keys) => is_keys(keys),
+            _ => false,
+        })
+    })
+}
+
+fn is_condition(condition: &Value) -> bool {
+    exactly(condition, 2).is_some_and(|condition| {
+        condition.iter().all(|(name, value)| match (name, value) {
+            ("details", details) => is_details(details),
+            ("uri", Value::String(uri)) => is_condition_uri(uri),
+            _ => false,
+        })
+    })
+}
+
+fn is_keys(keys: &Value) -> bool {
+    keys.is_null() || all(keys, |key| key.as_str().is_some_and(is_key))
+}
+
+fn is_details(details: &Value) -> bool {
+    let Some(fields) = details.as_object() else {
+        return false;
+    };
+    let field = |name| fields.get(name);
+    match (fields.len(), field("type").and_then(Value::as_str)) {
+        (2, Some("ed25519-sha-256")) => field("public_key")
+            .and_then(Value::as_str)
+            .is_some_and(is_key),
+        (3, Some("threshold-sha-256")) => {
+            field("threshold")
+                .and_then(Value::as_i64)
+                .is_some_and(|threshold| (1..=100).contains(&threshold))
+                && field("subconditions").is_some_and(|inner| all(inner, is_details))
+        }
+        _ => false,
+    }
+}
+
+/// Whether no float inside is `NaN` or infinite.
+pub(super) fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Float(float) => float.is_finite(),
+        Value::Array(items) => items.iter().all(is_finite),
+        Value::Object(object) => object.iter().all(|(_, value)| is_finite(value)),
+        _ => true,
+    }
+}

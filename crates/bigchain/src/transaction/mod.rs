@@ -1,0 +1,257 @@
+//! Transactions of version 2.0.
+
+mod build;
+mod details;
+mod hash;
+mod ledger;
+mod names;
+mod read;
+mod strict;
+mod template;
+mod validate;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use build::{Create, Transfer};
+pub use details::{Details, MAX_THRESHOLDS};
+pub(crate) use hash::sha3;
+pub use ledger::{Coin, Found, Ledger, MemoryLedger};
+pub use template::CreateTemplate;
+pub use validate::SignatureBatch;
+
+use crate::condition::{Condition, Fulfillment};
+use crate::error::Error;
+use crate::json::{Object, Style, Value, write_object};
+use crate::keys::PublicKey;
+
+/// The largest amount of an output.
+pub const MAX_AMOUNT: u64 = 9_000_000_000_000_000_000;
+
+/// The id of a transaction: SHA3-256 of its body with the id left out. Written as 64 lower-case
+/// hexadecimal digits.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Id(pub [u8; 32]);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).expect("hexadecimal digits are ASCII"))
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+impl FromStr for Id {
+    type Err = Error;
+
+    /// Reads 64 lower-case hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let refused = || Error::Key("an id is 64 lower-case hexadecimal digits".to_owned());
+        let mut id = [0; 32];
+        if text.len() != 64 {
+            return Err(refused());
+        }
+        for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let digit = |letter| HEX.iter().position(|&digit| digit == letter);
+            let high = digit(pair[0]).ok_or_else(refused)?;
+            let low = digit(pair[1]).ok_or_else(refused)?;
+            *byte = u8::try_from(high << 4 | low).map_err(|_| refused())?;
+        }
+        Ok(Self(id))
+    }
+}
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Operation {
+    /// Makes an asset.
+    Create,
+    /// Gives shares of an asset to other owners.
+    Transfer,
+}
+
+impl Operation {
+    /// The name in the body.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Transfer => "TRANSFER",
+        }
+    }
+}
+
+/// A reference to an output.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Link {
+    /// The id of the transaction, as the body has it: the schema admits more around 64 digits.
+    pub transaction_id: String,
+    /// The index of the output.
+    pub output_index: u64,
+}
+
+/// What stands in the place of a fulfillment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Proof {
+    /// A fulfillment.
+    Signed(Fulfillment),
+    /// The details of a condition: the schema admits an input that is not signed yet, validation
+    /// does not.
+    Unsigned(Details),
+}
+
+/// What a transaction takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// The output it spends; none on CREATE.
+    pub fulfills: Option<Link>,
+    /// The owners before, as the body has them.
+    pub owners_before: Vec<String>,
+    /// What fulfills the output's condition.
+    pub proof: Proof,
+}
+
+/// What a transaction gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// How many shares of the asset, 1 to [`MAX_AMOUNT`].
+    pub amount: u64,
+    /// Who may spend it.
+    pub details: Details,
+    /// The owners after, as the body has them; nothing if it has `null`.
+    pub public_keys: Option<Vec<String>>,
+}
+
+impl Output {
+    /// An output to owners who must all sign to spend it.
+    ///
+    /// # Errors
+    /// [`Error::Output`] without owners, with more than 100, or with an amount that is not 1 to
+    /// [`MAX_AMOUNT`].
+    pub fn to(owners: &[PublicKey], amount: u64) -> Result<Self, Error> {
+        let details = Details::all_of(owners).ok_or(Error::Output("it needs 1 to 100 owners"))?;
+        Self::with_details(details, amount)
+    }
+
+    /// An output with any details; its `public_keys` are the keys in them.
+    ///
+    /// # Errors
+    /// [`Error::Output`] with an amount that is not 1 to [`MAX_AMOUNT`].
+    pub fn with_details(details: Details, amount: u64) -> Result<Self, Error> {
+        if !(1..=MAX_AMOUNT).contains(&amount) {
+            return Err(Error::Output("its amount must be 1 to 9 × 10^18"));
+        }
+        let keys = details.keys().iter().map(PublicKey::to_string).collect();
+        Ok(Self {
+            amount,
+            details,
+            public_keys: Some(keys),
+        })
+    }
+
+    /// The condition to be fulfilled to spend it.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        self.details.condition()
+    }
+
+    fn to_value(&self) -> Value {
+        let condition = Object::new()
+            .with("details", self.details.to_value())
+            .with("uri", self.condition().to_string());
+        let keys = self.public_keys.as_ref().map_or(Value::Null, |keys| {
+            Value::Array(keys.iter().map(|key| key.as_str().into()).collect())
+        });
+        Object::new()
+            .with("amount", self.amount.to_string())
+            .with("condition", condition)
+            .with("public_keys", keys)
+            .into()
+    }
+}
+
+/// A transaction that has passed every check which needs no ledger, save its signatures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transaction {
+    id: Id,
+    operation: Operation,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    body: Object,
+}
+
+impl Transaction {
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What it does.
+    #[must_use]
+    pub const fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// What it takes.
+    #[must_use]
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// What it gives.
+    #[must_use]
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The whole body as it was read, members in their order.
+    #[must_use]
+    pub const fn body(&self) -> &Object {
+        &self.body
+    }
+
+    /// The data of the asset it makes: an object or `null`; nothing on TRANSFER.
+    #[must_use]
+    pub fn asset_data(&self) -> Option<&Value> {
+        self.body.get("asset").and_then(|asset| asset.get("data"))
+    }
+
+    /// The metadata: an object or `null`.
+    #[must_use]
+    pub fn metadata(&self) -> &Value {
+        self.body.get("metadata").unwrap_or(&Value::Null)
+    }
+
+    /// The id of the asset: on CREATE its own, on TRANSFER the one it names, which may be any
+    /// text with 64 hexadecimal digits in it until [`Transaction::validate`] has passed.
+    #[must_use]
+    pub fn asset_id(&self) -> String {
+        match self.operation {
+            Operation::Create => self.id.to_string(),
+            Operation::Transfer => self.transfer_asset().to_owned(),
+        }
+    }
+
+    fn transfer_asset(&self) -> &str {
+        self.body
+            .get("asset")
+            .and_then(|asset| asset.get("id"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// The text the original hands to Tendermint: Python's default JSON, the size of which is what
+    /// its benchmark counts.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(1024);
+        write_object(&self.body, Style::Default, &mut text);
+        text
+    }
+}

@@ -1,0 +1,166 @@
+//! From a body to a transaction: the checks that need no ledger, in the original's order.
+
+use super::{Details, Input, Link, MAX_AMOUNT, Operation, Output, Proof, Transaction};
+use super::{hash, names, strict};
+use crate::condition::Fulfillment;
+use crate::error::{Class, Error, Refusal};
+use crate::json::{Integer, Object, Value, parse, text};
+use crate::{Mode, schema};
+
+impl Transaction {
+    /// Reads a JSON text and checks, in this order: the id, the schema, keys and languages, and
+    /// that fulfillments, keys and amounts can be read.
+    ///
+    /// # Errors
+    /// [`Error::Json`] when the text is not JSON within the default
+    /// [`Limits`](crate::json::Limits), [`Error::Refused`] when a check fails.
+    pub fn from_text(text: &[u8], mode: Mode) -> Result<Self, Error> {
+        Ok(Self::from_value(parse(text)?, mode)?)
+    }
+
+    /// As [`Self::from_text`], from a value.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn from_value(body: Value, mode: Mode) -> Result<Self, Refusal> {
+        let id = match &body {
+            Value::Object(object) => checked_id(object)?,
+            // The original crashes on these; the schema has the words for it.
+            _ => return Err(against_schema(&body)),
+        };
+        if !schema::accepts(&body) {
+            return Err(against_schema(&body));
+        }
+        let Value::Object(body) = body else {
+            return Err(against_schema(&body));
+        };
+        let operation = operation(&body)?;
+        names::check(&body)?;
+        let inputs = items(&body, "inputs")
+            .map(|input| read_input(input, mode))
+            .collect::<Result<_, _>>()?;
+        let outputs = items(&body, "outputs")
+            .map(read_output)
+            .collect::<Result<_, _>>()?;
+        let transaction = Self {
+            id,
+            operation,
+            inputs,
+            outputs,
+            body,
+        };
+        if mode == Mode::Strict {
+            strict::check(&transaction)?;
+        }
+        Ok(transaction)
+    }
+}
+
+fn against_schema(body: &Value) -> Refusal {
+    let why = schema::explain(body).unwrap_or_else(|| "the body is refused".to_owned());
+    Refusal::new(Class::SchemaValidationError, why)
+}
+
+fn checked_id(body: &Object) -> Result<super::Id, Refusal> {
+    let refused = |text| Err(Refusal::new(Class::InvalidHash, text));
+    let Some(proposed) = body.get("id") else {
+        return refused("No transaction id found!".to_owned());
+    };
+    let id = hash::id_of(body);
+    if proposed.as_str() == Some(&id.to_string()) {
+        return Ok(id);
+    }
+    refused(format!(
+        "The transaction's id '{}' isn't equal to the hash of its body, i.e. it's not valid.",
+        text(proposed)
+    ))
+}
+
+fn operation(body: &Object) -> Result<Operation, Refusal> {
+    match body.get("operation").and_then(Value::as_str) {
+        Some("CREATE") => Ok(Operation::Create),
+        Some("TRANSFER") => Ok(Operation::Transfer),
+        other => Err(Refusal::new(
+            Class::ValidationError,
+            format!("operation {} is not supported", other.unwrap_or_default()),
+        )),
+    }
+}
+
+fn items<'a>(body: &'a Object, name: &str) -> impl Iterator<Item = &'a Value> {
+    body.get(name)
+        .and_then(Value::as_array)
+        .unwrap_or_default()
+        .iter()
+}
+
+fn texts(value: Option<&Value>) -> Option<Vec<String>> {
+    let items = value.and_then(Value::as_array)?;
+    Some(
+        items
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+fn read_input(input: &Value, mode: Mode) -> Result<Input, Refusal> {
+    let proof = match input.get("fulfillment") {
+        Some(Value::String(text)) => {
+            Proof::Signed(Fulfillment::from_uri(text, mode).map_err(|_| {
+                Refusal::new(
+                    Class::InvalidSignature,
+                    "Fulfillment URI couldn't been parsed",
+                )
+            })?)
+        }
+        other => Proof::Unsigned(Details::read(other.unwrap_or(&Value::Null))?),
+    };
+    let owners_before = texts(input.get("owners_before")).ok_or_else(|| {
+        Refusal::new(
+            Class::ValidationError,
+            "`owners_before` must be a list instance",
+        )
+    })?;
+    Ok(Input {
+        fulfills: input.get("fulfills").and_then(read_link),
+        owners_before,
+        proof,
+    })
+}
+
+fn read_link(link: &Value) -> Option<Link> {
+    let output_index = match link.get("output_index")? {
+        Value::Integer(Integer::Small(index)) => u64::try_from(*index).ok()?,
+        Value::Integer(Integer::Big(digits)) => digits.parse().ok()?,
+        _ => return None,
+    };
+    Some(Link {
+        transaction_id: link.get("transaction_id")?.as_str()?.to_owned(),
+        output_index,
+    })
+}
+
+fn read_output(output: &Value) -> Result<Output, Refusal> {
+    let details = output
+        .get("condition")
+        .and_then(|condition| condition.get("details"));
+    let details = Details::read(details.unwrap_or(&Value::Null))?;
+    let amount = output.get("amount").and_then(Value::as_str);
+    Ok(Output {
+        amount: read_amount(amount.unwrap_or_default())?,
+        details,
+        public_keys: texts(output.get("public_keys")),
+    })
+}
+
+/// Up to 20 digits, which may be more than 64 bits hold.
+fn read_amount(digits: &str) -> Result<u64, Refusal> {
+    let refused = |text| Err(Refusal::new(Class::AmountError, text));
+    match digits.parse::<u64>() {
+        Ok(0) => refused("`amount` must be greater than 0".to_owned()),
+        Ok(amount) if amount <= MAX_AMOUNT => Ok(amount),
+        _ => refused(format!("`amount` must be <= {MAX_AMOUNT}")),
+    }
+}
