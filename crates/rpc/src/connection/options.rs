@@ -96,8 +96,11 @@ impl Trust {
         })
     }
 
-    /// The TLS configuration, built on first use.
-    pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+    /// The TLS configuration, built on first use. It negotiates no application protocol.
+    ///
+    /// # Errors
+    /// [`TrustError`] when there are no roots.
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
         if let Some(config) = self.config.get() {
             return Ok(config.clone());
         }

@@ -87,6 +87,9 @@ pub enum FollowEvent {
     Disconnected {
         /// Why.
         reason: String,
+        /// Whether a connection ended or cannot be had, as when the node stops; false when the
+        /// node is only silent, or ended no more than the announcements.
+        closed: bool,
     },
     /// Every block the node has was delivered.
     CaughtUp {

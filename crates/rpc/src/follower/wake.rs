@@ -13,7 +13,7 @@ use tokio_tungstenite::{
     Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
 };
 
-use crate::client::number;
+use crate::client::{ClientError, number};
 use crate::codec::encode_call;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -42,7 +42,39 @@ pub(super) enum WakeEvent {
     /// The node has this block.
     Height(u64),
     /// They will not be announced any more; it tries again.
-    Lost(String),
+    Lost(Loss),
+}
+
+/// Why something was lost.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) reason: String,
+    /// Whether the connection ended, as when the node stops.
+    pub(super) closed: bool,
+}
+
+impl Loss {
+    fn closed(reason: impl ToString) -> Self {
+        Self {
+            reason: reason.to_string(),
+            closed: true,
+        }
+    }
+
+    /// A query that failed.
+    pub(super) fn of(error: &ClientError) -> Self {
+        Self {
+            reason: error.to_string(),
+            closed: matches!(error, ClientError::Unreachable { .. }),
+        }
+    }
+
+    fn open(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            closed: false,
+        }
+    }
 }
 
 /// Pauses that double.
@@ -157,23 +189,25 @@ async fn confirm(socket: &mut Socket) -> Result<(), String> {
 }
 
 /// Waits for the next announcement. Cancel safe: all it knows is in its arguments.
-async fn listen(socket: &mut Socket, heard: &mut Instant) -> Result<u64, String> {
+async fn listen(socket: &mut Socket, heard: &mut Instant) -> Result<u64, Loss> {
     loop {
         // The node pings every 27 s: longer silence means that nobody is there any more.
         let message = timeout_at(*heard + SILENCE_LIMIT, socket.next()).await;
-        let message = message.map_err(|_| "the websocket fell silent".to_owned())?;
+        let message = message.map_err(|_| Loss::open("the websocket fell silent"))?;
         *heard = Instant::now();
-        let message = message.ok_or_else(|| "the node closed the websocket".to_owned())?;
-        let text = match message.map_err(|error| error.to_string())? {
+        let message = message.ok_or_else(|| Loss::closed("the node closed the websocket"))?;
+        let text = match message.map_err(Loss::closed)? {
             Message::Text(text) => text,
-            Message::Close(_) => return Err("the node closed the websocket".to_owned()),
+            Message::Close(_) => return Err(Loss::closed("the node closed the websocket")),
             _ => continue,
         };
         let event: Event = serde_json::from_str(&text)
-            .map_err(|error| format!("an announcement cannot be read: {error}"))?;
+            .map_err(|error| Loss::open(format!("an announcement cannot be read: {error}")))?;
         if let Some(error) = event.error {
             // A subscriber that reads too slowly is thrown out with an error.
-            return Err(format!("the node ended the subscription: {error}"));
+            return Err(Loss::open(format!(
+                "the node ended the subscription: {error}"
+            )));
         }
         if let Some(height) = event.height() {
             return Ok(height);

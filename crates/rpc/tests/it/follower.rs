@@ -216,7 +216,7 @@ async fn a_node_that_starts_later_is_found() {
     node.change(|chain| chain.up = false);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     match following.news().await {
-        FollowEvent::Disconnected { reason } => {
+        FollowEvent::Disconnected { reason, .. } => {
             assert!(reason.contains("check that the node runs"), "{reason}");
         }
         other => panic!("{other:?}"),

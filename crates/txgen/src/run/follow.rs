@@ -213,7 +213,7 @@ impl Bridge {
                 None
             }
             FollowEvent::CaughtUp { .. } => None,
-            FollowEvent::Disconnected { reason } => self.say(&format!("lost: {reason}")),
+            FollowEvent::Disconnected { reason, .. } => self.say(&format!("lost: {reason}")),
             FollowEvent::Missing { first, last } => {
                 self.say(&format!("no longer has the blocks {first} to {last}"))
             }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::{FollowerWorker, Last};
 use crate::client::{BlockCodes, BlockContent, ClientError};
 use crate::follower::fetch::{Fetched, Found};
+use crate::follower::wake::Loss;
 use crate::follower::{FollowError, FollowEvent, FollowedBlock};
 
 impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
@@ -27,7 +28,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 self.fetch_at = Instant::now() + self.fetch_backoff.pause();
             }
             Err(error) => {
-                self.lose(error.to_string());
+                self.lose(Loss::of(&error));
                 self.fetch_at = Instant::now() + self.fetch_backoff.pause();
             }
         }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::announced::Announced;
 use super::fetch::{Fetched, fetch};
-use super::wake::{Backoff, Wake, WakeEvent};
+use super::wake::{Backoff, Loss, Wake, WakeEvent};
 use super::{FollowError, FollowEvent, FollowOptions, Height};
 use crate::client::{Client, ClientError, Status};
 use crate::endpoint::Transport;
@@ -241,9 +241,9 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 self.announced.hear(height, (self.clock)());
                 self.status_at = now + self.options.quiet_interval;
             }
-            WakeEvent::Lost(reason) => {
+            WakeEvent::Lost(loss) => {
                 self.subscribed = false;
-                self.lose(reason);
+                self.lose(loss);
                 self.status_at = now;
             }
         }
@@ -257,7 +257,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 self.learn(&status, answer.known);
             }
             Err(error) => {
-                self.lose(error.to_string());
+                self.lose(Loss::of(&error));
                 self.status_at = Instant::now() + self.status_backoff.pause();
             }
         }
@@ -341,10 +341,10 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         }
     }
 
-    fn lose(&mut self, reason: String) {
+    fn lose(&mut self, Loss { reason, closed }: Loss) {
         self.reachable = false;
         if !std::mem::replace(&mut self.told_lost, true) {
-            self.tell(FollowEvent::Disconnected { reason });
+            self.tell(FollowEvent::Disconnected { reason, closed });
         }
     }
 

@@ -1,0 +1,102 @@
+//! From an endpoint to a stream of bytes.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rpc::{Endpoint, Trust};
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsConnector, rustls::pki_types as rustls_pki_types};
+use tokio_util::either::Either;
+
+use super::UpstreamError;
+
+/// A connection to a node, encrypted or not.
+pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
+/// Opens connections to one node.
+#[derive(Clone)]
+pub(super) struct Dialer(Arc<Target>);
+
+struct Target {
+    endpoint: Endpoint,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    limit: Duration,
+}
+
+impl Dialer {
+    /// Prepares; `limit` is for name, connect and TLS together.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        trust: &Trust,
+        limit: Duration,
+    ) -> Result<Self, UpstreamError> {
+        let tls = if endpoint.is_tls() {
+            let setup = |reason: String| UpstreamError::Setup {
+                endpoint: endpoint.to_string(),
+                reason,
+            };
+            let config = trust.client_config();
+            let config = config.map_err(|error| setup(error.to_string()))?;
+            let name = ServerName::try_from(endpoint.host());
+            let name = name.map_err(|error| setup(error.to_string()))?;
+            Some((TlsConnector::from(config), name))
+        } else {
+            None
+        };
+        Ok(Self(Arc::new(Target {
+            endpoint: endpoint.clone(),
+            tls,
+            limit,
+        })))
+    }
+
+    /// The node.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.0.endpoint
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Connect`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the attempt up.
+    pub(super) async fn dial(&self) -> Result<Stream, UpstreamError> {
+        let failed = |reason: String| UpstreamError::Connect {
+            endpoint: self.0.endpoint.to_string(),
+            reason,
+        };
+        match timeout(self.0.limit, self.connect()).await {
+            Ok(result) => result.map_err(|error| failed(error.to_string())),
+            // A full backlog looks like this: the node takes no more connections.
+            Err(_) => Err(failed("no connection within the limit".to_owned())),
+        }
+    }
+
+    async fn connect(&self) -> io::Result<Stream> {
+        let Target { endpoint, tls, .. } = &*self.0;
+        let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await?;
+        tcp.set_nodelay(true)?;
+        match tls {
+            None => Ok(Either::Left(tcp)),
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), tcp).await?;
+                Ok(Either::Right(Box::new(stream)))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dialer({})", self.0.endpoint)
+    }
+}

@@ -1,0 +1,390 @@
+//! All nodes behind the proxy: who can be used, how high their chain is, what their blocks are.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pacing::Nanos;
+use rpc::{Client, ClientOptions, Endpoint, FollowedBlock, Transport, Trust};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::UpstreamError;
+use super::dial::Dialer;
+use super::pool::{Pool, PoolOptions};
+use super::results::ResultsCache;
+use super::watch::Watch;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::ledger::Ledger;
+
+/// The place of a node in the configuration.
+pub type NodeIndex = usize;
+
+/// All nodes. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct Nodes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    nodes: Vec<Node>,
+    surroundings: Surroundings,
+    results: ResultsCache,
+    tracker: TaskTracker,
+}
+
+/// What surrounds the upstream side.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The account of buffered bytes.
+    pub ledger: Ledger,
+    /// The clock that stamps everything.
+    pub clock: Clock,
+    /// Whose certificates are accepted for `https` and `wss`.
+    pub trust: Trust,
+    /// Ends everything.
+    pub shutdown: CancellationToken,
+    /// Random numbers that nobody outside can guess, for the hashes of clients' limits.
+    pub seed: [u64; 2],
+}
+
+/// What happens to a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeEvent {
+    /// It answers, and is not catching up unless told next.
+    Up {
+        /// Which.
+        node: NodeIndex,
+    },
+    /// It does not answer, or broke its connections off: what it had in its mempool may be lost.
+    Down {
+        /// Which.
+        node: NodeIndex,
+        /// Why.
+        reason: String,
+    },
+    /// It is fetching old blocks and takes no transactions, or no longer.
+    CatchingUp {
+        /// Which.
+        node: NodeIndex,
+        /// Whether it does.
+        catching_up: bool,
+    },
+    /// A block of its chain: every height once and in order, as long as nothing is told missing.
+    Block {
+        /// Which.
+        node: NodeIndex,
+        /// The block, without the codes of its transactions.
+        block: FollowedBlock,
+    },
+    /// These heights are not to be had from it any more.
+    Missing {
+        /// Which.
+        node: NodeIndex,
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
+    /// Its chain is another one now, or was set back: nothing known of its heights holds. Follows
+    /// on [`Down`](Self::Down); the next block may have any height.
+    ChainReplaced {
+        /// Which.
+        node: NodeIndex,
+        /// What gave it away.
+        reason: String,
+    },
+    /// How full its mempool is. Left out when nobody keeps up with events.
+    Mempool {
+        /// Which.
+        node: NodeIndex,
+        /// Transactions.
+        txs: usize,
+        /// Their bytes.
+        bytes: u64,
+        /// When it was asked.
+        at: Nanos,
+    },
+}
+
+/// Where a node stands, for operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeState {
+    /// Its address.
+    pub endpoint: String,
+    /// Whether it answers.
+    pub up: bool,
+    /// Whether it is fetching old blocks.
+    pub catching_up: bool,
+    /// The highest block followed or heard of; 0 = none yet.
+    pub height: u64,
+    /// Its chain; empty until it answered.
+    pub chain_id: String,
+    /// The version of its software; empty until it answered.
+    pub version: String,
+    /// Transactions in its mempool when last asked.
+    pub mempool_txs: u64,
+    /// Their bytes.
+    pub mempool_bytes: u64,
+    /// Times it went down.
+    pub outages: u64,
+    /// Mempool events left out because nobody kept up.
+    pub events_left_out: u64,
+}
+
+/// What is known of one node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) endpoint: Endpoint,
+    /// What stands before every path: empty, or a gateway's prefix.
+    base: String,
+    client: Client,
+    dialer: Dialer,
+    pool: Arc<Pool>,
+    pub(super) up: AtomicBool,
+    pub(super) catching_up: AtomicBool,
+    pub(super) height: AtomicU64,
+    /// When the height last rose, in nanoseconds of the clock.
+    pub(super) risen_at: AtomicU64,
+    pub(super) mempool_txs: AtomicU64,
+    pub(super) mempool_bytes: AtomicU64,
+    pub(super) outages: AtomicU64,
+    pub(super) events_left_out: AtomicU64,
+    pub(super) identity: Mutex<Identity>,
+}
+
+/// What a node says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) chain_id: String,
+    pub(super) version: String,
+}
+
+/// Watches the nodes: run it.
+pub struct NodesWorker {
+    watches: Vec<Watch>,
+    nodes: Nodes,
+}
+
+impl Nodes {
+    /// Prepares to watch the configured nodes. Nothing happens until the worker runs, which ends
+    /// with the shutdown.
+    ///
+    /// The receiver must be read: when its [`EVENTS`] places are taken, blocks wait in the
+    /// followers, which stop asking for more.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
+    pub fn start(
+        config: &Config,
+        surroundings: Surroundings,
+    ) -> Result<(Self, mpsc::Receiver<NodeEvent>, NodesWorker), UpstreamError> {
+        let tracker = TaskTracker::new();
+        let options = PoolOptions {
+            read_timeout: config.upstream.read_timeout,
+            // The library holds a buffer and the piece that was cut off it.
+            window_bytes: config.reads.window_bytes / 2,
+            tracker: tracker.clone(),
+            shutdown: surroundings.shutdown.clone(),
+        };
+        let urls = config.upstream.urls.iter();
+        let nodes: Result<_, _> = urls
+            .map(|url| {
+                let limit = config.upstream.connect_timeout;
+                let dialer = Dialer::new(url, &surroundings.trust, limit)?;
+                Node::new(dialer, options.clone(), &surroundings.trust)
+            })
+            .collect();
+        let nodes = Self(Arc::new(Inner {
+            nodes: nodes?,
+            surroundings,
+            results: ResultsCache::default(),
+            tracker,
+        }));
+        let (events, receiver) = mpsc::channel(EVENTS);
+        let watches = (0..nodes.count())
+            .map(|index| Watch::new(nodes.clone(), index, events.clone(), config))
+            .collect::<Result<_, _>>()?;
+        let worker = NodesWorker {
+            watches,
+            nodes: nodes.clone(),
+        };
+        Ok((nodes, receiver, worker))
+    }
+
+    /// How many there are, at least one.
+    pub fn count(&self) -> usize {
+        self.0.nodes.len()
+    }
+
+    /// Whether a node answers. Costs one load.
+    pub fn is_up(&self, node: NodeIndex) -> bool {
+        self.node(node).up.load(Ordering::Acquire)
+    }
+
+    /// Whether a node answers and takes transactions.
+    pub fn takes_writes(&self, node: NodeIndex) -> bool {
+        self.is_up(node) && !self.node(node).catching_up.load(Ordering::Acquire)
+    }
+
+    /// Asks a node; calls of this client may take 10 s.
+    pub fn client(&self, node: NodeIndex) -> &Client {
+        &self.node(node).client
+    }
+
+    /// A node's address.
+    pub fn endpoint(&self, node: NodeIndex) -> &Endpoint {
+        &self.node(node).endpoint
+    }
+
+    /// The highest block known of a node; 0 = none yet.
+    pub fn height(&self, node: NodeIndex) -> u64 {
+        self.node(node).height.load(Ordering::Acquire)
+    }
+
+    /// The node itself if it is up, else the first other one that is; itself if none is.
+    pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
+        if self.is_up(node) {
+            return node;
+        }
+        let others = (0..self.count()).find(|other| self.is_up(*other));
+        others.unwrap_or(node)
+    }
+
+    /// Where every node stands.
+    pub fn states(&self) -> Vec<NodeState> {
+        self.0.nodes.iter().map(Node::state).collect()
+    }
+
+    /// When a node's height last rose.
+    pub(super) fn risen_at(&self, node: NodeIndex) -> Nanos {
+        Nanos::new(self.node(node).risen_at.load(Ordering::Acquire))
+    }
+
+    pub(super) fn node(&self, node: NodeIndex) -> &Node {
+        &self.0.nodes[node]
+    }
+
+    /// What stands before every path of a node.
+    pub(super) fn base(&self, node: NodeIndex) -> &str {
+        &self.node(node).base
+    }
+
+    /// Kept-alive connections to a node.
+    pub(super) fn pool(&self, node: NodeIndex) -> &Arc<Pool> {
+        &self.node(node).pool
+    }
+
+    /// Opens connections to a node.
+    pub(super) fn dialer(&self, node: NodeIndex) -> &Dialer {
+        &self.node(node).dialer
+    }
+
+    pub(super) fn surroundings(&self) -> &Surroundings {
+        &self.0.surroundings
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.0.surroundings.ledger
+    }
+
+    pub(super) fn results_cache(&self) -> &ResultsCache {
+        &self.0.results
+    }
+
+    /// Whether a node writes events as CometBFT 0.38 does.
+    pub(super) fn speaks_0_38(&self, node: NodeIndex) -> bool {
+        self.node(node).identity().version.starts_with("0.38.")
+    }
+}
+
+impl Node {
+    fn new(dialer: Dialer, options: PoolOptions, trust: &Trust) -> Result<Self, UpstreamError> {
+        let endpoint = dialer.endpoint().clone();
+        let client_options = ClientOptions {
+            trust: trust.clone(),
+            ..ClientOptions::default()
+        };
+        let client = Client::with_options(&endpoint, client_options)
+            .map_err(|error| setup(&endpoint, &error))?;
+        let base = endpoint.with_transport(Transport::Http).path();
+        Ok(Self {
+            base: base.trim_end_matches('/').to_owned(),
+            pool: Pool::new(dialer.clone(), options)?,
+            dialer,
+            client,
+            endpoint,
+            up: AtomicBool::new(false),
+            catching_up: AtomicBool::new(false),
+            height: AtomicU64::new(0),
+            risen_at: AtomicU64::new(0),
+            mempool_txs: AtomicU64::new(0),
+            mempool_bytes: AtomicU64::new(0),
+            outages: AtomicU64::new(0),
+            events_left_out: AtomicU64::new(0),
+            identity: Mutex::default(),
+        })
+    }
+
+    /// The node has this height, at least.
+    pub(super) fn rise(&self, height: u64, now: Nanos) {
+        if self.height.fetch_max(height, Ordering::AcqRel) < height {
+            self.risen_at.store(now.as_nanos(), Ordering::Release);
+        }
+    }
+
+    pub(super) fn identity(&self) -> MutexGuard<'_, Identity> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> NodeState {
+        let Identity { chain_id, version } = self.identity().clone();
+        NodeState {
+            endpoint: self.endpoint.to_string(),
+            up: self.up.load(Ordering::Acquire),
+            catching_up: self.catching_up.load(Ordering::Acquire),
+            height: self.height.load(Ordering::Acquire),
+            chain_id,
+            version,
+            mempool_txs: self.mempool_txs.load(Ordering::Relaxed),
+            mempool_bytes: self.mempool_bytes.load(Ordering::Relaxed),
+            outages: self.outages.load(Ordering::Relaxed),
+            events_left_out: self.events_left_out.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl NodesWorker {
+    /// Watches until shutdown, and until every connection of the upstream side has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the watching.
+    pub async fn run(self) {
+        let mut watches = JoinSet::new();
+        for watch in self.watches {
+            watches.spawn(watch.run());
+        }
+        while watches.join_next().await.is_some() {}
+        let tracker = &self.nodes.0.tracker;
+        tracker.close();
+        tracker.wait().await;
+    }
+}
+
+impl std::fmt::Debug for NodesWorker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NodesWorker")
+    }
+}
+
+pub(super) fn setup(endpoint: &Endpoint, error: &impl ToString) -> UpstreamError {
+    UpstreamError::Setup {
+        endpoint: endpoint.to_string(),
+        reason: error.to_string(),
+    }
+}
+
+/// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; more
+/// than a few only hide a reader that is stuck.
+pub const EVENTS: usize = 64;

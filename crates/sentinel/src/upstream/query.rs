@@ -1,0 +1,194 @@
+//! Questions of our own to a node, their answers charged to the ledger.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Method};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::UpstreamError;
+use super::nodes::{NodeIndex, Nodes};
+use super::pool::{Attempts, Outgoing};
+use super::target;
+use crate::ledger::Reservation;
+
+/// Asks a node. `params` is a JSON object as text. The answer's body stays charged to the ledger
+/// until its last part is dropped.
+///
+/// # Errors
+/// [`UpstreamError`]; [`UpstreamError::Refused`] is not among them, as the body is not read.
+///
+/// # Cancel safety
+/// Dropping the future drops the question.
+pub(super) async fn ask(
+    nodes: &Nodes,
+    node: NodeIndex,
+    method: &str,
+    params: &str,
+) -> Result<Bytes, UpstreamError> {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    let json = HeaderValue::from_static("application/json");
+    let request = Outgoing {
+        method: Method::POST,
+        uri: target::uri(nodes.base(node), &Bytes::from_static(b"/"))?,
+        headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
+        body: body.into(),
+        attempts: Attempts::Idempotent,
+    };
+    let limit = nodes.ledger().capacity() / ANSWER_SHARE;
+    let mut answer = nodes.pool(node).send(request).await?;
+    let announced = answer.body.remaining().unwrap_or(0);
+    let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+    let too_large = UpstreamError::TooLarge { limit };
+    if announced > limit {
+        return Err(too_large);
+    }
+    let mut charge = nodes
+        .ledger()
+        .reserve(announced)
+        .ok_or(UpstreamError::Memory)?;
+    let mut body = Vec::with_capacity(announced);
+    while let Some(piece) = answer.body.next().await {
+        let piece = piece?;
+        let len = body.len() + piece.len();
+        if len > limit {
+            return Err(too_large);
+        }
+        if len > charge.bytes() && !charge.grow(len - charge.bytes()) {
+            return Err(UpstreamError::Memory);
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(charged(body, charge))
+}
+
+/// Bytes that stay charged until the last part of them is dropped.
+pub(super) fn charged(bytes: Vec<u8>, charge: Reservation) -> Bytes {
+    struct Charged {
+        bytes: Vec<u8>,
+        _charge: Reservation,
+    }
+    impl AsRef<[u8]> for Charged {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    Bytes::from_owner(Charged {
+        bytes,
+        _charge: charge,
+    })
+}
+
+/// The result in an answer's body.
+///
+/// # Errors
+/// [`UpstreamError::Refused`] with the node's words, [`UpstreamError::Garbage`] for anything else.
+pub(super) fn result<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, UpstreamError> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+        error: Option<Failure>,
+    }
+    #[derive(Deserialize)]
+    struct Failure {
+        #[serde(default)]
+        message: String,
+        #[serde(default)]
+        data: String,
+    }
+    let garbage = |error: serde_json::Error| UpstreamError::Garbage {
+        endpoint: "the node".to_owned(),
+        reason: error.to_string(),
+    };
+    let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(garbage)?;
+    match envelope {
+        Envelope {
+            error: Some(Failure { message, data }),
+            ..
+        } => Err(UpstreamError::Refused {
+            reason: if data.is_empty() { message } else { data },
+        }),
+        Envelope {
+            result: Some(result),
+            ..
+        } => serde_json::from_str(result.get()).map_err(garbage),
+        Envelope { .. } => Err(UpstreamError::Garbage {
+            endpoint: "the node".to_owned(),
+            reason: "neither result nor error".to_owned(),
+        }),
+    }
+}
+
+/// Runs a decoding of many bytes where it holds up nobody.
+pub(super) async fn decode<T, F>(body: Bytes, decode: F) -> Result<T, UpstreamError>
+where
+    T: Send + 'static,
+    F: FnOnce(Bytes) -> Result<T, UpstreamError> + Send + 'static,
+{
+    if body.len() < BLOCKING_BYTES {
+        return decode(body);
+    }
+    match tokio::task::spawn_blocking(move || decode(body)).await {
+        Ok(result) => result,
+        // It fails only by a panic, or when the runtime ends before it began.
+        Err(error) => Err(UpstreamError::Garbage {
+            endpoint: "the node".to_owned(),
+            reason: format!("decoding was broken off: {error}"),
+        }),
+    }
+}
+
+/// An object of parameters with a height.
+pub(super) fn at_height(height: u64) -> String {
+    format!(r#"{{"height":"{height}"}}"#)
+}
+
+/// One answer takes at most this part of the ledger.
+const ANSWER_SHARE: usize = 4;
+/// Below this size decoding takes less than switching threads is worth (about 0.2 ms).
+const BLOCKING_BYTES: usize = 128 << 10;
+
+/// Shared by whoever waits for the same answer.
+pub(super) type Found<T> = Result<Arc<T>, UpstreamError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    #[test]
+    fn results_and_errors_are_told_apart() {
+        let number = result::<u64>(br#"{"jsonrpc":"2.0","id":1,"result":7}"#);
+        assert_eq!(number, Ok(7));
+        let refused = result::<u64>(
+            br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"no"}}"#,
+        );
+        assert_eq!(
+            refused,
+            Err(UpstreamError::Refused {
+                reason: "no".to_owned()
+            })
+        );
+        for garbage in ["", "[]", "{}", "<html>", r#"{"result":"x"}"#] {
+            let read = result::<u64>(garbage.as_bytes());
+            assert!(
+                matches!(read, Err(UpstreamError::Garbage { .. })),
+                "{garbage}"
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_stay_charged_until_the_last_part_is_gone() {
+        let ledger = Ledger::new(100);
+        let bytes = charged(b"hello".to_vec(), ledger.reserve(5).unwrap());
+        let part = bytes.slice(1..3);
+        drop(bytes);
+        assert_eq!(ledger.used(), 5);
+        drop(part);
+        assert_eq!(ledger.used(), 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! What became of a block's transactions, fetched once for any number of waiters.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::OnceCell;
+use tokio::time::sleep;
+
+use super::UpstreamError;
+use super::nodes::{NodeIndex, Nodes};
+use super::query::{self, Found};
+
+/// The results of one block's transactions as the node wrote them.
+#[derive(Debug)]
+pub struct BlockResults {
+    body: Bytes,
+    /// Where in the body each result is.
+    places: Vec<Range<usize>>,
+}
+
+/// Results of the last few blocks, so that those who ask for the same block at the same time share
+/// one fetch.
+#[derive(Debug, Default)]
+pub(super) struct ResultsCache(Mutex<VecDeque<Kept>>);
+
+type Cell = Arc<OnceCell<Arc<BlockResults>>>;
+
+#[derive(Debug)]
+struct Kept {
+    node: NodeIndex,
+    height: u64,
+    cell: Cell,
+}
+
+impl BlockResults {
+    /// The result of the block's transaction at this place, compact JSON: the node's `tx_result`
+    /// of `broadcast_tx_commit`, byte for byte. `None` past the last one.
+    pub fn tx_result(&self, place: usize) -> Option<&str> {
+        let range = self.places.get(place)?.clone();
+        std::str::from_utf8(&self.body[range]).ok()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether the block has no transactions.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    fn parse(body: Bytes) -> Result<Self, UpstreamError> {
+        #[derive(Deserialize)]
+        struct Answer<'a> {
+            #[serde(borrow, default)]
+            txs_results: Option<Vec<&'a RawValue>>,
+        }
+        let answer: Answer<'_> = query::result(&body)?;
+        let start = body.as_ptr() as usize;
+        let place = |result: &RawValue| {
+            // A part of the body, so this is its offset.
+            let from = result.get().as_ptr() as usize - start;
+            from..from + result.get().len()
+        };
+        let results = answer.txs_results.unwrap_or_default();
+        let places = results.into_iter().map(place).collect();
+        Ok(Self { body, places })
+    }
+}
+
+impl Nodes {
+    /// The results of a block's transactions. Those who ask for the same block share one fetch and
+    /// its memory, which is charged to the ledger.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: no answer, no room, or the node does not have them, after a second of
+    /// asking again (they are saved a moment after the block).
+    ///
+    /// # Cancel safety
+    /// When the one who fetches is dropped, another one who waits fetches.
+    pub async fn results(&self, node: NodeIndex, height: u64) -> Found<BlockResults> {
+        let cell = self.results_cache().cell(node, height);
+        let found = cell.get_or_try_init(|| self.fetch_results(node, height));
+        found.await.cloned()
+    }
+
+    async fn fetch_results(&self, node: NodeIndex, height: u64) -> Found<BlockResults> {
+        let params = query::at_height(height);
+        let mut attempts = 1;
+        loop {
+            let body = query::ask(self, node, "block_results", &params).await?;
+            match query::decode(body, BlockResults::parse).await {
+                Err(UpstreamError::Refused { .. }) if attempts < ATTEMPTS => {
+                    attempts += 1;
+                    sleep(PAUSE).await;
+                }
+                results => return results.map(Arc::new),
+            }
+        }
+    }
+}
+
+impl ResultsCache {
+    fn cell(&self, node: NodeIndex, height: u64) -> Cell {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept
+            .iter()
+            .find(|kept| (kept.node, kept.height) == (node, height));
+        if let Some(known) = known {
+            return Arc::clone(&known.cell);
+        }
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        let cell = Cell::default();
+        kept.push_back(Kept {
+            node,
+            height,
+            cell: Arc::clone(&cell),
+        });
+        cell
+    }
+
+    /// Forgets what a node's chain no longer has.
+    pub(super) fn forget(&self, node: NodeIndex) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| kept.node != node);
+    }
+}
+
+/// Blocks whose results are kept for others who ask. The one under way and the one before are
+/// enough; more would hold megabytes for nobody.
+const KEPT: usize = 2;
+/// So often results are asked for before they count as not to be had.
+const ATTEMPTS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(25);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_result_is_handed_out_as_it_was_written() {
+        let body = r#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":[{"code":0,"data":null},{"code":7}],"app_hash":""}}"#;
+        let results = BlockResults::parse(Bytes::from_static(body.as_bytes())).unwrap();
+        assert_eq!(results.tx_result(0), Some(r#"{"code":0,"data":null}"#));
+        assert_eq!(results.tx_result(1), Some(r#"{"code":7}"#));
+        assert_eq!((results.tx_result(2), results.len()), (None, 2));
+    }
+
+    #[test]
+    fn a_block_without_transactions_has_no_results() {
+        let body = br#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":null}}"#;
+        let results = BlockResults::parse(Bytes::from_static(body)).unwrap();
+        assert!(results.is_empty());
+    }
+}

@@ -1,0 +1,340 @@
+//! Watches one node: its health, its blocks, its mempool.
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pacing::Nanos;
+use rpc::{
+    Client, ClientError, ClientOptions, FollowEvent, FollowOptions, Follower, Status, follow,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{debug, info, warn};
+
+use super::UpstreamError;
+use super::health::{Change, Health, Seen};
+use super::nodes::{Identity, Node, NodeEvent, NodeIndex, Nodes, Surroundings, setup};
+use crate::config::Config;
+
+/// Watches one node.
+pub(super) struct Watch {
+    nodes: Nodes,
+    index: NodeIndex,
+    events: mpsc::Sender<NodeEvent>,
+    health: Health,
+    /// Short calls: health and mempool.
+    client: Client,
+    health_interval: Duration,
+    mempool_interval: Duration,
+}
+
+/// A health check under way.
+type Check = Pin<Box<dyn Future<Output = Result<Status, ClientError>> + Send>>;
+
+impl Watch {
+    /// Prepares.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
+    pub(super) fn new(
+        nodes: Nodes,
+        index: NodeIndex,
+        events: mpsc::Sender<NodeEvent>,
+        config: &Config,
+    ) -> Result<Self, UpstreamError> {
+        let endpoint = nodes.endpoint(index);
+        let health_interval = config.upstream.health_interval;
+        let options = ClientOptions {
+            timeout: (health_interval * 2).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
+            max_answer_bytes: MAX_STATUS_BYTES,
+            trust: nodes.surroundings().trust.clone(),
+        };
+        let client =
+            Client::with_options(endpoint, options).map_err(|error| setup(endpoint, &error))?;
+        let watch = Self {
+            nodes,
+            index,
+            events,
+            health: Health::default(),
+            client,
+            health_interval,
+            mempool_interval: config.pace.mempool_interval,
+        };
+        // What can go wrong with it goes wrong here and not while it runs.
+        drop(watch.follow()?);
+        Ok(watch)
+    }
+
+    /// Watches until shutdown.
+    pub(super) async fn run(mut self) {
+        let shutdown = self.nodes.surroundings().shutdown.clone();
+        let mempool = MempoolPoll {
+            nodes: self.nodes.clone(),
+            index: self.index,
+            events: self.events.clone(),
+            client: self.client.clone(),
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = mempool.run(self.mempool_interval) => {}
+            () = self.watch() => {}
+        }
+    }
+
+    async fn watch(&mut self) {
+        let mut checks = interval(self.health_interval);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut check: Option<Check> = None;
+        // A task of its own, so that announcements are stamped while events wait for their reader.
+        let mut following = JoinSet::new();
+        let mut follower = None;
+        loop {
+            let followed = match &mut follower {
+                Some(follower) => follower,
+                None => match self.follow() {
+                    Ok((fresh, worker)) => {
+                        following.spawn(worker);
+                        follower.insert(fresh)
+                    }
+                    Err(error) => return warn!(%error, "the node cannot be followed"),
+                },
+            };
+            tokio::select! {
+                biased;
+                event = followed.next() => match event {
+                    Some(event) => if self.on_follow(event).await {
+                        // What broke off is looked at without delay.
+                        checks.reset_immediately();
+                    },
+                    None => {
+                        while following.join_next().await.is_some() {}
+                        follower = None;
+                    }
+                },
+                result = settled(&mut check) => {
+                    let seen = self.judge(result);
+                    self.see(seen).await;
+                }
+                _ = checks.tick(), if check.is_none() => {
+                    let client = self.client.clone();
+                    check = Some(Box::pin(async move { client.status().await }));
+                }
+            }
+        }
+    }
+
+    /// Follows the chain from its next block on.
+    fn follow(&self) -> Result<(Follower, impl Future<Output = ()> + Send + use<>), UpstreamError> {
+        let endpoint = &self.node().endpoint;
+        let options = FollowOptions {
+            codes: false,
+            events: FOLLOW_EVENTS,
+            // Nobody looks at watermarks here.
+            watermark_interval: Duration::from_secs(60),
+            trust: self.nodes.surroundings().trust.clone(),
+            ..FollowOptions::default()
+        };
+        let Surroundings {
+            clock, shutdown, ..
+        } = self.nodes.surroundings().clone();
+        let (follower, worker) = follow(endpoint, options, move || clock.now(), shutdown)
+            .map_err(|error| setup(endpoint, &error))?;
+        Ok((follower, worker.run()))
+    }
+
+    /// Passes on what the follower tells; whether the node should be asked at once.
+    async fn on_follow(&mut self, event: FollowEvent) -> bool {
+        let node = self.index;
+        match event {
+            FollowEvent::Block(block) => {
+                self.node().rise(block.height, block.observed);
+                self.tell(NodeEvent::Block { node, block }).await;
+            }
+            FollowEvent::Missing { first, last } => {
+                warn!(node, first, last, "the node no longer has these blocks");
+                self.tell(NodeEvent::Missing { node, first, last }).await;
+            }
+            FollowEvent::Disconnected { reason, closed } => {
+                debug!(node, reason, closed, "following interrupted");
+                if closed {
+                    self.see(Seen::Broke(reason)).await;
+                }
+                return true;
+            }
+            FollowEvent::Failed(error) => {
+                let reason = error.to_string();
+                self.see(Seen::Gone(reason.clone())).await;
+                self.node().height.store(0, Ordering::Release);
+                self.nodes.results_cache().forget(self.index);
+                *self.node().identity() = Identity::default();
+                self.tell(NodeEvent::ChainReplaced { node, reason }).await;
+                return true;
+            }
+            FollowEvent::Connected { .. }
+            | FollowEvent::CaughtUp { .. }
+            | FollowEvent::CodesUnavailable { .. }
+            | FollowEvent::Watermark(_) => {}
+        }
+        false
+    }
+
+    /// What an answer, or none, says about the node.
+    fn judge(&self, result: Result<Status, ClientError>) -> Seen {
+        let status = match result {
+            Ok(status) => status,
+            Err(error @ ClientError::Unreachable { .. }) => return Seen::Gone(error.to_string()),
+            Err(error) => return Seen::Silent(error.to_string()),
+        };
+        if let Some(chain) = self.other_chain(&status.chain_id) {
+            return Seen::Gone(format!(
+                "it is on chain '{}', the others are on '{chain}'",
+                status.chain_id
+            ));
+        }
+        *self.node().identity() = Identity {
+            chain_id: status.chain_id,
+            version: status.version,
+        };
+        let now = self.nodes.surroundings().clock.now();
+        if self.is_stuck(status.latest_block_height, now) {
+            return Seen::Gone(format!(
+                "it stands at height {} while others go on",
+                status.latest_block_height
+            ));
+        }
+        self.node().rise(status.latest_block_height, now);
+        Seen::Answer {
+            catching_up: status.catching_up,
+        }
+    }
+
+    /// The chain of another node that is up, if it differs.
+    fn other_chain(&self, chain_id: &str) -> Option<String> {
+        self.others()
+            .map(|other| other.identity().chain_id.clone())
+            .find(|chain| !chain.is_empty() && chain != chain_id)
+    }
+
+    /// Whether other nodes' chain has left this one's behind for a while. A chain that stands
+    /// still everywhere is nobody's fault.
+    fn is_stuck(&self, height: u64, now: Nanos) -> bool {
+        let best = self
+            .others()
+            .map(|other| other.height.load(Ordering::Acquire))
+            .max();
+        let since = self.nodes.risen_at(self.index);
+        height <= self.node().height.load(Ordering::Acquire)
+            && best.is_some_and(|best| best > height + STUCK_BLOCKS)
+            && now.saturating_sub(since) > STUCK_AFTER
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Node> {
+        let nodes = &self.nodes;
+        (0..nodes.count())
+            .filter(|other| *other != self.index && nodes.is_up(*other))
+            .map(|other| nodes.node(other))
+    }
+
+    async fn see(&mut self, seen: Seen) {
+        let node = self.index;
+        for change in self.health.see(seen).into_iter().flatten() {
+            let known = self.node();
+            let event = match change {
+                Change::Up => {
+                    known.catching_up.store(false, Ordering::Release);
+                    known.up.store(true, Ordering::Release);
+                    info!(node, endpoint = %known.endpoint, "the node is up");
+                    NodeEvent::Up { node }
+                }
+                Change::Down(reason) => {
+                    known.up.store(false, Ordering::Release);
+                    known.outages.fetch_add(1, Ordering::Relaxed);
+                    warn!(node, endpoint = %known.endpoint, reason, "the node is down");
+                    NodeEvent::Down { node, reason }
+                }
+                Change::CatchingUp(catching_up) => {
+                    known.catching_up.store(catching_up, Ordering::Release);
+                    info!(node, catching_up, "the node catches up, or no longer");
+                    NodeEvent::CatchingUp { node, catching_up }
+                }
+            };
+            self.tell(event).await;
+        }
+    }
+
+    async fn tell(&self, event: NodeEvent) {
+        // Without a reader the proxy is ending.
+        let _ = self.events.send(event).await;
+    }
+
+    fn node(&self) -> &Node {
+        self.nodes.node(self.index)
+    }
+}
+
+/// The result of the check under way; never while there is none.
+async fn settled(check: &mut Option<Check>) -> Result<Status, ClientError> {
+    match check {
+        Some(running) => {
+            let result = running.await;
+            *check = None;
+            result
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Asks how full the mempool is.
+struct MempoolPoll {
+    nodes: Nodes,
+    index: NodeIndex,
+    events: mpsc::Sender<NodeEvent>,
+    client: Client,
+}
+
+impl MempoolPoll {
+    /// Asks again and again while the node is up. Costs the node two loads each time.
+    async fn run(self, every: Duration) {
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.nodes.is_up(self.index) {
+                self.ask().await;
+            }
+        }
+    }
+
+    async fn ask(&self) {
+        let at = self.nodes.surroundings().clock.now();
+        let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
+            return;
+        };
+        let known = self.nodes.node(self.index);
+        known.mempool_txs.store(mempool.txs, Ordering::Relaxed);
+        known.mempool_bytes.store(mempool.bytes, Ordering::Relaxed);
+        let event = NodeEvent::Mempool {
+            node: self.index,
+            txs: usize::try_from(mempool.txs).unwrap_or(usize::MAX),
+            bytes: mempool.bytes,
+            at,
+        };
+        // The next one says the same, only newer.
+        if self.events.try_send(event).is_err() {
+            known.events_left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Blocks that a follower holds for us.
+const FOLLOW_EVENTS: usize = 16;
+/// A health check may take between these, twice its interval if that is between.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(2);
+const LONGEST_LIMIT: Duration = Duration::from_secs(10);
+/// A status is 2 KB.
+const MAX_STATUS_BYTES: usize = 1 << 20;
+/// A node so many blocks behind the others, and at the same height for so long, is stuck.
+const STUCK_BLOCKS: u64 = 20;
+const STUCK_AFTER: Nanos = Nanos::from_secs(30);
