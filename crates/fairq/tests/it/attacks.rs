@@ -1,0 +1,300 @@
+//! Holding, giving back, making room, and expectations.
+
+use fairq::{ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
+use pacing::{Nanos, Rate};
+
+use crate::sim::{SEED, client, roomy};
+
+fn queue(limits: QueueLimits) -> FairQueue<u32> {
+    FairQueue::new(limits, Order::Connection, SEED).unwrap()
+}
+
+fn push(queue: &mut FairQueue<u32>, who: u32, value: u32, bytes: u32) -> Vec<(ClientKey, u32)> {
+    let pushed = queue
+        .push(client(who), 1, Weight::ONE, Item::new(value, bytes))
+        .unwrap();
+    let displaced = pushed.displaced.into_iter();
+    displaced
+        .map(|popped| (popped.client, popped.item.value))
+        .collect()
+}
+
+fn refusal(queue: &mut FairQueue<u32>, who: u32, bytes: u32) -> Refusal {
+    queue
+        .push(client(who), 1, Weight::ONE, Item::new(0, bytes))
+        .unwrap_err()
+        .reason
+}
+
+#[test]
+fn ever_new_clients_do_not_starve_an_old_one() {
+    let mut queue = queue(roomy());
+    for n in 0..1_000 {
+        push(&mut queue, 0, n, 250);
+    }
+    let mut own = 0;
+    for n in 0..17_000 {
+        // Two strangers for each pop: the queue of new ones never ends.
+        push(&mut queue, 2 * n + 1, 0, 250);
+        push(&mut queue, 2 * n + 2, 0, 250);
+        own += u32::from(queue.pop().unwrap().client == client(0));
+    }
+    assert!(own >= 999, "{own}");
+}
+
+#[test]
+fn the_newest_of_the_longest_makes_room() {
+    let mut queue = queue(QueueLimits {
+        entries: 10,
+        ..roomy()
+    });
+    for n in 0..7 {
+        push(&mut queue, 1, n, 250);
+    }
+    for n in 0..3 {
+        push(&mut queue, 2, n, 250);
+    }
+    assert_eq!(push(&mut queue, 3, 0, 250), [(client(1), 6)]);
+    assert_eq!(push(&mut queue, 2, 3, 250), [(client(1), 5)]);
+    // Five and four: one more for the second would only turn things round.
+    assert_eq!(refusal(&mut queue, 2, 250), Refusal::Entries);
+    assert_eq!(refusal(&mut queue, 1, 250), Refusal::Entries);
+    assert_eq!(queue.len(), 10);
+    let counters = queue.counters();
+    assert_eq!((counters.displaced, counters.refused_entries), (2, 2));
+    // The one that lost its newest still sends the others in order.
+    let mut values = Vec::new();
+    while let Some(popped) = queue.pop() {
+        if popped.client == client(1) {
+            values.push(popped.item.value);
+        }
+    }
+    assert_eq!(values, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn several_small_ones_make_room_for_a_large_one() {
+    let mut queue = queue(QueueLimits {
+        bytes: 10_000,
+        ..roomy()
+    });
+    for n in 0..10 {
+        push(&mut queue, 1, n, 900);
+    }
+    let displaced = push(&mut queue, 2, 0, 3_500);
+    assert_eq!(displaced, [(client(1), 9), (client(1), 8), (client(1), 7)]);
+    assert_eq!(queue.bytes(), 7 * 900 + 3_500);
+    // A larger one would be the longest itself, and one beyond the bound never fits.
+    assert_eq!(refusal(&mut queue, 3, 6_000), Refusal::Bytes);
+    assert_eq!(refusal(&mut queue, 3, 10_001), Refusal::Bytes);
+    assert_eq!(queue.bytes(), 7 * 900 + 3_500);
+}
+
+#[test]
+fn a_client_has_a_bound_of_its_own() {
+    let mut queue = queue(QueueLimits {
+        per_client: 3,
+        ..roomy()
+    });
+    for n in 0..3 {
+        push(&mut queue, 1, n, 250);
+    }
+    assert_eq!(refusal(&mut queue, 1, 250), Refusal::QueueFull);
+    push(&mut queue, 2, 0, 250);
+    // What is given back is not refused.
+    let popped = queue.pop().unwrap();
+    push(&mut queue, 1, 3, 250);
+    queue.push_front(popped);
+    assert_eq!(queue.backlog(&client(1)).entries, 4);
+    assert_eq!(queue.counters().refused_queue_full, 1);
+}
+
+#[test]
+fn what_comes_back_stands_first_whatever_the_order_it_comes_in() {
+    let mut queue = queue(roomy());
+    for n in 0..6 {
+        push(&mut queue, 1, n, 250);
+    }
+    let mut back: Vec<_> = (0..4).map(|_| queue.pop().unwrap()).collect();
+    back.swap(0, 2);
+    for popped in back {
+        queue.push_front(popped);
+    }
+    let values: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        .map(|p| p.item.value)
+        .collect();
+    assert_eq!(values, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn who_is_given_back_gets_its_turn_back() {
+    let mut queue = queue(roomy());
+    for n in 0..400 {
+        push(&mut queue, 1, n, 250);
+        push(&mut queue, 2, n, 250);
+    }
+    let mut served = [0_u32; 2];
+    for n in 0..400 {
+        let popped = queue.pop().unwrap();
+        // Every third of the first client's is refused by the node.
+        if popped.client == client(1) && n % 3 == 0 {
+            queue.push_front(popped);
+            continue;
+        }
+        served[usize::from(popped.client == client(2))] += 1;
+    }
+    assert!(served[0].abs_diff(served[1]) <= 2, "{served:?}");
+}
+
+#[test]
+fn who_is_held_waits_and_loses_nothing() {
+    let mut queue = queue(roomy());
+    for n in 0..3 {
+        push(&mut queue, 1, n, 250);
+        push(&mut queue, 2, n, 250);
+    }
+    queue.hold(client(1));
+    // One that has nothing waiting yet can be held, too.
+    queue.hold(client(3));
+    push(&mut queue, 3, 0, 250);
+    assert!(queue.is_held(&client(1)) && queue.is_held(&client(3)) && !queue.is_held(&client(2)));
+    for n in 0..3 {
+        let popped = queue.pop().unwrap();
+        assert_eq!((popped.client, popped.item.value), (client(2), n));
+    }
+    assert!(queue.pop().is_none() && !queue.is_ready() && queue.len() == 4);
+    queue.release(&client(1));
+    queue.release(&client(3));
+    let rest: Vec<_> = std::iter::from_fn(|| queue.pop())
+        .map(|p| (p.client, p.item.value))
+        .collect();
+    assert_eq!(
+        rest,
+        [
+            (client(1), 0),
+            (client(3), 0),
+            (client(1), 1),
+            (client(1), 2)
+        ]
+    );
+    // Nothing is left of either.
+    assert_eq!(queue.pop().map(|p| p.item.value), None);
+    assert_eq!(queue.flows(), 0);
+}
+
+#[test]
+fn a_held_client_in_the_overflow_does_not_stop_the_others() {
+    let mut queue = queue(QueueLimits {
+        clients: 1,
+        overflow_flows: 1,
+        hand: 1,
+        ..roomy()
+    });
+    for who in 0..4 {
+        push(&mut queue, who, who, 250);
+    }
+    queue.hold(client(2));
+    let mut values: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        .map(|p| p.item.value)
+        .collect();
+    values.sort_unstable();
+    assert_eq!(values, [0, 1, 3]);
+    queue.release(&client(2));
+    assert_eq!(queue.pop().unwrap().item.value, 2);
+    assert_eq!(queue.overflow_clients(), 0);
+}
+
+#[test]
+fn a_connection_goes_with_what_nobody_waits_for() {
+    for order in [Order::Connection, Order::Client] {
+        let mut queue = FairQueue::new(roomy(), order, SEED).unwrap();
+        for n in 0..10 {
+            let _ = queue
+                .push(client(1), n % 2, Weight::ONE, Item::new(n, 250))
+                .unwrap();
+        }
+        let mut removed = Vec::new();
+        // Those that were acknowledged stay.
+        queue.remove_connection(&client(1), 1, |&n| n >= 7, |item| removed.push(item.value));
+        assert_eq!(removed, [1, 3, 5]);
+        queue.remove_connection(&client(1), 9, |_| false, |_| unreachable!("nobody's"));
+        queue.retain_client(&client(1), |&n| n != 4, |item| removed.push(item.value));
+        assert_eq!(removed, [1, 3, 5, 4]);
+        let mut left: Vec<u64> = std::iter::from_fn(|| queue.pop())
+            .map(|p| p.item.value)
+            .collect();
+        if order == Order::Connection {
+            left.sort_unstable();
+        }
+        assert_eq!(left, [0, 2, 6, 7, 8, 9]);
+    }
+}
+
+#[test]
+fn shares_and_waits_as_the_backlog_says() {
+    let total: Rate = "2000/s".parse().unwrap();
+    let mut queue = queue(roomy());
+    let share = |queue: &FairQueue<u32>, who| queue.fair_share(&client(who), Weight::ONE, total);
+    assert!((share(&queue, 1) - 2_000.0).abs() < 1e-9);
+    assert_eq!(
+        queue.wait_estimate(&client(1), Weight::ONE, total),
+        Nanos::ZERO
+    );
+    for n in 0..1_000 {
+        push(&mut queue, 1, n, 250);
+    }
+    for n in 0..100 {
+        push(&mut queue, 2, n, 250);
+    }
+    assert!((share(&queue, 1) - 1_000.0).abs() < 1e-9);
+    // Who comes now is the third.
+    assert!((share(&queue, 3) - 2_000.0 / 3.0).abs() < 1e-9);
+    let wait = |queue: &FairQueue<u32>, who| queue.wait_estimate(&client(who), Weight::ONE, total);
+    assert_eq!(wait(&queue, 2), Nanos::from_millis(100));
+    // The long one is done when all are, not after 1,000 at half the rate.
+    assert_eq!(wait(&queue, 1), Nanos::from_millis(550));
+    assert_eq!(
+        queue.wait_estimate(&client(1), Weight::ONE, Rate::ZERO),
+        Nanos::MAX
+    );
+    let heavy = Weight::new(3).unwrap();
+    let _ = queue.push(client(3), 1, heavy, Item::new(0, 250)).unwrap();
+    assert!((share(&queue, 3) - 1_200.0).abs() < 1e-9);
+    assert!((share(&queue, 1) - 400.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_top_has_the_longest() {
+    let mut queue = queue(QueueLimits {
+        clients: 20,
+        ..roomy()
+    });
+    for who in 0..30 {
+        for n in 0..=who * who {
+            push(&mut queue, who, n, 250);
+        }
+    }
+    let top = queue.top(3);
+    let longest = [29, 28, 27].map(|who| (client(who), (who * who + 1) as usize));
+    assert_eq!(
+        top.iter()
+            .map(|(who, load)| (*who, load.entries))
+            .collect::<Vec<_>>(),
+        longest
+    );
+    assert_eq!(queue.top(100).len(), 30);
+    assert!(queue.top(0).is_empty());
+}
+
+#[test]
+fn the_oldest_go_first_whosever_they_are() {
+    let mut queue = queue(roomy());
+    for n in 0..10 {
+        push(&mut queue, n % 3, n, 250);
+    }
+    let mut removed = Vec::new();
+    queue.remove_oldest_while(|&n| n < 4, |who, item| removed.push((who, item.value)));
+    let wanted = [(0, 0), (1, 1), (2, 2), (0, 3)].map(|(who, n)| (client(who), n));
+    assert_eq!(removed, wanted);
+    assert_eq!((queue.len(), queue.counters().removed), (6, 4));
+}

@@ -1,0 +1,361 @@
+//! Nothing is lost, nothing comes twice, nothing is reordered, and the counts add up: fairness case
+//! 12, and whatever else can be done to a queue, in any order.
+
+use std::collections::BTreeMap;
+
+use fairq::{ClientKey, FairQueue, Item, Order, Popped, QueueLimits, Refusal, Weight};
+use proptest::prelude::*;
+
+use crate::sim::{SEED, address, client};
+
+#[derive(Debug, Clone)]
+enum Deed {
+    Push {
+        who: u32,
+        connection: u64,
+        bytes: u32,
+        cost: u32,
+        weight: u32,
+    },
+    Pop,
+    GiveBack(usize),
+    Hold(u32),
+    Release(u32),
+    RemoveConnection {
+        who: u32,
+        connection: u64,
+        modulus: u64,
+    },
+    Retain {
+        who: u32,
+        modulus: u64,
+    },
+    RemoveOldest(u64),
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let who = || 0_u32..9;
+    let connection = || 0_u64..3;
+    let push = (who(), connection(), 1_u32..400, 0_u32..6, 1_u32..4).prop_map(
+        |(who, connection, bytes, cost, weight)| Deed::Push {
+            who,
+            connection,
+            bytes,
+            cost,
+            weight,
+        },
+    );
+    let deed = prop_oneof![
+        10 => push,
+        6 => Just(Deed::Pop),
+        2 => (0_usize..4).prop_map(Deed::GiveBack),
+        1 => who().prop_map(Deed::Hold),
+        2 => who().prop_map(Deed::Release),
+        1 => (who(), connection(), 1_u64..4)
+            .prop_map(|(who, connection, modulus)| Deed::RemoveConnection { who, connection, modulus }),
+        1 => (who(), 1_u64..4).prop_map(|(who, modulus)| Deed::Retain { who, modulus }),
+        1 => (0_u64..3).prop_map(Deed::RemoveOldest),
+    ];
+    prop::collection::vec(deed, 1..400)
+}
+
+fn limits() -> impl Strategy<Value = QueueLimits> {
+    (
+        1_usize..6,
+        1_usize..8,
+        1_usize..40,
+        300_usize..4_000,
+        1_usize..3,
+    )
+        .prop_map(
+            |(clients, per_client, entries, bytes, overflow_flows)| QueueLimits {
+                clients,
+                per_client,
+                entries,
+                bytes,
+                overflow_flows,
+                hand: overflow_flows,
+                per_site: 2,
+                quantum: 2,
+            },
+        )
+}
+
+/// The last three are of one IPv6 site.
+fn who_is(who: u32) -> ClientKey {
+    match who {
+        0..6 => client(who),
+        _ => address(format!("2001:db8:0:{who}::1").parse().unwrap()),
+    }
+}
+
+#[derive(Default)]
+struct Held {
+    bytes: u32,
+    connection: u64,
+}
+
+/// What ought to be in the queue: the numbers of each client's items, which count up with their
+/// arrival.
+struct Model {
+    queue: FairQueue<u64>,
+    order: Order,
+    waiting: BTreeMap<u32, BTreeMap<u64, Held>>,
+    held: [bool; 9],
+    out: Vec<Popped<u64>>,
+    arrivals: u64,
+}
+
+impl Model {
+    fn number_of(key: ClientKey) -> u32 {
+        (0..9).find(|&who| who_is(who) == key).unwrap()
+    }
+
+    /// The items in one line with this one.
+    fn line(&self, who: u32, connection: u64) -> Vec<u64> {
+        let all = &self.waiting[&who];
+        let in_line = |held: &Held| self.order == Order::Client || held.connection == connection;
+        all.iter()
+            .filter(|(_, held)| in_line(held))
+            .map(|(&number, _)| number)
+            .collect()
+    }
+
+    fn remove(&mut self, who: u32, number: u64) {
+        self.waiting
+            .get_mut(&who)
+            .unwrap()
+            .remove(&number)
+            .expect("it was there, once");
+    }
+
+    fn push(&mut self, deed: &Deed) {
+        let &Deed::Push {
+            who,
+            connection,
+            bytes,
+            cost,
+            weight,
+        } = deed
+        else {
+            return;
+        };
+        self.arrivals += 1;
+        let item = Item {
+            value: self.arrivals,
+            bytes,
+            cost,
+        };
+        let before = (self.queue.len(), self.queue.bytes());
+        let limits = *self.queue.limits();
+        let own = self.queue.backlog(&who_is(who)).entries;
+        match self
+            .queue
+            .push(who_is(who), connection, Weight::new(weight).unwrap(), item)
+        {
+            Ok(pushed) => {
+                assert!(own < limits.per_client);
+                for popped in pushed.displaced {
+                    let whose = Self::number_of(popped.client);
+                    assert_ne!(whose, who, "nobody displaces its own");
+                    let line = self.line(whose, popped.connection);
+                    assert_eq!(
+                        line.last(),
+                        Some(&popped.item.value),
+                        "only the newest goes"
+                    );
+                    self.remove(whose, popped.item.value);
+                }
+                let held = Held { bytes, connection };
+                self.waiting
+                    .entry(who)
+                    .or_default()
+                    .insert(self.arrivals, held);
+            }
+            Err(refused) => {
+                assert_eq!(refused.item.value, self.arrivals);
+                assert_eq!(before, (self.queue.len(), self.queue.bytes()));
+                match refused.reason {
+                    Refusal::QueueFull => assert!(own >= limits.per_client),
+                    Refusal::Entries => assert!(before.0 >= limits.entries),
+                    Refusal::Bytes => assert!(before.1 + u64::from(bytes) > limits.bytes as u64),
+                }
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        let Some(popped) = self.queue.pop() else {
+            let may = |who: &u32| !self.held[*who as usize];
+            let waiting = self.waiting.iter().filter(|(_, items)| !items.is_empty());
+            assert_eq!(
+                waiting.filter(|(who, _)| may(who)).count(),
+                0,
+                "it could have"
+            );
+            return;
+        };
+        let who = Self::number_of(popped.client);
+        assert!(!self.held[who as usize], "it was held");
+        let number = popped.item.value;
+        assert_eq!(self.waiting[&who][&number].connection, popped.connection);
+        assert_eq!(
+            self.line(who, popped.connection)[0],
+            number,
+            "the oldest comes first"
+        );
+        self.remove(who, number);
+        self.out.push(popped);
+    }
+
+    fn give_back(&mut self, place: usize) {
+        if place >= self.out.len() {
+            return;
+        }
+        let popped = self.out.swap_remove(place);
+        let who = Self::number_of(popped.client);
+        let held = Held {
+            bytes: popped.item.bytes,
+            connection: popped.connection,
+        };
+        self.waiting
+            .entry(who)
+            .or_default()
+            .insert(popped.item.value, held);
+        self.queue.push_front(popped);
+    }
+
+    fn remove_some(&mut self, who: u32, connection: Option<u64>, modulus: u64) {
+        let keep = |number: &u64| !number.is_multiple_of(modulus);
+        let mut removed = Vec::new();
+        match connection {
+            Some(connection) => {
+                self.queue
+                    .remove_connection(&who_is(who), connection, keep, |item| {
+                        removed.push(item.value);
+                    });
+            }
+            None => self
+                .queue
+                .retain_client(&who_is(who), keep, |item| removed.push(item.value)),
+        }
+        removed.sort_unstable();
+        let empty = BTreeMap::new();
+        let all = self.waiting.get(&who).unwrap_or(&empty).iter();
+        let wanted: Vec<u64> = all
+            .filter(|(number, held)| {
+                connection.is_none_or(|connection| held.connection == connection) && !keep(number)
+            })
+            .map(|(&number, _)| number)
+            .collect();
+        assert_eq!(removed, wanted);
+        for number in wanted {
+            self.remove(who, number);
+        }
+    }
+
+    fn remove_oldest(&mut self, modulus: u64) {
+        let mut removed = Vec::new();
+        let over = |number: &u64| number % 4 < modulus;
+        self.queue
+            .remove_oldest_while(over, |who, item| removed.push((who, item.value)));
+        for (who, number) in removed {
+            assert!(over(&number));
+            self.remove(Self::number_of(who), number);
+        }
+    }
+
+    fn act(&mut self, deed: &Deed) {
+        match *deed {
+            Deed::Push { .. } => self.push(deed),
+            Deed::Pop => self.pop(),
+            Deed::GiveBack(place) => self.give_back(place),
+            Deed::Hold(who) => {
+                self.queue.hold(who_is(who));
+                self.held[who as usize] = true;
+            }
+            Deed::Release(who) => {
+                self.queue.release(&who_is(who));
+                self.held[who as usize] = false;
+            }
+            Deed::RemoveConnection {
+                who,
+                connection,
+                modulus,
+            } => {
+                self.remove_some(who, Some(connection), modulus);
+            }
+            Deed::Retain { who, modulus } => self.remove_some(who, None, modulus),
+            Deed::RemoveOldest(modulus) => self.remove_oldest(modulus),
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        let items = || self.waiting.values().flat_map(BTreeMap::values);
+        assert_eq!(self.queue.len(), items().count());
+        assert_eq!(
+            self.queue.bytes(),
+            items().map(|held| u64::from(held.bytes)).sum::<u64>()
+        );
+        let mut backlogged = 0;
+        for who in 0..9 {
+            let waiting = self.waiting.get(&who).map_or(0, BTreeMap::len);
+            assert_eq!(self.queue.backlog(&who_is(who)).entries, waiting);
+            assert_eq!(self.queue.is_held(&who_is(who)), self.held[who as usize]);
+            backlogged += usize::from(waiting > 0);
+        }
+        assert_eq!(self.queue.backlogged_clients(), backlogged);
+        let top = self.queue.top(100);
+        assert!(top.len() <= backlogged);
+        assert!(self.queue.flows() <= self.queue.limits().clients);
+        let counters = self.queue.counters();
+        assert_eq!(
+            counters.pushed + counters.given_back,
+            counters.popped + counters.displaced + counters.removed + self.queue.len() as u64
+        );
+        let refused =
+            counters.refused_queue_full + counters.refused_entries + counters.refused_bytes;
+        assert_eq!(counters.pushed + refused, self.arrivals);
+    }
+
+    /// Releases all and pops until nothing is left, of the items or of the flows.
+    fn empty(&mut self) {
+        for who in 0..9 {
+            self.act(&Deed::Release(who));
+        }
+        while self.queue.is_ready() {
+            self.act(&Deed::Pop);
+        }
+        assert!(self.queue.is_empty());
+        let total = self
+            .queue
+            .fair_share(&client(77), Weight::ONE, "7/s".parse().unwrap());
+        assert!((total - 7.0).abs() < 1e-9, "nobody else is backlogged");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn fairness_12_nothing_lost_twice_or_out_of_order(
+        limits in limits(),
+        by_client: bool,
+        deeds in deeds(),
+    ) {
+        let order = if by_client { Order::Client } else { Order::Connection };
+        let mut model = Model {
+            queue: FairQueue::new(limits, order, SEED).unwrap(),
+            order,
+            waiting: BTreeMap::new(),
+            held: [false; 9],
+            out: Vec::new(),
+            arrivals: 0,
+        };
+        for deed in &deeds {
+            model.act(deed);
+        }
+        model.empty();
+    }
+}
