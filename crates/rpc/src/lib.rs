@@ -15,6 +15,7 @@ mod codec;
 mod connection;
 mod endpoint;
 mod follower;
+pub mod frame;
 
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,

@@ -23,9 +23,10 @@ pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
 pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
 use self::upgrade::Upgrade;
-use self::websocket::{FrameReader, Masks, TEXT};
+use self::websocket::{FrameReader, Masks};
 use crate::codec::{BroadcastMethod, broadcast_len, encode_broadcast};
 use crate::endpoint::{Endpoint, Transport};
+use crate::frame::TEXT;
 
 /// One connection to a node, plain or encrypted, HTTP/1.1 or WebSocket.
 ///

@@ -1,11 +1,11 @@
 //! The WebSocket opening handshake (RFC 6455, section 4.1).
 
 use httparse::{EMPTY_HEADER, Response, Status};
-use sha1::{Digest, Sha1};
 
 use super::error::ConnectionError;
 use super::websocket::Masks;
 use crate::endpoint::Endpoint;
+use crate::frame::accept_key;
 
 /// The upgrade request and the answer it must get.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Upgrade {
         Self {
             request: request.into_bytes(),
             sent: 0,
-            accept: accept_of(&key),
+            accept: accept_key(&key),
         }
     }
 
@@ -87,28 +87,6 @@ impl Upgrade {
     }
 }
 
-/// What a server must answer to a key.
-fn accept_of(key: &str) -> String {
-    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
-    base64_simd::STANDARD.encode_to_string(digest)
-}
-
 const fn refuse(reason: String) -> ConnectionError {
     ConnectionError::Upgrade { reason }
-}
-
-/// RFC 6455, section 1.3.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_example_of_the_rfc() {
-        assert_eq!(
-            accept_of("dGhlIHNhbXBsZSBub25jZQ=="),
-            "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
-        );
-    }
 }

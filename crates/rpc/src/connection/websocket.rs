@@ -3,6 +3,10 @@
 use super::buffer::{InBuffer, OutBuffer};
 use super::error::{ConnectionError, websocket};
 use super::{Limits, Message};
+use crate::frame::{
+    BINARY, CLOSE, CONTINUATION, FIN, MASKED, MAX_CONTROL, OPCODE, PING, PONG, RESERVED, TEXT,
+    mask, write_head,
+};
 
 /// A stream of masking keys. Masking keeps hostile page scripts from choosing the bytes on the
 /// wire (RFC 6455, section 10.3); there are none here, so a small generator seeded once from the
@@ -37,26 +41,7 @@ pub(super) fn write_frame(
     write: impl FnOnce(&mut Vec<u8>),
 ) {
     let key = ((masks.next() >> 32) as u32).to_le_bytes();
-    let mut head = [0; 14];
-    head[0] = FIN | opcode;
-    let used = match len {
-        0..=125 => {
-            head[1] = MASKED | len as u8;
-            2
-        }
-        126..=0xffff => {
-            head[1] = MASKED | 126;
-            head[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-            4
-        }
-        _ => {
-            head[1] = MASKED | 127;
-            head[2..10].copy_from_slice(&(len as u64).to_be_bytes());
-            10
-        }
-    };
-    head[used..used + 4].copy_from_slice(&key);
-    out.extend_from_slice(&head[..used + 4]);
+    write_head(out, opcode, len, Some(key));
     let start = out.len();
     write(out);
     debug_assert_eq!(
@@ -65,19 +50,6 @@ pub(super) fn write_frame(
         "the frame's head states the payload's length"
     );
     mask(&mut out[start..], key);
-}
-
-/// XORs the key over the payload, eight bytes at a step.
-#[inline]
-fn mask(payload: &mut [u8], key: [u8; 4]) {
-    let word = u64::from(u32::from_le_bytes(key)) * 0x1_0000_0001;
-    let (words, rest) = payload.as_chunks_mut::<8>();
-    for bytes in words {
-        *bytes = (u64::from_le_bytes(*bytes) ^ word).to_le_bytes();
-    }
-    for (byte, key) in rest.iter_mut().zip(word.to_le_bytes()) {
-        *byte ^= key;
-    }
 }
 
 /// Cuts a byte stream into messages.
@@ -232,7 +204,7 @@ fn parse_frame(bytes: &[u8]) -> Result<Option<Frame>, ConnectionError> {
     }
     let (opcode, fin) = (first & OPCODE, first & FIN != 0);
     let short = second & !MASKED;
-    if opcode >= CLOSE && (short > 125 || !fin) {
+    if opcode >= CLOSE && (usize::from(short) > MAX_CONTROL || !fin) {
         return Err(websocket("a control frame is too long or in fragments"));
     }
     let (head, payload) = match short {
@@ -258,17 +230,6 @@ fn parse_frame(bytes: &[u8]) -> Result<Option<Frame>, ConnectionError> {
     }))
 }
 
-pub(super) const TEXT: u8 = 1;
-const CONTINUATION: u8 = 0;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
-const FIN: u8 = 0x80;
-const MASKED: u8 = 0x80;
-const RESERVED: u8 = 0x70;
-const OPCODE: u8 = 0x0f;
-
 /// Pings go unanswered while more than this many bytes wait: a peer that floods pings and reads
 /// nothing must not grow the buffer.
 const MAX_PENDING_FOR_PONG: usize = 64 << 10;
@@ -281,15 +242,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn masking_is_what_the_rfc_says(payload: Vec<u8>, key: [u8; 4]) {
-            let mut masked = payload.clone();
-            mask(&mut masked, key);
-            let expected: Vec<u8> =
-                payload.iter().enumerate().map(|(at, byte)| byte ^ key[at % 4]).collect();
-            prop_assert_eq!(masked, expected);
-        }
-
         #[test]
         fn frames_state_their_length(len in prop_oneof![0usize..300, 65_500usize..65_600]) {
             let mut out = Vec::new();
