@@ -1,0 +1,473 @@
+//! The rate at which a node is fed, steered by what the node does with it.
+
+mod base;
+
+use pacing::{Nanos, Rate};
+
+use self::base::BaseInterval;
+use super::occupancy::Occupancy;
+use super::throughput::{BlockSeen, Counted, Throughput};
+use super::usage::{Usage, UsageState, Used};
+use crate::config::Pace;
+
+/// The rate, steered block by block.
+///
+/// **Controlled variable**: transactions in a block. The target is a full block, whichever bound
+/// makes it full:
+/// - the mempool: `fill` × its size, where a small mempool is the ceiling
+///   (`overload-measurements.md` 5.1: 4,376/s = 5,000 × 0.88 blocks a second);
+/// - waiting: what the chain commits in [`WAITING`] base intervals, where the mempool is large and
+///   the node would drift to blocks of many seconds.
+///
+/// **Law**, once a block: r ← r × f^g with f = min(target / block, [`LEFT`] × recent block / peak),
+/// where peak is what the mempool held just before the block. The second term finds chains whose
+/// blocks are capped: what a block leaves behind must not exceed a block. It also limits growth to a
+/// factor of [`LEFT`] a block. f is clamped to 0.7 … 2; g is 1 far from the target, 1/2 near it.
+/// The rate is raised only if writes waited for at least [`BACKLOGGED`] of the interval and
+/// [`USED`] of the rate was used while sending was possible (Netflix's concurrency-limits grows only
+/// when in flight × 2 ≥ limit), and lowered only by two blocks in a row. A refusal because the
+/// mempool is full lowers it to 0.7 r at once, at most once a block.
+///
+/// **Gate**: whatever the rate, no more is sent than fits: see [`AdaptiveRate::may_send`]. So the
+/// node refuses hardly anything, and a rate above what a long block allows does no harm: a mempool
+/// that stays full while a block is executed is refilled quickly when it is done.
+///
+/// Latency is no signal: it has the period of the blocks. When there are no blocks, see [`Signals`].
+#[derive(Clone, Debug)]
+pub struct AdaptiveRate {
+    settings: Settings,
+    rate: f64,
+    throughput: Throughput,
+    occupancy: Occupancy,
+    usage: Usage,
+    base: BaseInterval,
+    mempool: MempoolSize,
+    /// Blocks in a row that asked for less.
+    over: u32,
+    /// The rate was lowered since the last block, or step.
+    cut: bool,
+    rechecks: u64,
+    signals: Signals,
+    started: Nanos,
+    /// When the next step without blocks is due.
+    next_step: Nanos,
+    /// The depth told last, and whether it has fallen although no block was seen.
+    last_depth: usize,
+    fell: bool,
+    counters: PaceCounters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    min: f64,
+    max: f64,
+    fill: f64,
+}
+
+/// What is known about how much the mempool holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct MempoolSize {
+    /// As configured, or in the words of a refusal.
+    txs: Option<usize>,
+    /// What it held when it refused without a word about its size, relaxed since.
+    soft: Option<f64>,
+}
+
+/// What the rate goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signals {
+    /// Blocks come, or came until a moment ago.
+    Blocks,
+    /// No blocks for long, but the mempool's depth is known: the chain has halted, the rate is held
+    /// and the gate keeps the mempool from filling. If the depth falls nevertheless, blocks are made
+    /// that cannot be seen, and the rate goes by refusals.
+    Mempool,
+    /// Neither: the rate goes by refusals alone (additive increase, multiplicative decrease).
+    Blind,
+}
+
+/// Why the node did not take a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its mempool is full; `max` is how many it holds, when it said so.
+    Full {
+        /// Transactions the mempool holds.
+        max: Option<usize>,
+    },
+    /// Its mempool is being rechecked after a block and counts as full for a moment.
+    Rechecking,
+    /// It did not answer in time.
+    TimedOut,
+}
+
+/// What happened to the rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PaceCounters {
+    /// Times it was raised.
+    pub raised: u64,
+    /// Times it was lowered by what blocks and mempool showed.
+    pub lowered: u64,
+    /// Times it was lowered because the node refused.
+    pub cut: u64,
+    /// Refusals.
+    pub refused: u64,
+}
+
+/// Base intervals that a transaction may wait for its block. More fill blocks better (the pause
+/// between blocks weighs less) and let clients wait longer: with 3, two thirds of the time between
+/// blocks go into transactions.
+const WAITING: f64 = 3.0;
+/// The mempool may hold so many recent blocks just before a block: one that is taken, and as much
+/// again that came while it was being made.
+const LEFT: f64 = 2.0;
+/// Bounds of one step, and the factor of a refusal (`reference/proxies.md` d.4).
+const LOWER: f64 = 0.7;
+const RAISE: f64 = 2.0;
+/// Factors nearer to 1 than this are halved in effect, so that noise is not followed.
+const NEAR: f64 = 1.3;
+/// Shares of the interval and of the rate from which a raise is allowed.
+const BACKLOGGED: f64 = 0.8;
+const USED: f64 = 0.9;
+/// Share of the interval in which sending must have been possible for its use to say anything.
+const POSSIBLE: f64 = 0.1;
+/// Blocks in a row that must ask for less.
+const OVER: u32 = 2;
+/// The rate of a fresh start: no node in use is harmed by it for the length of a block, and it
+/// doubles with each block.
+const START: f64 = 500.0;
+/// The gate closes at this share of the room that `fill` leaves.
+const GATE: f64 = 0.8;
+/// The gate also closes when so many base intervals' worth has been sent and no block comes.
+const GATE_INTERVALS: f64 = 4.0;
+/// The base interval before the first one was seen: the longest that is common.
+const UNKNOWN_BASE: f64 = 10.0;
+/// What may be sent in any case.
+const GATE_LEAST: f64 = 256.0;
+/// Share of the writes of an interval that may meet a recheck without being a sign of overload.
+const RECHECKS: f64 = 0.1;
+/// A bound learnt without a number is relaxed by this factor each block.
+const RELAX: f64 = 1.02;
+/// Blocks are missed after so long, or after ten intervals if that is longer.
+const SILENCE: f64 = 30.0;
+const SILENCE_INTERVALS: f64 = 10.0;
+/// The word of the node about its depth counts so long.
+const DEPTH_TO_LIVE: Nanos = Nanos::from_secs(5);
+/// Without blocks the rate is looked at so often, and raised by this share of its ceiling.
+const STEP: Nanos = Nanos::from_secs(1);
+const STEP_UP: f64 = 0.02;
+/// An interval below this share of the usual one is two blocks read at once.
+const TOO_SHORT: f64 = 0.25;
+
+impl AdaptiveRate {
+    /// Starts low, at most at `max`.
+    pub fn new(now: Nanos, max: Rate, pace: &Pace) -> Self {
+        let max = max.as_f64();
+        let min = pace.min_req.as_f64().min(max);
+        Self {
+            settings: Settings {
+                min,
+                max,
+                fill: pace.mempool_fill.clamp(0.01, 1.0),
+            },
+            rate: START.clamp(min, max),
+            throughput: Throughput::new(),
+            occupancy: Occupancy::new(now),
+            usage: Usage::new(now),
+            base: BaseInterval::default(),
+            mempool: MempoolSize {
+                txs: pace.mempool_size,
+                soft: None,
+            },
+            over: 0,
+            cut: false,
+            rechecks: 0,
+            signals: Signals::Blocks,
+            started: now,
+            next_step: now.saturating_add(STEP),
+            last_depth: 0,
+            fell: false,
+            counters: PaceCounters::default(),
+        }
+    }
+
+    /// Writes a second.
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// How many more may be sent before a block comes, so that the mempool does not fill up.
+    ///
+    /// What the mempool holds, what is under way included, is kept below `fill` + 0.8 (1 − `fill`)
+    /// of its size (0.97 at the default), and below four base intervals' worth of the rate, so that
+    /// a halted chain with a large mempool keeps its transactions here, where they are shared
+    /// fairly.
+    pub fn may_send(&self, now: Nanos) -> usize {
+        if self.signals == Signals::Blind {
+            return usize::MAX;
+        }
+        (self.level() - self.occupancy.at(now)).max(0.0) as usize
+    }
+
+    fn level(&self) -> f64 {
+        let base = self.base.secs().unwrap_or(UNKNOWN_BASE);
+        let recent = self.throughput.recent_txs() as f64;
+        let intervals = GATE_INTERVALS * (self.rate * base).max(recent);
+        let share = self.settings.fill + GATE * (1.0 - self.settings.fill);
+        let size = self.mempool.bound() * share;
+        intervals.max(GATE_LEAST).min(size)
+    }
+
+    /// From now on this holds.
+    pub(super) fn usage(&mut self, now: Nanos, state: UsageState) {
+        self.usage.set(now, state);
+        self.step(now);
+    }
+
+    /// Something else than the rate holds writes back.
+    pub(super) const fn disturb(&mut self) {
+        self.usage.disturb();
+    }
+
+    /// So many are under way.
+    pub fn under_way(&mut self, count: usize) {
+        self.occupancy.under_way(count);
+    }
+
+    /// So many leave now.
+    pub fn sent(&mut self, now: Nanos, count: usize) {
+        self.occupancy.sent(now, count);
+        self.usage.sent(count);
+    }
+
+    /// So many of them did not leave after all.
+    pub fn unsent(&mut self, count: usize) {
+        self.occupancy.unsent(count);
+        self.usage.unsent(count);
+    }
+
+    /// The node took so many.
+    pub fn accepted(&mut self, now: Nanos, count: usize) {
+        self.occupancy.accepted(now, count);
+    }
+
+    /// The node did not take one.
+    pub fn refused(&mut self, now: Nanos, why: Refused) {
+        self.counters.refused += 1;
+        self.occupancy.refused();
+        match why {
+            Refused::Full { max: Some(max) } => {
+                self.mempool.txs = Some(max);
+                self.occupancy.full(now, max);
+                self.lower_at_once();
+            }
+            Refused::Full { max: None } => {
+                self.mempool.refused_at(self.occupancy.at(now));
+                self.lower_at_once();
+            }
+            Refused::Rechecking => {
+                self.rechecks += 1;
+                if self.rechecks as f64 > RECHECKS * self.usage.sent_so_far().max(16) as f64 {
+                    self.lower_at_once();
+                }
+            }
+            Refused::TimedOut => self.lower_at_once(),
+        }
+    }
+
+    fn lower_at_once(&mut self) {
+        if !self.cut {
+            self.cut = true;
+            self.counters.cut += 1;
+            self.set(self.rate * LOWER);
+        }
+    }
+
+    /// The node held so many transactions when it was asked at `asked`.
+    pub fn mempool(&mut self, asked: Nanos, txs: usize) {
+        self.occupancy.told(asked, txs);
+        self.fell |= self.last_depth >= FELL_FROM && txs < self.last_depth / 2;
+        self.last_depth = txs;
+    }
+
+    /// A block.
+    pub fn block(&mut self, now: Nanos, block: &BlockSeen) {
+        let counted = self.throughput.block(block);
+        if counted == Counted::Duplicate {
+            return;
+        }
+        let peak = self.occupancy.block(block);
+        if counted == Counted::Late {
+            return;
+        }
+        self.signals = Signals::Blocks;
+        self.fell = false;
+        let secs = self.throughput.last_interval();
+        if secs <= TOO_SHORT * self.throughput.interval() {
+            return;
+        }
+        let used = self.usage.take(now);
+        let waiting = used.backlogged >= BACKLOGGED;
+        self.base.block(block.txs as f64, secs, waiting);
+        self.steer(block.txs as f64, peak, used);
+        if !self.cut {
+            self.mempool.relax();
+        }
+        self.cut = false;
+        self.rechecks = 0;
+    }
+
+    fn steer(&mut self, txs: f64, peak: f64, used: Used) {
+        let factor = self.factor(txs, peak);
+        self.over = if factor < 1.0 { self.over + 1 } else { 0 };
+        if self.over >= OVER && !self.cut {
+            self.counters.lowered += 1;
+            self.set(self.rate * damped(factor.max(LOWER)));
+        }
+        if factor > 1.0 && !self.cut && self.is_used(used) {
+            self.counters.raised += 1;
+            self.set(self.rate * damped(factor.min(RAISE)));
+        }
+    }
+
+    /// How much fuller the next block should be.
+    fn factor(&self, txs: f64, peak: f64) -> f64 {
+        let recent = self.throughput.recent_txs() as f64;
+        if recent == 0.0 {
+            // Empty blocks: nothing is learnt from them, growth included.
+            return 1.0;
+        }
+        let fuller = self.target() / txs.max(1.0);
+        let left = LEFT * recent / peak.max(1.0);
+        fuller.min(left)
+    }
+
+    /// Transactions that a block should have.
+    pub fn target(&self) -> f64 {
+        let size = self.settings.fill * self.mempool.bound();
+        let (Some(base), secs) = (self.base.secs(), self.throughput.last_interval()) else {
+            return size;
+        };
+        let recent = self.throughput.recent_txs() as f64;
+        let rate = self.throughput.rate().max(recent / secs.max(base));
+        size.min(WAITING * base * rate)
+    }
+
+    fn is_used(&self, used: Used) -> bool {
+        !used.disturbed
+            && used.backlogged >= BACKLOGGED
+            && used.unblocked >= POSSIBLE
+            && used.rate >= USED * self.rate
+    }
+
+    /// Looks whether blocks have stopped, and steers without them.
+    fn step(&mut self, now: Nanos) {
+        if now < self.next_step {
+            return;
+        }
+        self.next_step = now.saturating_add(STEP);
+        self.signals = self.signals_at(now);
+        let by_refusals = match self.signals {
+            Signals::Blocks => return,
+            Signals::Mempool => self.fell,
+            Signals::Blind => true,
+        };
+        let used = self.usage.take(now);
+        if by_refusals && !self.cut && self.is_used(used) {
+            self.counters.raised += 1;
+            self.set(self.rate + STEP_UP * self.settings.max);
+        }
+        if by_refusals {
+            self.cut = false;
+            self.rechecks = 0;
+        }
+    }
+
+    fn signals_at(&self, now: Nanos) -> Signals {
+        let last = self.throughput.last_block().unwrap_or(self.started);
+        let silence = SILENCE.max(SILENCE_INTERVALS * self.throughput.interval());
+        if now.saturating_sub(last).as_secs_f64() <= silence {
+            return Signals::Blocks;
+        }
+        match self.occupancy.last_told() {
+            Some((at, _)) if now.saturating_sub(at) <= DEPTH_TO_LIVE => Signals::Mempool,
+            _ => Signals::Blind,
+        }
+    }
+
+    /// The mempool was lost, or another node takes over.
+    pub fn mempool_lost(&mut self, now: Nanos) {
+        self.occupancy.reset(now);
+        self.usage.disturb();
+        self.last_depth = 0;
+    }
+
+    /// Another node takes over: its mempool may be of another size.
+    pub fn node_changed(&mut self, now: Nanos, configured: Option<usize>) {
+        self.mempool_lost(now);
+        self.mempool = MempoolSize {
+            txs: configured,
+            soft: None,
+        };
+    }
+
+    fn set(&mut self, rate: f64) {
+        self.rate = rate.clamp(self.settings.min, self.settings.max);
+    }
+
+    /// What the rate goes by.
+    pub const fn signals(&self) -> Signals {
+        self.signals
+    }
+
+    /// Committed transactions, counted.
+    pub const fn throughput(&self) -> &Throughput {
+        &self.throughput
+    }
+
+    /// What the mempool holds.
+    pub const fn occupancy(&self) -> &Occupancy {
+        &self.occupancy
+    }
+
+    /// What the mempool holds at most, as far as is known.
+    pub const fn mempool_size(&self) -> Option<usize> {
+        self.mempool.txs
+    }
+
+    /// Seconds between small blocks.
+    pub const fn base_interval(&self) -> Option<f64> {
+        self.base.secs()
+    }
+
+    /// What happened to the rate.
+    pub const fn counters(&self) -> PaceCounters {
+        self.counters
+    }
+}
+
+impl MempoolSize {
+    fn bound(&self) -> f64 {
+        let told = self.txs.map_or(f64::INFINITY, |txs| txs as f64);
+        told.min(self.soft.unwrap_or(f64::INFINITY))
+    }
+
+    fn refused_at(&mut self, occupancy: f64) {
+        self.soft = Some(occupancy.max(GATE_LEAST));
+    }
+
+    fn relax(&mut self) {
+        self.soft = self.soft.map(|soft| soft * RELAX);
+    }
+}
+
+/// A depth from which a fall means a block.
+const FELL_FROM: usize = 16;
+
+/// Half the way, in the logarithm, when the way is short.
+fn damped(factor: f64) -> f64 {
+    if (NEAR.recip()..NEAR).contains(&factor) {
+        factor.sqrt()
+    } else {
+        factor
+    }
+}

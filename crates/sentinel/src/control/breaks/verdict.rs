@@ -1,0 +1,211 @@
+//! Whether a break helped.
+
+use std::collections::VecDeque;
+
+use pacing::Nanos;
+
+/// The committed transactions of the last minutes as a curve, and the break it is judged by.
+///
+/// A break from b on is judged by three windows of equal length L: before, [b − L, b); with the
+/// break, [b, b + L), so that what the pause costs counts; after, [b + L, b + 2L). Its gain is
+/// rate(with) / mean(rate(before), rate(after)): a node that slows down steadily has the same gain
+/// as one that does not, 1. All three need writes waiting throughout, three blocks each, and no
+/// other break; otherwise there is no verdict.
+///
+/// The rate while sending must not decide: after a pause the queue is longer and the node rested
+/// (`overload-measurements.md` 5.4: 20 to 40 s faster after 20 s without load, +8 % in all).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Judge {
+    /// Instants of blocks and the transactions committed up to each.
+    curve: VecDeque<(Nanos, f64)>,
+    /// The last instant at which nothing waited, or something else disturbed.
+    disturbed: Nanos,
+    open: Option<Case>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    start: Nanos,
+    window: Nanos,
+    /// When the rate was whole again; none while the break lasts.
+    end: Option<Nanos>,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// Committed with the break, as a ratio to without.
+    Gain(f64),
+    /// Demand, blocks or another break make it impossible to tell.
+    None,
+}
+
+/// The longest window: the effect of a break lasts 20 to 40 s.
+const WINDOW: Nanos = Nanos::from_secs(60);
+/// Blocks kept: those of three windows and some, down to 0.2 s a block.
+const CURVE: usize = 1_024;
+/// Blocks that a window needs.
+const BLOCKS: usize = 3;
+
+impl Judge {
+    pub(super) fn block(&mut self, observed: Nanos, txs: usize) {
+        let total = self.curve.back().map_or(0.0, |(_, total)| *total);
+        if self.curve.len() == CURVE {
+            self.curve.pop_front();
+        }
+        self.curve.push_back((observed, total + txs as f64));
+    }
+
+    /// At this instant nothing waited, or the chain was not in order.
+    pub(super) fn disturb(&mut self, now: Nanos) {
+        let in_break = self.open.is_some_and(|case| case.end.is_none());
+        if !in_break {
+            self.disturbed = now;
+        }
+    }
+
+    /// A break begins; at most a third of `cycle` is a window.
+    pub(super) fn begin(&mut self, start: Nanos, cycle: Nanos) {
+        let window = Nanos::new(cycle.as_nanos() / 3).min(WINDOW);
+        let before = start.saturating_sub(window);
+        // A case that is still open ends without a verdict: it would include this break.
+        self.open =
+            (self.disturbed < before && self.blocks(before, start) >= BLOCKS).then_some(Case {
+                start,
+                window,
+                end: None,
+            });
+    }
+
+    /// The break is over, the rate whole.
+    pub(super) fn end(&mut self, now: Nanos) {
+        if let Some(case) = &mut self.open {
+            case.end = Some(now);
+        }
+    }
+
+    /// The verdict, once it is due.
+    pub(super) fn verdict(&mut self) -> Option<Verdict> {
+        let case = self.open?;
+        let middle = case.start.saturating_add(case.window);
+        let last = middle.saturating_add(case.window);
+        if self.curve.back().is_none_or(|(at, _)| *at < last) {
+            return None;
+        }
+        self.open = None;
+        let quiet = case
+            .end
+            .is_some_and(|end| end < middle && self.disturbed <= end);
+        if !quiet || self.blocks(case.start, middle) < BLOCKS || self.blocks(middle, last) < BLOCKS
+        {
+            return Some(Verdict::None);
+        }
+        let before = self.committed(case.start.saturating_sub(case.window), case.start);
+        let with = self.committed(case.start, middle);
+        let after = self.committed(middle, last);
+        let usual = (before + after) / 2.0;
+        Some(if usual > 0.0 {
+            Verdict::Gain(with / usual)
+        } else {
+            Verdict::None
+        })
+    }
+
+    fn blocks(&self, from: Nanos, to: Nanos) -> usize {
+        self.curve
+            .iter()
+            .filter(|(at, _)| (from..to).contains(at))
+            .count()
+    }
+
+    fn committed(&self, from: Nanos, to: Nanos) -> f64 {
+        self.total(to) - self.total(from)
+    }
+
+    /// Committed up to an instant; a block's transactions are spread over the time since the one
+    /// before, so that window edges do not cut blocks.
+    fn total(&self, at: Nanos) -> f64 {
+        let after = self.curve.partition_point(|(block, _)| *block <= at);
+        let Some((earlier, total)) = after.checked_sub(1).and_then(|i| self.curve.get(i)) else {
+            return self.curve.front().map_or(0.0, |(_, total)| *total);
+        };
+        let Some((later, next)) = self.curve.get(after) else {
+            return *total;
+        };
+        let part = at.saturating_sub(*earlier).as_secs_f64()
+            / later.saturating_sub(*earlier).as_secs_f64();
+        total + (next - total) * part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of one second whose size is a function of the second.
+    fn judged(end: u64, size: impl Fn(u64) -> usize, idle_at: Option<u64>) -> Option<Verdict> {
+        let mut judge = Judge::default();
+        judge.disturb(Nanos::from_secs(1));
+        for second in 0..end {
+            let at = Nanos::from_secs(second);
+            judge.block(at, size(second));
+            if idle_at == Some(second) {
+                judge.disturb(at);
+            }
+            if second == 100 {
+                judge.begin(at, Nanos::from_secs(90));
+            }
+            if second == 105 {
+                judge.end(at);
+            }
+            if let Some(verdict) = judge.verdict() {
+                return Some(verdict);
+            }
+        }
+        None
+    }
+
+    fn gain(verdict: Option<Verdict>) -> f64 {
+        match verdict {
+            Some(Verdict::Gain(gain)) => gain,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_pause_without_effect_costs_its_length() {
+        let size = |second| {
+            if (101..=105).contains(&second) {
+                0
+            } else {
+                1_000
+            }
+        };
+        assert!((gain(judged(200, size, None)) - 25.0 / 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_steady_decline_is_not_the_fault_of_the_break() {
+        let size = |second: u64| 10_000 - second as usize * 20;
+        assert!((gain(judged(200, size, None)) - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_a_rested_node_commits_more_is_its_gain() {
+        let size = |second| match second {
+            101..=105 => 0,
+            106..=130 => 1_500,
+            _ => 1_000,
+        };
+        assert!((gain(judged(200, size, None)) - 1.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_verdict_without_demand_blocks_or_time() {
+        let steady = |_| 1_000;
+        assert_eq!(judged(160, steady, None), None);
+        assert_eq!(judged(200, steady, Some(80)), None);
+        assert_eq!(judged(200, steady, Some(120)), Some(Verdict::None));
+        assert_eq!(gain(judged(200, steady, Some(103))), 1.0);
+    }
+}
