@@ -1,1 +1,154 @@
-//! Being built.
+//! What a request asks for, decided exactly as the node would decide it, so that no spelling takes
+//! a broadcast past the write lane.
+//!
+//! [`classify`] reads the body of a POST to `/`, [`classify_message`] a WebSocket message and
+//! [`classify_uri`] a request target. The plain forms of a broadcast are decoded here, in one pass;
+//! every other form that the node would execute as a broadcast is a [`Call::UnusualWrite`], whose
+//! bytes go to the node as they came.
+
+mod envelope;
+mod id;
+mod plain;
+#[cfg(test)]
+mod reference;
+mod scan;
+mod text;
+mod uri;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use rpc::BroadcastMethod;
+
+pub use self::id::{KeptId, RawId};
+pub(crate) use self::text::quote;
+pub use self::uri::{Target, TargetKind, classify_uri};
+use crate::refusal::{Reason, Refusal};
+
+/// Bounds on what is taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JsonLimits {
+    /// Levels of arrays and objects, at most [`MAX_DEPTH`].
+    pub depth: usize,
+    /// Elements of a batch; 0 for no bound, as on the node.
+    pub batch: usize,
+}
+
+/// Deepest nesting that can be allowed.
+pub const MAX_DEPTH: usize = scan::MAX_DEPTH;
+
+/// What a body or a message is.
+#[derive(Debug, PartialEq)]
+pub enum Classified<'a> {
+    /// One call.
+    One(Call<'a>),
+    /// A batch, in order; maybe empty. Only in a POST.
+    Batch(Vec<Element<'a>>),
+    /// Something that the node answers with a parse error and does not execute: its answer is had
+    /// by forwarding.
+    Unparsable,
+}
+
+/// One element of a batch.
+#[derive(Debug, PartialEq)]
+pub struct Element<'a> {
+    /// Its text, without white space around it.
+    pub raw: &'a [u8],
+    /// What it is.
+    pub call: Call<'a>,
+}
+
+/// One JSON-RPC call.
+#[derive(Debug, PartialEq)]
+pub enum Call<'a> {
+    /// A broadcast in plain form.
+    Write {
+        /// To be echoed.
+        id: RawId<'a>,
+        /// How it is broadcast.
+        method: BroadcastMethod,
+        /// The transaction, decoded.
+        tx: Bytes,
+    },
+    /// A broadcast in another form, for the node to judge.
+    UnusualWrite {
+        /// To be echoed.
+        id: RawId<'a>,
+        /// How it is broadcast.
+        method: BroadcastMethod,
+    },
+    /// Any other method, known or not, to be forwarded as it came.
+    Read {
+        /// To be echoed.
+        id: RawId<'a>,
+        /// The method, without escapes; empty if there is none.
+        method: Cow<'a, str>,
+    },
+    /// No id: the node neither executes nor answers it. A POST of nothing else gets an empty 200.
+    Notification,
+}
+
+impl Call<'_> {
+    /// Whether it belongs to the write lane.
+    pub const fn is_write(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::UnusualWrite { .. })
+    }
+}
+
+/// Reads the body of a POST to `/`.
+///
+/// # Errors
+/// A refusal for nesting that is too deep ([`Reason::Parse`]) or a batch of too many elements
+/// ([`Reason::Batch`], with the node's own text).
+pub fn classify<'a>(body: &'a [u8], limits: &JsonLimits) -> Result<Classified<'a>, Refusal> {
+    if let Some(call) = plain::broadcast(body) {
+        return Ok(Classified::One(call));
+    }
+    judged(envelope::body(body, limits), limits)
+}
+
+/// Reads a WebSocket message, text or binary: the node decodes the first JSON value in it and
+/// ignores the rest.
+///
+/// # Errors
+/// A refusal for nesting that is too deep ([`Reason::Parse`]).
+pub fn classify_message<'a>(
+    message: &'a [u8],
+    limits: &JsonLimits,
+) -> Result<Classified<'a>, Refusal> {
+    if let Some(call) = plain::broadcast(message) {
+        return Ok(Classified::One(call));
+    }
+    judged(envelope::message(message, limits), limits)
+}
+
+fn judged<'a>(
+    read: Result<Classified<'a>, envelope::Fault>,
+    limits: &JsonLimits,
+) -> Result<Classified<'a>, Refusal> {
+    match read {
+        Ok(classified) => Ok(classified),
+        Err(envelope::Fault::Unparsable) => Ok(Classified::Unparsable),
+        Err(envelope::Fault::Depth) => Err(Refusal::new(
+            Reason::Parse,
+            format!("JSON is nested deeper than {} levels", limits.depth),
+        )),
+        Err(envelope::Fault::Batch) => Err(Refusal::new(
+            Reason::Batch,
+            format!(
+                "batch request exceeds maximum ({}) allowed number of requests",
+                limits.batch
+            ),
+        )),
+    }
+}
+
+/// The method of that name, letter by letter.
+fn broadcast_method(name: &[u8]) -> Option<BroadcastMethod> {
+    match name {
+        b"broadcast_tx_sync" => Some(BroadcastMethod::Sync),
+        b"broadcast_tx_async" => Some(BroadcastMethod::Async),
+        b"broadcast_tx_commit" => Some(BroadcastMethod::Commit),
+        _ => None,
+    }
+}

@@ -1,0 +1,1 @@
+//! The classification against a slow second opinion.

@@ -1,0 +1,233 @@
+//! Answers and refusals as bytes: the one place with HTTP statuses and JSON-RPC codes.
+//!
+//! What the node would answer is written byte for byte as it would write it (CometBFT 0.38.17:
+//! `rpc/jsonrpc/server/http_server.go`, and Go's `net/http` for the head). Refusals speak the
+//! node's dialect too, so that clients which know how to wait for a full mempool wait for us.
+
+mod date;
+mod refuse;
+
+pub use self::date::HttpDate;
+pub use self::refuse::{status_of, write_refusal_member};
+
+use crate::refusal::Refusal;
+use crate::wire::http::{
+    BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
+};
+use crate::wire::ws::{HandshakeError, write_text_head};
+
+/// How an HTTP request wants to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// In which HTTP.
+    pub version: Version,
+    /// Whether the connection stays.
+    pub keep_alive: bool,
+    /// Whether the answer has a body: not one to HEAD.
+    pub with_body: bool,
+    /// When it was asked, in seconds since the Unix epoch: the node's `X-Server-Time`.
+    pub at: u64,
+}
+
+/// Who asked, and so how errors come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form<'a> {
+    /// JSON-RPC in a body, with this id as it is echoed; none where the node has none either.
+    Post(Option<&'a str>),
+    /// A method in the target: the id is -1, and an error has a status of its own.
+    Uri,
+}
+
+impl<'a> Form<'a> {
+    const fn id(self) -> Option<&'a str> {
+        match self {
+            Self::Post(id) => id,
+            Self::Uri => Some("-1"),
+        }
+    }
+}
+
+/// Writes one answer to an HTTP request.
+#[derive(Debug)]
+pub struct HttpAnswer<'o> {
+    out: &'o mut Vec<u8>,
+    asked: Asked,
+    date: &'o HttpDate,
+}
+
+impl<'o> HttpAnswer<'o> {
+    /// An answer that is appended to `out` and dated `date`.
+    pub const fn new(out: &'o mut Vec<u8>, asked: Asked, date: &'o HttpDate) -> Self {
+        Self { out, asked, date }
+    }
+
+    /// The node's result or error: `member` is `"result":…` or `"error":…`.
+    pub fn member(self, form: Form<'_>, member: &[u8]) {
+        let status = match form {
+            Form::Uri if is_error(member) => 500,
+            _ => 200,
+        };
+        let len = answer_len(form.id(), member);
+        self.json(status, len, |out| write_answer(out, form.id(), member));
+    }
+
+    /// The answers to a batch, each as [`write_answer`] or [`write_refused`] made it: bare when it
+    /// is one, none when there is none.
+    pub fn batch(self, answers: &[Vec<u8>]) {
+        match answers {
+            [] => self.nothing(),
+            [answer] => self.json(200, answer.len(), |out| out.extend_from_slice(answer)),
+            answers => {
+                let len = answers.iter().map(Vec::len).sum::<usize>() + answers.len() + 1;
+                self.json(200, len, |out| write_array(out, answers));
+            }
+        }
+    }
+
+    /// To notifications: an empty 200 without a type.
+    pub fn nothing(self) {
+        let Self { out, asked, date } = self;
+        ResponseHead::start(out, asked.version, 200)
+            .number("X-Server-Time", asked.at)
+            .field("Date", date.as_bytes())
+            .finish(BodyLength::Known(0), asked.keep_alive);
+    }
+
+    /// A refusal of a request that was understood.
+    pub fn refused(self, form: Form<'_>, refusal: &Refusal) {
+        refuse::write_http(self, form, refusal);
+    }
+
+    /// A refusal of something that is no request, or too much of one. The connection ends with it.
+    pub fn malformed(self, error: HttpError) {
+        refuse::write_malformed(self, error);
+    }
+
+    /// The switch to a WebSocket.
+    pub fn upgraded(self, accept: &str) {
+        ResponseHead::start(self.out, Version::Http11, 101)
+            .field("Upgrade", b"websocket")
+            .field("Connection", b"Upgrade")
+            .field("Sec-WebSocket-Accept", accept.as_bytes())
+            .finish(BodyLength::Nothing, true);
+    }
+
+    /// A refused switch to a WebSocket, in the words of the node's server.
+    pub fn not_upgraded(self, error: HandshakeError) {
+        let (status, text) = match error {
+            HandshakeError::Malformed => (400, "Bad Request\n"),
+            HandshakeError::Method => (405, "Method Not Allowed\n"),
+            HandshakeError::Origin => (403, "Forbidden\n"),
+        };
+        let Self { out, asked, date } = self;
+        ResponseHead::start(out, asked.version, status)
+            .field("Content-Type", b"text/plain; charset=utf-8")
+            .field("Sec-Websocket-Version", b"13")
+            .field("X-Content-Type-Options", b"nosniff")
+            .number("X-Server-Time", asked.at)
+            .field("Date", date.as_bytes())
+            .finish(BodyLength::Known(text.len() as u64), asked.keep_alive);
+        if asked.with_body {
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// An answer with a body of `len` bytes, which `write` appends.
+    fn json(self, status: u16, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let Self { out, asked, date } = self;
+        ResponseHead::start(out, asked.version, status)
+            .field("Content-Type", b"application/json")
+            .number("X-Server-Time", asked.at)
+            .field("Date", date.as_bytes())
+            .finish(length_of(len, asked), asked.keep_alive);
+        if asked.with_body {
+            write_body(out, len, asked, write);
+        }
+    }
+}
+
+/// Go's server sends what does not fit its buffer in chunks (`bufferBeforeChunkingSize` in
+/// `net/http/server.go`).
+const CHUNKED_ABOVE: usize = 2048;
+
+fn length_of(len: usize, asked: Asked) -> BodyLength {
+    if len > CHUNKED_ABOVE && asked.version == Version::Http11 {
+        if asked.with_body {
+            BodyLength::Chunked
+        } else {
+            BodyLength::Nothing
+        }
+    } else {
+        BodyLength::Known(len as u64)
+    }
+}
+
+fn write_body(out: &mut Vec<u8>, len: usize, asked: Asked, write: impl FnOnce(&mut Vec<u8>)) {
+    let chunked = length_of(len, asked) == BodyLength::Chunked;
+    out.reserve(len + 32);
+    if chunked {
+        write_chunk_start(out, len);
+    }
+    let start = out.len();
+    write(out);
+    debug_assert_eq!(out.len() - start, len, "the head states the body's length");
+    if chunked {
+        write_chunk_end(out);
+        out.extend_from_slice(LAST_CHUNK);
+    }
+}
+
+fn is_error(member: &[u8]) -> bool {
+    member.starts_with(b"\"error\"")
+}
+
+const OPEN: &[u8] = br#"{"jsonrpc":"2.0""#;
+const ID: &[u8] = br#","id":"#;
+
+/// Appends an answer: `{"jsonrpc":"2.0","id":…,` the member, `}`.
+pub fn write_answer(out: &mut Vec<u8>, id: Option<&str>, member: &[u8]) {
+    out.extend_from_slice(OPEN);
+    if let Some(id) = id {
+        out.extend_from_slice(ID);
+        out.extend_from_slice(id.as_bytes());
+    }
+    out.push(b',');
+    out.extend_from_slice(member);
+    out.push(b'}');
+}
+
+fn answer_len(id: Option<&str>, member: &[u8]) -> usize {
+    let id = id.map_or(0, |id| ID.len() + id.len());
+    OPEN.len() + id + 1 + member.len() + 1
+}
+
+/// Appends the refusal of one call: of an element of a batch, for example.
+pub fn write_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
+    let mut member = Vec::with_capacity(256);
+    write_refusal_member(&mut member, refusal);
+    write_answer(out, id, &member);
+}
+
+/// Appends an answer as a WebSocket message.
+pub fn write_ws_answer(out: &mut Vec<u8>, id: Option<&str>, member: &[u8]) {
+    write_text_head(out, answer_len(id, member));
+    write_answer(out, id, member);
+}
+
+/// Appends a refusal as a WebSocket message.
+pub fn write_ws_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
+    let mut member = Vec::with_capacity(256);
+    write_refusal_member(&mut member, refusal);
+    write_ws_answer(out, id, &member);
+}
+
+fn write_array(out: &mut Vec<u8>, answers: &[Vec<u8>]) {
+    out.push(b'[');
+    for (index, answer) in answers.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(answer);
+    }
+    out.push(b']');
+}

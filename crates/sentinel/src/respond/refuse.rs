@@ -1,0 +1,175 @@
+//! Refusals.
+
+use std::time::Duration;
+
+use super::{Form, HttpAnswer, answer_len, length_of, write_answer, write_body};
+use crate::jsonrpc::quote;
+use crate::refusal::{Forwarded, Reason, Refusal};
+use crate::wire::http::{BodyLength, HttpError, ResponseHead};
+
+/// How the outside sees a reason.
+struct Face {
+    status: u16,
+    code: i32,
+    message: &'static str,
+    /// What the text begins with, for clients that look for it.
+    prefix: &'static str,
+}
+
+/// The words of a full mempool: clients and SDKs look for them and try again later.
+const FULL: &str = "mempool is full: ";
+
+const fn face(reason: Reason) -> Face {
+    let (status, code, message, prefix) = match reason {
+        Reason::Rate | Reason::QueueFull | Reason::QueueTimeout => {
+            (429, INTERNAL, "Internal error", FULL)
+        }
+        Reason::Connections => (429, INTERNAL, "Internal error", ""),
+        Reason::Bytes => (503, INTERNAL, "Internal error", FULL),
+        Reason::Shutdown | Reason::Upstream => (503, INTERNAL, "Internal error", ""),
+        // The node's own answer.
+        Reason::Batch => (200, INVALID_REQUEST, "Invalid Request", ""),
+        Reason::Body => (413, INVALID_REQUEST, "Invalid Request", ""),
+        Reason::Parse => (400, INVALID_REQUEST, "Invalid Request", ""),
+        Reason::Denied => (403, INVALID_REQUEST, "Invalid Request", ""),
+        Reason::Method => (403, METHOD_NOT_FOUND, "Method not found", ""),
+    };
+    Face {
+        status,
+        code,
+        message,
+        prefix,
+    }
+}
+
+const INVALID_REQUEST: i32 = -32_600;
+const METHOD_NOT_FOUND: i32 = -32_601;
+const INTERNAL: i32 = -32_603;
+
+/// The HTTP status of a refusal.
+pub const fn status_of(reason: Reason) -> u16 {
+    face(reason).status
+}
+
+/// Appends the `"error":{…}` of a refusal.
+pub fn write_refusal_member(out: &mut Vec<u8>, refusal: &Refusal) {
+    let face = face(refusal.reason);
+    write_error_member(out, &face, &data(&face, refusal));
+}
+
+fn write_error_member(out: &mut Vec<u8>, face: &Face, data: &str) {
+    out.extend_from_slice(br#""error":{"code":"#);
+    out.extend_from_slice(itoa::Buffer::new().format(face.code).as_bytes());
+    out.extend_from_slice(br#","message":"#);
+    quote(out, face.message);
+    out.extend_from_slice(br#","data":"#);
+    quote(out, data);
+    out.push(b'}');
+}
+
+/// The text for a human, and for the programs that read it.
+fn data(face: &Face, refusal: &Refusal) -> String {
+    if refusal.reason == Reason::Batch {
+        return refusal.detail.clone();
+    }
+    let forwarded = match refusal.forwarded {
+        Forwarded::No => "not forwarded",
+        Forwarded::Unknown => "forwarded, outcome unknown",
+    };
+    let (prefix, detail, reason) = (face.prefix, &refusal.detail, refusal.reason.name());
+    match refusal.retry_after {
+        Some(after) => format!(
+            "{prefix}{detail} (reason: {reason}, retry_after_ms: {}, {forwarded})",
+            after.as_millis()
+        ),
+        None => format!("{prefix}{detail} (reason: {reason}, {forwarded})"),
+    }
+}
+
+/// Writes a refusal as the answer to a request.
+pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
+    let HttpAnswer { out, asked, date } = answer;
+    let face = face(refusal.reason);
+    let mut member = Vec::with_capacity(256);
+    write_error_member(&mut member, &face, &data(&face, refusal));
+    let len = answer_len(form.id(), &member);
+    let is_nodes_own = refusal.reason == Reason::Batch;
+    let mut head = ResponseHead::start(out, asked.version, face.status)
+        .field("Content-Type", b"application/json");
+    if let Some(after) = refusal.retry_after {
+        head = head.number("Retry-After", whole_seconds(after));
+    }
+    if !is_nodes_own {
+        head = head
+            .field("X-Sentinel-Reason", refusal.reason.name().as_bytes())
+            .number("X-Server-Time", asked.at);
+    }
+    head.field("Date", date.as_bytes())
+        .finish(length_of(len, asked), asked.keep_alive);
+    if asked.with_body {
+        write_body(out, len, asked, |out| write_answer(out, form.id(), &member));
+    }
+}
+
+/// Rounded up, so that who waits as long does not come too early.
+fn whole_seconds(after: Duration) -> u64 {
+    after.as_secs() + u64::from(after.subsec_nanos() > 0)
+}
+
+/// Writes the answer to something that is no request, and that the connection ends.
+pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
+    let HttpAnswer { out, asked, date } = answer;
+    let status = malformed_status(error);
+    let face = Face {
+        status,
+        ..face(error.reason())
+    };
+    let text = match error {
+        // The node's words.
+        HttpError::BodyTooLarge(limit) => format!(
+            "error reading request body: http: request body too large (max: {limit} bytes, not forwarded)"
+        ),
+        error => format!("{error} (reason: {}, not forwarded)", error.reason().name()),
+    };
+    let mut member = Vec::with_capacity(256);
+    write_error_member(&mut member, &face, &text);
+    let len = answer_len(None, &member);
+    ResponseHead::start(out, asked.version, status)
+        .field("Content-Type", b"application/json")
+        .field("X-Sentinel-Reason", error.reason().name().as_bytes())
+        .number("X-Server-Time", asked.at)
+        .field("Date", date.as_bytes())
+        .finish(BodyLength::Known(len as u64), false);
+    if asked.with_body {
+        write_answer(out, None, &member);
+    }
+}
+
+const fn malformed_status(error: HttpError) -> u16 {
+    match error {
+        HttpError::RequestLine
+        | HttpError::LineEnd
+        | HttpError::Field
+        | HttpError::Host
+        | HttpError::Framing
+        | HttpError::Chunk => 400,
+        HttpError::HeadTimeout | HttpError::BodyTimeout => 408,
+        HttpError::BodyTooLarge(_) => 413,
+        HttpError::TargetTooLong(_) => 414,
+        HttpError::Expectation => 417,
+        HttpError::HeadTooLarge(_) | HttpError::TooManyFields(_) => 431,
+    }
+}
+
+impl HttpError {
+    /// The reason in metrics and in the answer.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::HeadTooLarge(_)
+            | Self::TooManyFields(_)
+            | Self::TargetTooLong(_)
+            | Self::BodyTooLarge(_) => Reason::Body,
+            _ => Reason::Parse,
+        }
+    }
+}

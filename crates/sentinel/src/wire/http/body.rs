@@ -1,0 +1,347 @@
+//! The body of a request, taken off the stream piece by piece.
+
+use super::{Framing, HttpError};
+
+/// Takes a body off the stream, by its length or in chunks, up to a bound.
+///
+/// A body of known length that lies in the read buffer as a whole needs no reader:
+/// [`Framing::whole`].
+#[derive(Clone, Debug)]
+pub struct BodyReader {
+    state: State,
+    /// Data bytes that may still come in chunks.
+    room: usize,
+    limit: usize,
+    /// Bytes so far that are neither data nor needed to frame it.
+    excess: usize,
+}
+
+/// Extensions, trailers and superfluous digits of one chunked body that are borne, in bytes. They
+/// carry nothing, and a flood of them would cost time without ever reaching the body's bound.
+pub const MAX_CHUNK_EXCESS: usize = 8 << 10;
+
+/// How far a call came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyProgress {
+    /// Bytes of the input that were used.
+    pub used: usize,
+    /// Whether the body is complete; what follows belongs to the next request.
+    pub done: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// So many bytes are missing.
+    Length(usize),
+    /// Among the digits of a chunk's size.
+    Size {
+        digits: u8,
+        size: usize,
+    },
+    /// Behind the size, in an extension.
+    Extension {
+        size: usize,
+    },
+    /// Before the line feed that ends the line of the size.
+    SizeEnd {
+        size: usize,
+    },
+    /// So many bytes of the chunk are missing.
+    Data(usize),
+    DataCr,
+    DataLf,
+    /// Behind the last chunk, at the start of a line.
+    TrailerStart,
+    Trailer,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+impl Framing {
+    /// The body, if it starts `bytes` and is there as a whole; none for chunks.
+    pub fn whole<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        match self {
+            Self::Length(length) => bytes.get(..usize::try_from(*length).ok()?),
+            Self::Chunked => None,
+        }
+    }
+}
+
+impl BodyReader {
+    /// A reader of a body of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`HttpError::BodyTooLarge`] when the stated length is beyond the limit.
+    pub fn new(framing: Framing, limit: usize) -> Result<Self, HttpError> {
+        let state = match framing {
+            Framing::Length(0) => State::Done,
+            Framing::Length(length) => match usize::try_from(length) {
+                Ok(length) if length <= limit => State::Length(length),
+                _ => return Err(HttpError::BodyTooLarge(limit)),
+            },
+            Framing::Chunked => SIZE,
+        };
+        Ok(Self {
+            state,
+            room: limit,
+            limit,
+            excess: 0,
+        })
+    }
+
+    /// Whether the body is complete.
+    pub const fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// Appends the data at the start of `input` to `out`.
+    ///
+    /// # Errors
+    /// [`HttpError::Chunk`] or [`HttpError::BodyTooLarge`]; the connection is of no further use.
+    pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<BodyProgress, HttpError> {
+        let mut used = 0;
+        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
+            match self.state {
+                State::Done => break,
+                State::Length(missing) | State::Data(missing) => {
+                    let taken = missing.min(rest.len());
+                    out.extend_from_slice(&rest[..taken]);
+                    used += taken;
+                    self.state = self.after_data(missing - taken);
+                }
+                state => {
+                    self.state = self.after_byte(state, rest[0])?;
+                    used += 1;
+                }
+            }
+        }
+        Ok(BodyProgress {
+            used,
+            done: self.is_done(),
+        })
+    }
+
+    const fn after_data(&self, missing: usize) -> State {
+        match (self.state, missing) {
+            (State::Length(_), 0) => State::Done,
+            (State::Length(_), missing) => State::Length(missing),
+            (_, 0) => State::DataCr,
+            (_, missing) => State::Data(missing),
+        }
+    }
+
+    /// Past one byte between the data.
+    fn after_byte(&mut self, state: State, byte: u8) -> Result<State, HttpError> {
+        Ok(match (state, byte) {
+            (State::Size { digits, size }, _) => return self.size(digits, size, byte),
+            (State::Extension { size }, b'\r') => State::SizeEnd { size },
+            (State::SizeEnd { size: 0 }, b'\n') => State::TrailerStart,
+            (State::SizeEnd { size }, b'\n') => self.chunk(size)?,
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => SIZE,
+            (State::TrailerStart, b'\r') => State::EndLf,
+            (State::Trailer, b'\r') => State::TrailerLf,
+            (State::TrailerLf, b'\n') => State::TrailerStart,
+            (State::EndLf, b'\n') => State::Done,
+            (State::Extension { .. }, _) => self.bear(byte, state)?,
+            (State::TrailerStart | State::Trailer, _) => self.bear(byte, State::Trailer)?,
+            _ => return Err(HttpError::Chunk),
+        })
+    }
+
+    /// Past one byte of the line that tells a chunk's size.
+    fn size(&mut self, digits: u8, size: usize, byte: u8) -> Result<State, HttpError> {
+        match byte {
+            b'\r' if digits > 0 => Ok(State::SizeEnd { size }),
+            b';' if digits > 0 => self.bear(byte, State::Extension { size }),
+            _ => {
+                let digit = char::from(byte).to_digit(16).ok_or(HttpError::Chunk)? as usize;
+                if digits >= NEEDED_DIGITS {
+                    self.bear(byte, state_of(digits, size))?;
+                }
+                let size = size
+                    .checked_mul(16)
+                    .and_then(|size| size.checked_add(digit))
+                    .ok_or(HttpError::BodyTooLarge(self.limit))?;
+                Ok(state_of(digits.saturating_add(1), size))
+            }
+        }
+    }
+
+    /// Makes room for a chunk.
+    fn chunk(&mut self, size: usize) -> Result<State, HttpError> {
+        self.room = self
+            .room
+            .checked_sub(size)
+            .ok_or(HttpError::BodyTooLarge(self.limit))?;
+        Ok(State::Data(size))
+    }
+
+    /// Past a byte that carries nothing.
+    fn bear(&mut self, byte: u8, next: State) -> Result<State, HttpError> {
+        self.excess += 1;
+        let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+        if is_text && self.excess <= MAX_CHUNK_EXCESS {
+            Ok(next)
+        } else {
+            Err(HttpError::Chunk)
+        }
+    }
+}
+
+/// At the start of a chunk.
+const SIZE: State = state_of(0, 0);
+
+const fn state_of(digits: u8, size: usize) -> State {
+    State::Size { digits, size }
+}
+
+/// Digits that say everything; more of them are superfluous zeros, or too much.
+const NEEDED_DIGITS: u8 = 8;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: usize = 100;
+
+    /// Reads in pieces that end at `cuts`; the body and what follows it.
+    fn read(framing: Framing, input: &[u8], cuts: &[usize]) -> Result<(Vec<u8>, usize), HttpError> {
+        let mut reader = BodyReader::new(framing, LIMIT)?;
+        let (mut out, mut used, mut start) = (Vec::new(), 0, 0);
+        for end in cuts.iter().copied().chain([input.len()]) {
+            let end = end.clamp(start, input.len());
+            let progress = reader.read(&input[start..end], &mut out)?;
+            used += progress.used;
+            start += progress.used;
+            if progress.done {
+                return Ok((out, used));
+            }
+            assert_eq!(start, end, "an unfinished reader takes everything");
+        }
+        panic!("not complete: {input:?}")
+    }
+
+    fn chunked(input: &[u8]) -> Result<(Vec<u8>, usize), HttpError> {
+        read(Framing::Chunked, input, &[])
+    }
+
+    #[test]
+    fn a_length_is_kept() {
+        let (body, used) = read(Framing::Length(5), b"helloGET", &[2]).unwrap();
+        assert_eq!((body.as_slice(), used), (&b"hello"[..], 5));
+        assert_eq!(Framing::Length(5).whole(b"helloGET"), Some(&b"hello"[..]));
+        assert_eq!(Framing::Length(9).whole(b"helloGET"), None);
+        assert!(BodyReader::new(Framing::Length(0), 0).unwrap().is_done());
+    }
+
+    #[test]
+    fn chunks_are_joined_without_extensions_and_trailers() {
+        let input = b"5;x=\"y\"\r\nhello\r\n00000000001\r\n!\r\n0\r\nA: b\r\n\r\nGET";
+        let (body, used) = chunked(input).unwrap();
+        assert_eq!(body, b"hello!");
+        assert_eq!(&input[used..], b"GET");
+    }
+
+    #[test]
+    fn case_29_chunk_framing_that_is_ambiguous_or_a_flood_is_refused() {
+        for input in [
+            &b"\r\n"[..],
+            b"x\r\n",
+            b"5\nhello\r\n",
+            b"5 \r\nhello\r\n",
+            b" 5\r\nhello\r\n",
+            b"+5\r\nhello\r\n",
+            b"0x5\r\nhello\r\n",
+            b"-0\r\n\r\n",
+            b"5\r\nhelloo\r\n",
+            b"5\r\nhello\n",
+            b"5\rxhello",
+            b";x\r\n",
+            b"5;a\nb\r\nhello",
+            b"5;a\0\r\nhello",
+            b"0\r\nA: b\n\r\n",
+            b"0\r\n\n",
+        ] {
+            assert_eq!(chunked(input), Err(HttpError::Chunk), "{input:?}");
+        }
+        let flood = [b"1;", "x".repeat(MAX_CHUNK_EXCESS).as_bytes(), b"\r\na\r\n"].concat();
+        assert_eq!(chunked(&flood), Err(HttpError::Chunk));
+        let zeros = ["0".repeat(MAX_CHUNK_EXCESS + 10).as_bytes(), b"1\r\n"].concat();
+        assert_eq!(chunked(&zeros), Err(HttpError::Chunk));
+        let drops = b"1;xxxx\r\na\r\n".repeat(MAX_CHUNK_EXCESS / 5 + 1);
+        let mut reader = BodyReader::new(Framing::Chunked, usize::MAX).unwrap();
+        assert_eq!(reader.read(&drops, &mut Vec::new()), Err(HttpError::Chunk));
+    }
+
+    #[test]
+    fn case_30_a_body_ends_at_the_limit_however_it_comes() {
+        assert_eq!(
+            read(Framing::Length(LIMIT as u64 + 1), b"", &[]),
+            Err(HttpError::BodyTooLarge(LIMIT))
+        );
+        assert_eq!(
+            read(Framing::Length(u64::MAX), b"", &[]),
+            Err(HttpError::BodyTooLarge(LIMIT))
+        );
+        for too_large in [
+            &b"65\r\n"[..],
+            b"ffffffffffffffff\r\n",
+            b"10000000000000000\r\n",
+            b"1\r\na\r\n64\r\n",
+        ] {
+            assert_eq!(
+                chunked(too_large),
+                Err(HttpError::BodyTooLarge(LIMIT)),
+                "{too_large:?}"
+            );
+        }
+        let full = [b"64\r\n", "x".repeat(LIMIT).as_bytes(), b"\r\n0\r\n\r\n"].concat();
+        assert_eq!(chunked(&full).unwrap().0.len(), LIMIT);
+    }
+
+    proptest! {
+        /// Chunks come out as they were put in, wherever the stream is cut.
+        #[test]
+        fn chunks_survive_any_cut(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9), 0..8),
+            cuts in prop::collection::vec(0usize..120, 0..6),
+        ) {
+            let mut input = Vec::new();
+            for chunk in &chunks {
+                input.extend_from_slice(format!("{:X}\r\n", chunk.len()).as_bytes());
+                input.extend_from_slice(chunk);
+                input.extend_from_slice(b"\r\n");
+            }
+            input.extend_from_slice(b"0\r\n\r\n");
+            let len = input.len();
+            input.extend_from_slice(b"next");
+            let mut cuts = cuts;
+            cuts.sort_unstable();
+            let (body, used) = read(Framing::Chunked, &input, &cuts).unwrap();
+            prop_assert_eq!((body, used), (chunks.concat(), len));
+        }
+
+        /// Whatever comes, a cut changes nothing.
+        #[test]
+        fn cuts_change_nothing(
+            input in prop::collection::vec(prop::sample::select(&b"0123aF;\r\n x"[..]), 0..60),
+            cut in 0usize..60,
+        ) {
+            let run = |pieces: &[&[u8]]| {
+                let mut reader = BodyReader::new(Framing::Chunked, 20).unwrap();
+                let mut out = Vec::new();
+                let mut used = 0;
+                for piece in pieces {
+                    used += reader.read(piece, &mut out)?.used;
+                }
+                Ok::<_, HttpError>((out, used, reader.is_done()))
+            };
+            let cut = cut.min(input.len());
+            prop_assert_eq!(run(&[&input]), run(&[&input[..cut], &input[cut..]]));
+        }
+    }
+}

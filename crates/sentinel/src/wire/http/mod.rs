@@ -1,0 +1,61 @@
+//! HTTP/1.0 and 1.1, the server's side.
+//!
+//! [`HeadReader`] finds and checks the head of a request, [`Head`] says what matters in it,
+//! [`BodyReader`] takes the body off the stream, [`ResponseHead`] writes an answer's head.
+
+mod body;
+mod head;
+mod write;
+
+pub use self::body::{BodyProgress, BodyReader, MAX_CHUNK_EXCESS};
+pub use self::head::{
+    Expect, Field, Framing, Head, HeadLimits, HeadReader, HeadView, MAX_FIELDS, Version,
+};
+pub use self::write::{
+    BodyLength, CONTINUE, LAST_CHUNK, ResponseHead, write_chunk_end, write_chunk_start,
+};
+
+/// Why a request is none, or not one that is taken. Each has a status of its own in
+/// [`crate::respond`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpError {
+    /// The first line is not `METHOD target HTTP/1.x`.
+    #[error("the request line is malformed")]
+    RequestLine,
+    /// A line ends in a bare line feed or has a bare carriage return in it.
+    #[error("a line of the head does not end in CRLF")]
+    LineEnd,
+    /// A header line is folded, has white space before its colon or a byte that must not be there.
+    #[error("a header line is malformed")]
+    Field,
+    /// An HTTP/1.1 request has no `Host`, or several.
+    #[error("exactly one Host header is required")]
+    Host,
+    /// The body's length is told twice, in two ways, or not understandably.
+    #[error("the framing of the body is ambiguous")]
+    Framing,
+    /// A chunk of the body is malformed, or the chunks are mostly not data.
+    #[error("the chunked body is malformed")]
+    Chunk,
+    /// `Expect` asks for something else than `100-continue`.
+    #[error("the expectation cannot be met")]
+    Expectation,
+    /// The head is too large.
+    #[error("the head is larger than {0} bytes")]
+    HeadTooLarge(usize),
+    /// The head has too many lines.
+    #[error("the head has more than {0} header lines")]
+    TooManyFields(usize),
+    /// The target is too long.
+    #[error("the request target is longer than {0} bytes")]
+    TargetTooLong(usize),
+    /// The body is too large.
+    #[error("the body is larger than {0} bytes")]
+    BodyTooLarge(usize),
+    /// The head did not come in time.
+    #[error("the head did not arrive in time")]
+    HeadTimeout,
+    /// The body did not come in time.
+    #[error("the body did not arrive in time")]
+    BodyTimeout,
+}

@@ -1,0 +1,256 @@
+//! Takes messages off a buffer, strictly and without copying what came in one frame.
+
+use rpc::frame::{
+    BINARY, CLOSE, CONTINUATION, FIN, MASKED, MAX_CONTROL, OPCODE, PING, PONG, RESERVED, TEXT, mask,
+};
+
+use super::WsError;
+
+/// Bounds of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WsLimits {
+    /// Bytes of a message, its fragments together.
+    pub message: usize,
+    /// Fragments of a message. An honest client needs few: a thousand is plenty.
+    pub fragments: usize,
+}
+
+/// What the start of a buffer came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<'b> {
+    /// A frame of `used` bytes was taken.
+    Event {
+        /// Bytes to leave behind before the next call.
+        used: usize,
+        /// What it was.
+        event: Event<'b>,
+    },
+    /// Nothing can be said before the buffer has this many bytes. More than the bytes of a frame's
+    /// head only if the frame is within its bounds.
+    Incomplete {
+        /// Bytes of the whole frame, or of its head when that is not complete.
+        needed: usize,
+    },
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'b> {
+    /// A whole text message.
+    Text(&'b str),
+    /// A whole binary message.
+    Binary(&'b [u8]),
+    /// A part of a message, which is not complete yet.
+    Fragment,
+    /// To be answered with [`super::write_pong`].
+    Ping(&'b [u8]),
+    /// The answer to a ping, or a sign of life.
+    Pong,
+    /// The client takes its leave; nothing that follows counts. To be answered with a close frame.
+    Close {
+        /// Its code, if it gave one.
+        code: Option<u16>,
+        /// Its reason, often empty.
+        reason: &'b str,
+    },
+}
+
+/// Reads the frames of one client.
+#[derive(Debug)]
+pub struct FrameReader {
+    limits: WsLimits,
+    message: Vec<u8>,
+    /// The message under way, if there is one.
+    open: Option<Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    opcode: u8,
+    fragments: usize,
+}
+
+/// Storage for fragments that is kept between messages.
+const KEPT_BYTES: usize = 4 << 10;
+
+impl FrameReader {
+    /// At the start of a connection.
+    pub const fn new(limits: WsLimits) -> Self {
+        Self {
+            limits,
+            message: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// Bytes of a message that has not come completely, apart from those in the caller's buffer.
+    pub const fn held_bytes(&self) -> usize {
+        self.message.capacity()
+    }
+
+    /// Takes one frame off the start of `bytes`, which is unmasked where it lies. After an event
+    /// the caller leaves `used` bytes behind; after an error nothing more can be read.
+    ///
+    /// Payload lengths need not be written in the fewest bytes, although RFC 6455, section 5.2,
+    /// says so: the node takes them, and nobody else reads this stream.
+    ///
+    /// # Errors
+    /// [`WsError`] as soon as it is certain, before the payload has come if the head tells.
+    pub fn next<'b>(&'b mut self, bytes: &'b mut [u8]) -> Result<Step<'b>, WsError> {
+        let frame = match Frame::parse(bytes)? {
+            Ok(frame) => frame,
+            Err(needed) => return Ok(Step::Incomplete { needed }),
+        };
+        self.admit(&frame)?;
+        let used = frame.head + frame.payload;
+        let Some(payload) = bytes.get_mut(frame.head..used) else {
+            return Ok(Step::Incomplete { needed: used });
+        };
+        mask(payload, frame.key);
+        let event = match frame.opcode {
+            PING => Event::Ping(payload),
+            PONG => Event::Pong,
+            CLOSE => close(payload)?,
+            TEXT | BINARY if frame.fin => whole(frame.opcode, payload)?,
+            _ => self.fragment(&frame, payload)?,
+        };
+        Ok(Step::Event { used, event })
+    }
+
+    /// Judges a frame by its head.
+    fn admit(&self, frame: &Frame) -> Result<(), WsError> {
+        match (frame.opcode, self.open) {
+            (TEXT | BINARY, None) | (CONTINUATION, Some(_)) | (CLOSE | PING | PONG, _) => {}
+            (CONTINUATION, None) => return Err(WsError::Protocol("a fragment continues nothing")),
+            (TEXT | BINARY, Some(_)) => {
+                return Err(WsError::Protocol("a message begins inside another"));
+            }
+            _ => return Err(WsError::Protocol("an opcode is unknown")),
+        }
+        if frame.opcode >= CLOSE {
+            return Ok(());
+        }
+        // Without a message under way the storage still has the one that was handed over last.
+        let held = self.open.map_or(0, |_| self.message.len());
+        if frame.payload > self.limits.message.saturating_sub(held) {
+            return Err(WsError::TooLarge(self.limits.message));
+        }
+        let fragments = self.open.map_or(0, |open| open.fragments);
+        if fragments >= self.limits.fragments {
+            return Err(WsError::TooManyFragments(self.limits.fragments));
+        }
+        Ok(())
+    }
+
+    fn fragment<'b>(&'b mut self, frame: &Frame, payload: &[u8]) -> Result<Event<'b>, WsError> {
+        if self.open.is_none() {
+            // The message before has been handed over.
+            self.message.clear();
+            self.message.shrink_to(KEPT_BYTES);
+        }
+        let open = self.open.take().unwrap_or(Open {
+            opcode: frame.opcode,
+            fragments: 0,
+        });
+        self.message.extend_from_slice(payload);
+        if frame.fin {
+            return whole(open.opcode, &self.message);
+        }
+        self.open = Some(Open {
+            fragments: open.fragments + 1,
+            ..open
+        });
+        Ok(Event::Fragment)
+    }
+}
+
+/// A message that is complete.
+fn whole(opcode: u8, message: &[u8]) -> Result<Event<'_>, WsError> {
+    if opcode == TEXT {
+        let text = std::str::from_utf8(message).map_err(|_| WsError::NotUtf8)?;
+        Ok(Event::Text(text))
+    } else {
+        Ok(Event::Binary(message))
+    }
+}
+
+fn close(payload: &[u8]) -> Result<Event<'_>, WsError> {
+    let Some((code, reason)) = payload.split_first_chunk::<2>() else {
+        return if payload.is_empty() {
+            Ok(Event::Close {
+                code: None,
+                reason: "",
+            })
+        } else {
+            Err(WsError::Protocol("a close code is cut off"))
+        };
+    };
+    let code = u16::from_be_bytes(*code);
+    // RFC 6455, section 7.4, and the registry of codes made since.
+    if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+        return Err(WsError::Protocol("a close code must not be sent"));
+    }
+    let reason = std::str::from_utf8(reason).map_err(|_| WsError::NotUtf8)?;
+    Ok(Event::Close {
+        code: Some(code),
+        reason,
+    })
+}
+
+/// What a frame's head says.
+struct Frame {
+    opcode: u8,
+    fin: bool,
+    head: usize,
+    payload: usize,
+    key: [u8; 4],
+}
+
+impl Frame {
+    /// Reads a head; the bytes it needs when it is incomplete.
+    fn parse(bytes: &[u8]) -> Result<Result<Self, usize>, WsError> {
+        let Some(([first, second], rest)) = bytes.split_first_chunk::<2>() else {
+            return Ok(Err(2));
+        };
+        if first & RESERVED != 0 {
+            return Err(WsError::Protocol("a reserved bit is set"));
+        }
+        if second & MASKED == 0 {
+            return Err(WsError::Protocol("a frame is not masked"));
+        }
+        let (opcode, fin, short) = (first & OPCODE, first & FIN != 0, second & !MASKED);
+        if opcode >= CLOSE && (usize::from(short) > MAX_CONTROL || !fin) {
+            return Err(WsError::Protocol(
+                "a control frame is too long or in fragments",
+            ));
+        }
+        let (extended, payload) = match short {
+            126 => match rest.first_chunk() {
+                Some(len) => (2, u64::from(u16::from_be_bytes(*len))),
+                None => return Ok(Err(8)),
+            },
+            127 => match rest.first_chunk() {
+                Some(len) => (8, u64::from_be_bytes(*len)),
+                None => return Ok(Err(14)),
+            },
+            len => (0, u64::from(len)),
+        };
+        if payload >> 63 != 0 {
+            return Err(WsError::Protocol("a length has its first bit set"));
+        }
+        let head = 2 + extended + 4;
+        let Some(key) = rest.get(extended..).and_then(<[u8]>::first_chunk) else {
+            return Ok(Err(head));
+        };
+        Ok(Ok(Self {
+            opcode,
+            fin,
+            head,
+            // A length beyond any bound stays beyond it, and adding the head cannot overflow.
+            payload: usize::try_from(payload)
+                .unwrap_or(usize::MAX)
+                .min(usize::MAX / 2),
+            key: *key,
+        }))
+    }
+}
