@@ -1,6 +1,17 @@
 //! Everything that can be set, resolved: nothing behind this module parses text.
 
+mod check;
 mod default;
+mod error;
+mod keys;
+mod layers;
+mod origin;
+mod print;
+mod resolve;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,6 +19,12 @@ use std::time::Duration;
 use fairq::{KeyScheme, Network, Order};
 use pacing::Rate;
 use rpc::Endpoint;
+
+pub use self::error::{ConfigError, ConfigErrors};
+pub use self::keys::{Flag, KEYS, Key};
+pub use self::layers::{FlagValue, Sources};
+pub use self::origin::Origin;
+pub use self::resolve::{Resolved, load, parse};
 
 /// The whole configuration, every default filled in.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,421 @@
+//! What must hold inside a value and between values. Each rule says what, where, and what to do.
+
+use std::fmt::{self, Display};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rpc::Endpoint;
+
+use super::error::ConfigError;
+use super::resolve::Resolved;
+use super::value::{Kind as _, Size};
+use super::{Config, PaceMode, PauseMode};
+
+/// What is wrong; what is odd goes to the notices.
+pub(super) fn check(resolved: &mut Resolved) -> Vec<ConfigError> {
+    let config = resolved.config.clone();
+    let mut check = Check {
+        resolved,
+        errors: Vec::new(),
+    };
+    check.positive(&config);
+    check.ranges(&config);
+    check.orders(&config);
+    check.addresses(&config);
+    check.lists(&config);
+    check.notices(&config);
+    check.errors
+}
+
+struct Check<'a> {
+    resolved: &'a mut Resolved,
+    errors: Vec<ConfigError>,
+}
+
+impl Check<'_> {
+    fn value(&mut self, key: &'static str, reason: impl Into<String>) {
+        self.errors.push(ConfigError::Value {
+            key,
+            origin: self.resolved.origin_of(key).clone(),
+            reason: reason.into(),
+        });
+    }
+
+    fn conflict(&mut self, text: String) {
+        self.errors.push(ConfigError::Conflict { text });
+    }
+
+    fn notice(&mut self, text: impl Into<String>) {
+        self.resolved.notices.push(text.into());
+    }
+
+    /// A key with its value and where it comes from, for sentences.
+    fn told(&self, key: &str, value: impl Display) -> String {
+        format!("{key} = {value} ({})", self.resolved.origin_of(key))
+    }
+
+    fn within<T: Copy + PartialOrd + Display>(
+        &mut self,
+        key: &'static str,
+        value: T,
+        low: T,
+        high: T,
+    ) {
+        if value < low || value > high {
+            self.value(key, format!("{value} is out of range; use {low} to {high}"));
+        }
+    }
+
+    fn span(&mut self, key: &'static str, value: Duration, low: Duration, high: Duration) {
+        let [value, low, high] = [value, low, high].map(pacing::Nanos::from);
+        self.within(key, value, low, high);
+    }
+
+    fn size(&mut self, key: &'static str, value: usize, low: usize, high: usize) {
+        self.within(key, Bytes(value), Bytes(low), Bytes(high));
+    }
+
+    /// The lower value is not above the upper one.
+    fn order<T>(&mut self, lower: (&'static str, T), upper: (&'static str, T))
+    where
+        T: Copy + PartialOrd + Display,
+    {
+        if lower.1 > upper.1 {
+            let text = format!(
+                "{} is above {}; lower {} or raise {}",
+                self.told(lower.0, lower.1),
+                self.told(upper.0, upper.1),
+                lower.0,
+                upper.0,
+            );
+            self.conflict(text);
+        }
+    }
+
+    fn spans(&mut self, lower: (&'static str, Duration), upper: (&'static str, Duration)) {
+        let nanos = pacing::Nanos::from;
+        self.order((lower.0, nanos(lower.1)), (upper.0, nanos(upper.1)));
+    }
+
+    /// Counts and rates of zero would switch the proxy off in a way nobody could explain.
+    fn positive(&mut self, c: &Config) {
+        let counts = [
+            ("limits.connections", c.limits.connections),
+            (
+                "limits.connections_per_client",
+                c.limits.connections_per_client,
+            ),
+            ("limits.headers", c.limits.headers),
+            ("limits.batch", c.limits.batch),
+            (
+                "reads.concurrency_per_client",
+                c.reads.concurrency_per_client,
+            ),
+            ("reads.concurrency", c.reads.concurrency),
+            ("fair.queue_per_client", c.fair.queue_per_client),
+            ("fair.commit_waiters", c.fair.commit_waiters),
+            (
+                "pace.inflight_per_connection",
+                c.pace.inflight_per_connection,
+            ),
+            ("pace.inflight", c.pace.inflight),
+            ("pace.mempool_size", c.pace.mempool_size.unwrap_or(1)),
+        ];
+        for (key, count) in counts {
+            if count == 0 {
+                self.value(key, "0 would let nothing through; use 1 or more");
+            }
+        }
+        let rates = [
+            ("reads.rate_per_client", c.reads.rate_per_client),
+            ("fair.max_req", c.fair.max_req),
+            ("pace.min_req", c.pace.min_req),
+        ];
+        for (key, rate) in rates {
+            if rate.is_zero() {
+                self.value(key, "0/s would let nothing through");
+            }
+        }
+    }
+
+    fn ranges(&mut self, c: &Config) {
+        self.within("listen.threads", c.listen.threads, 1, 64);
+        self.within("upstream.connections", c.upstream.connections, 1, 64);
+        self.within("limits.depth", c.limits.depth, 1, 1_000);
+        self.size("limits.header_bytes", c.limits.header_bytes, KIB, MIB);
+        self.size("limits.uri_bytes", c.limits.uri_bytes, 64, MIB);
+        self.size("limits.body_bytes", c.limits.body_bytes, KIB, GIB);
+        self.size("reads.window_bytes", c.reads.window_bytes, 4 * KIB, GIB);
+        self.size("ws.out_bytes", c.ws.out_bytes, 16 * KIB, GIB);
+        self.size("buffer.bytes", c.buffer.bytes, 64 * KIB, 1_024 * GIB);
+        self.within("fair.clients_max", c.fair.clients_max, 16, 10_000_000);
+        self.within("pace.mempool_fill", c.pace.mempool_fill, 0.05, 1.0);
+        self.within("pause.min_fraction", c.pause.min_fraction, 0.05, 0.85);
+        self.within("pause.jitter", c.pause.jitter, 0.0, 0.5);
+        let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3_600));
+        self.span("pace.burst", c.pace.burst, millisecond, MAX_BURST);
+        for (key, span) in timeouts(c) {
+            self.span(key, span, millisecond, hour);
+        }
+        let day = 24 * hour;
+        self.span("pause.interval", c.pause.interval, millisecond, day);
+        self.span("pause.min_run", c.pause.min_run, Duration::ZERO, day);
+        self.span("pause.drain", c.pause.drain, Duration::ZERO, hour);
+        self.span("pause.ramp", c.pause.ramp, Duration::ZERO, hour);
+        self.span("shutdown.drain", c.shutdown.drain, Duration::ZERO, hour);
+    }
+
+    fn orders(&mut self, c: &Config) {
+        let per_client = c.limits.connections_per_client;
+        self.order(
+            ("pace.min_req", c.pace.min_req),
+            ("fair.max_req", c.fair.max_req),
+        );
+        self.order(
+            ("limits.connections_per_client", per_client),
+            ("limits.connections", c.limits.connections),
+        );
+        self.order(
+            (
+                "reads.concurrency_per_client",
+                c.reads.concurrency_per_client,
+            ),
+            ("reads.concurrency", c.reads.concurrency),
+        );
+        self.order(
+            (
+                "pace.inflight_per_connection",
+                c.pace.inflight_per_connection,
+            ),
+            ("pace.inflight", c.pace.inflight),
+        );
+        self.order(
+            ("limits.uri_bytes", Bytes(c.limits.uri_bytes)),
+            ("limits.header_bytes", Bytes(c.limits.header_bytes)),
+        );
+        self.order(
+            ("limits.body_bytes", Bytes(c.limits.body_bytes)),
+            ("buffer.bytes", Bytes(c.buffer.bytes)),
+        );
+        self.spans(
+            ("ws.ping_interval", c.ws.ping_interval),
+            ("ws.read_timeout", c.ws.read_timeout),
+        );
+        self.breaks(c);
+    }
+
+    fn breaks(&mut self, c: &Config) {
+        let pause = &c.pause;
+        if matches!(pause.mode, PauseMode::Interval | PauseMode::Both) {
+            self.spans(
+                ("pause.min_run", pause.min_run),
+                ("pause.interval", pause.interval),
+            );
+        }
+        self.spans(
+            ("pause.for", pause.length),
+            ("pause.max_pause", pause.max_pause),
+        );
+        self.spans(
+            ("pause.drain", pause.drain),
+            ("pause.max_pause", pause.max_pause),
+        );
+        if let Some(rate) = pause.min_tx_rate {
+            if rate.is_zero() {
+                self.value(
+                    "pause.min_tx_rate",
+                    "0/s is never fallen below; use learn or a rate",
+                );
+            }
+            self.order(
+                ("pause.min_tx_rate", rate),
+                ("fair.max_req", c.fair.max_req),
+            );
+        }
+    }
+
+    fn addresses(&mut self, c: &Config) {
+        if c.upstream.urls.is_empty() {
+            self.value(
+                "upstream.urls",
+                "name at least one node, for instance http://127.0.0.1:26657",
+            );
+        }
+        if c.upstream.urls.len() > MAX_NODES {
+            self.value("upstream.urls", format!("more than {MAX_NODES} nodes"));
+        }
+        for (index, url) in c.upstream.urls.iter().enumerate() {
+            if c.upstream.urls[..index]
+                .iter()
+                .any(|other| other.same_node(url))
+            {
+                self.value("upstream.urls", format!("{url} is named twice; keep one"));
+            }
+            if leads_to(url, c.listen.addr) {
+                let listener = self.told("listen.addr", c.listen.addr);
+                self.value(
+                    "upstream.urls",
+                    format!(
+                        "{url} is this proxy itself, {listener}; name the node, or listen elsewhere"
+                    ),
+                );
+            }
+        }
+        if let Some(admin) = c.admin.addr.filter(|admin| clash(*admin, c.listen.addr)) {
+            let (admin, listener) = (
+                self.told("admin.addr", admin),
+                self.told("listen.addr", c.listen.addr),
+            );
+            self.conflict(format!(
+                "{admin} clashes with {listener}; use another port, or admin.addr = \"off\""
+            ));
+        }
+    }
+
+    fn lists(&mut self, c: &Config) {
+        let methods = [
+            ("reads.allow_methods", &c.reads.allow_methods),
+            ("reads.refuse_methods", &c.reads.refuse_methods),
+        ];
+        for (key, patterns) in methods {
+            for pattern in patterns {
+                let name = pattern.strip_suffix('*').unwrap_or(pattern);
+                if name.contains('*') || pattern.is_empty() {
+                    self.value(
+                        key,
+                        format!("{pattern:?} is no method; a * may stand at the end only"),
+                    );
+                }
+            }
+        }
+        for (index, (network, weight)) in c.fair.weights.iter().enumerate() {
+            if !(1..=MAX_WEIGHT).contains(weight) {
+                self.value(
+                    "fair.weights",
+                    format!("{network} has weight {weight}; use 1 to {MAX_WEIGHT}"),
+                );
+            }
+            if c.fair.weights[..index]
+                .iter()
+                .any(|(other, _)| other == network)
+            {
+                self.value(
+                    "fair.weights",
+                    format!("{network} is given twice; keep one"),
+                );
+            }
+        }
+        for network in c
+            .trust
+            .allow
+            .iter()
+            .filter(|network| c.trust.deny.contains(network))
+        {
+            let allowed = self.told("trust.allow", network);
+            let denied = self.told("trust.deny", network);
+            self.conflict(format!(
+                "{allowed} stands against {denied}; keep one of the two"
+            ));
+        }
+    }
+
+    fn notices(&mut self, c: &Config) {
+        if let Some(admin) = c.admin.addr.filter(|admin| !admin.ip().is_loopback()) {
+            self.notice(format!(
+                "{} can be reached from outside: it has no authentication and names clients",
+                self.told("admin.addr", admin)
+            ));
+        }
+        for proxy in c
+            .trust
+            .proxies
+            .iter()
+            .filter(|network| network.prefix() == 0)
+        {
+            self.notice(format!(
+                "{} believes X-Forwarded-For of everybody: any client can choose its own address",
+                self.told("trust.proxies", proxy)
+            ));
+        }
+        if c.pace.mode == PaceMode::Fixed && self.resolved.origin_of("pace.min_req").is_given() {
+            self.notice("pace.min_req has no effect while pace.mode is fixed");
+        }
+        if c.pause.mode == PauseMode::Off && self.resolved.origin_of("pause.action").layer() > 1 {
+            self.notice("pause.action has no effect while pause.mode is off; add --pause-interval or --min-tx-rate");
+        }
+        if c.pause.mode != PauseMode::Off && c.pause.length > c.fair.queue_timeout {
+            self.notice(format!(
+                "{} is longer than {}: clients will see errors in a break",
+                self.told("pause.for", pacing::Nanos::from(c.pause.length)),
+                self.told(
+                    "fair.queue_timeout",
+                    pacing::Nanos::from(c.fair.queue_timeout)
+                ),
+            ));
+        }
+    }
+}
+
+/// A number of bytes, shown as people write it.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+struct Bytes(usize);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Size::toml(&self.0).trim_matches('"'))
+    }
+}
+
+/// Every setting that must be more than nothing and is never more than an hour.
+fn timeouts(c: &Config) -> [(&'static str, Duration); 16] {
+    [
+        ("upstream.health_interval", c.upstream.health_interval),
+        ("upstream.connect_timeout", c.upstream.connect_timeout),
+        ("upstream.read_timeout", c.upstream.read_timeout),
+        ("upstream.write_timeout", c.upstream.write_timeout),
+        ("limits.header_timeout", c.limits.header_timeout),
+        ("limits.body_timeout", c.limits.body_timeout),
+        ("limits.idle_timeout", c.limits.idle_timeout),
+        ("limits.write_timeout", c.limits.write_timeout),
+        ("reads.burst_per_client", c.reads.burst_per_client),
+        ("fair.queue_timeout", c.fair.queue_timeout),
+        ("fair.commit_timeout", c.fair.commit_timeout),
+        ("pace.mempool_interval", c.pace.mempool_interval),
+        ("pause.for", c.pause.length),
+        ("pause.max_pause", c.pause.max_pause),
+        ("ws.ping_interval", c.ws.ping_interval),
+        ("ws.read_timeout", c.ws.read_timeout),
+    ]
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const GIB: usize = 1 << 30;
+
+/// A burst above this would show in the node as a flood every now and then.
+const MAX_BURST: Duration = Duration::from_millis(20);
+
+const MAX_NODES: usize = 64;
+const MAX_WEIGHT: u32 = 1_000;
+
+/// Whether two listeners cannot both be opened.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let overlap = one.ip() == other.ip()
+        || (one.ip().is_unspecified() || other.ip().is_unspecified())
+            && (one.is_ipv4() == other.is_ipv4() || one.is_ipv6() && one.ip().is_unspecified());
+    one.port() != 0 && one.port() == other.port() && overlap
+}
+
+/// Whether a node's address is that of our own listener. Names other than localhost are not looked
+/// up: a configuration must mean the same everywhere.
+fn leads_to(url: &Endpoint, listener: SocketAddr) -> bool {
+    let host = url.host();
+    let local = host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback());
+    let same = host.parse() == Ok(listener.ip());
+    let through =
+        listener.ip().is_unspecified() || listener.ip().is_loopback() && host == "localhost";
+    url.port() == listener.port() && (same || local && through)
+}

@@ -1,0 +1,200 @@
+//! From layers to one configuration.
+
+use std::path::Path;
+
+use super::error::{ConfigError, ConfigErrors};
+use super::keys::{self, KEYS};
+use super::layers::{self, Entry, Layer, Sources};
+use super::origin::Origin;
+use super::{Config, PauseMode, check};
+
+/// A configuration, where each of its values comes from, and what is odd about it.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The configuration.
+    pub config: Config,
+    /// The origins, in the order of [`KEYS`].
+    pub(super) origins: Vec<Origin>,
+    /// What is legal but probably not meant: one sentence each.
+    pub notices: Vec<String>,
+}
+
+/// Resolves default < file < environment < flag. A list in a higher layer replaces the one below.
+///
+/// # Errors
+/// Everything that is wrong, in all layers.
+pub fn load(sources: &Sources) -> Result<Resolved, ConfigErrors> {
+    let file = match &sources.file {
+        Some(path) => layers::file(path, &layers::read(path)?),
+        None => Layer::default(),
+    };
+    resolve([
+        file,
+        layers::environment(&sources.environment),
+        layers::flags(&sources.flags),
+    ])
+}
+
+/// The configuration of a file's text alone; `path` is only shown.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(path: &Path, text: &str) -> Result<Resolved, ConfigErrors> {
+    resolve([layers::file(path, text)])
+}
+
+fn resolve(layers: impl IntoIterator<Item = Layer>) -> Result<Resolved, ConfigErrors> {
+    let mut errors = Vec::new();
+    let mut resolved = Resolved {
+        config: Config::default(),
+        origins: vec![Origin::Default; KEYS.len()],
+        notices: Vec::new(),
+    };
+    for layer in layers {
+        errors.extend(layer.errors);
+        for entry in layer.entries {
+            if let Err(error) = resolved.apply(entry) {
+                errors.push(error);
+            }
+        }
+    }
+    // What is out of bounds is told only of values that were understood.
+    if errors.is_empty() {
+        resolved.imply();
+        resolved.follow();
+        errors = check::check(&mut resolved);
+    }
+    ConfigErrors::none(errors, resolved)
+}
+
+impl Resolved {
+    /// Where the value of a key comes from; `None` when there is no such key.
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        keys::find(key).map(|place| &self.origins[place])
+    }
+
+    /// Where the value of a key of the table comes from.
+    pub(super) fn origin_of(&self, key: &str) -> &Origin {
+        self.origin(key).unwrap_or(&Origin::Default)
+    }
+
+    fn is_given(&self, key: &str) -> bool {
+        self.origin_of(key).is_given()
+    }
+
+    fn apply(&mut self, entry: Entry) -> Result<(), ConfigError> {
+        let key = &KEYS[entry.key];
+        (key.set)(&mut self.config, &entry.given).map_err(|reason| ConfigError::Value {
+            key: key.name,
+            origin: entry.origin.clone(),
+            reason,
+        })?;
+        self.origins[entry.key] = entry.origin;
+        Ok(())
+    }
+
+    /// `--pause-interval 100s` alone means breaks by the clock, `--min-tx-rate` alone breaks by
+    /// throughput, both mean both. A mode that is set in the same or a higher layer stands; one that
+    /// is set in a lower layer (a file, and the flag is on the command line) is added to.
+    fn imply(&mut self) {
+        let mode = self.origin_of("pause.mode").layer();
+        let above = |key: &&str| self.origin_of(key).layer() > mode;
+        let clock = Some("pause.interval").filter(above);
+        let threshold = ["pause.min_tx_rate", "pause.min_fraction"]
+            .into_iter()
+            .find(above);
+        let Some(because) = clock.or(threshold) else {
+            return;
+        };
+        let before = self.config.pause.mode;
+        let clock = clock.is_some() || matches!(before, PauseMode::Interval | PauseMode::Both);
+        let threshold =
+            threshold.is_some() || matches!(before, PauseMode::Threshold | PauseMode::Both);
+        self.config.pause.mode = match (clock, threshold) {
+            (true, true) => PauseMode::Both,
+            (true, false) => PauseMode::Interval,
+            (false, true) => PauseMode::Threshold,
+            (false, false) => before,
+        };
+        if self.config.pause.mode != before {
+            self.follows("pause.mode", because);
+        }
+    }
+
+    fn follows(&mut self, key: &'static str, leader: &'static str) {
+        if let Some(place) = keys::find(key) {
+            self.origins[place] = Origin::Follows(leader);
+        }
+    }
+
+    /// A default gives way to what was set: who asks for `--max-req 10` need not know that the rate
+    /// is never steered below 50/s otherwise.
+    fn follow(&mut self) {
+        self.follow_down("pace.min_req", "fair.max_req", |c| {
+            (&mut c.pace.min_req, c.fair.max_req)
+        });
+        self.follow_down("limits.connections_per_client", "limits.connections", |c| {
+            (&mut c.limits.connections_per_client, c.limits.connections)
+        });
+        self.follow_down("reads.concurrency_per_client", "reads.concurrency", |c| {
+            (&mut c.reads.concurrency_per_client, c.reads.concurrency)
+        });
+        self.follow_down("pace.inflight_per_connection", "pace.inflight", |c| {
+            (&mut c.pace.inflight_per_connection, c.pace.inflight)
+        });
+        self.follow_down("limits.uri_bytes", "limits.header_bytes", |c| {
+            (&mut c.limits.uri_bytes, c.limits.header_bytes)
+        });
+        self.follow_down("limits.body_bytes", "buffer.bytes", |c| {
+            (&mut c.limits.body_bytes, c.buffer.bytes)
+        });
+        let clock = matches!(
+            self.config.pause.mode,
+            PauseMode::Interval | PauseMode::Both
+        );
+        if clock && self.config.pause.min_run > self.config.pause.interval {
+            // Half of it, so that the jitter of both never puts the shortest time above the interval.
+            self.follow_down("pause.min_run", "pause.interval", |c| {
+                (&mut c.pause.min_run, c.pause.interval / 2)
+            });
+        }
+        let pause = &mut self.config.pause;
+        let needed = pause.length.saturating_add(pause.drain);
+        if pause.max_pause < needed && !self.is_given("pause.max_pause") {
+            self.config.pause.max_pause = needed;
+            self.follows("pause.max_pause", "pause.for");
+        }
+        self.follow_ping();
+    }
+
+    /// The lower of two values gives way when it is a default and the upper is not.
+    fn follow_down<T: PartialOrd>(
+        &mut self,
+        lower: &'static str,
+        upper: &'static str,
+        values: impl FnOnce(&mut Config) -> (&mut T, T),
+    ) {
+        let free = !self.is_given(lower) && self.is_given(upper);
+        let (value, bound) = values(&mut self.config);
+        if free && *value > bound {
+            *value = bound;
+            self.follows(lower, upper);
+        }
+    }
+
+    /// A client answers a ping before it counts as silent, so the ping comes first: 27 s and 30 s on
+    /// the node, and in the same proportion when one of the two is set.
+    fn follow_ping(&mut self) {
+        let (ping, read) = (self.config.ws.ping_interval, self.config.ws.read_timeout);
+        if ping < read {
+            return;
+        }
+        if !self.is_given("ws.ping_interval") {
+            self.config.ws.ping_interval = read * 9 / 10;
+            self.follows("ws.ping_interval", "ws.read_timeout");
+        } else if !self.is_given("ws.read_timeout") {
+            self.config.ws.read_timeout = ping.saturating_mul(10) / 9;
+            self.follows("ws.read_timeout", "ws.ping_interval");
+        }
+    }
+}
