@@ -4,10 +4,15 @@
 //! [`canonical`] is what is hashed. [`default_text`] is what the original hands to Tendermint.
 
 mod float;
+mod members;
 mod parse;
 mod python;
 mod write;
 
+use std::borrow::Cow;
+
+pub(crate) use members::Member;
+use members::key_of;
 pub use parse::{Limits, parse, parse_within};
 pub use python::{repr, text};
 pub(crate) use write::{Style, sorted_members, write_object, write_string, write_value};
@@ -45,7 +50,7 @@ pub enum Integer {
 /// An object: members in the order they came, each key once, the last value of a key wins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    members: Vec<(String, Value)>,
+    members: Vec<Member>,
 }
 
 impl Value {
@@ -148,7 +153,7 @@ impl Object {
 
     /// Sets a key; a key that is there keeps its place. The search is linear.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) {
-        let (key, value) = (key.into(), value.into());
+        let (key, value) = (key_of(Cow::Owned(key.into())), value.into());
         match self.members.iter_mut().find(|(name, _)| *name == key) {
             Some(member) => member.1 = value,
             None => self.members.push((key, value)),
@@ -166,7 +171,7 @@ impl Object {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.members
             .iter()
-            .map(|(key, value)| (key.as_str(), value))
+            .map(|(key, value)| (key.as_ref(), value))
     }
 
     /// How many members there are.
@@ -181,7 +186,7 @@ impl Object {
         self.members.is_empty()
     }
 
-    pub(crate) fn members(&self) -> &[(String, Value)] {
+    pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
 
@@ -195,6 +200,11 @@ impl Object {
 
 impl FromIterator<(String, Value)> for Object {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(members: I) -> Self {
-        parse::object_of(members.into_iter().collect())
+        let members = members.into_iter();
+        members::object_of(
+            members
+                .map(|(key, value)| (key_of(Cow::Owned(key)), value))
+                .collect(),
+        )
     }
 }

@@ -1,7 +1,8 @@
 //! Reading JSON the way the original's reader does: Python's `json.loads`.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
+use super::members::{key_of, object_of};
 use super::{Integer, Object, Value};
 use crate::error::{Error, JsonProblem};
 
@@ -66,7 +67,7 @@ struct Reader<'a> {
 
 type Read<T> = Result<T, JsonProblem>;
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn document(&mut self) -> Read<Value> {
         self.skip_space();
         let value = self.value()?;
@@ -89,7 +90,7 @@ impl Reader<'_> {
 
     fn value(&mut self) -> Read<Value> {
         match self.peek().ok_or(JsonProblem::End)? {
-            b'"' => self.string().map(Value::String),
+            b'"' => Ok(Value::String(self.string()?.into_owned())),
             b'{' => self.nested(Self::object),
             b'[' => self.nested(Self::array),
             b'n' => self.word("null", Value::Null),
@@ -148,7 +149,7 @@ impl Reader<'_> {
             if self.peek() != Some(b'"') {
                 return Err(self.unexpected());
             }
-            let key = self.string()?;
+            let key = key_of(self.string()?);
             self.skip_space();
             self.expect(b':')?;
             self.skip_space();
@@ -181,25 +182,23 @@ impl Reader<'_> {
             .map_or(JsonProblem::End, |_| JsonProblem::Unexpected)
     }
 
-    fn string(&mut self) -> Read<String> {
+    /// Reads a string; one without escapes is borrowed from the text.
+    fn string(&mut self) -> Read<Cow<'a, str>> {
         self.at += 1;
         let mut out = String::new();
         loop {
             let start = self.at;
-            let plain = self.text.as_bytes()[start..]
-                .iter()
-                .position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)
-                .ok_or(JsonProblem::End)?;
-            self.at += plain;
-            let run = &self.text[start..self.at];
-            match self.text.as_bytes()[self.at] {
+            let text = self.text;
+            self.at += plain_bytes(&text.as_bytes()[start..]);
+            let run = &text[start..self.at];
+            match self.peek().ok_or(JsonProblem::End)? {
                 b'"' => {
                     self.at += 1;
                     if out.is_empty() {
-                        return Ok(run.to_owned());
+                        return Ok(Cow::Borrowed(run));
                     }
                     out.push_str(run);
-                    return Ok(out);
+                    return Ok(Cow::Owned(out));
                 }
                 b'\\' => {
                     out.push_str(run);
@@ -304,36 +303,30 @@ impl Reader<'_> {
     }
 }
 
-/// Past this many members, looking for repeated keys goes through a table: a body of a hundred
-/// thousand keys must not cost the square of it.
-const FEW_MEMBERS: usize = 16;
-
-/// An object of members as read: the last value of a key wins and stands where the key first was.
-pub(super) fn object_of(mut members: Vec<(String, Value)>) -> Object {
-    if members.len() <= FEW_MEMBERS {
-        let mut next = 1;
-        while next < members.len() {
-            let first = members[..next]
-                .iter()
-                .position(|(key, _)| *key == members[next].0);
-            match first {
-                Some(first) => members[first].1 = members.remove(next).1,
-                None => next += 1,
-            }
-        }
-        return Object { members };
+/// How many bytes come before a quote, a backslash or a control character: eight at a time, with
+/// the usual arithmetic that marks the bytes of a word that are zero.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = ONES << 7;
+    const fn zeros(word: u64) -> u64 {
+        word.wrapping_sub(ONES) & !word & HIGHS
     }
-    let mut places: HashMap<String, usize> = HashMap::with_capacity(members.len());
-    let mut kept: Vec<(String, Value)> = Vec::with_capacity(members.len());
-    for (key, value) in members {
-        if let Some(&place) = places.get(&key) {
-            kept[place].1 = value;
-        } else {
-            places.insert(key.clone(), kept.len());
-            kept.push((key, value));
+    let mut words = bytes.chunks_exact(8);
+    let mut count = 0;
+    for word in words.by_ref() {
+        let word = u64::from_le_bytes(word.try_into().expect("a chunk has eight bytes"));
+        let special = zeros(word ^ (ONES * u64::from(b'"')))
+            | zeros(word ^ (ONES * u64::from(b'\\')))
+            | (word.wrapping_sub(ONES * 0x20) & !word & HIGHS);
+        // Borrows may mark too much, but never before the first byte that is special.
+        if special != 0 {
+            return count + special.trailing_zeros() as usize / 8;
         }
+        count += 8;
     }
-    Object { members: kept }
+    let tail = words.remainder();
+    let is_special = |&byte: &u8| byte == b'"' || byte == b'\\' || byte < 0x20;
+    count + tail.iter().position(is_special).unwrap_or(tail.len())
 }
 
 #[cfg(test)]
@@ -402,6 +395,20 @@ mod tests {
             assert_eq!(object.len(), many + 1);
             assert_eq!(object.iter().next().unwrap().1, &Value::from(9));
             assert_eq!(object.get("k0"), Some(&Value::from(7)));
+        }
+    }
+
+    #[test]
+    fn a_special_byte_is_found_wherever_it_stands() {
+        for special in [0, 0x1f, b'"', b'\\'] {
+            for plain in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xa2, 0xff] {
+                for at in 0..20 {
+                    let mut bytes = [plain; 20];
+                    bytes[at] = special;
+                    assert_eq!(plain_bytes(&bytes), at);
+                }
+                assert_eq!(plain_bytes(&[plain; 20]), 20);
+            }
         }
     }
 

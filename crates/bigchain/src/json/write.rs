@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::float::write_float;
-use super::{Integer, Object, Value};
+use super::{Integer, Member, Object, Value};
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,8 +88,8 @@ pub(crate) fn write_object(object: &Object, style: Style, out: &mut String) {
 }
 
 /// The members sorted as the original sorts them.
-pub(crate) fn sorted_members(object: &Object) -> Vec<&(String, Value)> {
-    let mut sorted: Vec<&(String, Value)> = object.members().iter().collect();
+pub(crate) fn sorted_members(object: &Object) -> Vec<&Member> {
+    let mut sorted: Vec<&Member> = object.members().iter().collect();
     sorted.sort_by_key(|(key, _)| c_string(key));
     sorted
 }
@@ -99,11 +99,7 @@ fn c_string(key: &str) -> &str {
     key.split_once('\0').map_or(key, |(seen, _)| seen)
 }
 
-fn write_members<'a>(
-    members: impl Iterator<Item = &'a (String, Value)>,
-    style: Style,
-    out: &mut String,
-) {
+fn write_members<'a>(members: impl Iterator<Item = &'a Member>, style: Style, out: &mut String) {
     for (index, (key, value)) in members.enumerate() {
         if index > 0 {
             out.push_str(style.comma());

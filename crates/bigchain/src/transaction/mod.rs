@@ -33,6 +33,14 @@ pub const MAX_AMOUNT: u64 = 9_000_000_000_000_000_000;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Id(pub [u8; 32]);
 
+impl Id {
+    /// The id that a body must have, whatever it has.
+    #[must_use]
+    pub fn of(body: &Object) -> Self {
+        hash::id_of(body)
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0; 64];
