@@ -62,6 +62,11 @@ impl Dialer {
         &self.0.endpoint
     }
 
+    /// How long a connect may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.0.limit
+    }
+
     /// Connects.
     ///
     /// # Errors

@@ -257,6 +257,17 @@ impl Nodes {
         self.0.nodes.iter().map(Node::state).collect()
     }
 
+    /// Asks a node for its height.
+    pub(super) async fn latest_height(&self, node: NodeIndex) -> Result<u64, UpstreamError> {
+        let status = self.client(node).status().await;
+        status
+            .map(|status| status.latest_block_height)
+            .map_err(|error| UpstreamError::Broken {
+                endpoint: self.endpoint(node).to_string(),
+                reason: error.to_string(),
+            })
+    }
+
     /// When a node's height last rose.
     pub(super) fn risen_at(&self, node: NodeIndex) -> Nanos {
         Nanos::new(self.node(node).risen_at.load(Ordering::Acquire))

@@ -1,12 +1,14 @@
 //! Questions of our own to a node, their answers charged to the ledger.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::sleep;
 
 use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
@@ -62,6 +64,34 @@ pub(super) async fn ask(
         body.extend_from_slice(&piece);
     }
     Ok(charged(body, charge))
+}
+
+/// Asks a node about a block it has. What belongs to a block is saved a moment after it, so a
+/// refusal is taken seriously only after a second of asking again.
+///
+/// # Errors
+/// As [`ask`].
+pub(super) async fn ask_at(
+    nodes: &Nodes,
+    node: NodeIndex,
+    method: &str,
+    height: u64,
+) -> Result<Bytes, UpstreamError> {
+    let params = format!(r#"{{"height":"{height}"}}"#);
+    let mut attempts = 1;
+    loop {
+        let body = ask(nodes, node, method, &params).await?;
+        if attempts == ATTEMPTS || !is_error(&body) {
+            return Ok(body);
+        }
+        attempts += 1;
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether a body is an error answer to a question of ours.
+fn is_error(body: &[u8]) -> bool {
+    body.starts_with(br#"{"jsonrpc":"2.0","id":1,"error":"#)
 }
 
 /// Bytes that stay charged until the last part of them is dropped.
@@ -141,13 +171,11 @@ where
     }
 }
 
-/// An object of parameters with a height.
-pub(super) fn at_height(height: u64) -> String {
-    format!(r#"{{"height":"{height}"}}"#)
-}
-
 /// One answer takes at most this part of the ledger.
 const ANSWER_SHARE: usize = 4;
+/// So often a node is asked about a block before its refusal counts.
+const ATTEMPTS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(25);
 /// Below this size decoding takes less than switching threads is worth (about 0.2 ms).
 const BLOCKING_BYTES: usize = 128 << 10;
 

@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
-use tokio::time::sleep;
 
 use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
@@ -91,18 +89,8 @@ impl Nodes {
     }
 
     async fn fetch_results(&self, node: NodeIndex, height: u64) -> Found<BlockResults> {
-        let params = query::at_height(height);
-        let mut attempts = 1;
-        loop {
-            let body = query::ask(self, node, "block_results", &params).await?;
-            match query::decode(body, BlockResults::parse).await {
-                Err(UpstreamError::Refused { .. }) if attempts < ATTEMPTS => {
-                    attempts += 1;
-                    sleep(PAUSE).await;
-                }
-                results => return results.map(Arc::new),
-            }
-        }
+        let body = query::ask_at(self, node, "block_results", height).await?;
+        query::decode(body, BlockResults::parse).await.map(Arc::new)
     }
 }
 
@@ -137,9 +125,6 @@ impl ResultsCache {
 /// Blocks whose results are kept for others who ask. The one under way and the one before are
 /// enough; more would hold megabytes for nobody.
 const KEPT: usize = 2;
-/// So often results are asked for before they count as not to be had.
-const ATTEMPTS: u32 = 40;
-const PAUSE: Duration = Duration::from_millis(25);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,433 @@
+//! The way of one client's WebSocket to a node: everything but broadcasts.
+//!
+//! The node sees a WebSocket of its own for each client, so ids, subscriptions and their limits are
+//! the client's own. What the client does not see is that the node's side may break: the relay
+//! connects again, subscribes again, and gives the client the blocks it missed, or says that it
+//! cannot.
+
+mod event;
+mod hear;
+mod link;
+mod open;
+mod replay;
+mod socket;
+mod spoken;
+mod subscriptions;
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+
+use self::event::PastEvent;
+use self::link::{Backoff, Link, Lost};
+use self::replay::Replay;
+use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions, query_of};
+use super::UpstreamError;
+use super::limits::{ClientLimits, ClientSlot};
+use super::nodes::{NodeIndex, Nodes};
+use super::reads::Reads;
+use crate::config::Config;
+use crate::jsonrpc::{Call, Classified, KeptId};
+use crate::ledger::Reservation;
+use crate::refusal::{Reason, Refusal};
+
+/// Makes relays. Cheap to clone; clones share the limits.
+#[derive(Clone, Debug)]
+pub struct Relays(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    nodes: Nodes,
+    clients: Arc<ClientLimits>,
+    places: Arc<Semaphore>,
+    read_timeout: Duration,
+    /// How the application hands over no validator updates: 0 unknown, 1 `null`, 2 `[]`.
+    no_updates: AtomicU8,
+    subscriptions: AtomicUsize,
+    breaks: AtomicU64,
+    replayed: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+/// What relays have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayCounters {
+    /// Relays with a connection, or about to have one.
+    pub open: usize,
+    /// Subscriptions of clients.
+    pub subscriptions: usize,
+    /// Connections to nodes that broke.
+    pub breaks: u64,
+    /// Events of missed blocks that were made up for.
+    pub replayed: u64,
+    /// Subscriptions that were ended because something was missed.
+    pub cancelled: u64,
+}
+
+/// The way of one client's WebSocket to a node.
+///
+/// The node answers one WebSocket serially. So a broadcast in an unusual form, above all a
+/// `broadcast_tx_commit`, should go over a relay of its own: then it does not hold up what the
+/// client sends after it.
+#[derive(Debug)]
+pub struct Relay {
+    relays: Relays,
+    client: ClientKey,
+    /// Where the client belongs.
+    home: NodeIndex,
+    /// Where the connection leads.
+    node: NodeIndex,
+    /// The right to a connection, from the first message on.
+    places: Option<(ClientSlot, OwnedSemaphorePermit)>,
+    link: Link,
+    backoff: Backoff,
+    /// Not written yet.
+    queue: VecDeque<Queued>,
+    /// Written and not answered, in order: the node answers in order.
+    pending: VecDeque<Pending>,
+    subscriptions: Subscriptions,
+    /// To be handed over.
+    ready: VecDeque<RelayEvent>,
+    /// The outage that subscriptions have not got over yet.
+    lost: Option<Lost>,
+    replay: Option<Replay>,
+    work: Option<Work>,
+    used: Instant,
+}
+
+/// What comes out of a relay.
+#[derive(Debug)]
+pub enum RelayEvent {
+    /// Words of the node for the client, as they came.
+    Text(Bytes),
+    /// The node's answer to a message that was sent with this tag.
+    Answer {
+        /// The tag.
+        tag: u64,
+        /// The answer, as it came.
+        text: Bytes,
+    },
+    /// A message will not be answered by the node.
+    Failed {
+        /// The tag it was sent with.
+        tag: Option<u64>,
+        /// The id to answer with, as the node would write it; none if it has none.
+        id: Option<KeptId>,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Words of the relay for the client, in the node's dialect: a subscription has ended.
+    Told(Bytes),
+    /// The proxy is going down.
+    Closed,
+}
+
+#[derive(Debug)]
+struct Queued {
+    text: Bytes,
+    /// What is expected; nothing for a notification.
+    pending: Option<Pending>,
+    charge: Reservation,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Pending {
+    id: Option<KeptId>,
+    tag: Option<u64>,
+    purpose: Purpose,
+    since: Instant,
+}
+
+/// What an answer will mean.
+#[derive(Debug)]
+enum Purpose {
+    /// Nothing to the relay.
+    Other,
+    /// The client wants to subscribe.
+    Subscribe {
+        query: Option<String>,
+        request: Bytes,
+    },
+    /// The client wants to end a subscription.
+    Unsubscribe { query: Option<String> },
+    /// The client wants to end all of them.
+    UnsubscribeAll,
+    /// The relay has subscribed again.
+    Resubscribe { key: u64 },
+    /// The relay has ended a subscription.
+    Leave { key: u64 },
+}
+
+/// A question of the relay's own that is under way; meanwhile nothing is read from the node.
+enum Work {
+    /// The node's height.
+    Height(Asked<u64>),
+    /// The event of a past block for this subscription.
+    Event(u64, Asked<PastEvent>),
+}
+
+type Asked<T> = Pin<Box<dyn Future<Output = Result<T, UpstreamError>> + Send>>;
+
+/// What happened to a relay.
+enum Happened {
+    Shutdown,
+    /// A deadline has come, or the connection may be tried again.
+    Due,
+    Opened(Result<socket::NodeSocket, UpstreamError>),
+    Broke(String),
+    Heard(Bytes),
+    Height(Result<u64, UpstreamError>),
+    Past(u64, Result<PastEvent, UpstreamError>),
+}
+
+impl Relays {
+    /// Relays to these nodes. They share the clients' limits with the read lane.
+    pub fn new(config: &Config, nodes: &Nodes, reads: &Reads) -> Self {
+        Self(Arc::new(Inner {
+            nodes: nodes.clone(),
+            clients: Arc::clone(reads.clients()),
+            places: Arc::new(Semaphore::new(MAX_RELAYS)),
+            read_timeout: config.upstream.read_timeout,
+            no_updates: AtomicU8::new(0),
+            subscriptions: AtomicUsize::new(0),
+            breaks: AtomicU64::new(0),
+            replayed: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+        }))
+    }
+
+    /// A relay for one WebSocket of a client, to `node` while that is up. It connects when it is
+    /// first used.
+    pub fn relay(&self, client: ClientKey, node: NodeIndex) -> Relay {
+        Relay {
+            relays: self.clone(),
+            client,
+            home: node,
+            node,
+            places: None,
+            link: Link::Idle,
+            backoff: Backoff::default(),
+            queue: VecDeque::new(),
+            pending: VecDeque::new(),
+            subscriptions: Subscriptions::default(),
+            ready: VecDeque::new(),
+            lost: None,
+            replay: None,
+            work: None,
+            used: Instant::now(),
+        }
+    }
+
+    /// What relays have done.
+    pub fn counters(&self) -> RelayCounters {
+        let inner = &*self.0;
+        RelayCounters {
+            open: MAX_RELAYS - inner.places.available_permits(),
+            subscriptions: inner.subscriptions.load(Ordering::Relaxed),
+            breaks: inner.breaks.load(Ordering::Relaxed),
+            replayed: inner.replayed.load(Ordering::Relaxed),
+            cancelled: inner.cancelled.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Relay {
+    /// Whether another message would be taken. While it would not, the client should not be read
+    /// from; room comes while [`recv`](Self::recv) runs.
+    pub fn has_room(&self) -> bool {
+        self.queue.len() < MAX_QUEUE && self.pending.len() < MAX_PENDING
+    }
+
+    /// Takes a message of the client, verbatim. With a tag its answer comes as
+    /// [`RelayEvent::Answer`]. Every message that the node would answer is answered or comes out
+    /// as [`RelayEvent::Failed`].
+    ///
+    /// # Errors
+    /// A refusal, and nothing was taken: no room, no connection to be had, or too many
+    /// subscriptions.
+    pub fn send(
+        &mut self,
+        text: Bytes,
+        classified: &Classified<'_>,
+        tag: Option<u64>,
+    ) -> Result<(), Refusal> {
+        if !self.has_room() {
+            return Err(Refusal::new(
+                Reason::QueueFull,
+                "too many messages are under way on this WebSocket",
+            ));
+        }
+        let purpose = Purpose::of(&text, classified);
+        if matches!(purpose, Purpose::Subscribe { .. }) {
+            self.check_subscriptions()?;
+        }
+        let nodes = &self.relays.0.nodes;
+        let charge = nodes.ledger().reserve(text.len());
+        let charge = charge.ok_or_else(|| Refusal::new(Reason::Bytes, "the buffers are full"))?;
+        self.take_place()?;
+        let since = Instant::now();
+        let pending = expected_id(classified).map(|id| Pending {
+            id,
+            tag,
+            purpose,
+            since,
+        });
+        self.queue.push_back(Queued {
+            text,
+            pending,
+            charge,
+            since,
+        });
+        self.used = since;
+        if matches!(self.link, Link::Idle) {
+            self.link = Link::Waiting(since);
+        }
+        Ok(())
+    }
+
+    /// What comes next. All of the relay's work is done in here, so it should always be polled.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn recv(&mut self) -> RelayEvent {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return event;
+            }
+            match self.happen().await {
+                Happened::Shutdown => return RelayEvent::Closed,
+                Happened::Due => self.on_due(Instant::now()),
+                Happened::Opened(Ok(socket)) => self.on_open(socket),
+                Happened::Opened(Err(error)) => self.on_no_connection(&error),
+                Happened::Broke(reason) => self.on_break(&reason),
+                Happened::Heard(text) => self.on_message(text),
+                Happened::Height(height) => self.on_height(height),
+                Happened::Past(key, event) => self.on_past(key, event),
+            }
+            self.count_subscriptions();
+        }
+    }
+
+    async fn happen(&mut self) -> Happened {
+        let shutdown = self.relays.0.nodes.surroundings().shutdown.clone();
+        let due = self.due();
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => Happened::Shutdown,
+            happened = poll_fn(|context| self.poll_link(context)) => happened,
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Happened::Due,
+        }
+    }
+
+    /// A place among the relays that have a connection.
+    fn take_place(&mut self) -> Result<(), Refusal> {
+        if self.places.is_some() {
+            return Ok(());
+        }
+        let inner = &self.relays.0;
+        let slot = inner.clients.open_relay(self.client)?;
+        let place = Arc::clone(&inner.places).try_acquire_owned();
+        let place = place.map_err(|_| {
+            Refusal::new(Reason::Connections, "too many WebSockets use the node")
+                .retry_after(CROWDED_PAUSE)
+        })?;
+        self.places = Some((slot, place));
+        Ok(())
+    }
+
+    fn check_subscriptions(&self) -> Result<(), Refusal> {
+        let wished = self
+            .queue
+            .iter()
+            .filter_map(|queued| queued.pending.as_ref());
+        let wished = wished
+            .chain(&self.pending)
+            .filter(|pending| matches!(pending.purpose, Purpose::Subscribe { .. }));
+        if self.subscriptions.len() + wished.count() < MAX_SUBSCRIPTIONS {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Reason::Connections,
+            format!("max_subscriptions_per_client {MAX_SUBSCRIPTIONS} reached"),
+        ))
+    }
+
+    /// Keeps the count of all relays' subscriptions.
+    fn count_subscriptions(&mut self) {
+        let (now, counted) = (self.subscriptions.len(), self.subscriptions.counted);
+        let all = &self.relays.0.subscriptions;
+        if now > counted {
+            all.fetch_add(now - counted, Ordering::Relaxed);
+        } else {
+            all.fetch_sub(counted - now, Ordering::Relaxed);
+        }
+        self.subscriptions.counted = now;
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.subscriptions.end_all();
+        self.count_subscriptions();
+    }
+}
+
+impl Purpose {
+    fn of(text: &Bytes, classified: &Classified<'_>) -> Self {
+        let Classified::One(Call::Read { method, .. }) = classified else {
+            return Self::Other;
+        };
+        match &**method {
+            "subscribe" => Self::Subscribe {
+                query: query_of(text),
+                request: text.clone(),
+            },
+            "unsubscribe" => Self::Unsubscribe {
+                query: query_of(text),
+            },
+            "unsubscribe_all" => Self::UnsubscribeAll,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The id of the answer that a message gets: `None` if it gets none, `Some(None)` if the answer
+/// will have none.
+fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>> {
+    match classified {
+        Classified::One(
+            Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. },
+        ) => Some(Some(id.keep())),
+        Classified::One(Call::Notification) => None,
+        // The node complains about what it cannot read.
+        Classified::Unparsable | Classified::Batch(_) => Some(None),
+    }
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Height(_) => "Height",
+            Self::Event(..) => "Event",
+        })
+    }
+}
+
+/// Relays that may have a connection, in all: a node takes 900 connections by default, and the
+/// proxy's own must always be among them.
+pub const MAX_RELAYS: usize = 512;
+/// Messages of one client that wait to be written.
+const MAX_QUEUE: usize = 64;
+/// Messages of one client that wait for their answer.
+const MAX_PENDING: usize = 256;
+/// When all places are taken, one may be free then.
+const CROWDED_PAUSE: Duration = Duration::from_secs(5);

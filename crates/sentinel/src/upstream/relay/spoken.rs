@@ -1,0 +1,215 @@
+//! What a node says on a WebSocket, and to what.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A message of the node.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Spoken<'a> {
+    /// Something that a subscription is about.
+    Event {
+        /// The subscription's id as the node writes it.
+        id: &'a str,
+        /// The subscription's query.
+        query: Cow<'a, str>,
+        /// What comes behind the query.
+        rest: &'a str,
+    },
+    /// The end of a subscription.
+    Cancelled {
+        /// The subscription's id.
+        id: &'a str,
+        /// The node's reason, without the words around it.
+        reason: String,
+    },
+    /// The answer to a request.
+    Answer {
+        /// The request's id; none if the node could not read one.
+        id: Option<&'a str>,
+        /// The error's text, if it is one.
+        error: Option<String>,
+    },
+    /// No JSON-RPC.
+    Garbage,
+}
+
+impl<'a> Spoken<'a> {
+    /// Reads a message.
+    pub(super) fn read(message: &'a [u8]) -> Self {
+        let Ok(text) = std::str::from_utf8(message) else {
+            return Self::Garbage;
+        };
+        Self::event(text).unwrap_or_else(|| Self::other(text))
+    }
+
+    /// An event in the node's own spelling. Events can be megabytes: no more than their start is
+    /// looked at.
+    fn event(text: &'a str) -> Option<Self> {
+        let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
+        let (id, text) = text.split_at(scalar_len(text)?);
+        let text = text.strip_prefix(r#","result":{"query":"#)?;
+        let (query, rest) = text.split_at(scalar_len(text)?);
+        Some(Self::Event {
+            id,
+            query: serde_json::from_str(query).ok()?,
+            rest,
+        })
+    }
+
+    fn other(text: &'a str) -> Self {
+        #[derive(Deserialize)]
+        struct Message<'a> {
+            #[serde(borrow)]
+            id: Option<&'a RawValue>,
+            error: Option<Failure<'a>>,
+            #[serde(borrow)]
+            result: Option<&'a RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct Failure<'a> {
+            #[serde(default)]
+            code: i64,
+            #[serde(borrow, default)]
+            message: Cow<'a, str>,
+            #[serde(borrow, default)]
+            data: Cow<'a, str>,
+        }
+        let Ok(message) = serde_json::from_str::<Message<'a>>(text) else {
+            return Self::Garbage;
+        };
+        let id = message.id.map(RawValue::get);
+        match (id, message.error, message.result) {
+            (Some(id), Some(error), _) if error.code == SERVER_ERROR => {
+                match cancel_reason(&error.data) {
+                    Some(reason) => Self::Cancelled { id, reason },
+                    None => Self::Answer {
+                        id: Some(id),
+                        error: Some(error.data.into_owned()),
+                    },
+                }
+            }
+            (id, Some(error), _) => Self::Answer {
+                id,
+                error: Some(match error.data.is_empty() {
+                    true => error.message.into_owned(),
+                    false => error.data.into_owned(),
+                }),
+            },
+            (id, None, Some(_)) => Self::Answer { id, error: None },
+            (_, None, None) => Self::Garbage,
+        }
+    }
+}
+
+/// The height that an event about a block is at, from what comes behind its query.
+pub(super) fn height(rest: &str) -> Option<u64> {
+    // The header comes first and its numbers are texts; nothing before the height can contain this
+    // key, because texts have their quotes escaped.
+    let (_, rest) = rest.split_once(r#""height":""#)?;
+    rest.split_once('"')?.0.parse().ok()
+}
+
+/// The end of a subscription as the node writes it (`rpc/core/events.go`).
+pub(super) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
+    let mut text = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{SERVER_ERROR},"message":"Server error","data":"#
+    )
+    .into_bytes();
+    crate::jsonrpc::quote(&mut text, &format!("{CANCELLED}{reason})"));
+    text.extend_from_slice(b"}}");
+    text
+}
+
+fn cancel_reason(data: &str) -> Option<String> {
+    let reason = data.strip_prefix(CANCELLED)?;
+    Some(reason.strip_suffix(')').unwrap_or(reason).to_owned())
+}
+
+/// The length of the string or number at the start of a text.
+fn scalar_len(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    if bytes.first() != Some(&b'"') {
+        return bytes.iter().position(|byte| matches!(byte, b',' | b'}'));
+    }
+    let mut escaped = false;
+    let end = bytes[1..].iter().position(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    })?;
+    Some(end + 2)
+}
+
+const SERVER_ERROR: i64 = -32_000;
+const CANCELLED: &str = "subscription was canceled (reason: ";
+/// The reason with which a node that stops ends its subscriptions.
+pub(super) const EXITED: &str = "CometBFT exited";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn events_are_told_by_their_query() {
+        let text = r#"{"jsonrpc":"2.0","id":"a\"b","result":{"query":"tm.event='NewBlock'","data":{"type":"tendermint/event/NewBlock","value":{"block":{"header":{"version":{"block":"11","app":"1"},"chain_id":"c\"height\":\"9","height":"31","time":"t"}}}}}}"#;
+        let Spoken::Event { id, query, rest } = Spoken::read(text.as_bytes()) else {
+            panic!("an event");
+        };
+        assert_eq!((id, &*query), (r#""a\"b""#, "tm.event='NewBlock'"));
+        assert_eq!(height(rest), Some(31));
+    }
+
+    #[test]
+    fn answers_have_ids_and_errors() {
+        let read = |text: &'static str| Spoken::read(text.as_bytes());
+        assert_eq!(
+            read(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#),
+            Spoken::Answer {
+                id: Some("7"),
+                error: None
+            }
+        );
+        assert_eq!(
+            read(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"m","data":"d"}}"#),
+            Spoken::Answer {
+                id: None,
+                error: Some("d".to_owned())
+            }
+        );
+        for garbage in ["", "nonsense", "{}", "[1]", "\u{1}"] {
+            assert_eq!(read(garbage), Spoken::Garbage, "{garbage}");
+        }
+        assert_eq!(Spoken::read(&[0xff]), Spoken::Garbage);
+    }
+
+    #[test]
+    fn the_end_of_a_subscription_reads_as_it_is_written() {
+        let text = cancelled("7", "client is not pulling messages fast enough");
+        assert_eq!(
+            String::from_utf8(text.clone()).unwrap(),
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: client is not pulling messages fast enough)"}}"#
+        );
+        assert_eq!(
+            Spoken::read(&text),
+            Spoken::Cancelled {
+                id: "7",
+                reason: "client is not pulling messages fast enough".to_owned()
+            }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn case_23_no_bytes_make_it_fall_over(bytes: Vec<u8>, cut in 0_usize..120) {
+            let _ = Spoken::read(&bytes);
+            let text = br#"{"jsonrpc":"2.0","id":"a\"","result":{"query":"tm.event='NewBlock'","data":{"height":"5"}}}"#;
+            let mut damaged = text[..cut.min(text.len())].to_vec();
+            damaged.extend(bytes);
+            let _ = Spoken::read(&damaged);
+        }
+    }
+}

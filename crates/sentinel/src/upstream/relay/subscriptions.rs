@@ -1,0 +1,234 @@
+//! What a client has subscribed to, so that another connection can take over.
+
+use bytes::Bytes;
+
+/// One subscription that the node has confirmed.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    /// Tells it apart from all others of the relay.
+    pub(super) key: u64,
+    /// The id of its request, as the node writes it into events.
+    pub(super) id: String,
+    /// Its query as the client wrote it.
+    pub(super) query: String,
+    /// The request, for subscribing again.
+    pub(super) request: Bytes,
+    pub(super) kind: EventKind,
+    /// The height of the event that comes next; none before the first.
+    pub(super) next: Option<u64>,
+    /// The node's height when it was confirmed.
+    pub(super) since: u64,
+    pub(super) state: State,
+}
+
+/// What a subscription is about, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventKind {
+    /// One event a block, which can be made from the block.
+    NewBlock,
+    /// One event a block, which can be made from its header.
+    NewBlockHeader,
+    /// Anything else: what was missed cannot be made up for.
+    Other,
+}
+
+/// Where a subscription is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Events come.
+    Live,
+    /// The connection broke; it is to be subscribed again.
+    Lost,
+    /// The client was told of its end; the node was, too, and has not answered yet.
+    Leaving,
+}
+
+/// The subscriptions of one client. [`MAX_SUBSCRIPTIONS`] at most.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    list: Vec<Subscription>,
+    last_key: u64,
+    /// How many of them are in the count of all relays.
+    pub(super) counted: usize,
+}
+
+impl EventKind {
+    /// What a query is about.
+    pub(super) fn of(query: &str) -> Self {
+        match normal_form(query).as_str() {
+            "tm.event='NewBlock'" => Self::NewBlock,
+            "tm.event='NewBlockHeader'" => Self::NewBlockHeader,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether every block has one event, at its height.
+    pub(super) fn is_per_block(self) -> bool {
+        self != Self::Other
+    }
+}
+
+impl Subscription {
+    /// The height that must come next, counted from the confirmation if no event has come yet.
+    pub(super) fn expected(&self) -> u64 {
+        self.next.unwrap_or(self.since + 1)
+    }
+}
+
+impl Subscriptions {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The node has confirmed a subscription.
+    pub(super) fn add(&mut self, id: &str, query: String, request: Bytes, since: u64) {
+        self.last_key += 1;
+        self.list.push(Subscription {
+            key: self.last_key,
+            id: id.to_owned(),
+            kind: EventKind::of(&query),
+            query,
+            request,
+            next: None,
+            since,
+            state: State::Live,
+        });
+    }
+
+    /// The subscription that an event belongs to.
+    pub(super) fn of_event(&mut self, id: &str, query: &str) -> Option<&mut Subscription> {
+        let mut list = self.list.iter_mut();
+        list.find(|known| known.id == id && known.query == query)
+    }
+
+    pub(super) fn get_mut(&mut self, key: u64) -> Option<&mut Subscription> {
+        self.list.iter_mut().find(|known| known.key == key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Subscription> {
+        self.list.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subscription> {
+        self.list.iter_mut()
+    }
+
+    /// Forgets one.
+    pub(super) fn remove(&mut self, key: u64) -> Option<Subscription> {
+        let at = self.list.iter().position(|known| known.key == key)?;
+        Some(self.list.remove(at))
+    }
+
+    /// The client has ended what has this query, in whatever spelling.
+    pub(super) fn end(&mut self, query: &str) {
+        let normal = normal_form(query);
+        self.list
+            .retain(|known| normal_form(&known.query) != normal);
+    }
+
+    /// The client has ended all.
+    pub(super) fn end_all(&mut self) {
+        self.list.clear();
+    }
+
+    /// Forgets those that the client was told are over, with the connection they were on.
+    pub(super) fn lose(&mut self) {
+        self.list.retain(|known| known.state != State::Leaving);
+        for known in &mut self.list {
+            known.state = State::Lost;
+        }
+    }
+}
+
+/// A query without white space outside its quotes: equal for all spellings that the node takes for
+/// the same.
+fn normal_form(query: &str) -> String {
+    let mut quoted = false;
+    let keep = |letter: &char| {
+        quoted ^= *letter == '\'';
+        quoted || !letter.is_whitespace()
+    };
+    query.chars().filter(keep).collect()
+}
+
+/// The query in a request to subscribe or to unsubscribe.
+pub(super) fn query_of(request: &[u8]) -> Option<String> {
+    use serde::Deserialize;
+    use serde_json::Value;
+    let mut values = serde_json::Deserializer::from_slice(request);
+    // Only the first value counts for the node, and keys match in whatever case.
+    let Ok(Value::Object(members)) = Value::deserialize(&mut values) else {
+        return None;
+    };
+    let params = members
+        .into_iter()
+        .rfind(|(name, _)| name.eq_ignore_ascii_case("params"));
+    let query = match params?.1 {
+        Value::Object(mut named) => named.remove("query")?,
+        Value::Array(mut listed) if !listed.is_empty() => listed.swap_remove(0),
+        _ => return None,
+    };
+    match query {
+        Value::String(query) => Some(query),
+        _ => None,
+    }
+}
+
+/// Subscriptions of one WebSocket. A node allows 5 by default.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_a_query_are_one() {
+        for query in ["tm.event='NewBlock'", " tm.event  = 'NewBlock' "] {
+            assert_eq!(EventKind::of(query), EventKind::NewBlock);
+        }
+        assert_eq!(
+            EventKind::of("tm.event = 'NewBlockHeader'"),
+            EventKind::NewBlockHeader
+        );
+        for query in [
+            "tm.event='New Block'",
+            "tm.event='NewBlock' AND block.height>5",
+            "tm.event='Tx'",
+            "",
+        ] {
+            assert_eq!(EventKind::of(query), EventKind::Other, "{query}");
+        }
+    }
+
+    #[test]
+    fn queries_are_found_in_either_form_of_parameters() {
+        for request in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"a=1"}}"#,
+            r#"{"params":["a=1"],"method":"subscribe"} trailing"#,
+            r#"{"Params":{"query":"a\u003d1"}}"#,
+        ] {
+            assert_eq!(
+                query_of(request.as_bytes()).as_deref(),
+                Some("a=1"),
+                "{request}"
+            );
+        }
+        for request in ["", "[]", "{}", r#"{"params":{}}"#, r#"{"params":[5]}"#] {
+            assert_eq!(query_of(request.as_bytes()), None, "{request}");
+        }
+    }
+
+    #[test]
+    fn an_unsubscribed_query_is_gone_in_any_spelling() {
+        let mut subscriptions = Subscriptions::default();
+        for (id, query) in [("1", "tm.event='NewBlock'"), ("1", "tm.event='Tx'")] {
+            subscriptions.add(id, query.to_owned(), Bytes::new(), 4);
+        }
+        assert_eq!(subscriptions.of_event("1", "tm.event='Tx'").unwrap().key, 2);
+        subscriptions.end("tm.event = 'NewBlock'");
+        assert_eq!(subscriptions.len(), 1);
+        assert!(subscriptions.of_event("1", "tm.event='NewBlock'").is_none());
+        assert!(subscriptions.of_event("2", "tm.event='Tx'").is_none());
+    }
+}
