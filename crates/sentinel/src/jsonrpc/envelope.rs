@@ -71,28 +71,30 @@ fn batch<'a>(scanner: &mut Scanner<'a>, most: usize) -> Result<Vec<Element<'a>>,
 }
 
 fn element<'a>(scanner: &mut Scanner<'a>) -> Result<Element<'a>, Fault> {
-    match scanner.peek() {
-        Some(b'{') => {
-            let start = scanner.position();
-            let members = members(scanner)?;
-            let raw = scanner.since(start);
-            // In a batch the plain forms come here first.
-            let call = match plain::broadcast(raw) {
-                Some(call) => call,
-                None => members.call()?,
-            };
-            Ok(Element { raw, call })
-        }
+    let first = scanner.peek();
+    let start = scanner.position();
+    let call = match first {
+        Some(b'{') => match plain::first(scanner.rest()) {
+            Some((call, len)) => {
+                scanner.advance(len);
+                call
+            }
+            None => members(scanner)?.call()?,
+        },
         // Go decodes null into an empty request.
-        Some(b'n') => Ok(Element {
-            raw: scanner.value()?,
-            call: Call::Notification,
-        }),
+        Some(b'n') => {
+            scanner.value()?;
+            Call::Notification
+        }
         _ => {
             scanner.value()?;
-            Err(Fault::Unparsable)
+            return Err(Fault::Unparsable);
         }
-    }
+    };
+    Ok(Element {
+        raw: scanner.since(start),
+        call,
+    })
 }
 
 /// What the members of a request came to.
@@ -116,20 +118,19 @@ fn members<'a>(scanner: &mut Scanner<'a>) -> Result<Members<'a>, Fault> {
 }
 
 impl<'a> Members<'a> {
-    fn set(&mut self, key: &'a [u8], value: &'a [u8]) {
-        let is_text = match Kind::of(value) {
-            Kind::String => true,
-            Kind::Null => false,
-            _ => {
-                self.has_wrong_type |=
-                    matches!(Field::of(key), Some(Field::Version | Field::Method));
-                false
-            }
+    fn set(&mut self, key: &[u8], value: &'a [u8]) {
+        let Some(field) = Field::of(key) else {
+            return;
         };
-        match Field::of(key) {
-            Some(Field::Id) => self.id = Some(value),
-            Some(Field::Method) if is_text => self.method = Some(value),
-            _ => {}
+        match (field, Kind::of(value)) {
+            (Field::Id, kind) => {
+                self.id = Some(value);
+                // Go fails here even if another id follows.
+                self.has_wrong_type |= kind == Kind::Number && whole_number(value).is_none();
+            }
+            (Field::Method, Kind::String) => self.method = Some(value),
+            (Field::Version, Kind::String) | (_, Kind::Null) => {}
+            _ => self.has_wrong_type = true,
         }
     }
 
@@ -190,25 +191,22 @@ fn echo(value: &[u8]) -> Result<Option<RawId<'_>>, Fault> {
                 String::from_utf8(text).map_err(|_| Fault::Unparsable)?,
             )))
         }
-        Kind::Number => echo_number(value).map(Some),
+        Kind::Number => whole_number(value)
+            .map(|number| Some(RawId::rewritten(number.to_string())))
+            .ok_or(Fault::Unparsable),
         Kind::Bool | Kind::Array | Kind::Object => Err(Fault::Unparsable),
     }
 }
 
-/// Go reads a number as a 64-bit float and cuts its fraction off.
-fn echo_number(value: &[u8]) -> Result<RawId<'static>, Fault> {
-    let number: f64 = std::str::from_utf8(value)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .ok_or(Fault::Unparsable)?;
-    if number.is_infinite() {
-        return Err(Fault::Unparsable);
-    }
+/// A number as Go makes an `int` of it: read as a 64-bit float, its fraction cut off. None if it is
+/// too large for a float.
+fn whole_number(value: &[u8]) -> Option<i64> {
+    let number: f64 = std::str::from_utf8(value).ok()?.parse().ok()?;
     // What an int64 cannot hold becomes the least one on amd64.
     let fits = (-TWO_TO_63..TWO_TO_63).contains(&number);
     #[allow(clippy::cast_possible_truncation)]
     let whole = if fits { number as i64 } else { i64::MIN };
-    Ok(RawId::rewritten(whole.to_string()))
+    number.is_finite().then_some(whole)
 }
 
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;

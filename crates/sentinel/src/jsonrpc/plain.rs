@@ -11,10 +11,18 @@ use super::{Call, RawId, broadcast_method};
 
 /// The broadcast, or none if it is something else or unusual.
 pub(super) fn broadcast(body: &[u8]) -> Option<Call<'_>> {
-    let mut cursor = Cursor { input: body, at: 0 };
+    let (call, len) = first(body)?;
+    let is_all = body[len..]
+        .iter()
+        .all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+    is_all.then_some(call)
+}
+
+/// The broadcast at the start of `text`, and the bytes that it takes.
+pub(super) fn first(text: &[u8]) -> Option<(Call<'_>, usize)> {
+    let mut cursor = Cursor { input: text, at: 0 };
     let call = cursor.call()?;
-    cursor.space();
-    (cursor.at == body.len()).then_some(call)
+    Some((call, cursor.at))
 }
 
 /// The members, the transaction still as base64.

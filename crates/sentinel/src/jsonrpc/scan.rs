@@ -78,6 +78,16 @@ impl<'a> Scanner<'a> {
         self.input.get(start..self.at).unwrap_or_default()
     }
 
+    /// What is left.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.input.get(self.at..).unwrap_or_default()
+    }
+
+    /// Past bytes that somebody else has looked at.
+    pub(super) const fn advance(&mut self, len: usize) {
+        self.at += len;
+    }
+
     /// Takes `wanted`.
     #[inline]
     pub(super) fn take(&mut self, wanted: u8) -> Result<(), Fault> {

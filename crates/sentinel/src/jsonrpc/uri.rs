@@ -205,3 +205,6 @@ const fn hex_digit(digit: u8) -> Option<u8> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

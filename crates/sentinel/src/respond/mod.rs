@@ -231,3 +231,6 @@ fn write_array(out: &mut Vec<u8>, answers: &[Vec<u8>]) {
     }
     out.push(b']');
 }
+
+#[cfg(test)]
+mod tests;

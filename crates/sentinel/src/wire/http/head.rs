@@ -393,3 +393,6 @@ fn decimal(digits: &[u8]) -> Option<u64> {
             .saturating_add(u64::from(digit - b'0'))
     }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -254,3 +254,6 @@ impl Frame {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Targets, each as a real CometBFT 0.38.17 took it.
+
+use super::*;
+
+fn kind(target: &str) -> TargetKind {
+    classify_uri(target.as_bytes()).kind
+}
+
+fn tx(target: &str) -> Option<Vec<u8>> {
+    match kind(target) {
+        TargetKind::Write { tx, .. } => Some(tx.to_vec()),
+        TargetKind::UnusualWrite { .. } => None,
+        other => panic!("{target}: {other:?}"),
+    }
+}
+
+#[test]
+fn case_40_transactions_are_quoted_or_hex() {
+    let broadcast = |query: &str| tx(&format!("/broadcast_tx_sync?{query}"));
+    for (query, expected) in [
+        ("tx=\"a=1\"", &b"a=1"[..]),
+        ("tx=%22a%3D1%22", b"a=1"),
+        ("tx=\"a+b\"", b"a b"),
+        ("tx=\"a%2Bb\"", b"a+b"),
+        ("tx=\"\u{fc}\"", "\u{fc}".as_bytes()),
+        ("tx=\"\"", b""),
+        ("tx=0x613d31", b"a=1"),
+        ("tx=0X613D31", b"a=1"),
+        ("tx=0x", b""),
+        ("x=1&tx=\"a\"&tx=\"b\"", b"a"),
+        ("a;b&tx=\"a\"", b"a"),
+        ("tx=%zz&tx=\"a\"", b"a"),
+        ("%74x=\"a\"", b"a"),
+    ] {
+        assert_eq!(broadcast(query).as_deref(), Some(expected), "{query}");
+    }
+    for query in [
+        "",
+        "tx",
+        "tx=",
+        "tx=&tx=\"a\"",
+        "TX=\"a\"",
+        "tx=abc",
+        "tx=5",
+        "tx=null",
+        "tx=[97]",
+        "tx=\"",
+        "tx=\"a",
+        "tx=a\"",
+        "tx=\"a\\u0062\"",
+        "tx=\"a\"b\"",
+        "tx=\"a%0Ab\"",
+        "tx=\"%ff\"",
+        "tx=0x6",
+        "tx=0xzz",
+        "tx=+\"a\"",
+        "tx=\"a\";x",
+    ] {
+        assert_eq!(broadcast(query), None, "{query}");
+    }
+}
+
+#[test]
+fn case_41_a_path_is_what_it_means() {
+    for target in [
+        "/broadcast_tx_sync?tx=\"a\"",
+        "/broadcast%5Ftx_sync?tx=\"a\"",
+        "/%62roadcast_tx_sync?tx=\"a\"",
+    ] {
+        assert_eq!(tx(target), Some(b"a".to_vec()), "{target}");
+    }
+    // Executed by the node, but not plain.
+    for target in [
+        "http://h/broadcast_tx_sync?tx=\"a\"",
+        "http://u@h:1/broadcast_tx_sync?tx=\"a\"",
+        "foo:/broadcast_tx_sync?tx=\"a\"",
+        "FOO://h/broadcast%5Ftx_sync?tx=\"a\"",
+    ] {
+        assert_eq!(tx(target), None, "{target}");
+    }
+    // Not executed by this version, but near enough to be watched.
+    for target in [
+        "//broadcast_tx_sync",
+        "/./broadcast_tx_sync",
+        "/x/../broadcast_tx_sync",
+        "/%2E/broadcast_tx_sync",
+        "/broadcast_tx_sync/",
+        "/broadcast_tx_sync%zz",
+        "/broadcast_tx_sync#x",
+        "foo:broadcast_tx_sync",
+        "broadcast_tx_sync",
+    ] {
+        assert_eq!(tx(target), None, "{target}");
+    }
+    for target in [
+        "/Broadcast_tx_sync",
+        "/broadcast_tx",
+        "/status?x=/broadcast_tx_sync",
+        "/status",
+        "*",
+        "/check_tx?tx=\"a\"",
+    ] {
+        assert_eq!(kind(target), TargetKind::Read, "{target}");
+    }
+}
+
+#[test]
+fn the_root_and_the_socket_have_many_spellings() {
+    for target in [
+        "/",
+        "/?x=1",
+        "http://h/",
+        "http://h",
+        "http://h?x=/y",
+        "x:",
+        "",
+    ] {
+        assert_eq!(kind(target), TargetKind::Root, "{target}");
+    }
+    for target in [
+        "/websocket",
+        "/websocket?x",
+        "/web%73ocket",
+        "ws://h/websocket",
+    ] {
+        assert_eq!(kind(target), TargetKind::WebSocket, "{target}");
+    }
+}
+
+#[test]
+fn methods_are_named_without_escapes() {
+    for (target, method) in [
+        ("/unsafe_flush_mempool", "unsafe_flush_mempool"),
+        ("/unsafe%5fflush_mempool?x", "unsafe_flush_mempool"),
+        ("x:/unsafe_flush_mempool", "unsafe_flush_mempool"),
+        ("http://h/dial_peers", "dial_peers"),
+        ("/", ""),
+    ] {
+        assert_eq!(classify_uri(target.as_bytes()).method, method, "{target}");
+    }
+}
