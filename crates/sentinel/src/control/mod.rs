@@ -22,3 +22,6 @@ pub use self::{
     pacer::{Demand, Grant, Pacer},
     throughput::{BlockSeen, Counted, Throughput, ThroughputCounters},
 };
+
+#[cfg(test)]
+pub(crate) mod model;

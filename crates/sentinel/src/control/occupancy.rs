@@ -48,6 +48,8 @@ struct Told {
 const BLOCKS_TO_LIVE: usize = 16;
 /// How long the word of the node counts.
 const TOLD_TO_LIVE: Nanos = Nanos::from_secs(5);
+/// A block is announced within this time.
+const ANNOUNCING: Nanos = Nanos::from_millis(150);
 /// Weight of the last block in the rate of others.
 const OTHERS_WEIGHT: f64 = 0.3;
 
@@ -127,11 +129,11 @@ impl Occupancy {
         });
     }
 
-    /// A block. Returns what the mempool held just before it.
-    pub fn block(&mut self, block: &BlockSeen) -> f64 {
+    /// A block. Returns what the mempool held just before it, and how much of the block was ours.
+    pub fn block(&mut self, block: &BlockSeen) -> (f64, f64) {
         let at = block.observed;
         let mark = self.trail.at(at).unwrap_or_else(|| self.now());
-        let peak = self.estimate(at, mark);
+        let peak = self.peak(at, mark);
         let txs = block.txs as u64;
         let ours = (block.ours).map_or(mark.uncommitted + mark.under_way, |ours| ours as u64);
         let ours = ours.min(txs);
@@ -139,7 +141,7 @@ impl Occupancy {
         self.others_left(at, (txs - ours) as f64);
         self.forget_old();
         self.trail.committed(at, ours);
-        peak
+        (peak, ours as f64)
     }
 
     fn others_left(&mut self, at: Nanos, txs: f64) {
@@ -181,7 +183,7 @@ impl Occupancy {
     }
 
     fn estimate(&self, at: Nanos, mark: Mark) -> f64 {
-        let counted = (mark.under_way + mark.uncommitted) as f64 + self.others_at(at);
+        let counted = self.counted(at, mark);
         let Some(told) = &self.told else {
             return counted;
         };
@@ -192,6 +194,19 @@ impl Occupancy {
         let since = mark.sent.saturating_sub(told.mark.sent) + told.mark.under_way;
         let bounded = (told.txs + since) as f64 + self.others_rate * age.as_secs_f64();
         counted.min(bounded)
+    }
+
+    /// Just before a block the word of the node does not count when it is younger than the way of
+    /// an announcement: the block may have been made already.
+    fn peak(&self, at: Nanos, mark: Mark) -> f64 {
+        match &self.told {
+            Some(told) if at.saturating_sub(told.at) >= ANNOUNCING => self.estimate(at, mark),
+            _ => self.counted(at, mark),
+        }
+    }
+
+    fn counted(&self, at: Nanos, mark: Mark) -> f64 {
+        (mark.under_way + mark.uncommitted) as f64 + self.others_at(at)
     }
 
     fn others_at(&self, at: Nanos) -> f64 {

@@ -198,7 +198,8 @@ mod tests {
         assert_eq!(throughput.counters().txs, truth);
         assert_eq!(throughput.counters().blocks, 900);
         let mean = truth as f64 / 900.0 / 1.111;
-        assert!((throughput.rate() / mean - 1.0).abs() < 0.01);
+        // The smoothed rate remembers some ten blocks, whose sizes vary by a tenth.
+        assert!((throughput.rate() / mean - 1.0).abs() < 0.05);
         assert!((throughput.interval() - 1.111).abs() < 1e-9);
     }
 

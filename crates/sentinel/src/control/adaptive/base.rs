@@ -4,27 +4,26 @@
 /// too much to do drifts to blocks of many seconds (`overload-measurements.md` 5.1: one block in 8 s
 /// with 50,000 slots), so the interval itself is no measure of what is normal.
 ///
-/// It follows every interval that is shorter. It rises only by blocks that are much lighter than
-/// the heavy ones, extrapolated to an empty block through the mean heavy one, and only while
-/// transactions waited: chains without empty blocks are silent when nobody sends.
+/// It follows intervals that are shorter, and rises by evidence only: when the rate was lowered
+/// because intervals were too long, until blocks were 40 % lighter, and they came not even 10 %
+/// sooner, then they are not late because of the transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BaseInterval {
     secs: Option<f64>,
-    heavy_txs: f64,
-    heavy_secs: f64,
+    /// Transactions and interval when the rate was first lowered because of long intervals.
+    heavy: Option<(f64, f64)>,
 }
 
-/// Weight of the newest block.
+/// Weight of a shorter interval.
 const WEIGHT: f64 = 0.3;
-/// A block with this share of the heaviest is heavy, one with less than the other share is light.
-const HEAVY: f64 = 0.8;
-const LIGHT: f64 = 0.7;
-/// The heaviest is forgotten by this factor a block.
-const FORGET: f64 = 0.99;
+/// Blocks must become lighter, to this share of what they were,
+const LIGHTER: f64 = 0.6;
+/// and the interval below this share.
+const SHORTER: f64 = 0.9;
 
 impl BaseInterval {
-    /// A block of `txs` came `secs` after the one before. `waiting`: transactions waited for it.
-    pub(super) fn block(&mut self, txs: f64, secs: f64, waiting: bool) {
+    /// A block came `secs` after the one before.
+    pub(super) fn block(&mut self, secs: f64) {
         if secs <= 0.0 {
             return;
         }
@@ -32,19 +31,22 @@ impl BaseInterval {
         if secs < *base {
             *base += WEIGHT * (secs - *base);
         }
-        self.heavy_txs *= FORGET;
-        if txs >= HEAVY * self.heavy_txs {
-            self.heavy_secs = if txs > self.heavy_txs / HEAVY {
-                secs
-            } else {
-                self.heavy_secs + WEIGHT * (secs - self.heavy_secs)
-            };
-            self.heavy_txs = self.heavy_txs.max(txs);
-        } else if waiting && txs >= 1.0 && txs <= LIGHT * self.heavy_txs {
-            let a_tx = ((self.heavy_secs - secs) / (self.heavy_txs - txs)).max(0.0);
-            let empty = (secs - txs * a_tx).clamp(secs * SHORTEST, secs);
-            *base += WEIGHT * (empty - *base);
+    }
+
+    /// The interval of this block was too long, and the rate is about to be lowered.
+    pub(super) fn too_long(&mut self, txs: f64, secs: f64) {
+        let (heavy, was) = *self.heavy.get_or_insert((txs, secs));
+        if txs > heavy {
+            self.heavy = Some((txs, secs));
+        } else if txs <= LIGHTER * heavy && secs >= SHORTER * was {
+            self.secs = Some(secs);
+            self.heavy = None;
         }
+    }
+
+    /// The interval was short enough.
+    pub(super) const fn short_enough(&mut self) {
+        self.heavy = None;
     }
 
     /// Seconds; none before the first interval.
@@ -53,9 +55,6 @@ impl BaseInterval {
     }
 }
 
-/// No extrapolation below this share of a block's own interval.
-const SHORTEST: f64 = 0.1;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,36 +62,29 @@ mod tests {
     #[test]
     fn load_does_not_raise_it() {
         let mut base = BaseInterval::default();
-        for i in 0..10 {
-            let txs = f64::from(i) * 1_000.0;
-            base.block(txs, 1.0 + txs / 4_000.0, true);
-        }
-        for _ in 0..1_000 {
-            base.block(10_000.0, 3.5, true);
+        for i in 0..1_000 {
+            base.block(1.0 + f64::from(i % 10) / 4.0);
         }
         assert!((base.secs().unwrap() - 1.0).abs() < 0.05);
-        // Lighter blocks are extrapolated: 6,000 transactions in 2.5 s tell of 1 s as well.
-        for _ in 0..50 {
-            base.block(6_000.0, 2.5, true);
-        }
+        // Blocks get lighter, and that helps.
+        base.too_long(4_000.0, 4.0);
+        base.too_long(3_000.0, 3.2);
+        base.too_long(2_000.0, 3.1);
+        base.short_enough();
+        base.too_long(2_000.0, 3.1);
         assert!((base.secs().unwrap() - 1.0).abs() < 0.05);
     }
 
     #[test]
-    fn a_chain_that_slows_down_is_followed_once_blocks_get_lighter() {
+    fn a_chain_that_has_slowed_down_is_followed() {
         let mut base = BaseInterval::default();
-        for _ in 0..100 {
-            base.block(4_000.0, 1.0, true);
-        }
-        let mut txs = 24_000.0;
-        for _ in 0..20 {
-            base.block(txs, 6.0, true);
+        base.block(1.0);
+        let mut txs = 4_000.0;
+        for _ in 0..3 {
+            assert_eq!(base.secs(), Some(1.0));
+            base.too_long(txs, 6.0);
             txs *= 0.7;
         }
-        assert!(base.secs().unwrap() > 5.0);
-        // Silence without demand says nothing.
-        let before = base.secs();
-        base.block(1.0, 600.0, false);
-        assert_eq!(base.secs(), before);
+        assert_eq!(base.secs(), Some(6.0));
     }
 }

@@ -19,14 +19,24 @@ use crate::config::Pace;
 /// - waiting: what the chain commits in [`WAITING`] base intervals, where the mempool is large and
 ///   the node would drift to blocks of many seconds.
 ///
-/// **Law**, once a block: r ← r × f^g with f = min(target / block, [`LEFT`] × recent block / peak),
-/// where peak is what the mempool held just before the block. The second term finds chains whose
-/// blocks are capped: what a block leaves behind must not exceed a block. It also limits growth to a
-/// factor of [`LEFT`] a block. f is clamped to 0.7 … 2; g is 1 far from the target, 1/2 near it.
-/// The rate is raised only if writes waited for at least [`BACKLOGGED`] of the interval and
-/// [`USED`] of the rate was used while sending was possible (Netflix's concurrency-limits grows only
-/// when in flight × 2 ≥ limit), and lowered only by two blocks in a row. A refusal because the
-/// mempool is full lowers it to 0.7 r at once, at most once a block.
+/// **Law**, once a block, the lowest of three:
+/// - *full*: r × f, f = target / block; √f when that is near 1, so that noise is not followed;
+/// - *waiting*: r × g(f), f = [`WAITING`] T₀ / T. Near a node's capacity a little more rate makes
+///   much longer intervals (T = T₀ + n/C and n = r T give (dT/T)/(dr/r) = T/T₀ − 1), so g is gentle:
+///   f^0.3 below 1, 1 + 0.4 (f − 1) above;
+/// - *left*: m × [`LEFT`] × recent block / peak, where m is what is committed of ours for each second
+///   in which sending was possible, and peak what the mempool held just before the block. It limits
+///   growth, and finds chains whose blocks are capped: there what a block leaves behind adds up, so
+///   r must settle at m.
+///
+/// A little is added in any case, for fairness among proxies: see [`SHARING`].
+///
+/// One step goes down by 0.7 or up by 2 at most. The rate is raised only if writes waited for at
+/// least [`BACKLOGGED`] of the interval and [`USED`] of the rate was used while sending was possible
+/// (Netflix's concurrency-limits grows only when in flight × 2 ≥ limit). It is lowered only if
+/// writes waited, or by two blocks in a row: the first block of a burst may have been proposed
+/// before most of it came. A refusal because the mempool is full lowers it to 0.7 r at once, at most
+/// once a block; the first one to tell the size sets it to what fills that size instead.
 ///
 /// **Gate**: whatever the rate, no more is sent than fits: see [`AdaptiveRate::may_send`]. So the
 /// node refuses hardly anything, and a rate above what a long block allows does no harm: a mempool
@@ -62,6 +72,17 @@ struct Settings {
     min: f64,
     max: f64,
     fill: f64,
+}
+
+/// What a block shows.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    txs: f64,
+    ours: f64,
+    /// What the mempool held just before it.
+    peak: f64,
+    /// Seconds since the block before.
+    secs: f64,
 }
 
 /// What is known about how much the mempool holds.
@@ -114,12 +135,16 @@ pub struct PaceCounters {
 }
 
 /// Base intervals that a transaction may wait for its block. More fill blocks better (the pause
-/// between blocks weighs less) and let clients wait longer: with 3, two thirds of the time between
+/// between blocks weighs less) and let clients wait longer: with 4, three quarters of the time between
 /// blocks go into transactions.
-const WAITING: f64 = 3.0;
+const WAITING: f64 = 4.0;
 /// The mempool may hold so many recent blocks just before a block: one that is taken, and as much
-/// again that came while it was being made.
-const LEFT: f64 = 2.0;
+/// again, and a little, that came while it was being made.
+const LEFT: f64 = 2.2;
+/// What is added to the rate each block, as a share of what the chain commits: of several proxies in
+/// front of one node those that send little come to send as much as the others, in 1 / (2 × this)
+/// blocks if there are two (Chiu and Jain 1989: additive increase makes fair).
+const SHARING: f64 = 0.02;
 /// Bounds of one step, and the factor of a refusal (`reference/proxies.md` d.4).
 const LOWER: f64 = 0.7;
 const RAISE: f64 = 2.0;
@@ -130,6 +155,8 @@ const BACKLOGGED: f64 = 0.8;
 const USED: f64 = 0.9;
 /// Share of the interval in which sending must have been possible for its use to say anything.
 const POSSIBLE: f64 = 0.1;
+/// Sending may be much faster than committing when the gate is closed most of the time; so much.
+const MOSTLY_CLOSED: f64 = 0.25;
 /// Blocks in a row that must ask for less.
 const OVER: u32 = 2;
 /// The rate of a fresh start: no node in use is harmed by it for the length of a block, and it
@@ -138,7 +165,7 @@ const START: f64 = 500.0;
 /// The gate closes at this share of the room that `fill` leaves.
 const GATE: f64 = 0.8;
 /// The gate also closes when so many base intervals' worth has been sent and no block comes.
-const GATE_INTERVALS: f64 = 4.0;
+const GATE_INTERVALS: f64 = 6.0;
 /// The base interval before the first one was seen: the longest that is common.
 const UNKNOWN_BASE: f64 = 10.0;
 /// What may be sent in any case.
@@ -198,7 +225,7 @@ impl AdaptiveRate {
     /// How many more may be sent before a block comes, so that the mempool does not fill up.
     ///
     /// What the mempool holds, what is under way included, is kept below `fill` + 0.8 (1 − `fill`)
-    /// of its size (0.97 at the default), and below four base intervals' worth of the rate, so that
+    /// of its size (0.97 at the default), and below six base intervals' worth of the rate, so that
     /// a halted chain with a large mempool keeps its transactions here, where they are shared
     /// fairly.
     pub fn may_send(&self, now: Nanos) -> usize {
@@ -256,9 +283,12 @@ impl AdaptiveRate {
         self.occupancy.refused();
         match why {
             Refused::Full { max: Some(max) } => {
-                self.mempool.txs = Some(max);
                 self.occupancy.full(now, max);
-                self.lower_at_once();
+                if self.mempool.txs.replace(max) == Some(max) {
+                    self.lower_at_once();
+                } else {
+                    self.learnt();
+                }
             }
             Refused::Full { max: None } => {
                 self.mempool.refused_at(self.occupancy.at(now));
@@ -271,6 +301,16 @@ impl AdaptiveRate {
                 }
             }
             Refused::TimedOut => self.lower_at_once(),
+        }
+    }
+
+    /// The mempool's size is news: from now on the gate knows it, and so should the rate. What is
+    /// under way already may still be refused, which says nothing more.
+    fn learnt(&mut self) {
+        self.cut = true;
+        let interval = self.throughput.interval();
+        if interval > 0.0 {
+            self.set(self.rate.min(self.full_block() / interval));
         }
     }
 
@@ -295,7 +335,7 @@ impl AdaptiveRate {
         if counted == Counted::Duplicate {
             return;
         }
-        let peak = self.occupancy.block(block);
+        let (peak, ours) = self.occupancy.block(block);
         if counted == Counted::Late {
             return;
         }
@@ -306,9 +346,14 @@ impl AdaptiveRate {
             return;
         }
         let used = self.usage.take(now);
-        let waiting = used.backlogged >= BACKLOGGED;
-        self.base.block(block.txs as f64, secs, waiting);
-        self.steer(block.txs as f64, peak, used);
+        self.base.block(secs);
+        let seen = Seen {
+            txs: block.txs as f64,
+            ours,
+            peak,
+            secs,
+        };
+        self.steer(&seen, used);
         if !self.cut {
             self.mempool.relax();
         }
@@ -316,40 +361,75 @@ impl AdaptiveRate {
         self.rechecks = 0;
     }
 
-    fn steer(&mut self, txs: f64, peak: f64, used: Used) {
-        let factor = self.factor(txs, peak);
-        self.over = if factor < 1.0 { self.over + 1 } else { 0 };
-        if self.over >= OVER && !self.cut {
-            self.counters.lowered += 1;
-            self.set(self.rate * damped(factor.max(LOWER)));
+    fn steer(&mut self, seen: &Seen, used: Used) {
+        if seen.secs <= self.patience(used) {
+            self.base.short_enough();
+        } else {
+            self.base.too_long(seen.txs, seen.secs);
         }
-        if factor > 1.0 && !self.cut && self.is_used(used) {
+        let mut wanted = self.wanted(seen, used);
+        if self.is_used(used) {
+            wanted += SHARING * self.throughput.rate();
+        }
+        self.over = if wanted < self.rate { self.over + 1 } else { 0 };
+        if self.cut {
+            return;
+        }
+        if wanted < self.rate && (used.backlogged >= BACKLOGGED || self.over >= OVER) {
+            self.counters.lowered += 1;
+            self.set(wanted.max(self.rate * LOWER));
+        } else if wanted > self.rate && self.is_used(used) {
             self.counters.raised += 1;
-            self.set(self.rate * damped(factor.min(RAISE)));
+            self.set(wanted.min(self.rate * RAISE));
         }
     }
 
-    /// How much fuller the next block should be.
-    fn factor(&self, txs: f64, peak: f64) -> f64 {
+    /// The rate that what was seen asks for.
+    fn wanted(&self, seen: &Seen, used: Used) -> f64 {
         let recent = self.throughput.recent_txs() as f64;
         if recent == 0.0 {
-            // Empty blocks: nothing is learnt from them, growth included.
-            return 1.0;
+            // Empty blocks: nothing is learnt from them.
+            return self.rate;
         }
-        let fuller = self.target() / txs.max(1.0);
-        let left = LEFT * recent / peak.max(1.0);
-        fuller.min(left)
+        let txs = seen.txs.max(1.0);
+        let full = self.rate * filling(self.full_block() / txs);
+        let waiting = self.rate * gentle(self.patience(used) / seen.secs);
+        full.min(waiting).min(self.left(seen, recent, used))
+    }
+
+    fn left(&self, seen: &Seen, recent: f64, used: Used) -> f64 {
+        let factor = LEFT * recent / seen.peak.max(1.0);
+        let open = seen.secs * used.unblocked.max(MOSTLY_CLOSED);
+        let wanted = seen.ours / open * factor;
+        if factor < 1.0 || self.is_used(used) {
+            wanted
+        } else {
+            // Little is committed because little was sent.
+            wanted.max(self.rate)
+        }
+    }
+
+    /// Transactions in a block that a mempool filled as configured makes.
+    fn full_block(&self) -> f64 {
+        self.settings.fill * self.mempool.bound()
+    }
+
+    /// The longest interval that blocks should have. Without demand it has nothing to do with the
+    /// rate.
+    fn patience(&self, used: Used) -> f64 {
+        match self.base.secs() {
+            Some(base) if used.backlogged >= BACKLOGGED => WAITING * base,
+            _ => f64::INFINITY,
+        }
     }
 
     /// Transactions that a block should have.
     pub fn target(&self) -> f64 {
-        let size = self.settings.fill * self.mempool.bound();
-        let (Some(base), secs) = (self.base.secs(), self.throughput.last_interval()) else {
-            return size;
-        };
-        let recent = self.throughput.recent_txs() as f64;
-        let rate = self.throughput.rate().max(recent / secs.max(base));
-        size.min(WAITING * base * rate)
+        let longest = self
+            .base
+            .secs()
+            .map_or(f64::INFINITY, |base| WAITING * base);
+        self.full_block().min(longest * self.throughput.rate())
     }
 
     fn is_used(&self, used: Used) -> bool {
@@ -463,11 +543,26 @@ impl MempoolSize {
 /// A depth from which a fall means a block.
 const FELL_FROM: usize = 16;
 
-/// Half the way, in the logarithm, when the way is short.
-fn damped(factor: f64) -> f64 {
+/// All the way when it is long, half of it (in the logarithm) when it is short.
+fn filling(factor: f64) -> f64 {
     if (NEAR.recip()..NEAR).contains(&factor) {
         factor.sqrt()
     } else {
         factor
     }
 }
+
+/// A part of the way.
+fn gentle(factor: f64) -> f64 {
+    if factor >= 1.0 {
+        1.0 + GENTLE_UP * (factor - 1.0)
+    } else if factor >= LOWER {
+        factor.powf(GENTLE_DOWN)
+    } else {
+        factor
+    }
+}
+
+/// With T = 4 T₀ the loop's gain is 1.2 at most, below 2.
+const GENTLE_DOWN: f64 = 0.3;
+const GENTLE_UP: f64 = 0.4;

@@ -123,7 +123,7 @@ mod tests {
             assert!(windows.baseline().is_none());
             windows.learn(at, Window { rate });
         }
-        assert_eq!(windows.baseline(), Some(980.0));
+        assert_eq!(windows.baseline(), Some(990.0));
         for i in 7..=66 {
             windows.learn(Nanos::from_secs(i * 10), Window { rate: 500.0 });
         }
