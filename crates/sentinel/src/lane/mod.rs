@@ -1,5 +1,211 @@
-//! The write lane.
+//! The write lane: from a client's broadcast to the node, fairly, in order and at the right pace.
+//!
+//! [`Lane`] is the handle that the front has; [`Worker`] the one task that sends. A write waits in
+//! its client's queue until the pump pops it, is under way until the node has answered, and its
+//! answer goes straight to the connection that asked. The states and what they cost are described
+//! in `worker` (the pump), `settle` (answers), `recovery` (broken connections, full mempools) and
+//! `tick` (time, blocks, breaks).
 
+mod answer;
 mod api;
+mod commits;
+mod flight;
+mod job;
+mod link;
+mod links;
+mod log;
+mod recovery;
+mod retained;
+mod settle;
+mod shared;
+mod state;
+mod status;
+mod tick;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairq::{Backlog, ClientKey};
+use pacing::Nanos;
+use tokio::sync::mpsc;
 
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
+use self::job::{Job, Reply};
+use self::shared::Shared;
+pub use self::state::{Accounts, Tally};
+use self::state::State;
+pub use self::status::Status;
+pub use self::worker::Worker;
+use crate::clock::Clock;
+use crate::config::{AsyncAck, Config};
+use crate::metrics::Metrics;
+use crate::refusal::Refusal;
+use crate::upstream::{NodeEvent, Nodes};
+
+/// The front's side of the write lane. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    shared: Arc<Shared>,
+    async_ack: AsyncAck,
+    timeout: Nanos,
+}
+
+/// What surrounds a lane.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The clock that stamps everything.
+    pub clock: Clock,
+    /// Where events are counted.
+    pub metrics: Arc<Metrics>,
+    /// The nodes.
+    pub nodes: Nodes,
+    /// What happens at them.
+    pub events: mpsc::Receiver<NodeEvent>,
+    /// Random numbers that nobody outside can guess: the seeds of the queue's hashes and of the
+    /// jitter of breaks.
+    pub seed: [u64; 2],
+}
+
+/// A write lane and the task that serves it. Nothing is sent before the worker runs.
+///
+/// # Errors
+/// The limits of the queue contradict each other.
+pub fn lane(surroundings: Surroundings) -> Result<(Lane, Worker), fairq::Error> {
+    let config = &surroundings.config;
+    let state = State::new(config, surroundings.seed)?;
+    let shared = Arc::new(Shared::new(state, surroundings.clock));
+    let lane = Lane {
+        shared: Arc::clone(&shared),
+        async_ack: config.fair.async_ack,
+        timeout: config.fair.queue_timeout.into(),
+    };
+    Ok((lane, Worker::new(shared, surroundings)))
+}
+
+impl Lane {
+    /// Puts a write into its client's queue.
+    ///
+    /// # Errors
+    /// Why it was not taken, and when to try again. Nothing was forwarded.
+    pub fn submit(&self, write: Write) -> Result<(), Refusal> {
+        let now = self.shared.clock.now();
+        let acknowledgement = match self.async_ack {
+            AsyncAck::Buffered => settle::acknowledgement(&write.body),
+            AsyncAck::Forwarded => None,
+        };
+        let waiting = Reply::To {
+            outbox: write.outbox,
+            tag: write.tag,
+        };
+        let (reply, acknowledged) = match acknowledgement {
+            Some(member) => (Reply::Acknowledged, Some((waiting, member))),
+            None => (waiting, None),
+        };
+        let job = Job {
+            client: write.client,
+            connection: write.connection,
+            body: write.body,
+            arrived: now,
+            deadline: now.saturating_add(self.timeout),
+            ambiguous: false,
+            reply,
+            reservation: write.reservation,
+        };
+        let was_empty = {
+            let mut state = self.shared.lock();
+            let was_empty = state.queue.is_empty();
+            state.admit(job, now)?;
+            was_empty
+        };
+        if was_empty {
+            self.shared.wake.notify_one();
+        }
+        if let Some((waiting, member)) = acknowledged {
+            waiting.deliver(WriteAnswer::Member(member));
+        }
+        Ok(())
+    }
+
+    /// Whether this client's queue has room for another write that would be served in time.
+    pub fn has_room(&self, client: ClientKey) -> bool {
+        self.shared
+            .lock()
+            .has_room(client, self.shared.clock.now())
+    }
+
+    /// Waits until the client's queue has room.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn room(&self, client: ClientKey) {
+        loop {
+            let room = {
+                let mut state = self.shared.lock();
+                if state.has_room(client, self.shared.clock.now()) {
+                    return;
+                }
+                state.room(client)
+            };
+            // Looks again now and then: the estimate changes with time, not only with pops.
+            let _ = tokio::time::timeout(LOOK_AGAIN, room.notified()).await;
+        }
+    }
+
+    /// The connection is gone: its queued writes are dropped, but for those that were acknowledged.
+    pub fn disconnect(&self, client: ClientKey, connection: u64) {
+        self.shared.lock().disconnect(client, connection);
+    }
+
+    /// The node that takes this client's writes now, by its place in the list; its reads go there
+    /// as well, so that it sees what it wrote.
+    pub fn node_of(&self, _client: ClientKey) -> Option<usize> {
+        self.shared.node()
+    }
+
+    /// How the lane stands.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// The clients with the longest backlogs, longest first, and what each waits.
+    pub fn top(&self, count: usize) -> Vec<(ClientKey, Backlog)> {
+        self.shared.lock().queue.top(count)
+    }
+
+    /// A client's backlog, its share of the rate and the wait of its next write.
+    pub fn explain(&self, client: ClientKey) -> Explained {
+        let state = self.shared.lock();
+        let weight = state.weight(client);
+        Explained {
+            tally: state.tally(client),
+            backlog: state.queue.backlog(&client),
+            weight: weight.shares(),
+            share: state.queue.fair_share(&client, weight, state.rate),
+            wait: state.wait(client, self.shared.clock.now()).into(),
+            room: state.has_room(client, self.shared.clock.now()),
+        }
+    }
+}
+
+/// Why a client waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// What it has had.
+    pub tally: Tally,
+    /// What it has in the queue.
+    pub backlog: Backlog,
+    /// Its weight.
+    pub weight: u32,
+    /// Writes a second it gets while everybody who waits now waits on.
+    pub share: f64,
+    /// How long its next write would wait.
+    pub wait: Duration,
+    /// Whether its next write would be taken without being held.
+    pub room: bool,
+}
+
+/// A session that waits for room looks at least this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);

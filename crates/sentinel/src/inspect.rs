@@ -1,0 +1,175 @@
+//! The state of the program, as the operator's listener shows it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use fairq::ClientKey;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{ClientView, ClientsView, Explanation, Inspect, Limit, NodeView, Readiness};
+use crate::config::Config;
+use crate::front::Front;
+use crate::identity::Identities;
+use crate::lane::{Explained, Lane};
+use crate::ledger::Ledger;
+use crate::metrics::{ControllerState, Gauges};
+use crate::refusal::Reason;
+use crate::upstream::Nodes;
+
+/// Looks at everything, owns nothing.
+pub(crate) struct Operator {
+    pub(crate) config: Arc<Config>,
+    pub(crate) lane: Lane,
+    pub(crate) nodes: Nodes,
+    pub(crate) ledger: Ledger,
+    pub(crate) identities: Identities,
+    pub(crate) front: Front,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Inspect for Operator {
+    fn readiness(&self) -> Readiness {
+        let nodes: Vec<NodeView> = self
+            .nodes
+            .states()
+            .into_iter()
+            .map(|node| NodeView {
+                url: node.endpoint,
+                up: node.up,
+                catching_up: node.catching_up,
+                height: (node.height > 0).then_some(node.height),
+            })
+            .collect();
+        Readiness {
+            draining: self.shutdown.is_cancelled(),
+            reached: nodes.iter().any(|node| node.up || node.height.is_some()),
+            controller: self.lane.status().state,
+            nodes,
+        }
+    }
+
+    fn clients(&self, top: usize) -> ClientsView {
+        let status = self.lane.status();
+        let clients = self.lane.top(top);
+        ClientsView {
+            active: status.backlogged_clients,
+            known: status.known_clients,
+            clients: clients
+                .into_iter()
+                .map(|(client, _)| self.view(client, &self.lane.explain(client)))
+                .collect(),
+        }
+    }
+
+    fn explain(&self, address: IpAddr) -> Explanation {
+        let identity = self.identities.of_peer(address);
+        let explained = self.lane.explain(identity.client);
+        let status = self.lane.status();
+        let view = self.view(identity.client, &explained);
+        Explanation {
+            ip: address,
+            allowed: identity.allowed,
+            rule: self.rule(address),
+            queue_limit: self.config.fair.queue_per_client,
+            pace_per_second: status.rate.as_f64(),
+            sharing: status.backlogged_clients,
+            estimated_wait_ms: explained.wait.as_millis() as u64,
+            controller: status.state,
+            limits: self.limits(&explained, &view, status.state),
+            client: view,
+        }
+    }
+
+    fn gauges(&self) -> Gauges {
+        let status = self.lane.status();
+        let states = self.nodes.states();
+        let active = status.node.and_then(|node| states.get(node));
+        let up = |connected| if connected { self.config.upstream.connections } else { 0 };
+        Gauges {
+            queue_depth: status.queued,
+            queue_bytes: status.queued_bytes,
+            writes_in_flight: status.in_flight,
+            buffered_bytes: self.ledger.used(),
+            buffer_capacity_bytes: self.ledger.capacity(),
+            connections: self.front.connections(),
+            clients_active: status.backlogged_clients,
+            client_table_entries: status.known_clients,
+            client_evictions: status.evictions,
+            overflow_flows_active: status.overflow_clients,
+            fair_share: status.rate.as_f64() / status.backlogged_clients.max(1) as f64,
+            pace_rate: status.rate.as_f64(),
+            pace_blind: status.blind,
+            committed_tx_rate: status.committed_rate,
+            upstream_mempool_txs: active.map_or(0, |node| node.mempool_txs as usize),
+            upstreams_up: states
+                .iter()
+                .filter(|node| node.up && !node.catching_up)
+                .count(),
+            upstreams: states.len(),
+            upstream_open: up(status.connected),
+            upstream_connecting: up(!status.connected && status.node.is_some()),
+            upstream_closing: 0,
+            commit_waiters: status.commits,
+            retained_bytes: status.retained_bytes,
+        }
+    }
+}
+
+impl Operator {
+    fn view(&self, client: ClientKey, explained: &Explained) -> ClientView {
+        ClientView {
+            client: client.to_string(),
+            weight: explained.weight,
+            connections: self.front.connections_of(client),
+            queued: explained.backlog.entries,
+            queued_bytes: explained.backlog.bytes as usize,
+            share_per_second: explained.share,
+            dispatched: explained.tally.dispatched,
+            refused: explained.tally.refused,
+        }
+    }
+
+    /// The network of the lists that decides about an address.
+    fn rule(&self, address: IpAddr) -> Option<String> {
+        let trust = &self.config.trust;
+        let networks = trust.allow.iter().chain(&trust.deny);
+        networks
+            .filter(|network| network.contains(address))
+            .max_by_key(|network| network.prefix())
+            .map(ToString::to_string)
+    }
+
+    /// What keeps this client's next write from going out at once.
+    fn limits(
+        &self,
+        explained: &Explained,
+        view: &ClientView,
+        state: ControllerState,
+    ) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        let mut add = |reason, text: String| limits.push(Limit { reason, text });
+        let full = self.config.fair.queue_per_client;
+        if view.queued >= full {
+            let text = format!("its queue is full: {full} writes wait (fair.queue-per-client)");
+            add(Reason::QueueFull, text);
+        }
+        if explained.wait > self.config.fair.queue_timeout {
+            let text = format!(
+                "its backlog takes longer than {:?} at its share (fair.queue-timeout)",
+                self.config.fair.queue_timeout
+            );
+            add(Reason::QueueTimeout, text);
+        }
+        if view.connections >= self.config.limits.connections_per_client {
+            let text = format!(
+                "it has all of its {} connections (limits.connections-per-client)",
+                view.connections
+            );
+            add(Reason::Connections, text);
+        }
+        if state != ControllerState::Running {
+            add(Reason::Rate, "the node has a break".to_owned());
+        }
+        limits
+    }
+}

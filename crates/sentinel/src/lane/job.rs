@@ -1,0 +1,107 @@
+//! A write on its way through the lane.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use pacing::Nanos;
+use rpc::BroadcastMethod;
+use sha2::{Digest, Sha256};
+
+use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
+use crate::ledger::Reservation;
+use crate::refusal::Refusal;
+
+/// SHA-256 of a transaction, its name on the chain.
+pub(super) type TxHash = [u8; 32];
+
+/// A write on its way through the lane: queued, under way, or waiting to be offered again.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) client: ClientKey,
+    pub(super) connection: u64,
+    pub(super) body: WriteBody,
+    pub(super) arrived: Nanos,
+    pub(super) deadline: Nanos,
+    /// Whether a connection broke while it was under way, so that the node may have it.
+    pub(super) ambiguous: bool,
+    pub(super) reply: Reply,
+    pub(super) reservation: Reservation,
+}
+
+/// Who waits for a job's answer.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// A connection of a client.
+    To { outbox: Arc<Outbox>, tag: u64 },
+    /// Nobody: it was acknowledged when it was admitted.
+    Acknowledged,
+    /// Nobody: it is offered again because the node may have lost it.
+    Again,
+}
+
+impl Job {
+    /// How the transaction goes to the node: a commit is a sync, and the block is awaited here.
+    pub(super) fn upstream_method(&self) -> BroadcastMethod {
+        match &self.body {
+            WriteBody::Tx { method, .. } if *method == BroadcastMethod::Async => {
+                BroadcastMethod::Async
+            }
+            _ => BroadcastMethod::Sync,
+        }
+    }
+
+    /// The transaction; none for unusual writes, which the front forwards.
+    pub(super) fn tx(&self) -> Option<&Bytes> {
+        match &self.body {
+            WriteBody::Tx { tx, .. } => Some(tx),
+            WriteBody::Unusual => None,
+        }
+    }
+
+    pub(super) fn is_commit(&self) -> bool {
+        matches!(
+            &self.body,
+            WriteBody::Tx { method, .. } if *method == BroadcastMethod::Commit
+        )
+    }
+
+    /// Whether the client has gone, and nobody was promised anything.
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(&self.reply, Reply::To { outbox, .. } if outbox.is_closed())
+    }
+
+    /// Answers with a member of the node's.
+    pub(super) fn answer(&self, member: Bytes) {
+        self.reply.deliver(WriteAnswer::Member(member));
+    }
+
+    /// Answers with a refusal.
+    pub(super) fn refuse(&self, refusal: Refusal) {
+        let refusal = if self.ambiguous {
+            refusal.maybe_forwarded()
+        } else {
+            refusal
+        };
+        self.reply.deliver(WriteAnswer::Refused(refusal));
+    }
+
+    /// Tells the front to forward it.
+    pub(super) fn permit(&self, permit: Permit) {
+        self.reply.deliver(WriteAnswer::Permit(permit));
+    }
+}
+
+impl Reply {
+    /// Hands the answer to whoever waits.
+    pub(super) fn deliver(&self, answer: WriteAnswer) {
+        if let Self::To { outbox, tag } = self {
+            outbox.deliver(Delivery { tag: *tag, answer });
+        }
+    }
+}
+
+/// The name of a transaction on the chain.
+pub(super) fn hash_of(tx: &[u8]) -> TxHash {
+    Sha256::digest(tx).into()
+}

@@ -1,0 +1,151 @@
+//! A write connection to a node, driven by the runtime.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::task::{Context, Poll, ready};
+
+use pacing::Nanos;
+use rpc::{Connection, ConnectionError, ConnectionOptions, Endpoint, Message};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::flight::Flight;
+use super::job::Job;
+
+/// A connection over which writes go, and what is under way on it.
+#[derive(Debug)]
+pub(super) struct Link {
+    socket: AsyncFd<Socket>,
+    pub(super) flight: Flight,
+}
+
+#[derive(Debug)]
+struct Socket(Connection);
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+impl Link {
+    /// Connects to the node, all handshakes included.
+    ///
+    /// # Cancel safety
+    /// The connection is closed when the future is dropped.
+    pub(super) async fn open(
+        endpoint: &Endpoint,
+        address: SocketAddr,
+        options: &ConnectionOptions,
+    ) -> Result<Self, ConnectionError> {
+        let connection = Connection::open(endpoint, address, options)?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe, for the sake of types whose descriptor may change or \
+                      close; a connection keeps its socket as long as it lives"
+        )]
+        let socket = AsyncFd::with_interest(Socket(connection), both)
+            .map_err(ConnectionError::Connect)?;
+        let mut link = Self {
+            socket,
+            flight: Flight::new(),
+        };
+        std::future::poll_fn(|context| link.poll_handshakes(context)).await?;
+        Ok(link)
+    }
+
+    fn poll_handshakes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        loop {
+            if self.socket.get_mut().0.drive()? {
+                return Poll::Ready(Ok(()));
+            }
+            // What the handshake waits for; both when it cannot tell.
+            let interest = self.socket.get_ref().0.interest();
+            if interest.write {
+                ready!(self.socket.poll_write_ready_mut(context))
+                    .map_err(ConnectionError::Connect)?
+                    .clear_ready();
+            } else {
+                ready!(self.socket.poll_read_ready_mut(context))
+                    .map_err(ConnectionError::Connect)?
+                    .clear_ready();
+            }
+        }
+    }
+
+    /// Queues a job; nothing is written before [`flush`](Self::flush).
+    pub(super) fn queue(&mut self, job: Job, now: Nanos) {
+        let id = self.flight.next_id();
+        let method = job.upstream_method();
+        if let Some(tx) = job.tx() {
+            self.socket.get_mut().0.queue_broadcast(id, method, tx);
+        }
+        self.flight.add(job, now);
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn flush(&mut self) -> Result<(), ConnectionError> {
+        self.socket.get_mut().0.flush().map(|_| ())
+    }
+
+    /// Bytes that wait for the socket.
+    pub(super) fn unwritten(&self) -> usize {
+        self.socket.get_ref().0.unwritten()
+    }
+
+    /// Reads and writes until the socket has nothing more and takes nothing more. Ready only with
+    /// an error.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        on_message: &mut impl FnMut(&mut Flight, &[u8]),
+    ) -> Poll<ConnectionError> {
+        if let Poll::Ready(error) = self.poll_read(context, on_message) {
+            return Poll::Ready(error);
+        }
+        self.poll_write(context)
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        on_message: &mut impl FnMut(&mut Flight, &[u8]),
+    ) -> Poll<ConnectionError> {
+        let flight = &mut self.flight;
+        for _ in 0..READS_PER_TURN {
+            let mut guard = match ready!(self.socket.poll_read_ready_mut(context)) {
+                Ok(guard) => guard,
+                Err(error) => return Poll::Ready(ConnectionError::Broken(error)),
+            };
+            let connection = &mut guard.get_inner_mut().0;
+            let read = connection.read(&mut |message: Message<'_>| on_message(flight, message.body));
+            match read {
+                Ok(progress) if progress.bytes == 0 => guard.clear_ready(),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(error),
+            }
+        }
+        // There may be more: come back after the others had their turn.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<ConnectionError> {
+        while self.unwritten() > 0 {
+            let mut guard = match ready!(self.socket.poll_write_ready_mut(context)) {
+                Ok(guard) => guard,
+                Err(error) => return Poll::Ready(ConnectionError::Broken(error)),
+            };
+            match guard.get_inner_mut().0.flush() {
+                Ok(flushed) if flushed.blocked => guard.clear_ready(),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(error),
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Reads before other tasks get their turn.
+const READS_PER_TURN: usize = 16;

@@ -1,0 +1,291 @@
+//! What the front and the pump share: the queue and what waits for it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairq::{
+    ClientKey, ClientTable, FairQueue, Item, NetworkMap, Neutral, Popped, QueueLimits,
+    Refusal as Bound, TableLimits, Weight,
+};
+use pacing::{Nanos, Rate};
+use tokio::sync::Notify;
+
+use super::job::{Job, Reply};
+use crate::config::Config;
+use crate::refusal::{Reason, Refusal};
+
+/// The queue, guarded by the lane's lock. Sections under it are short: a push, or a round of pops.
+pub(super) struct State {
+    pub(super) queue: FairQueue<Job>,
+    weights: NetworkMap<Weight>,
+    /// What each client has had, for those who ask.
+    tallies: ClientTable<Tally>,
+    /// Clients whose sessions wait for room.
+    rooms: HashMap<ClientKey, Arc<Notify>>,
+    /// Writes a second the pump sends at the moment.
+    pub(super) rate: Rate,
+    /// Until when nothing is sent, as far as that is known.
+    pub(super) closed_until: Nanos,
+    pub(super) stopping: bool,
+    /// Unusual writes that the front is forwarding.
+    pub(super) permits: usize,
+    pub(super) accounts: Accounts,
+    queue_per_client: usize,
+    timeout: Nanos,
+    /// A session is held back while its next write would wait longer than this.
+    comfortable: Nanos,
+}
+
+/// What a client has had since it is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Writes that left the queue for the node.
+    pub dispatched: u64,
+    /// Writes that were not taken.
+    pub refused: u64,
+}
+
+impl Neutral for Tally {
+    /// Nothing is decided by it, so it may always be forgotten.
+    fn is_neutral(&self, _now: Nanos) -> bool {
+        true
+    }
+}
+
+/// How every admitted write ended; the sum is what was admitted, less what is still here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Writes taken into the queue.
+    pub admitted: u64,
+    /// Writes that were not taken.
+    pub refused: u64,
+    /// Answered by the node, with whatever it said, or taken over by the front.
+    pub forwarded: u64,
+    /// Pushed out of the queue by the bound on everybody's bytes or entries.
+    pub displaced: u64,
+    /// Waited longer than the deadline.
+    pub expired: u64,
+    /// Their client left.
+    pub cancelled: u64,
+    /// Still here when the proxy stopped.
+    pub lost: u64,
+}
+
+impl State {
+    pub(super) fn new(config: &Config, seed: [u64; 2]) -> Result<Self, fairq::Error> {
+        let fair = &config.fair;
+        let limits = QueueLimits {
+            clients: fair.clients_max,
+            per_client: fair.queue_per_client,
+            entries: MOST_ENTRIES,
+            bytes: config.buffer.bytes,
+            ..QueueLimits::default()
+        };
+        let mut weights = NetworkMap::new();
+        for (network, weight) in &fair.weights {
+            weights.insert(*network, Weight::new(*weight)?)?;
+        }
+        Ok(Self {
+            queue: FairQueue::new(limits, fair.order, seed)?,
+            weights,
+            tallies: ClientTable::new(
+                TableLimits {
+                    clients: fair.clients_max,
+                    ..TableLimits::default()
+                },
+                seed,
+            )?,
+            rooms: HashMap::new(),
+            rate: fair.max_req,
+            closed_until: Nanos::ZERO,
+            stopping: false,
+            permits: 0,
+            accounts: Accounts::default(),
+            queue_per_client: fair.queue_per_client,
+            timeout: fair.queue_timeout.into(),
+            comfortable: (fair.queue_timeout / 2).into(),
+        })
+    }
+
+    /// Takes a job into its client's queue.
+    pub(super) fn admit(&mut self, job: Job, now: Nanos) -> Result<(), Refusal> {
+        let client = job.client;
+        let result = self.try_admit(job, now);
+        match &result {
+            Ok(()) => self.accounts.admitted += 1,
+            Err(_) => {
+                self.accounts.refused += 1;
+                self.tallies.entry(client, now).state.refused += 1;
+            }
+        }
+        result
+    }
+
+    fn try_admit(&mut self, job: Job, now: Nanos) -> Result<(), Refusal> {
+        if self.stopping {
+            return Err(Refusal::new(Reason::Shutdown, "the proxy is going down")
+                .retry_after(RETRY_ELSEWHERE));
+        }
+        let client = job.client;
+        let wait = self.wait(client, now);
+        if wait > self.timeout {
+            let text = "the queue of this client would not be served in time";
+            return Err(Refusal::new(Reason::QueueTimeout, text)
+                .retry_after(wait.saturating_sub(self.timeout).into()));
+        }
+        let connection = job.connection;
+        let weight = self.weight(client);
+        let item = Item {
+            bytes: job.reservation.bytes() as u32,
+            cost: 1,
+            value: job,
+        };
+        match self.queue.push(client, connection, weight, item) {
+            Ok(pushed) => {
+                for displaced in pushed.displaced {
+                    self.accounts.displaced += 1;
+                    let share = self.drain_time(displaced.client);
+                    let text = "the buffer is full and this client's backlog is the longest";
+                    let job = displaced.item.value;
+                    job.refuse(Refusal::new(Reason::Bytes, text).retry_after(share));
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.refusal(client, error.reason)),
+        }
+    }
+
+    fn refusal(&self, client: ClientKey, bound: Bound) -> Refusal {
+        let refusal = match bound {
+            Bound::QueueFull => {
+                Refusal::new(Reason::QueueFull, "the queue of this client is full")
+            }
+            Bound::Entries | Bound::Bytes => Refusal::new(Reason::Bytes, "the buffer is full"),
+        };
+        refusal.retry_after(self.drain_time(client))
+    }
+
+    /// How long a write of this client would wait now.
+    pub(super) fn wait(&self, client: ClientKey, now: Nanos) -> Nanos {
+        let weight = self.weight(client);
+        let queued = self.queue.wait_estimate(&client, weight, self.rate);
+        queued.saturating_add(self.closed_until.saturating_sub(now))
+    }
+
+    /// How long half of a client's backlog takes.
+    fn drain_time(&self, client: ClientKey) -> Duration {
+        let weight = self.weight(client);
+        let all: Duration = self
+            .queue
+            .wait_estimate(&client, weight, self.rate)
+            .into();
+        (all / 2).max(SHORTEST_RETRY)
+    }
+
+    pub(super) fn weight(&self, client: ClientKey) -> Weight {
+        self.weights
+            .get(client.network().address())
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// What a client has had.
+    pub(super) fn tally(&self, client: ClientKey) -> Tally {
+        self.tallies.peek(&client).copied().unwrap_or_default()
+    }
+
+    /// Clients that are remembered, and how many were forgotten for others.
+    pub(super) fn remembered(&self) -> (usize, u64) {
+        let counters = self.tallies.counters();
+        (counters.entries, counters.evictions)
+    }
+
+    /// Whether a session of this client may go on reading: its queue is not full, and what it
+    /// reads now would be served in time.
+    pub(super) fn has_room(&self, client: ClientKey, now: Nanos) -> bool {
+        self.queue.backlog(&client).entries < self.queue_per_client
+            && self.wait(client, now) <= self.comfortable
+    }
+
+    /// What to wait on until a client has room.
+    pub(super) fn room(&mut self, client: ClientKey) -> Arc<Notify> {
+        self.rooms.entry(client).or_default().clone()
+    }
+
+    /// The next job; expired and cancelled ones end here.
+    pub(super) fn next(&mut self, now: Nanos) -> Option<Popped<Job>> {
+        while let Some(popped) = self.queue.pop() {
+            self.offer_room(popped.client);
+            let job = &popped.item.value;
+            if job.is_cancelled() {
+                self.accounts.cancelled += 1;
+            } else if job.deadline <= now {
+                self.accounts.expired += 1;
+                job.refuse(expired());
+            } else {
+                self.tallies.entry(popped.client, now).state.dispatched += 1;
+                return Some(popped);
+            }
+        }
+        None
+    }
+
+    /// Wakes the sessions of a client once its queue is down to half.
+    fn offer_room(&mut self, client: ClientKey) {
+        if self.rooms.is_empty() {
+            return;
+        }
+        if self.queue.backlog(&client).entries <= self.queue_per_client / 2
+            && let Some(room) = self.rooms.remove(&client)
+        {
+            room.notify_waiters();
+        }
+    }
+
+    /// Wakes every session that waits: the rate or the gate has changed.
+    pub(super) fn offer_rooms(&mut self) {
+        for (_, room) in self.rooms.drain() {
+            room.notify_waiters();
+        }
+    }
+
+    /// Answers what has waited too long.
+    pub(super) fn expire(&mut self, now: Nanos) {
+        let accounts = &mut self.accounts;
+        self.queue.remove_oldest_while(
+            |job| job.deadline <= now,
+            |_, item| {
+                accounts.expired += 1;
+                item.value.refuse(expired());
+            },
+        );
+    }
+
+    /// A connection is gone: what nobody was promised is dropped.
+    pub(super) fn disconnect(&mut self, client: ClientKey, connection: u64) {
+        let accounts = &mut self.accounts;
+        self.queue.remove_connection(
+            &client,
+            connection,
+            |job| !matches!(job.reply, Reply::To { .. }),
+            |_| accounts.cancelled += 1,
+        );
+        self.offer_room(client);
+    }
+}
+
+pub(super) fn expired() -> Refusal {
+    Refusal::new(
+        Reason::QueueTimeout,
+        "the deadline passed while the transaction waited for its turn",
+    )
+    .retry_after(SHORTEST_RETRY)
+}
+
+/// After this another proxy or the restarted one may answer.
+const RETRY_ELSEWHERE: Duration = Duration::from_secs(5);
+/// Bounds the queue's memory whatever a write's size; the ledger bounds the bytes.
+const MOST_ENTRIES: usize = 1 << 22;
+/// `Retry-After` has whole seconds.
+const SHORTEST_RETRY: Duration = Duration::from_secs(1);

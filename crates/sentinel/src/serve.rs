@@ -1,0 +1,213 @@
+//! The whole proxy: listeners, lanes and controllers, from start to end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rpc::Trust;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::admin;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::front::{Front, Services};
+use crate::identity::Identities;
+use crate::inspect::Operator;
+use crate::lane::{self, Accounts, lane};
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+use crate::upstream::{self, Nodes, Reads, Relays};
+
+/// The sockets that wait for clients and for the operator.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For clients.
+    pub front: TcpListener,
+    /// For the operator, if there is one.
+    pub admin: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Opens the configured listeners; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// An address that is taken or not ours, named.
+    pub async fn bind(config: &Config) -> Result<Self, ServeError> {
+        Ok(Self {
+            front: listen("listen.addr", config.listen.addr).await?,
+            admin: match config.admin.addr {
+                Some(address) => Some(listen("admin.addr", address).await?),
+                None => None,
+            },
+        })
+    }
+
+    /// Where clients connect.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.front.local_addr()
+    }
+}
+
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Listen {
+            setting,
+            address,
+            source,
+        })
+}
+
+/// Why the proxy could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A listener could not be opened.
+    #[error("cannot listen on {address} ({setting}): {source}")]
+    Listen {
+        /// The setting that named it.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The nodes' side could not be set up.
+    #[error(transparent)]
+    Upstream(#[from] upstream::UpstreamError),
+    /// A limit is impossible.
+    #[error(transparent)]
+    Limits(#[from] fairq::Error),
+    /// The system gave no thread.
+    #[error("the system refuses: {0}")]
+    System(#[source] io::Error),
+}
+
+/// Serves until `shutdown`, then drains within the configured budget. How every admitted write
+/// ended.
+///
+/// Clients are served by the runtime this is called on; the nodes are watched and the operator is
+/// served by a thread of their own, so that reading a block never delays a client.
+///
+/// # Errors
+/// Nothing was served: the reason.
+///
+/// # Cancel safety
+/// Dropping the future ends everything at once; queued writes are lost.
+pub async fn serve(
+    listeners: Listeners,
+    config: Config,
+    shutdown: CancellationToken,
+) -> Result<Accounts, ServeError> {
+    let config = Arc::new(config);
+    let clock = Clock::start();
+    let metrics = Arc::new(Metrics::new());
+    let ledger = Ledger::new(config.buffer.bytes);
+    // The admin listener and the nodes' watchers outlive the clients.
+    let end = CancellationToken::new();
+    let _end = end.clone().drop_guard();
+    let surroundings = upstream::Surroundings {
+        ledger: ledger.clone(),
+        clock,
+        trust: Trust::native(),
+        shutdown: end.clone(),
+        seed: seed(),
+    };
+    let (nodes, events, watching) = Nodes::start(&config, surroundings)?;
+    let reads = Reads::new(&config, &nodes)?;
+    let surroundings = lane::Surroundings {
+        config: Arc::clone(&config),
+        clock,
+        metrics: Arc::clone(&metrics),
+        nodes: nodes.clone(),
+        events,
+        seed: seed(),
+    };
+    let (lane, pump) = lane(surroundings)?;
+    // Clients whose writes wait are answered by the pump, so the front ends after it.
+    let front = Front::new(Services {
+        config: Arc::clone(&config),
+        lane: lane.clone(),
+        relays: Relays::new(&config, &nodes, &reads),
+        reads,
+        ledger: ledger.clone(),
+        metrics: Arc::clone(&metrics),
+        stop: shutdown.clone(),
+    })?;
+    let operator = Operator {
+        identities: Identities::new(&config.trust)?,
+        config: Arc::clone(&config),
+        lane: lane.clone(),
+        nodes,
+        ledger,
+        front: front.clone(),
+        shutdown: shutdown.clone(),
+    };
+    let background = Background::start().map_err(ServeError::System)?;
+    background.runtime().spawn(watching.run());
+    if let Some(listener) = listeners.admin {
+        let listener = background.adopt(listener).map_err(ServeError::System)?;
+        let serving = admin::serve(listener, metrics, Arc::new(operator), end.clone());
+        background.runtime().spawn(serving);
+    }
+
+    let address = listeners.front.local_addr().map_err(ServeError::System)?;
+    info!(%address, "serving");
+    let mut tasks = JoinSet::new();
+    tasks.spawn(pump.run(shutdown));
+    tasks.spawn(async move {
+        let cut_off = front.serve(listeners.front).await;
+        if cut_off > 0 {
+            warn!(cut_off, "connections were cut off at the end of the budget");
+        }
+    });
+    tasks.join_all().await;
+    Ok(lane.status().accounts)
+}
+
+/// The thread that watches the nodes and serves the operator.
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn start() -> io::Result<Self> {
+        Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("sentinel-watch")
+            .enable_all()
+            .build()
+            .map(|runtime| Self(Some(runtime)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("taken only when dropped")
+    }
+
+    /// Moves a listener to this thread's runtime.
+    fn adopt(&self, listener: TcpListener) -> io::Result<TcpListener> {
+        let listener = listener.into_std()?;
+        let _entered = self.runtime().enter();
+        TcpListener::from_std(listener)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // A runtime must not be waited for inside another one.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Numbers that nobody outside can guess: the keys of the standard library's hash maps, which come
+/// from the system's randomness.
+fn seed() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
+    [1, 2].map(|number: u64| RandomState::new().hash_one(number))
+}
