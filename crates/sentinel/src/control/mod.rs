@@ -25,3 +25,5 @@ pub use self::{
 
 #[cfg(test)]
 pub(crate) mod model;
+#[cfg(test)]
+mod simulations;

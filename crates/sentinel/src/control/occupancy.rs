@@ -218,12 +218,6 @@ impl Occupancy {
         self.others_rate
     }
 
-    /// The depth the node told last, and when it was asked.
-    pub fn last_told(&self) -> Option<(Nanos, usize)> {
-        self.told
-            .map(|told| (told.at, usize::try_from(told.txs).unwrap_or(usize::MAX)))
-    }
-
     /// Accepted transactions that were given up because no block showed them.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten

@@ -35,8 +35,9 @@ use crate::config::Pace;
 /// least [`BACKLOGGED`] of the interval and [`USED`] of the rate was used while sending was possible
 /// (Netflix's concurrency-limits grows only when in flight × 2 ≥ limit). It is lowered only if
 /// writes waited, or by two blocks in a row: the first block of a burst may have been proposed
-/// before most of it came. A refusal because the mempool is full lowers it to 0.7 r at once, at most
-/// once a block; the first one to tell the size sets it to what fills that size instead.
+/// before most of it came. Refusals because the mempool is full lower it to 0.7 r at once if they
+/// are more than a few, at most once a block; the first one to tell the size sets it to what fills
+/// that size instead.
 ///
 /// **Gate**: whatever the rate, no more is sent than fits: see [`AdaptiveRate::may_send`]. So the
 /// node refuses hardly anything, and a rate above what a long block allows does no harm: a mempool
@@ -56,13 +57,16 @@ pub struct AdaptiveRate {
     over: u32,
     /// The rate was lowered since the last block, or step.
     cut: bool,
+    /// Refusals since then.
+    fulls: u64,
     rechecks: u64,
     signals: Signals,
     started: Nanos,
     /// When the next step without blocks is due.
     next_step: Nanos,
-    /// The depth told last, and whether it has fallen although no block was seen.
-    last_depth: usize,
+    /// The depth told last and when it was asked for, and whether it has fallen although no block
+    /// was seen.
+    depth: Option<(Nanos, usize)>,
     fell: bool,
     counters: PaceCounters,
 }
@@ -156,7 +160,7 @@ const USED: f64 = 0.9;
 /// Share of the interval in which sending must have been possible for its use to say anything.
 const POSSIBLE: f64 = 0.1;
 /// Sending may be much faster than committing when the gate is closed most of the time; so much.
-const MOSTLY_CLOSED: f64 = 0.25;
+const MOSTLY_CLOSED: f64 = 0.5;
 /// Blocks in a row that must ask for less.
 const OVER: u32 = 2;
 /// The rate of a fresh start: no node in use is harmed by it for the length of a block, and it
@@ -170,8 +174,12 @@ const GATE_INTERVALS: f64 = 6.0;
 const UNKNOWN_BASE: f64 = 10.0;
 /// What may be sent in any case.
 const GATE_LEAST: f64 = 256.0;
-/// Share of the writes of an interval that may meet a recheck without being a sign of overload.
+/// Shares of the writes of an interval that may meet a full mempool (it is to be full to the brim,
+/// and others fill it too) or a recheck without being a sign of overload, and the writes that count
+/// as sent at least.
+const FULLS: f64 = 0.02;
 const RECHECKS: f64 = 0.1;
+const LEAST_SENT: u64 = 16;
 /// A bound learnt without a number is relaxed by this factor each block.
 const RELAX: f64 = 1.02;
 /// Blocks are missed after so long, or after ten intervals if that is longer.
@@ -180,7 +188,7 @@ const SILENCE_INTERVALS: f64 = 10.0;
 /// The word of the node about its depth counts so long.
 const DEPTH_TO_LIVE: Nanos = Nanos::from_secs(5);
 /// Without blocks the rate is looked at so often, and raised by this share of its ceiling.
-const STEP: Nanos = Nanos::from_secs(1);
+const STEP: Nanos = Nanos::from_secs(2);
 const STEP_UP: f64 = 0.02;
 /// An interval below this share of the usual one is two blocks read at once.
 const TOO_SHORT: f64 = 0.25;
@@ -207,11 +215,12 @@ impl AdaptiveRate {
             },
             over: 0,
             cut: false,
+            fulls: 0,
             rechecks: 0,
             signals: Signals::Blocks,
             started: now,
             next_step: now.saturating_add(STEP),
-            last_depth: 0,
+            depth: None,
             fell: false,
             counters: PaceCounters::default(),
         }
@@ -285,7 +294,8 @@ impl AdaptiveRate {
             Refused::Full { max: Some(max) } => {
                 self.occupancy.full(now, max);
                 if self.mempool.txs.replace(max) == Some(max) {
-                    self.lower_at_once();
+                    self.fulls += 1;
+                    self.lower_if_many(self.fulls, FULLS);
                 } else {
                     self.learnt();
                 }
@@ -296,9 +306,7 @@ impl AdaptiveRate {
             }
             Refused::Rechecking => {
                 self.rechecks += 1;
-                if self.rechecks as f64 > RECHECKS * self.usage.sent_so_far().max(16) as f64 {
-                    self.lower_at_once();
-                }
+                self.lower_if_many(self.rechecks, RECHECKS);
             }
             Refused::TimedOut => self.lower_at_once(),
         }
@@ -314,6 +322,12 @@ impl AdaptiveRate {
         }
     }
 
+    fn lower_if_many(&mut self, count: u64, share: f64) {
+        if count as f64 > share * self.usage.sent_so_far().max(LEAST_SENT) as f64 {
+            self.lower_at_once();
+        }
+    }
+
     fn lower_at_once(&mut self) {
         if !self.cut {
             self.cut = true;
@@ -325,8 +339,9 @@ impl AdaptiveRate {
     /// The node held so many transactions when it was asked at `asked`.
     pub fn mempool(&mut self, asked: Nanos, txs: usize) {
         self.occupancy.told(asked, txs);
-        self.fell |= self.last_depth >= FELL_FROM && txs < self.last_depth / 2;
-        self.last_depth = txs;
+        let before = self.depth.map_or(0, |(_, before)| before);
+        self.fell |= before >= FELL_FROM && txs < before / 2;
+        self.depth = Some((asked, txs));
     }
 
     /// A block.
@@ -343,6 +358,7 @@ impl AdaptiveRate {
         self.fell = false;
         let secs = self.throughput.last_interval();
         if secs <= TOO_SHORT * self.throughput.interval() {
+            self.forget_refusals();
             return;
         }
         let used = self.usage.take(now);
@@ -357,7 +373,12 @@ impl AdaptiveRate {
         if !self.cut {
             self.mempool.relax();
         }
+        self.forget_refusals();
+    }
+
+    fn forget_refusals(&mut self) {
         self.cut = false;
+        self.fulls = 0;
         self.rechecks = 0;
     }
 
@@ -457,8 +478,7 @@ impl AdaptiveRate {
             self.set(self.rate + STEP_UP * self.settings.max);
         }
         if by_refusals {
-            self.cut = false;
-            self.rechecks = 0;
+            self.forget_refusals();
         }
     }
 
@@ -468,7 +488,7 @@ impl AdaptiveRate {
         if now.saturating_sub(last).as_secs_f64() <= silence {
             return Signals::Blocks;
         }
-        match self.occupancy.last_told() {
+        match self.depth {
             Some((at, _)) if now.saturating_sub(at) <= DEPTH_TO_LIVE => Signals::Mempool,
             _ => Signals::Blind,
         }
@@ -478,7 +498,7 @@ impl AdaptiveRate {
     pub fn mempool_lost(&mut self, now: Nanos) {
         self.occupancy.reset(now);
         self.usage.disturb();
-        self.last_depth = 0;
+        self.depth = None;
     }
 
     /// Another node takes over: its mempool may be of another size.
@@ -497,6 +517,11 @@ impl AdaptiveRate {
     /// What the rate goes by.
     pub const fn signals(&self) -> Signals {
         self.signals
+    }
+
+    /// The depth the node told last, and when it was asked.
+    pub const fn depth(&self) -> Option<(Nanos, usize)> {
+        self.depth
     }
 
     /// Committed transactions, counted.
