@@ -6,6 +6,8 @@
 mod pages;
 mod query;
 mod server;
+#[cfg(test)]
+mod tests;
 mod views;
 
 pub use server::serve;

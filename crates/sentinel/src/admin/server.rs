@@ -1,6 +1,7 @@
 //! The listener itself: few connections, each with a deadline.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::{Inspect, pages};
 use crate::metrics::Metrics;
@@ -25,80 +26,114 @@ pub async fn serve(
     inspect: Arc<dyn Inspect>,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        // A place first: past the limit, connections wait in the listener's backlog.
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                (listener.accept().await, place)
-            } => accepted,
-        };
-        let (stream, place) = match accepted {
-            (Ok((stream, _)), place) => (stream, place),
-            (Err(error), _) => {
-                warn!(%error, "the admin listener cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let (metrics, inspect) = (Arc::clone(&metrics), Arc::clone(&inspect));
-        let shutdown = shutdown.clone();
-        connections.spawn(async move {
-            let _place = place;
-            connection(stream, &metrics, &*inspect, &shutdown).await;
-        });
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "serving the operator");
     }
-    drop(listener);
-    let _ = tokio::time::timeout(GOODBYE, async {
-        while connections.join_next().await.is_some() {}
-    })
-    .await;
+    let desk = Desk {
+        metrics,
+        inspect,
+        shutdown,
+        bounds: BOUNDS,
+    };
+    desk.serve(listener).await;
 }
 
-async fn connection(
-    stream: TcpStream,
-    metrics: &Metrics,
-    inspect: &dyn Inspect,
-    shutdown: &CancellationToken,
-) {
-    let service = service_fn(|request| {
-        let page = pages::answer(&request, metrics, inspect);
-        std::future::ready(Ok::<_, Infallible>(page))
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let served = tokio::time::timeout(CONNECTION_LIFE, async {
-        tokio::select! {
-            served = connection.as_mut() => served,
-            () = shutdown.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        }
-    })
-    .await;
-    if let Ok(Err(error)) = served {
-        debug!(%error, "an admin connection ended badly");
-    }
+/// What every connection needs.
+pub(super) struct Desk {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) inspect: Arc<dyn Inspect>,
+    pub(super) shutdown: CancellationToken,
+    pub(super) bounds: Bounds,
+}
+
+/// How much a connection, and all of them, may take.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Connections at once; more wait in the listener's backlog.
+    pub(super) connections: usize,
+    /// From one answer, or the start, to the end of the next head.
+    pub(super) header: Duration,
+    /// A connection is closed after this, whatever it does: one that reads nothing included.
+    pub(super) life: Duration,
 }
 
 /// Enough for every scraper and every operator with a browser.
-const MAX_CONNECTIONS: usize = 64;
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    header: Duration::from_secs(10),
+    life: Duration::from_secs(120),
+};
 
-/// From one answer, or the start, to the end of the next head.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+impl Desk {
+    pub(super) async fn serve(self, listener: TcpListener) {
+        let desk = Arc::new(self);
+        let places = Arc::new(Semaphore::new(desk.bounds.connections));
+        let mut connections = JoinSet::new();
+        loop {
+            // A place first, then a connection.
+            let accepted = tokio::select! {
+                () = desk.shutdown.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept(&listener, &places) => accepted,
+            };
+            match accepted {
+                Ok((stream, place)) => {
+                    let desk = Arc::clone(&desk);
+                    connections.spawn(async move {
+                        desk.connection(stream).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    warn!(%error, "the admin listener cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        let ended = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GOODBYE, ended).await;
+    }
 
-/// A connection is closed after this, whatever it does: a reader that takes nothing included.
-const CONNECTION_LIFE: Duration = Duration::from_secs(120);
+    async fn connection(&self, stream: TcpStream) {
+        let service = service_fn(|request| {
+            let page = pages::answer(&request, &self.metrics, &*self.inspect);
+            std::future::ready(Ok::<_, Infallible>(page))
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.bounds.header)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let served = async {
+            tokio::select! {
+                served = connection.as_mut() => served,
+                () = self.shutdown.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        };
+        if let Ok(Err(error)) = tokio::time::timeout(self.bounds.life, served).await {
+            debug!(%error, "an admin connection ended badly");
+        }
+    }
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places)
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
 
 /// How long answers under way are awaited at the end.
 const GOODBYE: Duration = Duration::from_secs(1);

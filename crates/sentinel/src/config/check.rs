@@ -112,7 +112,6 @@ impl Check<'_> {
                 c.reads.concurrency_per_client,
             ),
             ("reads.concurrency", c.reads.concurrency),
-            ("fair.queue_per_client", c.fair.queue_per_client),
             ("fair.commit_waiters", c.fair.commit_waiters),
             (
                 "pace.inflight_per_connection",
@@ -149,6 +148,8 @@ impl Check<'_> {
         self.size("ws.out_bytes", c.ws.out_bytes, 16 * KIB, GIB);
         self.size("buffer.bytes", c.buffer.bytes, 64 * KIB, 1_024 * GIB);
         self.within("fair.clients_max", c.fair.clients_max, 16, 10_000_000);
+        let queue = c.fair.queue_per_client;
+        self.within("fair.queue_per_client", queue, 1, 1 << 20);
         self.within("pace.mempool_fill", c.pace.mempool_fill, 0.05, 1.0);
         self.within("pause.min_fraction", c.pause.min_fraction, 0.05, 0.85);
         self.within("pause.jitter", c.pause.jitter, 0.0, 0.5);
@@ -288,6 +289,17 @@ impl Check<'_> {
                 }
             }
         }
+        let networks = [
+            ("trust.proxies", c.trust.proxies.len()),
+            ("trust.allow", c.trust.allow.len()),
+            ("trust.deny", c.trust.deny.len()),
+            ("fair.weights", c.fair.weights.len()),
+        ];
+        for (key, count) in networks {
+            if count > MAX_NETWORKS {
+                self.value(key, format!("more than {MAX_NETWORKS} networks"));
+            }
+        }
         for (index, (network, weight)) in c.fair.weights.iter().enumerate() {
             if !(1..=MAX_WEIGHT).contains(weight) {
                 self.value(
@@ -396,6 +408,8 @@ const GIB: usize = 1 << 30;
 const MAX_BURST: Duration = Duration::from_millis(20);
 
 const MAX_NODES: usize = 64;
+/// Allow and deny share one table of 65,536; looking for doubles takes the square of this.
+const MAX_NETWORKS: usize = 10_000;
 const MAX_WEIGHT: u32 = 1_000;
 
 /// Whether two listeners cannot both be opened.

@@ -1,13 +1,11 @@
 //! Every key that can be set: its name, what it means, its flag, and where it goes.
 
-use std::net::SocketAddr;
-
 use fairq::{Network, Order};
 use rpc::Endpoint;
 
 use super::value::{
-    Choice, Count, Given, Kind, Learn, List, Maybe, Off, PerSecond, Plain, Share, Size, SmallCount,
-    Span, Weights, with_v4_prefix, with_v6_prefix,
+    Address, Choice, Count, Given, Kind, Learn, List, Maybe, Off, PerSecond, Share, Size,
+    SmallCount, Span, Weights, with_v4_prefix, with_v6_prefix,
 };
 use super::{AsyncAck, Config, LogLevel, PaceMode, PauseAction, PauseMode};
 
@@ -34,6 +32,8 @@ pub struct Flag {
     pub value: &'static str,
     /// The words it takes, where these are few.
     pub words: &'static [&'static str],
+    /// Whether it may be given several times, each time adding to a list.
+    pub repeats: bool,
 }
 
 impl Key {
@@ -105,26 +105,42 @@ const fn flag(name: &'static str, value: &'static str) -> Option<Flag> {
         name,
         value,
         words: &[],
+        repeats: false,
     })
 }
 
-const fn choice(name: &'static str, words: &'static [&'static str]) -> Option<Flag> {
+/// The flag of a list.
+const fn flags(name: &'static str, value: &'static str) -> Option<Flag> {
     Some(Flag {
         name,
-        value: "WORD",
+        value,
+        words: &[],
+        repeats: true,
+    })
+}
+
+const fn choice(
+    name: &'static str,
+    value: &'static str,
+    words: &'static [&'static str],
+) -> Option<Flag> {
+    Some(Flag {
+        name,
+        value,
         words,
+        repeats: false,
     })
 }
 
 /// Every key, section by section.
 #[rustfmt::skip] // One key, one row: this is a table.
 pub const KEYS: &[Key] = &[
-    key!("listen.addr", listen.addr, Plain<SocketAddr>, flag("listen", "ADDR"),
+    key!("listen.addr", listen.addr, Address, flag("listen", "ADDR"),
         "Where clients connect"),
     key!("listen.threads", listen.threads, Count, flag("threads", "N"),
         "Threads that serve clients; one forwards more than a node can take"),
 
-    key!("upstream.urls", upstream.urls, List<Endpoint>, flag("upstream", "URL"),
+    key!("upstream.urls", upstream.urls, List<Endpoint>, flags("upstream", "URL"),
         "The nodes; may be repeated. The writes of one client stay on one node while it is healthy"),
     key!("upstream.connections", upstream.connections, Count, None,
         "Write connections to each node"),
@@ -139,7 +155,7 @@ pub const KEYS: &[Key] = &[
     key!("upstream.retain_bytes", upstream.retain_bytes, Size, None,
         "Accepted transactions kept until they are committed, to be offered again after a restart of the node; 0 keeps none"),
 
-    key!("trust.proxies", trust.proxies, List<Network>, flag("trusted-proxy", "NETWORK"),
+    key!("trust.proxies", trust.proxies, List<Network>, flags("trusted-proxy", "NETWORK"),
         "Networks whose X-Forwarded-For is believed; may be repeated"),
     Key {
         name: "trust.ipv4_prefix",
@@ -155,9 +171,9 @@ pub const KEYS: &[Key] = &[
         set: |config, given| { config.trust.scheme = with_v6_prefix(config.trust.scheme, given)?; Ok(()) },
         show: |config| config.trust.scheme.v6_prefix().to_string(),
     },
-    key!("trust.allow", trust.allow, List<Network>, flag("allow", "NETWORK"),
+    key!("trust.allow", trust.allow, List<Network>, flags("allow", "NETWORK"),
         "Networks that may connect, none for all; may be repeated"),
-    key!("trust.deny", trust.deny, List<Network>, flag("deny", "NETWORK"),
+    key!("trust.deny", trust.deny, List<Network>, flags("deny", "NETWORK"),
         "Networks that may not, unless a longer prefix allows them; may be repeated"),
 
     key!("limits.connections", limits.connections, Count, None,
@@ -212,7 +228,7 @@ pub const KEYS: &[Key] = &[
         "Whether the writes of a connection or all writes of a client stay in order"),
     key!("fair.weights", fair.weights, Weights, None,
         "Weights of networks; everybody else has 1"),
-    key!("fair.async_ack", fair.async_ack, Choice<AsyncAck>, choice("async-ack", &["buffered", "forwarded"]),
+    key!("fair.async_ack", fair.async_ack, Choice<AsyncAck>, choice("async-ack", "WHEN", &["buffered", "forwarded"]),
         "When broadcast_tx_async is answered: once it waits here, or once the node has answered"),
     key!("fair.commit_timeout", fair.commit_timeout, Span, None,
         "How long broadcast_tx_commit waits for its block after the check"),
@@ -222,7 +238,7 @@ pub const KEYS: &[Key] = &[
     key!("buffer.bytes", buffer.bytes, Size, flag("buffer-bytes", "SIZE"),
         "Bytes of everything that is buffered"),
 
-    key!("pace.mode", pace.mode, Choice<PaceMode>, choice("pace", &["adaptive", "fixed"]),
+    key!("pace.mode", pace.mode, Choice<PaceMode>, choice("pace", "MODE", &["adaptive", "fixed"]),
         "Whether the rate follows the node, or is --max-req always"),
     key!("pace.min_req", pace.min_req, PerSecond, flag("min-req", "RATE"),
         "The adaptive rate never falls below this"),
@@ -239,9 +255,9 @@ pub const KEYS: &[Key] = &[
     key!("pace.mempool_interval", pace.mempool_interval, Span, None,
         "How often the depth of the mempool is asked for"),
 
-    key!("pause.mode", pause.mode, Choice<PauseMode>, choice("pause-mode", &["off", "interval", "threshold", "both"]),
+    key!("pause.mode", pause.mode, Choice<PauseMode>, choice("pause-mode", "MODE", &["off", "interval", "threshold", "both"]),
         "What gives the node a break: nothing, the clock, fallen throughput, or either"),
-    key!("pause.action", pause.action, Choice<PauseAction>, choice("pause-action", &["pause", "reconnect"]),
+    key!("pause.action", pause.action, Choice<PauseAction>, choice("pause-action", "ACTION", &["pause", "reconnect"]),
         "What a break does: nothing is sent, or the write connections are replaced as well"),
     key!("pause.interval", pause.interval, Span, flag("pause-interval", "DURATION"),
         "Time between breaks of the clock; alone it means --pause-mode interval"),
@@ -273,10 +289,10 @@ pub const KEYS: &[Key] = &[
     key!("ws.origins", ws.origins, List<String>, None,
         "Origins of web pages that may open a WebSocket, none for all"),
 
-    key!("admin.addr", admin.addr, Maybe<Plain<SocketAddr>, Off>, flag("admin", "ADDR"),
+    key!("admin.addr", admin.addr, Maybe<Address, Off>, flag("admin", "ADDR"),
         "Where the operator connects: metrics, health, clients; off for nowhere"),
 
-    key!("log.level", log.level, Choice<LogLevel>, choice("log", &["error", "warn", "info", "debug", "trace"]),
+    key!("log.level", log.level, Choice<LogLevel>, choice("log", "LEVEL", &["error", "warn", "info", "debug", "trace"]),
         "What is worth a line on stderr"),
 
     key!("shutdown.drain", shutdown.drain, Span, None,

@@ -187,7 +187,7 @@ fn slips_in_variables_are_errors_and_foreign_ones_are_not() {
     );
     assert!(refused("SENTINEL_FAIR_MAX_REQ").contains("did you mean SENTINEL_FAIR__MAX_REQ?"));
     assert!(refused("SENTINEL_LOG").contains("did you mean SENTINEL_LOG__LEVEL?"));
-    assert!(refused("SENTINEL_FAIR__QUEUE_TIMEOUT").contains("write for instance 100s"));
+    assert!(refused("SENTINEL_FAIR__QUEUE_TIMEOUT").contains("such as 30s"));
     let foreign = variables(&[
         ("SENTINEL_SERVICE_HOST", "10.0.0.1"),
         ("SENTINEL_PORT_26680_TCP_ADDR", "10.0.0.1"),
@@ -319,7 +319,7 @@ fn conflicts_say_what_where_and_what_to_do() {
             "[fair]\nmax_req = 0",
             "fair.max_req: 0/s would let nothing through",
         ),
-        ("[fair]\nqueue_per_client = 0", "use 1 or more"),
+        ("[fair]\nqueue_per_client = 0", "use 1 to 1048576"),
         (
             "[fair]\nweights = { \"::1\" = 0 }",
             "::1 has weight 0; use 1 to 1000",

@@ -3,6 +3,7 @@
 
 use std::fmt::{Display, Write as _};
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -76,31 +77,37 @@ pub(super) trait Kind {
     fn toml(value: &Self::Value) -> String;
 }
 
-/// Anything with a text of its own.
-pub(super) struct Plain<T>(PhantomData<T>);
-
-impl<T> Kind for Plain<T>
-where
-    T: FromStr + Display,
-    T::Err: Display,
-{
-    type Value = T;
-
-    fn read(given: &Given) -> Result<T, String> {
-        plain(given.text()?)
-    }
-
-    fn toml(value: &T) -> String {
-        quoted(&value.to_string())
-    }
-}
-
 fn plain<T>(text: &str) -> Result<T, String>
 where
     T: FromStr,
     T::Err: Display,
 {
-    text.parse().map_err(|error| format!("{text:?}: {error}"))
+    text.parse().map_err(|error: T::Err| {
+        let reason = error.to_string();
+        if reason.contains(text) && !text.is_empty() {
+            reason
+        } else {
+            format!("{text:?}: {reason}")
+        }
+    })
+}
+
+/// Where to listen.
+pub(super) struct Address;
+
+impl Kind for Address {
+    type Value = SocketAddr;
+
+    fn read(given: &Given) -> Result<SocketAddr, String> {
+        let text = given.text()?;
+        text.parse().map_err(|_| {
+            format!("{text:?} is not an address and a port; write for instance 127.0.0.1:26680")
+        })
+    }
+
+    fn toml(address: &SocketAddr) -> String {
+        quoted(&address.to_string())
+    }
 }
 
 /// Several of them, in any of the forms of a list.
@@ -259,7 +266,7 @@ impl Kind for Span {
         let text = given.text()?;
         let nanos: Nanos = text
             .parse()
-            .map_err(|error| format!("{error}; write for instance 100s, 1.5s or 20ms"))?;
+            .map_err(|error: pacing::ValueError| error.to_string())?;
         Ok(nanos.into())
     }
 
@@ -278,7 +285,7 @@ impl Kind for PerSecond {
         given
             .text()?
             .parse()
-            .map_err(|error| format!("{error}; write for instance 2000/s, 2000 or 30k/m"))
+            .map_err(|error: pacing::ValueError| error.to_string())
     }
 
     fn toml(rate: &Rate) -> String {
@@ -492,9 +499,10 @@ mod tests {
         assert!(refusal::<Size>("64 megs").contains("64MiB"));
         assert!(refusal::<Size>("99999999999999999999").contains("size"));
         assert!(refusal::<Size>("").contains("size"));
-        assert!(refusal::<Span>("100").contains("100s"));
-        assert!(refusal::<PerSecond>("fast").contains("2000/s"));
-        assert!(refusal::<PerSecond>("-1").contains("2000/s"));
+        assert!(refusal::<Span>("100").contains("such as 30s"));
+        assert!(refusal::<PerSecond>("fast").contains("such as 1000/s"));
+        assert!(refusal::<PerSecond>("-1").contains("-1"));
+        assert!(refusal::<Address>("localhost:1").contains("127.0.0.1:26680"));
         assert!(refusal::<Share>("much").contains("85%"));
         assert!(refusal::<Share>("inf").contains("85%"));
         assert!(refusal::<Count>("-1").contains("whole number"));

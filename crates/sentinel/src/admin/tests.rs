@@ -1,0 +1,361 @@
+//! The listener through real sockets, in front of a state that the tests choose.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::server::{Bounds, Desk};
+use super::*;
+use crate::metrics::{ControllerState, Metrics};
+use crate::refusal::Reason;
+
+struct Fake(Mutex<Readiness>);
+
+impl Inspect for Fake {
+    fn readiness(&self) -> Readiness {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn clients(&self, top: usize) -> ClientsView {
+        let client = ClientView {
+            client: "127.0.0.2".to_owned(),
+            weight: 1,
+            queued: 1_024,
+            ..ClientView::default()
+        };
+        ClientsView {
+            active: 3,
+            known: 7,
+            clients: vec![client; top.min(3)],
+        }
+    }
+
+    fn explain(&self, ip: IpAddr) -> Explanation {
+        Explanation {
+            ip,
+            allowed: true,
+            rule: None,
+            client: ClientView {
+                client: "127.0.0.2".to_owned(),
+                weight: 1,
+                connections: 2,
+                queued: 1_024,
+                queued_bytes: 256_000,
+                share_per_second: 995.0,
+                dispatched: 12,
+                refused: 34,
+            },
+            queue_limit: 1_024,
+            pace_per_second: 2_000.0,
+            sharing: 3,
+            estimated_wait_ms: 1_029,
+            controller: ControllerState::Running,
+            limits: vec![Limit {
+                reason: Reason::QueueFull,
+                text: "1024 writes wait (fair.queue_per_client)".to_owned(),
+            }],
+        }
+    }
+
+    fn gauges(&self) -> Gauges {
+        Gauges {
+            queue_depth: 42,
+            ..Gauges::default()
+        }
+    }
+}
+
+struct Served {
+    address: SocketAddr,
+    fake: Arc<Fake>,
+    shutdown: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+const PATIENT: Bounds = Bounds {
+    connections: 8,
+    header: Duration::from_secs(60),
+    life: Duration::from_secs(60),
+};
+
+async fn serve_with(bounds: Bounds) -> Served {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let fake = Arc::new(Fake(Mutex::new(Readiness {
+        draining: false,
+        reached: true,
+        controller: ControllerState::Running,
+        nodes: vec![NodeView {
+            url: "http://127.0.0.1:26657".to_owned(),
+            up: true,
+            catching_up: false,
+            height: Some(9),
+        }],
+    })));
+    let shutdown = CancellationToken::new();
+    let desk = Desk {
+        metrics: Arc::new(Metrics::new()),
+        inspect: Arc::clone(&fake) as Arc<dyn Inspect>,
+        shutdown: shutdown.clone(),
+        bounds,
+    };
+    Served {
+        address,
+        fake,
+        shutdown,
+        serving: tokio::spawn(desk.serve(listener)),
+    }
+}
+
+impl Served {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// The whole answer to a request of this method, target and further header lines.
+    async fn ask(&self, method: &str, target: &str, headers: &str) -> String {
+        let mut stream = self.connect().await;
+        let request =
+            format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        rest(&mut stream).await
+    }
+
+    async fn get(&self, target: &str) -> (u16, String) {
+        let answer = self.ask("GET", target, "").await;
+        let status = answer[9..12].parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+        (status, body)
+    }
+
+    async fn json(&self, target: &str) -> (u16, serde_json::Value) {
+        let (status, body) = self.get(target).await;
+        (status, serde_json::from_str(&body).unwrap())
+    }
+}
+
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn each_page_answers() {
+    let served = serve_with(PATIENT).await;
+    let metrics = served.ask("GET", "/metrics", "").await;
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
+    assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"));
+    assert!(metrics.contains("\nsentinel_queue_depth 42\n"));
+    assert!(metrics.ends_with("# EOF\n"));
+    assert_eq!(served.get("/healthz").await.0, 200);
+    let (status, ready) = served.json("/readyz").await;
+    assert_eq!(
+        (status, &ready["ready"], &ready["why"]),
+        (200, &true.into(), &"running".into())
+    );
+    assert_eq!(ready["nodes"][0]["height"], 9);
+    let (_, index) = served.get("/").await;
+    for page in [
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/clients?top=N",
+        "/explain?ip=A",
+    ] {
+        assert!(index.contains(page), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_is_false_while_draining_and_true_while_paused() {
+    let served = serve_with(PATIENT).await;
+    served.fake.0.lock().unwrap().controller = ControllerState::Paused;
+    let (status, ready) = served.json("/readyz").await;
+    assert_eq!((status, &ready["controller"]), (200, &"paused".into()));
+    served.fake.0.lock().unwrap().draining = true;
+    let (status, ready) = served.json("/readyz").await;
+    assert_eq!((status, &ready["ready"]), (503, &false.into()));
+    assert_eq!(ready["why"], "going down: nothing new is taken");
+    // The process itself is as healthy as before.
+    assert_eq!(served.get("/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn clients_by_the_length_of_their_queues() {
+    let served = serve_with(PATIENT).await;
+    let (_, all) = served.json("/clients").await;
+    assert_eq!((&all["active"], &all["known"]), (&3.into(), &7.into()));
+    assert_eq!(all["clients"].as_array().unwrap().len(), 3);
+    let (_, one) = served.json("/clients?top=1").await;
+    assert_eq!(one["clients"].as_array().unwrap().len(), 1);
+    assert_eq!(one["clients"][0]["queued"], 1_024);
+    for target in [
+        "/clients?top=0",
+        "/clients?top=1001",
+        "/clients?top=x",
+        "/clients?limit=1",
+    ] {
+        let (status, problem) = served.json(target).await;
+        assert_eq!(status, 400, "{target}");
+        assert!(
+            problem["error"].as_str().unwrap().contains("top"),
+            "{target}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_explanation_in_json_and_for_people() {
+    let served = serve_with(PATIENT).await;
+    let (status, why) = served.json("/explain?ip=127.0.0.2").await;
+    assert_eq!(status, 200);
+    assert_eq!(
+        (&why["ip"], &why["client"]),
+        (&"127.0.0.2".into(), &"127.0.0.2".into())
+    );
+    assert_eq!(why["share_per_second"], 995.0);
+    assert_eq!(why["limits"][0]["reason"], "queue_full");
+    let text = served
+        .ask("GET", "/explain?ip=127.0.0.2", "Accept: text/plain\r\n")
+        .await;
+    for line in [
+        "127.0.0.2 is client 127.0.0.2, weight 1\n",
+        "access       allowed\n",
+        "waiting      1024 of 1024 writes, 256000 bytes\n",
+        "share        995.0 writes a second of 2000.0, among 3 clients\n",
+        "a new write  would wait about 1.0 s\n",
+        "limited by   queue_full: 1024 writes wait (fair.queue_per_client)\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    let (_, v6) = served.json("/explain?ip=2001%3Adb8%3A%3A1").await;
+    assert_eq!(v6["ip"], "2001:db8::1");
+    for target in [
+        "/explain",
+        "/explain?ip=10.0.0.0/8",
+        "/explain?ip=localhost",
+        "/explain?x=1",
+    ] {
+        assert_eq!(served.get(target).await.0, 400, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_can_be_changed() {
+    let served = serve_with(PATIENT).await;
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let answer = served.ask(method, "/metrics", "").await;
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+        assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
+    }
+    let head = served.ask("HEAD", "/healthz", "").await;
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+    assert_eq!(served.get("/nothing").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_slow_head_and_an_idle_connection_are_cut_off() {
+    let served = serve_with(Bounds {
+        header: Duration::from_millis(50),
+        ..PATIENT
+    })
+    .await;
+    let mut slow = served.connect().await;
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:")
+        .await
+        .unwrap();
+    rest(&mut slow).await;
+    let mut silent = served.connect().await;
+    assert_eq!(rest(&mut silent).await, "");
+    let mut idle = served.connect().await;
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    assert!(rest(&mut idle).await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_is_cut_off() {
+    let served = serve_with(Bounds {
+        connections: 1,
+        life: Duration::from_millis(100),
+        ..PATIENT
+    })
+    .await;
+    let mut greedy = served.connect().await;
+    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(500);
+    // It may be cut off while it still writes.
+    let _ = greedy.write_all(request.as_bytes()).await;
+    // The only place is free again, so the next one is served.
+    assert_eq!(served.get("/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn connections_past_the_limit_wait_for_a_place() {
+    let served = serve_with(Bounds {
+        connections: 2,
+        ..PATIENT
+    })
+    .await;
+    let first = served.connect().await;
+    let mut second = served.connect().await;
+    let ask = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    second.write_all(ask).await.unwrap();
+    let mut byte = [0];
+    second.read_exact(&mut byte).await.unwrap();
+    let waiting = served.get("/healthz");
+    tokio::pin!(waiting);
+    // Both places are taken for as long as nobody leaves.
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("a third place"),
+        () = tokio::task::yield_now() => {}
+    }
+    drop(first);
+    assert_eq!(waiting.await.0, 200);
+}
+
+#[tokio::test]
+async fn the_end_closes_idle_connections_and_the_listener() {
+    let served = serve_with(PATIENT).await;
+    let mut kept = served.connect().await;
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut byte = [0];
+    kept.read_exact(&mut byte).await.unwrap();
+    served.shutdown.cancel();
+    served.serving.await.unwrap();
+    rest(&mut kept).await;
+    assert!(TcpStream::connect(served.address).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_no_http_does_no_harm() {
+    let served = serve_with(PATIENT).await;
+    for garbage in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "GET /x HTTP/9.9\r\n\r\n"] {
+        let mut stream = served.connect().await;
+        stream.write_all(garbage.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        rest(&mut stream).await;
+    }
+    let long = format!("X: {}\r\n", "x".repeat(64 << 10));
+    let mut stream = served.connect().await;
+    let _ = stream
+        .write_all(format!("GET / HTTP/1.1\r\n{long}\r\n").as_bytes())
+        .await;
+    let mut taken = Vec::new();
+    // The connection may be reset, since not everything was read.
+    let _ = stream.read_to_end(&mut taken).await;
+    assert!(!taken.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(served.get("/healthz").await.0, 200);
+}

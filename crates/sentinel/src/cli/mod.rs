@@ -1,0 +1,75 @@
+//! The command line: what the user typed, before anything is resolved.
+
+mod settings;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub use settings::SettingFlags;
+
+/// Stands in front of a CometBFT node's RPC: shares its write capacity fairly between clients, keeps
+/// it at the load where it commits most, and gives it breaks that clients do not notice.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sentinel",
+    version,
+    propagate_version = true,
+    args_conflicts_with_subcommands = true,
+    after_help = "See --help for examples, the environment and the exit codes.",
+    after_long_help = MORE
+)]
+pub struct Cli {
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// A TOML file with settings (see config/sentinel.toml) [env: SENTINEL_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Print the effective configuration as TOML, with the origin of each value, and stop.
+    #[arg(long)]
+    pub print_config: bool,
+
+    /// Everything that can be set.
+    #[command(flatten)]
+    pub settings: SettingFlags,
+}
+
+/// What `sentinel` does beside serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a configuration file on its own: exit code 0 when it is right, 2 when it is not.
+    Check {
+        /// The file (TOML).
+        file: PathBuf,
+    },
+    /// Print the completion script of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page in roff (read it with: sentinel man | man -l -).
+    Man,
+}
+
+const MORE: &str = "\
+Examples:
+  sentinel --max-req 2000 --pause-interval 100s
+  sentinel --upstream http://10.0.0.5:26657 --listen 0.0.0.0:26680 --deny 192.0.2.0/24
+  sentinel --config sentinel.toml --set fair.weights=10.0.0.0/8=4 --print-config
+
+Settings: a flag beats the environment, the environment the file, the file the default. Every key of \
+the file has a variable, SENTINEL_ and section and key with two underscores between them: \
+SENTINEL_FAIR__MAX_REQ=2000/s. A list replaces the one below it; in flags and variables commas \
+separate its elements. --pause-interval alone means --pause-mode interval, --min-tx-rate alone \
+threshold, both mean both.
+
+Values: rates 2000/s, 2000, 30k/m; times 100s, 1.5s, 20ms; sizes 64MiB, 100kB, 1000000; shares 0.85, \
+85%.
+
+Signals: SIGTERM and SIGINT stop taking requests, forward what is queued for shutdown.drain and end; \
+a second one ends at once.
+
+Exit codes: 0 ended as asked; 1 failed; 2 the command line or the configuration is wrong.";
