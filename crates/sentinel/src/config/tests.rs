@@ -452,6 +452,37 @@ fn the_sample_is_the_default_with_and_without_its_comments() {
     }
 }
 
+#[test]
+fn the_manual_has_every_key_with_its_default_and_every_metric() {
+    let manual = include_str!("../../../../docs/sentinel.md");
+    for key in KEYS {
+        let value = key.value(&Config::default());
+        let row = format!("| `{}` | `{}` |", key.name, value.trim_matches('"'));
+        assert!(manual.contains(&row), "no row {row}");
+        if let Some(flag) = key.flag {
+            assert!(
+                manual.contains(&format!("`--{}`", flag.name)),
+                "--{}",
+                flag.name
+            );
+        }
+    }
+    let exposition = crate::metrics::Metrics::new().render(&crate::metrics::Gauges::default());
+    let families = exposition
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    for family in families {
+        assert!(manual.contains(family), "{family} is not in the manual");
+    }
+    for reason in crate::refusal::Reason::ALL {
+        assert!(
+            manual.contains(&format!("`{}`", reason.name())),
+            "{}",
+            reason.name()
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_configuration_or_a_told_error(text in "\\PC{0,80}") {

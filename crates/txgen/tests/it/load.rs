@@ -371,7 +371,11 @@ fn every_scenario_of_the_repository_can_be_played() {
     let mut played = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
+        let scenario = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
+        // The other program's configuration stands beside them.
+        if !scenario || path.ends_with("sentinel.toml") {
             continue;
         }
         let ended = place.txgen(&format!("run {} --dry-run", path.display()));
