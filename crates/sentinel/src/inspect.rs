@@ -150,19 +150,19 @@ impl Operator {
         let mut add = |reason, text: String| limits.push(Limit { reason, text });
         let full = self.config.fair.queue_per_client;
         if view.queued >= full {
-            let text = format!("its queue is full: {full} writes wait (fair.queue-per-client)");
+            let text = format!("its queue is full: {full} writes wait (fair.queue_per_client)");
             add(Reason::QueueFull, text);
         }
         if explained.wait > self.config.fair.queue_timeout {
             let text = format!(
-                "its backlog takes longer than {:?} at its share (fair.queue-timeout)",
+                "its backlog takes longer than {:?} at its share (fair.queue_timeout)",
                 self.config.fair.queue_timeout
             );
             add(Reason::QueueTimeout, text);
         }
         if view.connections >= self.config.limits.connections_per_client {
             let text = format!(
-                "it has all of its {} connections (limits.connections-per-client)",
+                "it has all of its {} connections (limits.connections_per_client)",
                 view.connections
             );
             add(Reason::Connections, text);

@@ -4,6 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
 use crate::config::Config;
+use crate::upstream::MAX_RELAYS;
 
 /// Raises the soft limit to what the configuration needs; says so when the hard limit is below.
 pub(crate) fn allow(config: &Config) {
@@ -32,12 +33,12 @@ pub(crate) fn allow(config: &Config) {
     }
 }
 
-/// A connection each, a WebSocket's own connection to the node for those that read over it (half of
-/// all is a guess), and what the nodes, the operator and the program itself need.
+/// A connection each, the connections to nodes, and what the program itself needs.
 fn needed(config: &Config) -> u64 {
-    let clients = config.limits.connections as u64;
-    let nodes = (config.upstream.connections * config.upstream.urls.len()) as u64;
-    clients + clients / 2 + config.reads.concurrency as u64 + nodes + RESERVE
+    let upstream = &config.upstream;
+    let writes = upstream.connections * upstream.urls.len();
+    let nodes = writes + config.reads.concurrency + MAX_RELAYS;
+    (config.limits.connections + nodes) as u64 + RESERVE
 }
 
 const RESERVE: u64 = 256;
