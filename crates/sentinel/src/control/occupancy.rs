@@ -295,3 +295,116 @@ impl Trail {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    fn block(txs: usize, ours: Option<usize>, observed: Nanos) -> BlockSeen {
+        BlockSeen {
+            height: 1,
+            txs,
+            ours,
+            observed,
+        }
+    }
+
+    fn sent_and_accepted(occupancy: &mut Occupancy, from_ms: u64, count: usize) {
+        for ms in 0..count as u64 {
+            occupancy.sent(at(from_ms + ms), 1);
+            occupancy.accepted(at(from_ms + ms + 2), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_sent_stays_until_a_block_or_a_refusal_takes_it() {
+        let mut occupancy = Occupancy::new(at(0));
+        occupancy.sent(at(1), 10);
+        assert_eq!(occupancy.at(at(1)), 10.0);
+        occupancy.unsent(2);
+        occupancy.accepted(at(3), 5);
+        occupancy.refused();
+        assert_eq!(occupancy.at(at(3)), 7.0);
+        let (peak, ours) = occupancy.block(&block(5, Some(5), at(900)));
+        assert_eq!((peak, ours), (7.0, 5.0));
+        assert_eq!(occupancy.at(at(900)), 2.0);
+        occupancy.under_way(0);
+        assert_eq!(occupancy.at(at(900)), 0.0);
+    }
+
+    /// A block is read some time after it was announced; what was sent since does not count.
+    #[test]
+    fn the_peak_is_that_of_the_announcement() {
+        let mut occupancy = Occupancy::new(at(0));
+        sent_and_accepted(&mut occupancy, 0, 1_000);
+        let (peak, _) = occupancy.block(&block(900, Some(900), at(950)));
+        assert!((930.0..=960.0).contains(&peak), "{peak}");
+        assert_eq!(occupancy.at(at(1_010)), 100.0);
+    }
+
+    /// Without knowing whose transactions a block has, all that may be ours are taken for ours.
+    #[test]
+    fn unknown_shares_are_taken_for_ours() {
+        let mut occupancy = Occupancy::new(at(0));
+        sent_and_accepted(&mut occupancy, 0, 100);
+        let (_, ours) = occupancy.block(&block(70, None, at(500)));
+        assert_eq!((ours, occupancy.at(at(500))), (70.0, 30.0));
+    }
+
+    #[test]
+    fn others_are_what_the_node_holds_more() {
+        let mut occupancy = Occupancy::new(at(0));
+        sent_and_accepted(&mut occupancy, 0, 100);
+        occupancy.told(at(500), 350);
+        assert_eq!(occupancy.at(at(500)), 350.0);
+        occupancy.block(&block(350, Some(100), at(1_000)));
+        assert_eq!(occupancy.at(at(1_000)), 0.0);
+        // The next second they send as many again.
+        occupancy.block(&block(250, Some(0), at(2_000)));
+        assert!(occupancy.others_rate() > 70.0);
+        assert!(occupancy.at(at(2_500)) > 35.0);
+    }
+
+    /// Transactions that leave the mempool without a block do not close the gate: the word of the
+    /// node bounds the count, and after some blocks they are forgotten.
+    #[test]
+    fn what_is_in_no_block_is_forgotten() {
+        let mut occupancy = Occupancy::new(at(0));
+        sent_and_accepted(&mut occupancy, 0, 400);
+        occupancy.told(at(1_000), 20);
+        assert_eq!(occupancy.at(at(1_000)), 20.0);
+        // The node is silent from now on.
+        assert_eq!(occupancy.at(at(8_000)), 400.0);
+        for second in 8..8 + BLOCKS_TO_LIVE as u64 + 1 {
+            occupancy.block(&block(0, Some(0), at(second * 1_000)));
+        }
+        assert_eq!(occupancy.at(at(30_000)), 0.0);
+        assert_eq!(occupancy.forgotten(), 400);
+    }
+
+    #[test]
+    fn a_refusal_tells_the_depth() {
+        let mut occupancy = Occupancy::new(at(0));
+        sent_and_accepted(&mut occupancy, 0, 400);
+        occupancy.full(at(500), 5_000);
+        assert_eq!(occupancy.at(at(500)), 5_000.0);
+        occupancy.block(&block(5_000, Some(400), at(1_000)));
+        assert_eq!(occupancy.at(at(1_000)), 0.0);
+        occupancy.full(at(1_100), 5_000);
+        occupancy.reset(at(1_200));
+        assert_eq!(occupancy.at(at(1_200)), 0.0);
+    }
+
+    #[test]
+    fn the_trail_is_bounded_and_its_oldest_mark_stands_for_older_ones() {
+        let mut occupancy = Occupancy::new(at(0));
+        sent_and_accepted(&mut occupancy, 0, 20_000);
+        assert_eq!(occupancy.trail.0.len(), MARKS);
+        let (peak, _) = occupancy.block(&block(1, Some(1), at(10)));
+        assert!(peak > 14_000.0);
+    }
+}

@@ -1,13 +1,18 @@
 //! The rate at which a node is fed, steered by what the node does with it.
 
 mod base;
+mod law;
+mod refusals;
 
 use pacing::{Nanos, Rate};
 
 use self::base::BaseInterval;
+use self::law::{LOWER, Seen, WAITING};
+pub use self::refusals::Refused;
+use self::refusals::{Consequence, Refusals};
 use super::occupancy::Occupancy;
 use super::throughput::{BlockSeen, Counted, Throughput};
-use super::usage::{Usage, UsageState, Used};
+use super::usage::{Usage, UsageState};
 use crate::config::Pace;
 
 /// The rate, steered block by block.
@@ -16,26 +21,26 @@ use crate::config::Pace;
 /// makes it full:
 /// - the mempool: `fill` × its size, where a small mempool is the ceiling
 ///   (`overload-measurements.md` 5.1: 4,376/s = 5,000 × 0.88 blocks a second);
-/// - waiting: what the chain commits in [`WAITING`] base intervals, where the mempool is large and
-///   the node would drift to blocks of many seconds.
+/// - waiting: what the chain commits in four base intervals, where the mempool is large and the node
+///   would drift to blocks of many seconds.
 ///
 /// **Law**, once a block, the lowest of three:
 /// - *full*: r × f, f = target / block; √f when that is near 1, so that noise is not followed;
-/// - *waiting*: r × g(f), f = [`WAITING`] T₀ / T. Near a node's capacity a little more rate makes
+/// - *waiting*: r × g(f), f = 4 T₀ / T. Near a node's capacity a little more rate makes
 ///   much longer intervals (T = T₀ + n/C and n = r T give (dT/T)/(dr/r) = T/T₀ − 1), so g is gentle:
 ///   f^0.3 below 1, 1 + 0.4 (f − 1) above;
-/// - *left*: m × [`LEFT`] × recent block / peak, where m is what is committed of ours for each second
-///   in which sending was possible, and peak what the mempool held just before the block. It limits
+/// - *left*: m × 2.2 × recent block / peak, where m is what is committed of ours for each second in
+///   which sending was possible, and peak what the mempool held just before the block. It limits
 ///   growth, and finds chains whose blocks are capped: there what a block leaves behind adds up, so
 ///   r must settle at m.
 ///
-/// A little is added in any case, for fairness among proxies: see [`SHARING`].
+/// A little (2 % of what the chain commits) is added in any case, so that several proxies in front
+/// of one node come to equal shares. The constants of the law are in `law.rs`, each with its reason.
 ///
 /// One step goes down by 0.7 or up by 2 at most. The rate is raised only if writes waited for at
-/// least [`BACKLOGGED`] of the interval and [`USED`] of the rate was used while sending was possible
-/// (Netflix's concurrency-limits grows only when in flight × 2 ≥ limit). It is lowered only if
-/// writes waited, or by two blocks in a row: the first block of a burst may have been proposed
-/// before most of it came. Refusals because the mempool is full lower it to 0.7 r at once if they
+/// least 80 % of the interval and 90 % of the rate was used while sending was possible (Netflix's
+/// concurrency-limits grows only when in flight × 2 ≥ limit). It is lowered only if writes waited, or
+/// by two blocks in a row: the first block of a burst may have been proposed before most of it came. Refusals because the mempool is full lower it to 0.7 r at once if they
 /// are more than a few, at most once a block; the first one to tell the size sets it to what fills
 /// that size instead.
 ///
@@ -52,14 +57,9 @@ pub struct AdaptiveRate {
     occupancy: Occupancy,
     usage: Usage,
     base: BaseInterval,
-    mempool: MempoolSize,
+    refusals: Refusals,
     /// Blocks in a row that asked for less.
     over: u32,
-    /// The rate was lowered since the last block, or step.
-    cut: bool,
-    /// Refusals since then.
-    fulls: u64,
-    rechecks: u64,
     signals: Signals,
     started: Nanos,
     /// When the next step without blocks is due.
@@ -78,26 +78,6 @@ struct Settings {
     fill: f64,
 }
 
-/// What a block shows.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    txs: f64,
-    ours: f64,
-    /// What the mempool held just before it.
-    peak: f64,
-    /// Seconds since the block before.
-    secs: f64,
-}
-
-/// What is known about how much the mempool holds.
-#[derive(Clone, Copy, Debug, Default)]
-struct MempoolSize {
-    /// As configured, or in the words of a refusal.
-    txs: Option<usize>,
-    /// What it held when it refused without a word about its size, relaxed since.
-    soft: Option<f64>,
-}
-
 /// What the rate goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
@@ -109,20 +89,6 @@ pub enum Signals {
     Mempool,
     /// Neither: the rate goes by refusals alone (additive increase, multiplicative decrease).
     Blind,
-}
-
-/// Why the node did not take a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Its mempool is full; `max` is how many it holds, when it said so.
-    Full {
-        /// Transactions the mempool holds.
-        max: Option<usize>,
-    },
-    /// Its mempool is being rechecked after a block and counts as full for a moment.
-    Rechecking,
-    /// It did not answer in time.
-    TimedOut,
 }
 
 /// What happened to the rate.
@@ -138,29 +104,6 @@ pub struct PaceCounters {
     pub refused: u64,
 }
 
-/// Base intervals that a transaction may wait for its block. More fill blocks better (the pause
-/// between blocks weighs less) and let clients wait longer: with 4, three quarters of the time between
-/// blocks go into transactions.
-const WAITING: f64 = 4.0;
-/// The mempool may hold so many recent blocks just before a block: one that is taken, and as much
-/// again, and a little, that came while it was being made.
-const LEFT: f64 = 2.2;
-/// What is added to the rate each block, as a share of what the chain commits: of several proxies in
-/// front of one node those that send little come to send as much as the others, in 1 / (2 × this)
-/// blocks if there are two (Chiu and Jain 1989: additive increase makes fair).
-const SHARING: f64 = 0.02;
-/// Bounds of one step, and the factor of a refusal (`reference/proxies.md` d.4).
-const LOWER: f64 = 0.7;
-const RAISE: f64 = 2.0;
-/// Factors nearer to 1 than this are halved in effect, so that noise is not followed.
-const NEAR: f64 = 1.3;
-/// Shares of the interval and of the rate from which a raise is allowed.
-const BACKLOGGED: f64 = 0.8;
-const USED: f64 = 0.9;
-/// Share of the interval in which sending must have been possible for its use to say anything.
-const POSSIBLE: f64 = 0.1;
-/// Sending may be much faster than committing when the gate is closed most of the time; so much.
-const MOSTLY_CLOSED: f64 = 0.5;
 /// Blocks in a row that must ask for less.
 const OVER: u32 = 2;
 /// The rate of a fresh start: no node in use is harmed by it for the length of a block, and it
@@ -174,19 +117,13 @@ const GATE_INTERVALS: f64 = 6.0;
 const UNKNOWN_BASE: f64 = 10.0;
 /// What may be sent in any case.
 const GATE_LEAST: f64 = 256.0;
-/// Shares of the writes of an interval that may meet a full mempool (it is to be full to the brim,
-/// and others fill it too) or a recheck without being a sign of overload, and the writes that count
-/// as sent at least.
-const FULLS: f64 = 0.02;
-const RECHECKS: f64 = 0.1;
-const LEAST_SENT: u64 = 16;
-/// A bound learnt without a number is relaxed by this factor each block.
-const RELAX: f64 = 1.02;
 /// Blocks are missed after so long, or after ten intervals if that is longer.
 const SILENCE: f64 = 30.0;
 const SILENCE_INTERVALS: f64 = 10.0;
 /// The word of the node about its depth counts so long.
 const DEPTH_TO_LIVE: Nanos = Nanos::from_secs(5);
+/// A depth from which a fall means a block.
+const FELL_FROM: usize = 16;
 /// Without blocks the rate is looked at so often, and raised by this share of its ceiling.
 const STEP: Nanos = Nanos::from_secs(2);
 const STEP_UP: f64 = 0.02;
@@ -209,14 +146,8 @@ impl AdaptiveRate {
             occupancy: Occupancy::new(now),
             usage: Usage::new(now),
             base: BaseInterval::default(),
-            mempool: MempoolSize {
-                txs: pace.mempool_size,
-                soft: None,
-            },
+            refusals: Refusals::new(pace.mempool_size),
             over: 0,
-            cut: false,
-            fulls: 0,
-            rechecks: 0,
             signals: Signals::Blocks,
             started: now,
             next_step: now.saturating_add(STEP),
@@ -249,7 +180,7 @@ impl AdaptiveRate {
         let recent = self.throughput.recent_txs() as f64;
         let intervals = GATE_INTERVALS * (self.rate * base).max(recent);
         let share = self.settings.fill + GATE * (1.0 - self.settings.fill);
-        let size = self.mempool.bound() * share;
+        let size = self.refusals.bound() * share;
         intervals.max(GATE_LEAST).min(size)
     }
 
@@ -290,49 +221,23 @@ impl AdaptiveRate {
     pub fn refused(&mut self, now: Nanos, why: Refused) {
         self.counters.refused += 1;
         self.occupancy.refused();
-        match why {
-            Refused::Full { max: Some(max) } => {
-                self.occupancy.full(now, max);
-                if self.mempool.txs.replace(max) == Some(max) {
-                    self.fulls += 1;
-                    self.lower_if_many(self.fulls, FULLS);
-                } else {
-                    self.learnt();
+        if let Refused::Full { max: Some(max) } = why {
+            self.occupancy.full(now, max);
+        }
+        let sent = self.usage.sent_so_far();
+        match self.refusals.add(why, sent, self.occupancy.at(now)) {
+            Consequence::None => {}
+            Consequence::Lower => {
+                self.counters.cut += 1;
+                self.set(self.rate * LOWER);
+            }
+            Consequence::Learnt => {
+                // From now on the gate knows it, and so should the rate.
+                let interval = self.throughput.interval();
+                if interval > 0.0 {
+                    self.set(self.rate.min(self.full_block() / interval));
                 }
             }
-            Refused::Full { max: None } => {
-                self.mempool.refused_at(self.occupancy.at(now));
-                self.lower_at_once();
-            }
-            Refused::Rechecking => {
-                self.rechecks += 1;
-                self.lower_if_many(self.rechecks, RECHECKS);
-            }
-            Refused::TimedOut => self.lower_at_once(),
-        }
-    }
-
-    /// The mempool's size is news: from now on the gate knows it, and so should the rate. What is
-    /// under way already may still be refused, which says nothing more.
-    fn learnt(&mut self) {
-        self.cut = true;
-        let interval = self.throughput.interval();
-        if interval > 0.0 {
-            self.set(self.rate.min(self.full_block() / interval));
-        }
-    }
-
-    fn lower_if_many(&mut self, count: u64, share: f64) {
-        if count as f64 > share * self.usage.sent_so_far().max(LEAST_SENT) as f64 {
-            self.lower_at_once();
-        }
-    }
-
-    fn lower_at_once(&mut self) {
-        if !self.cut {
-            self.cut = true;
-            self.counters.cut += 1;
-            self.set(self.rate * LOWER);
         }
     }
 
@@ -357,91 +262,48 @@ impl AdaptiveRate {
         self.signals = Signals::Blocks;
         self.fell = false;
         let secs = self.throughput.last_interval();
-        if secs <= TOO_SHORT * self.throughput.interval() {
-            self.forget_refusals();
-            return;
+        if secs > TOO_SHORT * self.throughput.interval() {
+            let used = self.usage.take(now);
+            self.base.block(secs);
+            self.steer(&Seen {
+                rate: self.rate,
+                txs: block.txs as f64,
+                ours,
+                peak,
+                secs,
+                recent: self.throughput.recent_txs() as f64,
+                committed_rate: self.throughput.rate(),
+                full: self.full_block(),
+                base_secs: self.base.secs().unwrap_or(f64::INFINITY),
+                used,
+            });
         }
-        let used = self.usage.take(now);
-        self.base.block(secs);
-        let seen = Seen {
-            txs: block.txs as f64,
-            ours,
-            peak,
-            secs,
-        };
-        self.steer(&seen, used);
-        if !self.cut {
-            self.mempool.relax();
-        }
-        self.forget_refusals();
+        self.refusals.begin_anew();
     }
 
-    fn forget_refusals(&mut self) {
-        self.cut = false;
-        self.fulls = 0;
-        self.rechecks = 0;
-    }
-
-    fn steer(&mut self, seen: &Seen, used: Used) {
-        if seen.secs <= self.patience(used) {
+    fn steer(&mut self, seen: &Seen) {
+        if seen.secs <= seen.patience_secs() {
             self.base.short_enough();
         } else {
             self.base.too_long(seen.txs, seen.secs);
         }
-        let mut wanted = self.wanted(seen, used);
-        if self.is_used(used) {
-            wanted += SHARING * self.throughput.rate();
-        }
+        let wanted = seen.wanted();
         self.over = if wanted < self.rate { self.over + 1 } else { 0 };
-        if self.cut {
+        if self.refusals.settled() {
             return;
         }
-        if wanted < self.rate && (used.backlogged >= BACKLOGGED || self.over >= OVER) {
+        if wanted < self.rate && (seen.waited() || self.over >= OVER) {
             self.counters.lowered += 1;
-            self.set(wanted.max(self.rate * LOWER));
-        } else if wanted > self.rate && self.is_used(used) {
+            self.set(wanted);
+        } else if wanted > self.rate && seen.used.is_of(self.rate) {
             self.counters.raised += 1;
-            self.set(wanted.min(self.rate * RAISE));
-        }
-    }
-
-    /// The rate that what was seen asks for.
-    fn wanted(&self, seen: &Seen, used: Used) -> f64 {
-        let recent = self.throughput.recent_txs() as f64;
-        if recent == 0.0 {
-            // Empty blocks: nothing is learnt from them.
-            return self.rate;
-        }
-        let txs = seen.txs.max(1.0);
-        let full = self.rate * filling(self.full_block() / txs);
-        let waiting = self.rate * gentle(self.patience(used) / seen.secs);
-        full.min(waiting).min(self.left(seen, recent, used))
-    }
-
-    fn left(&self, seen: &Seen, recent: f64, used: Used) -> f64 {
-        let factor = LEFT * recent / seen.peak.max(1.0);
-        let open = seen.secs * used.unblocked.max(MOSTLY_CLOSED);
-        let wanted = seen.ours / open * factor;
-        if factor < 1.0 || self.is_used(used) {
-            wanted
-        } else {
-            // Little is committed because little was sent.
-            wanted.max(self.rate)
+            self.set(wanted);
         }
     }
 
     /// Transactions in a block that a mempool filled as configured makes.
     fn full_block(&self) -> f64 {
-        self.settings.fill * self.mempool.bound()
-    }
-
-    /// The longest interval that blocks should have. Without demand it has nothing to do with the
-    /// rate.
-    fn patience(&self, used: Used) -> f64 {
-        match self.base.secs() {
-            Some(base) if used.backlogged >= BACKLOGGED => WAITING * base,
-            _ => f64::INFINITY,
-        }
+        self.settings.fill * self.refusals.bound()
     }
 
     /// Transactions that a block should have.
@@ -451,13 +313,6 @@ impl AdaptiveRate {
             .secs()
             .map_or(f64::INFINITY, |base| WAITING * base);
         self.full_block().min(longest * self.throughput.rate())
-    }
-
-    fn is_used(&self, used: Used) -> bool {
-        !used.disturbed
-            && used.backlogged >= BACKLOGGED
-            && used.unblocked >= POSSIBLE
-            && used.rate >= USED * self.rate
     }
 
     /// Looks whether blocks have stopped, and steers without them.
@@ -473,12 +328,12 @@ impl AdaptiveRate {
             Signals::Blind => true,
         };
         let used = self.usage.take(now);
-        if by_refusals && !self.cut && self.is_used(used) {
+        if by_refusals && !self.refusals.settled() && used.is_of(self.rate) {
             self.counters.raised += 1;
             self.set(self.rate + STEP_UP * self.settings.max);
         }
         if by_refusals {
-            self.forget_refusals();
+            self.refusals.begin_anew();
         }
     }
 
@@ -504,10 +359,7 @@ impl AdaptiveRate {
     /// Another node takes over: its mempool may be of another size.
     pub fn node_changed(&mut self, now: Nanos, configured: Option<usize>) {
         self.mempool_lost(now);
-        self.mempool = MempoolSize {
-            txs: configured,
-            soft: None,
-        };
+        self.refusals = Refusals::new(configured);
     }
 
     fn set(&mut self, rate: f64) {
@@ -536,7 +388,7 @@ impl AdaptiveRate {
 
     /// What the mempool holds at most, as far as is known.
     pub const fn mempool_size(&self) -> Option<usize> {
-        self.mempool.txs
+        self.refusals.size()
     }
 
     /// Seconds between small blocks.
@@ -549,45 +401,3 @@ impl AdaptiveRate {
         self.counters
     }
 }
-
-impl MempoolSize {
-    fn bound(&self) -> f64 {
-        let told = self.txs.map_or(f64::INFINITY, |txs| txs as f64);
-        told.min(self.soft.unwrap_or(f64::INFINITY))
-    }
-
-    fn refused_at(&mut self, occupancy: f64) {
-        self.soft = Some(occupancy.max(GATE_LEAST));
-    }
-
-    fn relax(&mut self) {
-        self.soft = self.soft.map(|soft| soft * RELAX);
-    }
-}
-
-/// A depth from which a fall means a block.
-const FELL_FROM: usize = 16;
-
-/// All the way when it is long, half of it (in the logarithm) when it is short.
-fn filling(factor: f64) -> f64 {
-    if (NEAR.recip()..NEAR).contains(&factor) {
-        factor.sqrt()
-    } else {
-        factor
-    }
-}
-
-/// A part of the way.
-fn gentle(factor: f64) -> f64 {
-    if factor >= 1.0 {
-        1.0 + GENTLE_UP * (factor - 1.0)
-    } else if factor >= LOWER {
-        factor.powf(GENTLE_DOWN)
-    } else {
-        factor
-    }
-}
-
-/// With T = 4 T₀ the loop's gain is 1.2 at most, below 2.
-const GENTLE_DOWN: f64 = 0.3;
-const GENTLE_UP: f64 = 0.4;

@@ -1,10 +1,14 @@
 //! When the node is given a break, and what a break is.
 
+mod report;
 mod verdict;
 mod windows;
 
 use pacing::Nanos;
 
+pub use self::report::{
+    BreakAction, BreakCause, BreakCounters, BreakEvent, BreakFacts, BreakState, Gate, Turn,
+};
 use self::verdict::{Judge, Verdict};
 use self::windows::{Window, Windows};
 use super::throughput::{BlockSeen, Counted, Throughput};
@@ -45,116 +49,6 @@ pub struct BreakController {
     random: u64,
     events: Vec<BreakEvent>,
     counters: BreakCounters,
-}
-
-/// What the controller has to know at a tick.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BreakFacts {
-    /// Writes wait.
-    pub backlogged: bool,
-    /// Writes sent and not answered.
-    pub in_flight: usize,
-    /// The node is down, or reads blocks that others made long ago.
-    pub catching_up: bool,
-    /// Connections for writes are up.
-    pub connected: bool,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
-    /// Whether writes may be sent.
-    pub gate: Gate,
-    /// Something to be begun now.
-    pub action: Option<BreakAction>,
-    /// What has happened, for the log and for metrics, in order.
-    pub events: Vec<BreakEvent>,
-}
-
-/// Whether writes may be sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Gate {
-    /// At this share of the rate, above 0 and at most 1.
-    Open {
-        /// The share.
-        factor: f64,
-    },
-    /// Nothing new; what is under way is awaited.
-    Draining,
-    /// Nothing.
-    Paused,
-}
-
-/// Something to be begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakAction {
-    /// Open new connections, then tell [`BreakController::reconnected`], then close the old ones.
-    Reconnect,
-}
-
-/// Why there is a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakCause {
-    /// The clock.
-    Interval,
-    /// Measured throughput.
-    Threshold,
-}
-
-/// The states by name, for metrics and the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakState {
-    /// Writes are sent.
-    Running,
-    /// What is under way is awaited.
-    Draining,
-    /// Nothing is sent.
-    Paused,
-    /// The pause is over, the new connections are not up yet.
-    Reconnecting,
-    /// The rate rises to the whole.
-    Ramping,
-}
-
-/// What has happened.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum BreakEvent {
-    /// The state changed.
-    Entered(BreakState),
-    /// A break began.
-    Began {
-        /// Why.
-        cause: BreakCause,
-        /// Committed transactions a second at that moment, smoothed.
-        rate: f64,
-        /// What is usual, if that was learnt.
-        baseline: Option<f64>,
-    },
-    /// A break by the clock was left out: nothing to give a break from.
-    Skipped,
-    /// A break was judged: what was committed with it, as a ratio to without.
-    Judged {
-        /// 1 is no effect.
-        gain: f64,
-    },
-    /// Breaks did not help: they will be so far apart now.
-    Spread {
-        /// The new time between them.
-        interval: Nanos,
-    },
-}
-
-/// What happened in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BreakCounters {
-    /// Breaks because of the clock.
-    pub interval: u64,
-    /// Breaks because of throughput.
-    pub threshold: u64,
-    /// Breaks left out.
-    pub skipped: u64,
-    /// Nanoseconds in which nothing new was sent because of a break.
-    pub closed: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -389,9 +283,8 @@ impl BreakController {
     }
 
     fn paused(&mut self, now: Nanos) {
-        let began = match self.state {
-            State::Paused { began, .. } | State::Reconnecting { began } => began,
-            _ => return,
+        let (State::Paused { began, .. } | State::Reconnecting { began }) = self.state else {
+            return;
         };
         // Paused, Reconnecting => Ramping
         if now >= began.saturating_add(self.settings.max_pause.into()) {
@@ -542,18 +435,5 @@ impl BreakController {
     /// What happened in all.
     pub const fn counters(&self) -> BreakCounters {
         self.counters
-    }
-}
-
-impl BreakState {
-    /// The name in metrics and in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Draining => "draining",
-            Self::Paused => "paused",
-            Self::Reconnecting => "reconnecting",
-            Self::Ramping => "ramping",
-        }
     }
 }

@@ -1,1 +1,431 @@
+//! Breaks: when they come, what they do, and what is learnt from them.
 
+use std::time::Duration;
+
+use pacing::{Nanos, Rate};
+
+use crate::config::{Pause, PauseAction, PauseMode};
+use crate::control::{
+    BlockSeen, BreakAction, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Gate,
+};
+
+const TICK: Nanos = Nanos::from_millis(50);
+
+/// A chain with one block a second whose transactions are a function of time, and a controller that
+/// is told what a lane would tell it.
+struct Stage {
+    breaks: BreakController,
+    now: Nanos,
+    height: u64,
+    facts: BreakFacts,
+    interval: Nanos,
+    next_block: Nanos,
+    /// How long the gate was closed in all.
+    closed: Nanos,
+    events: Vec<(Nanos, BreakEvent)>,
+}
+
+impl Stage {
+    fn new(pause: &Pause) -> Self {
+        Self {
+            breaks: BreakController::new(Nanos::ZERO, pause, 3),
+            now: Nanos::ZERO,
+            height: 0,
+            facts: BreakFacts {
+                backlogged: true,
+                in_flight: 10,
+                catching_up: false,
+                connected: true,
+            },
+            interval: Nanos::from_secs(1),
+            next_block: Nanos::from_secs(1),
+            closed: Nanos::ZERO,
+            events: Vec::new(),
+        }
+    }
+
+    /// Until this second; `txs` is how many a second are committed, given the second and the share
+    /// of the rate that the gate leaves.
+    fn run(&mut self, until: u64, txs: impl Fn(f64) -> f64) -> &mut Self {
+        let mut gathered = 0.0;
+        while self.now < Nanos::from_secs(until) {
+            self.now = self.now.saturating_add(TICK);
+            let turn = self.breaks.tick(self.now, &self.facts);
+            let events = turn.events.into_iter().map(|event| (self.now, event));
+            self.events.extend(events);
+            if turn.action == Some(BreakAction::Reconnect) {
+                self.breaks.reconnected(self.now);
+            }
+            let share = match turn.gate {
+                Gate::Open { factor } => factor,
+                Gate::Draining | Gate::Paused => 0.0,
+            };
+            // What is under way is answered at once when nothing new comes.
+            let drained = turn.gate == Gate::Draining;
+            self.facts.in_flight = if drained { 0 } else { self.facts.in_flight };
+            if share == 0.0 {
+                self.closed = self.closed.saturating_add(TICK);
+            }
+            gathered += txs(self.now.as_secs_f64()) * share * TICK.as_secs_f64();
+            if self.now >= self.next_block {
+                self.block(gathered as usize);
+                gathered = 0.0;
+            }
+        }
+        self
+    }
+
+    fn block(&mut self, txs: usize) {
+        self.height += 1;
+        self.breaks.block(&BlockSeen {
+            height: self.height,
+            txs,
+            ours: Some(txs),
+            observed: self.now,
+        });
+        self.next_block = self.now.saturating_add(self.interval);
+    }
+
+    fn began(&self) -> Vec<(Nanos, BreakCause)> {
+        self.events
+            .iter()
+            .filter_map(|(at, event)| match event {
+                BreakEvent::Began { cause, .. } => Some((*at, *cause)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn states(&self) -> Vec<BreakState> {
+        self.events
+            .iter()
+            .filter_map(|(_, event)| match event {
+                BreakEvent::Entered(state) => Some(*state),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn pause(mode: PauseMode) -> Pause {
+    Pause {
+        mode,
+        jitter: 0.0,
+        ..Pause::default()
+    }
+}
+
+fn steady(_: f64) -> f64 {
+    1_000.0
+}
+
+#[test]
+fn off_means_off() {
+    let mut stage = Stage::new(&pause(PauseMode::Off));
+    stage.run(100, steady).run(1_000, |_| 10.0);
+    assert!(stage.events.is_empty());
+}
+
+#[test]
+fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
+    let mut stage = Stage::new(&pause(PauseMode::Interval));
+    stage.run(110, steady);
+    let states = [
+        BreakState::Draining,
+        BreakState::Paused,
+        BreakState::Ramping,
+        BreakState::Running,
+    ];
+    assert_eq!(stage.states(), states);
+    assert_eq!(
+        stage.began(),
+        [(Nanos::from_secs(100), BreakCause::Interval)]
+    );
+    assert_eq!(stage.closed, Nanos::from_millis(1_050));
+    assert_eq!(stage.breaks.counters().closed, Nanos::from_millis(1_050));
+    assert_eq!(stage.breaks.closed_until(stage.now), Nanos::ZERO);
+    // The next one comes an interval after the end of this one, ramp included.
+    stage.run(210, steady);
+    let second = stage.began()[1].0;
+    assert_eq!(second, Nanos::from_millis(203_050));
+}
+
+#[test]
+fn the_rate_ramps_up_from_a_quarter() {
+    let mut stage = Stage::new(&pause(PauseMode::Interval));
+    stage.run(100, steady);
+    let mut factors = Vec::new();
+    for _ in 0..80 {
+        stage.now = stage.now.saturating_add(TICK);
+        stage.facts.in_flight = 0;
+        if let Gate::Open { factor } = stage.breaks.tick(stage.now, &stage.facts).gate {
+            factors.push(factor);
+        }
+    }
+    assert!((factors[0] - 0.25).abs() < 1e-9, "{factors:?}");
+    assert!(factors.windows(2).all(|pair| pair[0] <= pair[1]));
+    assert_eq!(factors.last(), Some(&1.0));
+    assert_eq!(factors.iter().filter(|factor| **factor < 1.0).count(), 40);
+}
+
+#[test]
+fn draining_awaits_answers_but_not_for_ever() {
+    let mut stage = Stage::new(&pause(PauseMode::Interval));
+    stage.run(99, steady);
+    let mut paused_at = None;
+    while paused_at.is_none() && stage.now < Nanos::from_secs(120) {
+        stage.now = stage.now.saturating_add(TICK);
+        stage.facts.in_flight = 5;
+        let gate = stage.breaks.tick(stage.now, &stage.facts).gate;
+        if gate == Gate::Draining {
+            let until = stage.breaks.closed_until(stage.now);
+            assert!(until > stage.now && until <= Nanos::from_secs(130));
+        }
+        paused_at = (gate == Gate::Paused).then_some(stage.now);
+    }
+    assert_eq!(paused_at, Some(Nanos::from_secs(102)));
+}
+
+#[test]
+fn a_reconnect_is_over_when_the_new_connections_are_up() {
+    let settings = Pause {
+        action: PauseAction::Reconnect,
+        ..pause(PauseMode::Interval)
+    };
+    let mut stage = Stage::new(&settings);
+    stage.run(99, steady);
+    let mut actions = Vec::new();
+    let mut tick = |stage: &mut Stage| {
+        stage.now = stage.now.saturating_add(TICK);
+        stage.facts.in_flight = 0;
+        let turn = stage.breaks.tick(stage.now, &stage.facts);
+        actions.extend(turn.action.map(|action| (stage.now, action)));
+    };
+    while stage.now < Nanos::from_secs(105) {
+        tick(&mut stage);
+    }
+    // The pause is over, the connections are not there.
+    assert_eq!(stage.breaks.state(), BreakState::Reconnecting);
+    stage.breaks.reconnected(stage.now);
+    assert_eq!(stage.breaks.state(), BreakState::Ramping);
+    tick(&mut stage);
+    assert_eq!(
+        actions,
+        [(Nanos::from_millis(100_050), BreakAction::Reconnect)]
+    );
+
+    // They never come up: the longest pause ends it.
+    let mut stage = Stage::new(&settings);
+    stage.run(99, steady);
+    while stage.now < Nanos::from_secs(131) {
+        stage.now = stage.now.saturating_add(TICK);
+        stage.facts.in_flight = 0;
+        stage.breaks.tick(stage.now, &stage.facts);
+    }
+    assert_eq!(stage.breaks.state(), BreakState::Ramping);
+}
+
+#[test]
+fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
+    let settings = Pause {
+        jitter: 0.1,
+        ..pause(PauseMode::Interval)
+    };
+    let mut dues = Vec::new();
+    for seed in 0..20 {
+        let mut breaks = BreakController::new(Nanos::ZERO, &settings, seed);
+        let facts = BreakFacts {
+            backlogged: true,
+            connected: true,
+            ..BreakFacts::default()
+        };
+        let mut now = Nanos::ZERO;
+        while breaks.tick(now, &facts).gate == (Gate::Open { factor: 1.0 }) {
+            now = now.saturating_add(TICK);
+        }
+        dues.push(now);
+    }
+    assert!(dues.iter().all(|due| (90..=110).contains(&due.as_secs())));
+    dues.sort();
+    dues.dedup();
+    assert!(dues.len() > 10);
+}
+
+/// Case 16: a node that stalls now and then, or whose blocks come in clumps, is no slow node.
+#[test]
+fn controller_16_block_periodic_stalls_do_not_trigger() {
+    let mut stage = Stage::new(&pause(PauseMode::Threshold));
+    for second in 1..=600 {
+        // Every tenth block takes six seconds.
+        stage.interval = Nanos::from_secs(if second % 10 == 0 { 6 } else { 1 });
+        stage.run(second, steady);
+    }
+    // Blocks once in ten seconds, of very different sizes.
+    stage.interval = Nanos::from_secs(10);
+    stage.run(1_500, |t| {
+        if ((t / 10.0) as u64).is_multiple_of(2) {
+            1_500.0
+        } else {
+            500.0
+        }
+    });
+    assert_eq!(stage.began(), []);
+}
+
+/// Case 17.
+#[test]
+fn controller_17_a_halted_chain_gets_no_breaks() {
+    let mut stage = Stage::new(&pause(PauseMode::Both));
+    stage.run(85, steady);
+    stage.interval = Nanos::from_secs(100_000);
+    stage.next_block = Nanos::from_secs(500);
+    stage.run(499, steady);
+    assert_eq!(stage.began(), []);
+    assert_eq!(stage.breaks.counters().skipped, 4);
+    // It goes on, and after a while breaks come again.
+    stage.interval = Nanos::from_secs(1);
+    stage.run(720, steady);
+    assert!(
+        stage
+            .began()
+            .iter()
+            .all(|(_, cause)| *cause == BreakCause::Interval)
+    );
+    assert_eq!(stage.began().len(), 2);
+}
+
+/// Case 18.
+#[test]
+fn controller_18_no_demand_no_breaks() {
+    let mut stage = Stage::new(&pause(PauseMode::Both));
+    stage.run(90, steady);
+    stage.facts = BreakFacts {
+        connected: true,
+        ..BreakFacts::default()
+    };
+    stage.run(1_000, |_| 0.0);
+    assert_eq!(stage.began(), []);
+    // Little demand that is served at once is no sign of a slow node, but the clock counts it.
+    stage.facts.in_flight = 1;
+    let mut now = stage.now;
+    while now < Nanos::from_secs(1_150) && stage.breaks.state() == BreakState::Running {
+        now = now.saturating_add(TICK);
+        stage.breaks.tick(now, &stage.facts);
+        if now.as_nanos().is_multiple_of(1_000_000_000) {
+            stage.now = now;
+            stage.block(50);
+        }
+    }
+    assert_eq!(stage.breaks.state(), BreakState::Draining);
+    let mut stage = Stage::new(&pause(PauseMode::Threshold));
+    stage.run(200, steady);
+    stage.facts.backlogged = false;
+    stage.run(1_000, |_| 50.0);
+    assert_eq!(stage.began(), []);
+}
+
+#[test]
+fn a_node_that_catches_up_gets_no_breaks() {
+    let mut stage = Stage::new(&pause(PauseMode::Both));
+    stage.run(95, steady);
+    stage.facts.catching_up = true;
+    stage.run(1_000, |_| 10.0);
+    assert_eq!(stage.began(), []);
+}
+
+/// Case 19: throughput halves for good. One break, and no flapping: the next one needs a recovery,
+/// or evidence that breaks help.
+#[test]
+fn controller_19_a_real_decline_triggers_once() {
+    let mut stage = Stage::new(&pause(PauseMode::Threshold));
+    stage.run(200, steady);
+    assert_eq!(stage.breaks.baseline(), Some(1_000.0));
+    stage.run(1_500, |_| 450.0);
+    let began = stage.began();
+    assert_eq!(began.len(), 1, "{began:?}");
+    // Three windows of ten seconds, and the one in which it began.
+    assert!((220..250).contains(&began[0].0.as_secs()), "{began:?}");
+    assert_eq!(began[0].1, BreakCause::Threshold);
+    // What is usual now has been learnt; a recovery arms it again.
+    assert!((stage.breaks.baseline().unwrap() - 450.0).abs() < 5.0);
+    stage.run(1_700, steady).run(1_900, |_| 450.0);
+    assert_eq!(stage.began().len(), 2);
+}
+
+#[test]
+fn a_slow_decline_becomes_usual() {
+    // The measured one: 41 % in 300 s.
+    let mut stage = Stage::new(&pause(PauseMode::Threshold));
+    stage.run(600, |t| {
+        4_167.0 - (4_167.0 - 2_438.0) * (t / 300.0).min(1.0)
+    });
+    assert_eq!(stage.began(), []);
+}
+
+#[test]
+fn an_absolute_threshold_needs_no_learning() {
+    let settings = Pause {
+        min_tx_rate: Some(Rate::per_second(500).unwrap()),
+        ..pause(PauseMode::Threshold)
+    };
+    let mut stage = Stage::new(&settings);
+    stage.run(300, |_| 400.0);
+    assert_eq!(stage.began().len(), 1);
+    assert!(stage.began()[0].0 < Nanos::from_secs(45));
+}
+
+#[test]
+fn a_single_slow_window_does_not_trigger() {
+    let mut stage = Stage::new(&pause(PauseMode::Threshold));
+    stage.run(200, steady);
+    for start in [200, 300, 400] {
+        stage.run(start + 18, |_| 300.0).run(start + 100, steady);
+    }
+    assert_eq!(stage.began(), []);
+}
+
+/// Case 20: breaks that do not help come half as often, again and again, up to once an hour.
+#[test]
+fn controller_20_breaks_that_do_not_help_back_off() {
+    let settings = Pause {
+        length: Duration::from_secs(5),
+        ..pause(PauseMode::Interval)
+    };
+    let mut stage = Stage::new(&settings);
+    stage.run(40_000, steady);
+    let began = stage.began();
+    let gaps: Vec<u64> = began
+        .windows(2)
+        .map(|pair| pair[1].0.saturating_sub(pair[0].0).as_secs())
+        .collect();
+    // Doubled after the second verdict, and after each second one from then on.
+    assert!(gaps.windows(2).all(|pair| pair[0] <= pair[1]), "{gaps:?}");
+    assert!(gaps[0] < 120 && *gaps.last().unwrap() > 3_600, "{gaps:?}");
+    assert_eq!(stage.breaks.interval(), Nanos::from_secs(3_600));
+    let gain = stage.breaks.gain().unwrap();
+    assert!((0.8..0.95).contains(&gain), "{gain}");
+    let spread = |(_, event): &&(Nanos, BreakEvent)| matches!(event, BreakEvent::Spread { .. });
+    assert_eq!(stage.events.iter().filter(spread).count(), 6);
+}
+
+/// A node that is rested after a break commits a third more for half a minute: the interval stays.
+#[test]
+fn controller_20_breaks_that_help_go_on() {
+    let settings = Pause {
+        length: Duration::from_secs(2),
+        ..pause(PauseMode::Interval)
+    };
+    let mut stage = Stage::new(&settings);
+    for second in 1..=1_000 {
+        let last = stage.began().last().map_or(0, |(at, _)| at.as_secs());
+        let rested = last > 0 && second < last + 40;
+        stage.run(second, |_| if rested { 1_600.0 } else { 1_000.0 });
+    }
+    assert_eq!(stage.breaks.interval(), Nanos::from_secs(100));
+    assert!(
+        stage.breaks.gain().unwrap() > 1.05,
+        "{:?}",
+        stage.breaks.gain()
+    );
+    assert_eq!(stage.began().len(), 9);
+}

@@ -1,0 +1,160 @@
+//! What the node refuses, and what that tells about its mempool.
+
+/// Why the node did not take a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its mempool is full; `max` is how many it holds, when it said so.
+    Full {
+        /// Transactions the mempool holds.
+        max: Option<usize>,
+    },
+    /// Its mempool is being rechecked after a block and counts as full for a moment.
+    Rechecking,
+    /// It did not answer in time.
+    TimedOut,
+}
+
+/// What is known about how much the mempool holds, and the refusals since the last block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusals {
+    /// As configured, or in the words of a refusal.
+    size: Option<usize>,
+    /// What it held when it refused without a word about its size, relaxed since.
+    soft: Option<f64>,
+    fulls: u64,
+    rechecks: u64,
+    /// The rate has been lowered already, or need not be.
+    settled: bool,
+}
+
+/// What a refusal means for the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Consequence {
+    None,
+    /// It has to come down.
+    Lower,
+    /// The mempool's size is news.
+    Learnt,
+}
+
+/// Shares of the writes of an interval that may meet a full mempool (it is to be full to the brim,
+/// and others fill it too) or a recheck without being a sign of overload, and the writes that count
+/// as sent at least.
+const FULLS: f64 = 0.02;
+const RECHECKS: f64 = 0.1;
+const LEAST_SENT: u64 = 16;
+/// A bound learnt without a number is relaxed by this factor each block,
+const RELAX: f64 = 1.02;
+/// and is not below this.
+const SOFTEST: f64 = 256.0;
+
+impl Refusals {
+    pub(super) const fn new(size: Option<usize>) -> Self {
+        Self {
+            size,
+            soft: None,
+            fulls: 0,
+            rechecks: 0,
+            settled: false,
+        }
+    }
+
+    /// The node refused one; `sent` were sent since the last block and it held `occupancy`.
+    pub(super) fn add(&mut self, why: Refused, sent: u64, occupancy: f64) -> Consequence {
+        let sent = sent.max(LEAST_SENT) as f64;
+        let lower = match why {
+            Refused::Full { max: Some(max) } => {
+                if self.size.replace(max) != Some(max) {
+                    // What is under way already may be refused as well, which says nothing more.
+                    self.settled = true;
+                    return Consequence::Learnt;
+                }
+                self.fulls += 1;
+                self.fulls as f64 > FULLS * sent
+            }
+            Refused::Full { max: None } => {
+                self.soft = Some(occupancy.max(SOFTEST));
+                true
+            }
+            Refused::Rechecking => {
+                self.rechecks += 1;
+                self.rechecks as f64 > RECHECKS * sent
+            }
+            Refused::TimedOut => true,
+        };
+        if lower && !self.settled {
+            self.settled = true;
+            return Consequence::Lower;
+        }
+        Consequence::None
+    }
+
+    /// Whether refusals have settled the rate of this interval.
+    pub(super) const fn settled(&self) -> bool {
+        self.settled
+    }
+
+    /// A block, or a step without blocks.
+    pub(super) fn begin_anew(&mut self) {
+        if !self.settled {
+            self.soft = self.soft.map(|soft| soft * RELAX);
+        }
+        *self = Self {
+            size: self.size,
+            soft: self.soft,
+            ..Self::new(None)
+        };
+    }
+
+    /// The size as configured or told.
+    pub(super) const fn size(&self) -> Option<usize> {
+        self.size
+    }
+
+    /// What the mempool holds at most; infinite if unknown.
+    pub(super) fn bound(&self) -> f64 {
+        let told = self.size.map_or(f64::INFINITY, |size| size as f64);
+        told.min(self.soft.unwrap_or(f64::INFINITY))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_about_the_size_is_learnt_and_the_next_many_lower_once() {
+        let full = Refused::Full { max: Some(100) };
+        let mut refusals = Refusals::new(None);
+        assert_eq!(refusals.add(full, 50, 0.0), Consequence::Learnt);
+        assert_eq!(refusals.add(full, 50, 0.0), Consequence::None);
+        refusals.begin_anew();
+        assert_eq!(refusals.bound(), 100.0);
+        // Up to 2 % of what was sent is as usual.
+        assert_eq!(refusals.add(full, 100, 0.0), Consequence::None);
+        assert_eq!(refusals.add(full, 100, 0.0), Consequence::None);
+        assert_eq!(refusals.add(full, 100, 0.0), Consequence::Lower);
+        assert_eq!(refusals.add(full, 100, 0.0), Consequence::None);
+        assert_eq!(refusals.add(Refused::TimedOut, 100, 0.0), Consequence::None);
+        refusals.begin_anew();
+        assert_eq!(
+            refusals.add(Refused::TimedOut, 100, 0.0),
+            Consequence::Lower
+        );
+    }
+
+    #[test]
+    fn without_a_number_the_bound_is_soft() {
+        let mut refusals = Refusals::new(None);
+        let full = Refused::Full { max: None };
+        assert_eq!(refusals.add(full, 100, 5_000.0), Consequence::Lower);
+        assert_eq!(refusals.bound(), 5_000.0);
+        refusals.begin_anew();
+        assert_eq!(refusals.bound(), 5_000.0);
+        for _ in 0..40 {
+            refusals.begin_anew();
+        }
+        assert!(refusals.bound() > 10_000.0);
+        assert_eq!(refusals.size(), None);
+    }
+}
