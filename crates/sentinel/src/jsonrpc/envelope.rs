@@ -124,9 +124,11 @@ impl<'a> Members<'a> {
         };
         match (field, Kind::of(value)) {
             (Field::Id, kind) => {
-                self.id = Some(value);
                 // Go fails here even if another id follows.
-                self.has_wrong_type |= kind == Kind::Number && whole_number(value).is_none();
+                self.has_wrong_type |= kind == Kind::Number
+                    && plain::id(value).is_none()
+                    && whole_number(value).is_none();
+                self.id = Some(value);
             }
             (Field::Method, Kind::String) => self.method = Some(value),
             (Field::Version, Kind::String) | (_, Kind::Null) => {}
@@ -182,6 +184,9 @@ impl Field {
 
 /// An id as the node echoes it; none for null.
 fn echo(value: &[u8]) -> Result<Option<RawId<'_>>, Fault> {
+    if let Some(id) = plain::id(value) {
+        return Ok(Some(id));
+    }
     match Kind::of(value) {
         Kind::Null => Ok(None),
         Kind::String => {

@@ -25,6 +25,13 @@ pub(super) fn first(text: &[u8]) -> Option<(Call<'_>, usize)> {
     Some((call, cursor.at))
 }
 
+/// The id, if the node echoes it letter by letter.
+pub(super) fn id(text: &[u8]) -> Option<RawId<'_>> {
+    let mut cursor = Cursor { input: text, at: 0 };
+    let id = cursor.id()?;
+    (cursor.at == text.len()).then_some(id)
+}
+
 /// The members, the transaction still as base64.
 struct Found<'a> {
     id: RawId<'a>,
@@ -128,14 +135,17 @@ impl<'a> Cursor<'a> {
         let negative = self.input.get(self.at) == Some(&b'-');
         self.at += usize::from(negative);
         let rest = self.input.get(self.at..)?;
-        let len = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+        let len = rest
+            .iter()
+            .position(|byte| !byte.is_ascii_digit())
+            .unwrap_or(rest.len());
         // Not "-0", not "01", no fraction, no exponent: these are echoed differently or not at all.
         let plain = match rest.first()? {
             b'0' => len == 1 && !negative,
             _ => (1..=EXACT_DIGITS).contains(&len),
         };
         self.at += len;
-        (plain && !matches!(rest[len], b'.' | b'e' | b'E')).then_some(())
+        (plain && !matches!(rest.get(len), Some(b'.' | b'e' | b'E'))).then_some(())
     }
 
     /// The base64 in `{"tx":"…"}` or `["…"]`.

@@ -8,7 +8,10 @@ pub(crate) fn unquote(string: &[u8]) -> Cow<'_, str> {
         .get(1..string.len().saturating_sub(1))
         .unwrap_or_default();
     if memchr::memchr(b'\\', inner).is_none() {
-        return String::from_utf8_lossy(inner);
+        return match std::str::from_utf8(inner) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => Cow::Owned(repair(inner)),
+        };
     }
     let mut text = Vec::with_capacity(inner.len());
     let mut rest = inner;
@@ -19,7 +22,18 @@ pub(crate) fn unquote(string: &[u8]) -> Cow<'_, str> {
         rest = &rest[at + used..];
     }
     text.extend_from_slice(rest);
-    Cow::Owned(String::from_utf8_lossy(&text).into_owned())
+    Cow::Owned(repair(&text))
+}
+
+/// Text with a U+FFFD for each byte that belongs to no character, as Go repairs it
+/// (`String::from_utf8_lossy` puts one for several).
+fn repair(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
 }
 
 /// The character of an escape and the bytes it takes.
@@ -108,6 +122,10 @@ mod tests {
             "a\n\"é😀\u{fffd}x/\u{fffd}"
         );
         assert_eq!(unquote(b"\"a\xffb\""), "a\u{fffd}b");
+        assert_eq!(
+            unquote(b"\"\xe2\x80 \\n\xf0\x9f\x92\""),
+            "\u{fffd}\u{fffd} \n\u{fffd}\u{fffd}\u{fffd}"
+        );
         assert_eq!(unquote(br#""\ud800\ud800""#), "\u{fffd}\u{fffd}");
     }
 
