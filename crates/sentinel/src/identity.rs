@@ -1,1 +1,270 @@
-//! Being built.
+//! Who the client of a request is, and whether its network may use the proxy.
+//!
+//! The socket's address is the client, unless the socket is a trusted proxy's: then the last
+//! address in `X-Forwarded-For` that was written by a trusted proxy is. `Forwarded` and
+//! `X-Real-IP` are never read: anybody can send them and no standard says who wrote them last.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use fairq::{ClientKey, KeyScheme, Network, NetworkMap};
+
+use crate::config::Trust;
+
+/// The name of the header that trusted proxies append to, in lower case.
+pub const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// Tells clients apart.
+#[derive(Clone, Debug)]
+pub struct Identities {
+    scheme: KeyScheme,
+    proxies: Vec<Network>,
+    rules: NetworkMap<Rule>,
+    /// What a network without a rule may do.
+    otherwise: Rule,
+}
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The client's own address, as far as it can be trusted.
+    pub address: IpAddr,
+    /// Whose share it uses.
+    pub client: ClientKey,
+    /// Whether its network may use the proxy.
+    pub allowed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Allow,
+    Deny,
+}
+
+impl Identities {
+    /// From `[trust]`.
+    ///
+    /// # Errors
+    /// More networks are listed than a [`NetworkMap`] holds.
+    pub fn new(trust: &Trust) -> Result<Self, fairq::Error> {
+        let mut rules = NetworkMap::new();
+        for network in &trust.allow {
+            rules.insert(*network, Rule::Allow)?;
+        }
+        // A network on both lists is denied: the careful reading of a contradiction.
+        for network in &trust.deny {
+            rules.insert(*network, Rule::Deny)?;
+        }
+        Ok(Self {
+            scheme: trust.scheme,
+            proxies: trust.proxies.clone(),
+            rules,
+            otherwise: if trust.allow.is_empty() {
+                Rule::Allow
+            } else {
+                Rule::Deny
+            },
+        })
+    }
+
+    /// Whether a socket belongs to a trusted proxy, which speaks for many clients.
+    pub fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.contains(address))
+    }
+
+    /// The client behind a socket, headers unseen.
+    pub fn of_peer(&self, peer: IpAddr) -> Identity {
+        let address = peer.to_canonical();
+        let rule = self.rules.get(address).copied().unwrap_or(self.otherwise);
+        Identity {
+            address,
+            client: self.scheme.key(address),
+            allowed: rule == Rule::Allow,
+        }
+    }
+
+    /// The client of a request: `lines` are the values of its `X-Forwarded-For` headers in the
+    /// order in which they came. They are read only if the socket is a trusted proxy's.
+    pub fn of_request<'a>(
+        &self,
+        peer: IpAddr,
+        lines: impl DoubleEndedIterator<Item = &'a [u8]>,
+    ) -> Identity {
+        let mut address = peer.to_canonical();
+        let hops = lines
+            .rev()
+            .flat_map(|line| line.rsplit(|byte| *byte == b','));
+        for hop in hops {
+            if !self.is_proxy(address) {
+                break;
+            }
+            // What is no address cannot have come from a proxy of ours: who wrote it is the client.
+            let Some(further) = parse_hop(hop) else {
+                break;
+            };
+            address = further;
+        }
+        self.of_peer(address)
+    }
+}
+
+/// An address with or without port and brackets, normalised.
+fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(hop.trim_ascii()).ok()?;
+    let address = text
+        .parse::<IpAddr>()
+        .or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()))
+        .ok()
+        .or_else(|| bracketed(text).map(IpAddr::V6))?;
+    Some(address.to_canonical())
+}
+
+/// `[::1]` without a port.
+fn bracketed(text: &str) -> Option<Ipv6Addr> {
+    text.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trust(proxies: &[&str], allow: &[&str], deny: &[&str]) -> Trust {
+        let networks = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
+        Trust {
+            proxies: networks(proxies),
+            scheme: KeyScheme::default(),
+            allow: networks(allow),
+            deny: networks(deny),
+        }
+    }
+
+    fn client(peer: &str, lines: &[&str]) -> String {
+        let identities = Identities::new(&trust(
+            &["10.0.0.0/8", "127.0.0.1/32", "2001:db8:ffff::/48"],
+            &[],
+            &[],
+        ))
+        .unwrap();
+        identities
+            .of_request(
+                peer.parse().unwrap(),
+                lines.iter().map(|line| line.as_bytes()),
+            )
+            .address
+            .to_string()
+    }
+
+    #[test]
+    fn identity_34_an_untrusted_peer_is_itself_whatever_it_claims() {
+        for lines in [
+            &["1.2.3.4"][..],
+            &["127.0.0.1"],
+            &["1.2.3.4, 10.0.0.1"],
+            &["1.2.3.4", "10.0.0.1"],
+            &["", ",,,", "[::1]:80"],
+        ] {
+            assert_eq!(client("203.0.113.9", lines), "203.0.113.9", "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn identity_34_the_first_untrusted_hop_from_the_right_is_the_client() {
+        assert_eq!(client("127.0.0.1", &[]), "127.0.0.1");
+        assert_eq!(client("127.0.0.1", &["203.0.113.9"]), "203.0.113.9");
+        // Spoofed values stand left of what our own proxy has seen.
+        assert_eq!(
+            client("127.0.0.1", &["8.8.8.8, 10.1.1.1,203.0.113.9 , 10.0.0.7"]),
+            "203.0.113.9"
+        );
+        assert_eq!(
+            client("127.0.0.1", &["8.8.8.8", "203.0.113.9", "10.0.0.7"]),
+            "203.0.113.9"
+        );
+        // All hops are ours: the outermost is the client.
+        assert_eq!(client("127.0.0.1", &["10.0.0.8, 10.0.0.7"]), "10.0.0.8");
+    }
+
+    #[test]
+    fn identity_34_ports_brackets_and_mapped_addresses_are_understood() {
+        for (line, expected) in [
+            ("203.0.113.9:4711", "203.0.113.9"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("::ffff:203.0.113.9", "203.0.113.9"),
+            ("[::ffff:203.0.113.9]:80", "203.0.113.9"),
+            ("198.51.100.1, 2001:db8:ffff::1", "198.51.100.1"),
+            ("198.51.100.1, ::ffff:10.0.0.1", "198.51.100.1"),
+        ] {
+            assert_eq!(client("127.0.0.1", &[line]), expected, "{line}");
+        }
+        assert_eq!(client("::ffff:127.0.0.1", &["203.0.113.9"]), "203.0.113.9");
+    }
+
+    #[test]
+    fn identity_34_garbage_leaves_the_last_trusted_address() {
+        for line in [
+            "",
+            " ",
+            "unknown",
+            "_hidden",
+            "1.2.3",
+            "1.2.3.4.5",
+            "256.1.1.1",
+            "01.2.3.4",
+            "1.2.3.4:",
+            "1.2.3.4:99999",
+            "[::1",
+            "::1]",
+            "[1.2.3.4]",
+            "fe80::1%eth0",
+            "\"203.0.113.9\"",
+            "for=203.0.113.9",
+            "203.0.113.9 203.0.113.8",
+        ] {
+            assert_eq!(client("127.0.0.1", &[line]), "127.0.0.1", "{line}");
+            let line = format!("203.0.113.9, {line}, 10.0.0.5");
+            assert_eq!(client("127.0.0.1", &[&line]), "10.0.0.5", "{line}");
+        }
+        let identities = Identities::new(&trust(&["127.0.0.0/8"], &[], &[])).unwrap();
+        let identity = identities.of_request(
+            "127.0.0.1".parse().unwrap(),
+            [&b"203.0.113.9, \xff\xfe"[..]].into_iter(),
+        );
+        assert_eq!(identity.address.to_string(), "127.0.0.1");
+    }
+
+    #[test]
+    fn identity_34_ten_thousand_hops_end() {
+        let many = vec!["10.0.0.1"; 10_000].join(",");
+        assert_eq!(client("127.0.0.1", &[&many]), "10.0.0.1");
+        let many = format!("203.0.113.9,{many}");
+        assert_eq!(client("127.0.0.1", &[&many]), "203.0.113.9");
+    }
+
+    #[test]
+    fn a_client_is_a_prefix() {
+        let identities = Identities::new(&trust(&[], &[], &[])).unwrap();
+        let key = |address: &str| identities.of_peer(address.parse().unwrap()).client;
+        assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::1"));
+        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
+        assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+        assert_ne!(key("192.0.2.2"), key("192.0.2.1"));
+    }
+
+    #[test]
+    fn the_longest_prefix_decides_who_may_enter() {
+        let may = |allow: &[&str], deny: &[&str], address: &str| {
+            Identities::new(&trust(&[], allow, deny))
+                .unwrap()
+                .of_peer(address.parse().unwrap())
+                .allowed
+        };
+        assert!(may(&[], &[], "192.0.2.1"));
+        assert!(!may(&[], &["192.0.2.0/24"], "192.0.2.1"));
+        assert!(may(&["192.0.2.1"], &["192.0.2.0/24"], "192.0.2.1"));
+        assert!(!may(&["192.0.2.1"], &["192.0.2.0/24"], "192.0.2.2"));
+        assert!(!may(&["192.0.2.0/24"], &[], "198.51.100.1"));
+        assert!(!may(&["192.0.2.0/24"], &["192.0.2.7"], "::ffff:192.0.2.7"));
+        assert!(!may(&["192.0.2.7"], &["192.0.2.7"], "192.0.2.7"));
+    }
+}

@@ -1,1 +1,175 @@
-//! Being built.
+//! The clients' side: connections are let in, their requests read within bounds and deadlines,
+//! told apart, handed to the lane they belong to, and answered as the node would.
+//!
+//! One task serves one connection. An answer of the write lane is put into the connection's outbox
+//! and written by that task, so nothing is spawned and no channel is crossed for a request.
+//!
+//! [`Front`] is made once and serves any number of listeners. Inside, `accept` and `slots` let
+//! connections in, `socket` keeps their deadlines and what they hold in memory, `http` and
+//! `websocket` speak the two protocols, `backend` is what the lanes look like from here.
+
+mod accept;
+mod backend;
+mod behind;
+mod buffer;
+mod http;
+mod listener;
+mod queue;
+mod slots;
+mod socket;
+#[cfg(test)]
+mod testing;
+mod timer;
+mod websocket;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fairq::ClientKey;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::backend::Backend;
+use self::behind::Behind;
+use self::slots::{SlotLimits, Slots};
+use crate::config::Config;
+use crate::identity::Identities;
+use crate::jsonrpc::JsonLimits;
+use crate::lane::Lane;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+use crate::upstream::{Reads, Relays};
+use crate::wire::http::HeadLimits;
+
+/// The clients' side. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Front(Arc<Shared<Behind>>);
+
+/// What the front needs.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The write lane.
+    pub lane: Lane,
+    /// The read lane.
+    pub reads: Reads,
+    /// The ways of clients' WebSockets to the nodes.
+    pub relays: Relays,
+    /// The account of buffered bytes.
+    pub ledger: Ledger,
+    /// Where events are counted.
+    pub metrics: Arc<Metrics>,
+    /// Cancelled when no more requests are to be taken.
+    pub stop: CancellationToken,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared<B> {
+    backend: B,
+    config: Arc<Config>,
+    identities: Identities,
+    slots: Slots,
+    ledger: Ledger,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+    head_limits: HeadLimits,
+    json_limits: JsonLimits,
+    connections: AtomicU64,
+}
+
+impl Front {
+    /// A front without connections.
+    ///
+    /// # Errors
+    /// `[trust]` lists more networks than can be told apart.
+    pub fn new(services: Services) -> Result<Self, fairq::Error> {
+        let Services {
+            config,
+            lane,
+            reads,
+            relays,
+            ledger,
+            metrics,
+            stop,
+        } = services;
+        let backend = Behind::new(lane, reads, relays);
+        let shared = Shared::new(
+            backend,
+            Surroundings {
+                config,
+                ledger,
+                metrics,
+                stop,
+            },
+        )?;
+        Ok(Self(Arc::new(shared)))
+    }
+
+    /// Serves a listener until `stop` is cancelled and then until the last connection has ended,
+    /// at most for `shutdown.drain`. Returns how many connections were cut off.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cuts all connections off.
+    pub async fn serve(&self, listener: TcpListener) -> usize {
+        listener::serve(Arc::clone(&self.0), listener).await
+    }
+
+    /// Connections that are open now.
+    pub fn connections(&self) -> usize {
+        self.0.slots.total()
+    }
+
+    /// Connections of a client that are open now.
+    pub fn connections_of(&self, client: ClientKey) -> usize {
+        self.0.slots.of(client)
+    }
+}
+
+/// What surrounds a front, beside the lanes.
+pub(crate) struct Surroundings {
+    pub(crate) config: Arc<Config>,
+    pub(crate) ledger: Ledger,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl<B: Backend> Shared<B> {
+    fn new(backend: B, surroundings: Surroundings) -> Result<Self, fairq::Error> {
+        let Surroundings {
+            config,
+            ledger,
+            metrics,
+            stop,
+        } = surroundings;
+        let limits = &config.limits;
+        Ok(Self {
+            backend,
+            identities: Identities::new(&config.trust)?,
+            slots: Slots::new(SlotLimits {
+                total: limits.connections,
+                per_client: limits.connections_per_client,
+            }),
+            head_limits: HeadLimits {
+                bytes: limits.header_bytes,
+                fields: limits.headers,
+                target: limits.uri_bytes,
+            },
+            json_limits: JsonLimits {
+                depth: limits.depth,
+                batch: limits.batch,
+            },
+            ledger,
+            metrics,
+            stop,
+            connections: AtomicU64::new(0),
+            config,
+        })
+    }
+
+    /// A number that no other connection of this process has.
+    fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,148 @@
+//! Takes connections from a listener, however the machine feels.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+
+/// Where connections come from.
+pub(crate) trait Accept {
+    /// What a connection is.
+    type Stream;
+
+    /// The next connection.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = Self::accept(self).await?;
+        // Answers are small and complete: waiting for more to send would only delay them. A socket
+        // that refuses is dead, which its first read will tell.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, peer))
+    }
+}
+
+/// The shortest time after which a listener out of resources is asked again.
+const FIRST_REST: Duration = Duration::from_millis(5);
+/// The longest.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// Accepts, and rests while the process or the machine is out of something.
+#[derive(Debug)]
+pub(crate) struct Acceptor<A> {
+    from: A,
+    rest: Option<Duration>,
+}
+
+impl<A: Accept> Acceptor<A> {
+    pub(crate) const fn new(from: A) -> Self {
+        Self { from, rest: None }
+    }
+
+    /// The next connection, after as many rests as it takes.
+    ///
+    /// # Cancel safety
+    /// No connection is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> (A::Stream, SocketAddr) {
+        loop {
+            match self.from.accept().await {
+                Ok(connection) => {
+                    self.rest = None;
+                    return connection;
+                }
+                // The connection was gone before it was taken: the next one may be well.
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => self.rest(&error).await,
+            }
+        }
+    }
+
+    /// Without a rest, a listener with connections waiting and no descriptors left would be asked
+    /// again and again at full speed.
+    async fn rest(&mut self, error: &io::Error) {
+        let rest = match self.rest {
+            None => {
+                tracing::warn!(%error, "no connection can be accepted, trying again");
+                FIRST_REST
+            }
+            Some(rest) => (rest * 2).min(LONGEST_REST),
+        };
+        self.rest = Some(rest);
+        tokio::time::sleep(rest).await;
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    struct Scripted {
+        results: VecDeque<io::Result<u32>>,
+        asked: usize,
+    }
+
+    impl Accept for Scripted {
+        type Stream = u32;
+
+        async fn accept(&mut self) -> io::Result<(u32, SocketAddr)> {
+            self.asked += 1;
+            let result = self.results.pop_front().unwrap();
+            result.map(|number| (number, ([127, 0, 0, 1], 1).into()))
+        }
+    }
+
+    fn emfile() -> io::Error {
+        io::Error::from_raw_os_error(24)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lifecycle_49_without_descriptors_the_loop_rests() {
+        let failures = std::iter::repeat_with(|| Err(emfile())).take(60);
+        let mut acceptor = Acceptor::new(Scripted {
+            results: failures.chain([Ok(7)]).collect(),
+            asked: 0,
+        });
+        let start = Instant::now();
+        assert_eq!(acceptor.next().await.0, 7);
+        assert_eq!(acceptor.from.asked, 61);
+        assert!(start.elapsed() > 50 * LONGEST_REST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_gone_costs_no_rest() {
+        let mut acceptor = Acceptor::new(Scripted {
+            results: [
+                Err(io::ErrorKind::ConnectionAborted.into()),
+                Ok(1),
+                Err(emfile()),
+                Ok(2),
+            ]
+            .into(),
+            asked: 0,
+        });
+        let start = Instant::now();
+        assert_eq!(acceptor.next().await.0, 1);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(acceptor.next().await.0, 2);
+        assert_eq!(start.elapsed(), FIRST_REST);
+    }
+}

@@ -1,0 +1,86 @@
+//! What stands behind the front: the write lane, the read lane and the nodes' WebSockets.
+
+use std::borrow::Cow;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fairq::ClientKey;
+
+use crate::jsonrpc::Classified;
+use crate::lane::Write;
+use crate::refusal::Refusal;
+use crate::upstream::{ReadRequest, RelayEvent};
+
+/// The lanes, as the front sees them. Clones share them.
+pub(crate) trait Backend: Clone + Send + Sync + 'static {
+    /// The rest of an answer.
+    type Body: AnswerBody;
+    /// One client's own WebSocket to a node.
+    type Relay: RelayLink;
+
+    /// Puts a write into its client's queue; on refusal nothing was taken.
+    fn submit(&self, write: Write) -> Result<(), Refusal>;
+
+    /// Whether the client's queue has room for another write.
+    fn has_room(&self, client: ClientKey) -> bool;
+
+    /// Waits until it has.
+    fn room(&self, client: ClientKey) -> impl Future<Output = ()> + Send;
+
+    /// A connection is gone: what it has in the queue is not sent.
+    fn disconnect(&self, client: ClientKey, connection: u64);
+
+    /// Whether a method may be called.
+    fn check_method(&self, method: &str) -> Result<(), Refusal>;
+
+    /// Takes calls from the client's rate that do not go through [`forward`](Self::forward).
+    fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal>;
+
+    /// Forwards a read.
+    fn forward(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> impl Future<Output = Result<Answer<Self::Body>, Refusal>> + Send;
+
+    /// Forwards a write whose turn has come.
+    fn pass(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> impl Future<Output = Result<Answer<Self::Body>, Refusal>> + Send;
+
+    /// A WebSocket for one client, not yet connected.
+    fn relay(&self, client: ClientKey) -> Self::Relay;
+}
+
+/// A node's answer, its body still to be read.
+#[derive(Debug)]
+pub(crate) struct Answer<B> {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The headers, without those of connection and framing.
+    pub(crate) headers: Vec<(Cow<'static, str>, Bytes)>,
+    /// `Content-Length`, if it was given.
+    pub(crate) length: Option<u64>,
+    /// The body.
+    pub(crate) body: B,
+}
+
+/// A body that is read piece by piece.
+pub(crate) trait AnswerBody: Send {
+    /// The next piece; `None` at the end. Cancel safe.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Bytes, Refusal>>> + Send;
+}
+
+/// One client's own WebSocket to a node. Dropping it closes it.
+pub(crate) trait RelayLink: Send + Unpin {
+    /// Whether another message would be taken; room comes while events are polled.
+    fn has_room(&self) -> bool;
+
+    /// Sends a message as it came; the node's answer carries `tag`.
+    fn send(&mut self, text: Bytes, what: &Classified<'_>, tag: u64) -> Result<(), Refusal>;
+
+    /// What came from the node.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent>;
+}

@@ -1,0 +1,120 @@
+//! The lanes that really stand behind the front.
+
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fairq::ClientKey;
+
+use super::backend::{Answer, AnswerBody, Backend, RelayLink};
+use crate::jsonrpc::Classified;
+use crate::lane::{Lane, Write};
+use crate::refusal::Refusal;
+use crate::upstream::{ReadAnswer, ReadBody, ReadRequest, Reads, Relay, RelayEvent, Relays};
+
+/// The write lane, the read lane and the relays.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind {
+    lane: Lane,
+    reads: Reads,
+    relays: Relays,
+}
+
+impl Behind {
+    pub(super) const fn new(lane: Lane, reads: Reads, relays: Relays) -> Self {
+        Self {
+            lane,
+            reads,
+            relays,
+        }
+    }
+
+    /// The node that serves a client: the one that takes its writes, so that it reads what it
+    /// wrote.
+    fn node(&self, client: ClientKey) -> usize {
+        self.lane.node_of(client).unwrap_or(0)
+    }
+}
+
+impl Backend for Behind {
+    type Body = ReadBody;
+    type Relay = Relay;
+
+    fn submit(&self, write: Write) -> Result<(), Refusal> {
+        self.lane.submit(write)
+    }
+
+    fn has_room(&self, client: ClientKey) -> bool {
+        self.lane.has_room(client)
+    }
+
+    async fn room(&self, client: ClientKey) {
+        self.lane.room(client).await;
+    }
+
+    fn disconnect(&self, client: ClientKey, connection: u64) {
+        self.lane.disconnect(client, connection);
+    }
+
+    fn check_method(&self, method: &str) -> Result<(), Refusal> {
+        self.reads.check_method(method)
+    }
+
+    fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
+        self.reads.admit(client, calls)
+    }
+
+    async fn forward(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> Result<Answer<ReadBody>, Refusal> {
+        let answer = self.reads.forward(client, self.node(client), request).await;
+        answer.map(Answer::from)
+    }
+
+    async fn pass(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> Result<Answer<ReadBody>, Refusal> {
+        let answer = self.reads.pass(self.node(client), request).await;
+        answer.map(Answer::from)
+    }
+
+    fn relay(&self, client: ClientKey) -> Relay {
+        self.relays.relay(client, self.node(client))
+    }
+}
+
+impl RelayLink for Relay {
+    fn has_room(&self) -> bool {
+        Self::has_room(self)
+    }
+
+    fn send(&mut self, text: Bytes, what: &Classified<'_>, tag: u64) -> Result<(), Refusal> {
+        Self::send(self, text, what, Some(tag))
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
+        // Nothing is lost when the future is dropped, so it need not be kept.
+        pin!(self.recv()).poll(context)
+    }
+}
+
+impl From<ReadAnswer> for Answer<ReadBody> {
+    fn from(answer: ReadAnswer) -> Self {
+        Self {
+            status: answer.status,
+            headers: answer.headers,
+            length: answer.length,
+            body: answer.body,
+        }
+    }
+}
+
+impl AnswerBody for ReadBody {
+    async fn next(&mut self) -> Option<Result<Bytes, Refusal>> {
+        Self::next(self).await
+    }
+}

@@ -1,0 +1,105 @@
+//! From a listener to connections, and to their end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+
+use super::Shared;
+use super::accept::{Accept, Acceptor};
+use super::backend::Backend;
+use super::http::{Connection, Peer, too_many};
+use super::slots::Full;
+use super::socket::Stream;
+
+/// Serves until told to stop, then until the last connection has ended or the budget is used up.
+/// Returns how many connections were cut off.
+pub(super) async fn serve<B, A>(front: Arc<Shared<B>>, listener: A) -> usize
+where
+    B: Backend,
+    A: Accept,
+    A::Stream: Stream,
+{
+    let mut connections = JoinSet::new();
+    let mut acceptor = Acceptor::new(listener);
+    let stop = front.stop.clone();
+    let mut stopped = std::pin::pin!(stop.cancelled());
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stopped => break,
+            Some(ended) = connections.join_next() => note(&ended),
+            (stream, peer) = acceptor.next() => admit(&front, &mut connections, stream, peer),
+        }
+    }
+    drop(acceptor);
+    let all_end = async {
+        while let Some(ended) = connections.join_next().await {
+            note(&ended);
+        }
+    };
+    // Whether they ended in time shows in how many are left.
+    let _ = timeout(front.config.shutdown.drain, all_end).await;
+    let cut_off = connections.len();
+    connections.shutdown().await;
+    cut_off
+}
+
+/// Lets a connection in, tells it that it was not, or closes it without a word.
+fn admit<B, IO>(
+    front: &Arc<Shared<B>>,
+    connections: &mut JoinSet<()>,
+    stream: IO,
+    address: SocketAddr,
+) where
+    B: Backend,
+    IO: Stream,
+{
+    let address = address.ip().to_canonical();
+    let peer = Peer {
+        address,
+        identity: front.identities.of_peer(address),
+        is_proxy: front.identities.is_proxy(address),
+    };
+    let slot = if peer.is_proxy {
+        front.slots.enter_proxy()
+    } else {
+        front.slots.enter(peer.identity.client)
+    };
+    match slot {
+        Ok(slot) => {
+            let connection = Connection::new(Arc::clone(front), stream, peer, slot);
+            connections.spawn(connection.run());
+        }
+        Err(full) => refuse(front, connections, (stream, peer), full),
+    }
+}
+
+fn refuse<B, IO>(
+    front: &Arc<Shared<B>>,
+    connections: &mut JoinSet<()>,
+    (stream, peer): (IO, Peer),
+    full: Full,
+) where
+    B: Backend,
+    IO: Stream,
+{
+    let refusal = too_many(full);
+    match front.slots.refuse() {
+        Some(slot) => {
+            let connection = Connection::new(Arc::clone(front), stream, peer, slot);
+            connections.spawn(connection.refuse_all(refusal));
+        }
+        None => front.metrics.refused(refusal.reason),
+    }
+}
+
+/// One connection's panic is not the others' end.
+fn note(ended: &Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a connection's task failed");
+    }
+}

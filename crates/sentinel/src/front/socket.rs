@@ -1,0 +1,377 @@
+//! One client's socket with its buffers, its deadlines and what they cost the ledger.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::buffer::Buffer;
+use super::timer::Timer;
+use crate::ledger::{Ledger, Reservation};
+
+/// What a connection is made of.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Whether the client has ended its side, even if not all it sent was read.
+    fn is_hung_up(&self) -> bool;
+}
+
+impl Stream for TcpStream {
+    fn is_hung_up(&self) -> bool {
+        let ready =
+            pin!(self.ready(Interest::READABLE)).poll(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+}
+
+/// A socket and what was read from it and is to be written to it.
+///
+/// Bytes that stay in a buffer while the socket waits are charged to the ledger; a request that is
+/// read, served and answered without waiting for its client costs the ledger nothing.
+#[derive(Debug)]
+pub(crate) struct Socket<IO> {
+    io: IO,
+    /// What the client sent and was not consumed yet.
+    pub(crate) input: Buffer,
+    /// What the client is to get.
+    pub(crate) output: Buffer,
+    timer: Timer,
+    ledger: Ledger,
+    held: Option<Reservation>,
+}
+
+/// Why a socket is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The client closed it, or it broke.
+    Closed,
+    /// The client was too slow.
+    Late,
+    /// What it has sent, or does not take, does not fit the ledger.
+    Full,
+}
+
+/// How long a connection that ends in the middle of a request is still read from, so that the
+/// client sees the answer before the reset (Go's server waits as long: `rstAvoidanceDelay`).
+const LINGER: Duration = Duration::from_millis(500);
+/// What is read and thrown away at most in that time.
+const LINGER_BYTES: usize = 1 << 20;
+
+impl<IO: Stream> Socket<IO> {
+    /// Nothing read, nothing to write.
+    pub(crate) fn new(io: IO, ledger: Ledger) -> Self {
+        Self {
+            io,
+            input: Buffer::new(),
+            output: Buffer::new(),
+            timer: Timer::default(),
+            ledger,
+            held: None,
+        }
+    }
+
+    /// Whether the client has ended its side, even if not all it sent was read.
+    pub(crate) fn is_hung_up(&self) -> bool {
+        self.io.is_hung_up()
+    }
+
+    /// The account its waiting bytes are charged to.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Sets bytes aside that are going to be read, besides what is held anyway; false if they do
+    /// not fit.
+    pub(crate) fn expect(&mut self, bytes: usize) -> bool {
+        self.hold(bytes)
+    }
+
+    /// Takes over what was set aside, for a request that was read completely: at least `bytes`.
+    pub(crate) fn take_reserved(&mut self, bytes: usize) -> Option<Reservation> {
+        match &mut self.held {
+            None => self.ledger.reserve(bytes),
+            Some(held) => {
+                let missing = bytes.saturating_sub(held.bytes());
+                (missing == 0 || held.grow(missing)).then(|| held.split(bytes))
+            }
+        }
+    }
+
+    /// Gives back what was set aside, unless something still waits in a buffer.
+    pub(crate) fn settle(&mut self) {
+        if self.input.is_empty() && self.output.is_empty() {
+            self.held = None;
+        }
+    }
+
+    /// Reads more behind what is there.
+    ///
+    /// # Errors
+    /// Nothing came until then, or the socket has ended.
+    ///
+    /// # Cancel safety
+    /// What was read stays in `input`.
+    pub(crate) async fn fill(&mut self, until: Instant) -> Result<(), Ended> {
+        poll_fn(|context| {
+            if let Poll::Ready(read) = self.poll_read(context) {
+                return Poll::Ready(read);
+            }
+            self.poll_late(until, context).map(Err)
+        })
+        .await
+    }
+
+    /// Reads more behind what is there. Memory is held only for what came.
+    pub(crate) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        self.input.make_read_room();
+        let read = pin!(self.io.read_buf(self.input.tail())).poll(context);
+        match read {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Ended::Closed)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
+            Poll::Pending => {
+                self.input.release();
+                if self.charge() {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(Err(Ended::Full))
+                }
+            }
+        }
+    }
+
+    /// Reads more behind what is there, or is done when `stop` is.
+    ///
+    /// # Cancel safety
+    /// As of [`fill`](Self::fill).
+    pub(crate) async fn fill_unless<S>(
+        &mut self,
+        until: Instant,
+        stop: Pin<&mut S>,
+    ) -> Result<(), Ended>
+    where
+        S: Future<Output = ()>,
+    {
+        let mut stop = stop;
+        poll_fn(|context| {
+            if let Poll::Ready(read) = self.poll_read(context) {
+                return Poll::Ready(read);
+            }
+            if stop.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(Ended::Closed));
+            }
+            self.poll_late(until, context).map(Err)
+        })
+        .await
+    }
+
+    /// Ready when the client is gone, while it waits for an answer. Its next request may be read
+    /// meanwhile, but not more: then, as in Go's server, its end shows when its turn comes.
+    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
+        if !self.input.is_empty() {
+            return Poll::Pending;
+        }
+        match self.poll_read(context) {
+            Poll::Ready(Err(ended)) => Poll::Ready(ended),
+            Poll::Ready(Ok(())) if !self.charge() => Poll::Ready(Ended::Full),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Ready when it is later than `until`.
+    pub(crate) fn poll_late(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<Ended> {
+        self.timer.poll_until(until, context).map(|()| Ended::Late)
+    }
+
+    /// Writes everything in `output`; the client may take nothing for as long as `patience`.
+    ///
+    /// # Errors
+    /// It took nothing for that long, or the socket has ended.
+    ///
+    /// # Cancel safety
+    /// What was not written stays in `output`.
+    pub(crate) async fn flush(&mut self, patience: Duration) -> Result<(), Ended> {
+        let mut until = None;
+        poll_fn(|context| {
+            loop {
+                match self.poll_write(context) {
+                    Poll::Ready(Ok(true)) => until = None,
+                    Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Err(ended)) => return Poll::Ready(Err(ended)),
+                    Poll::Pending => {
+                        let until = *until.get_or_insert_with(|| Instant::now() + patience);
+                        return self.poll_late(until, context).map(Err);
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// Writes some of `output`: whether there was anything to write.
+    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Ended>> {
+        if self.output.is_empty() {
+            self.output.release();
+            return Poll::Ready(Ok(false));
+        }
+        match Pin::new(&mut self.io).poll_write(context, self.output.filled()) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Ended::Closed)),
+            Poll::Ready(Ok(count)) => {
+                self.output.consume(count);
+                Poll::Ready(Ok(true))
+            }
+            Poll::Pending if self.charge() => Poll::Pending,
+            Poll::Pending => Poll::Ready(Err(Ended::Full)),
+        }
+    }
+
+    /// Says that nothing more will be written, and reads what still comes for a moment, so that
+    /// the last answer is not lost to a reset.
+    pub(crate) async fn close(mut self) {
+        let until = Instant::now() + LINGER;
+        if self.io.shutdown().await.is_err() {
+            return;
+        }
+        let mut read = 0;
+        while read < LINGER_BYTES {
+            self.input.consume(self.input.len());
+            if self.fill(until).await.is_err() {
+                break;
+            }
+            read += self.input.len();
+        }
+    }
+
+    /// Charges the ledger with what the buffers hold while they wait; false if it does not fit.
+    fn charge(&mut self) -> bool {
+        let waiting = |buffer: &Buffer| {
+            if buffer.is_empty() {
+                0
+            } else {
+                buffer.capacity()
+            }
+        };
+        let bytes = waiting(&self.input) + waiting(&self.output);
+        if bytes == 0 {
+            self.held = None;
+            return true;
+        }
+        self.hold(bytes)
+    }
+
+    /// Holds at least that much.
+    fn hold(&mut self, bytes: usize) -> bool {
+        match &mut self.held {
+            None => {
+                self.held = self.ledger.reserve(bytes);
+                self.held.is_some()
+            }
+            Some(held) => {
+                let missing = bytes.saturating_sub(held.bytes());
+                missing == 0 || held.grow(missing)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::super::buffer::READ_BYTES;
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn socket(
+        capacity: usize,
+        ledger: usize,
+    ) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
+        let (client, server) = duplex(capacity);
+        (client, Socket::new(server, Ledger::new(ledger)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn resources_44_an_idle_socket_holds_no_buffer() {
+        let (mut client, mut socket) = socket(1024, 1 << 20);
+        let start = Instant::now();
+        assert_eq!(socket.fill(start + MINUTE).await, Err(Ended::Late));
+        assert_eq!(start.elapsed(), MINUTE);
+        assert_eq!(socket.input.capacity() + socket.output.capacity(), 0);
+        client.write_all(b"GET").await.unwrap();
+        assert_eq!(socket.fill(Instant::now() + MINUTE).await, Ok(()));
+        assert_eq!(socket.input.filled(), b"GET");
+        assert_eq!(socket.ledger().used(), 0);
+        // Waiting for the rest of it costs.
+        assert_eq!(socket.fill(Instant::now() + MINUTE).await, Err(Ended::Late));
+        assert_eq!(socket.ledger().used(), READ_BYTES);
+        drop(client);
+        assert_eq!(
+            socket.fill(Instant::now() + MINUTE).await,
+            Err(Ended::Closed)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_requests_do_not_outgrow_the_ledger() {
+        let (mut client, mut socket) = socket(1024, READ_BYTES - 1);
+        client.write_all(b"GET").await.unwrap();
+        assert_eq!(socket.fill(Instant::now() + MINUTE).await, Ok(()));
+        assert_eq!(socket.fill(Instant::now() + MINUTE).await, Err(Ended::Full));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn http_28_a_reader_that_stops_is_given_up_and_a_slow_one_is_not() {
+        let (mut client, mut socket) = socket(10, 1 << 20);
+        let start = Instant::now();
+        socket.output.tail().extend_from_slice(&[b'x'; 100]);
+        let reader = async {
+            for _ in 0..10 {
+                tokio::time::sleep(MINUTE - Duration::from_secs(1)).await;
+                let mut ten = [0; 10];
+                client.read_exact(&mut ten).await.unwrap();
+            }
+        };
+        let (flushed, ()) = tokio::join!(socket.flush(MINUTE), reader);
+        assert_eq!(flushed, Ok(()));
+        assert!(start.elapsed() > 8 * MINUTE);
+        socket.output.tail().extend_from_slice(&[b'x'; 100]);
+        let start = Instant::now();
+        assert_eq!(socket.flush(MINUTE).await, Err(Ended::Late));
+        assert_eq!(start.elapsed(), MINUTE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_set_aside_travels_on() {
+        let (_client, mut socket) = socket(10, 1_000);
+        assert!(socket.expect(400));
+        assert!(!socket.expect(1_001));
+        let taken = socket.take_reserved(500).unwrap();
+        assert_eq!((taken.bytes(), socket.ledger().used()), (500, 500));
+        socket.settle();
+        assert_eq!(socket.ledger().used(), 500);
+        assert!(socket.take_reserved(501).is_none());
+        drop(taken);
+        assert_eq!(socket.ledger().used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_shows_while_an_answer_is_awaited() {
+        let (mut client, mut socket) = socket(1024, 1 << 20);
+        client.write_all(b"GET / ").await.unwrap();
+        poll_fn(|context| {
+            assert!(socket.poll_gone(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(socket.input.filled(), b"GET / ");
+        socket.input.consume(6);
+        drop(client);
+        assert_eq!(
+            poll_fn(|context| socket.poll_gone(context)).await,
+            Ended::Closed
+        );
+    }
+}

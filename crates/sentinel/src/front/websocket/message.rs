@@ -1,0 +1,83 @@
+//! From a client's frame to what is to be done about it.
+
+use bytes::Bytes;
+use rpc::BroadcastMethod;
+
+use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, RawId, classify_message};
+use crate::metrics::MethodClass;
+use crate::refusal::Refusal;
+use crate::wire::ws::{Event, close_code};
+
+/// What is to be done about a frame.
+pub(super) enum Act {
+    /// Nothing: a part of a message, a notification, a sign of life.
+    Nothing,
+    /// To be put into the write lane.
+    Write {
+        id: KeptId,
+        method: BroadcastMethod,
+        tx: Bytes,
+    },
+    /// To be relayed when its turn as a write has come.
+    Unusual { id: KeptId, text: Bytes },
+    /// To be relayed.
+    Relay(Read),
+    /// To be refused.
+    Refuse(Refusal),
+    /// To be answered with a pong of this payload.
+    Pong(Bytes),
+    /// The client takes its leave.
+    Leave(u16),
+}
+
+/// A message that is no write.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// None if the node finds no call in it; it answers nevertheless.
+    pub(super) id: Option<KeptId>,
+    /// None if it is no call.
+    pub(super) method: Option<Box<str>>,
+    pub(super) class: MethodClass,
+    pub(super) text: Bytes,
+}
+
+/// Decides. The node makes no difference between text and binary messages.
+pub(super) fn judge(event: Event<'_>, limits: &JsonLimits) -> Act {
+    match event {
+        Event::Text(text) => judge_message(text.as_bytes(), limits),
+        Event::Binary(bytes) => judge_message(bytes, limits),
+        Event::Fragment | Event::Pong => Act::Nothing,
+        Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
+        Event::Close { code, .. } => Act::Leave(code.unwrap_or(close_code::NORMAL)),
+    }
+}
+
+fn judge_message(text: &[u8], limits: &JsonLimits) -> Act {
+    let copy = || Bytes::copy_from_slice(text);
+    match classify_message(text, limits) {
+        Ok(Classified::One(Call::Write { id, method, tx })) => Act::Write {
+            id: id.keep(),
+            method,
+            tx,
+        },
+        Ok(Classified::One(Call::UnusualWrite { id, .. })) => Act::Unusual {
+            id: id.keep(),
+            text: copy(),
+        },
+        Ok(Classified::One(Call::Read { id, method })) => Act::Relay(Read {
+            id: Some(RawId::keep(&id)),
+            class: MethodClass::of(&method),
+            method: Some(method.into()),
+            text: copy(),
+        }),
+        Ok(Classified::One(Call::Notification)) => Act::Nothing,
+        // A batch is nothing that the node reads here: it answers with a parse error.
+        Ok(Classified::Batch(_) | Classified::Unparsable) => Act::Relay(Read {
+            id: None,
+            method: None,
+            class: MethodClass::Other,
+            text: copy(),
+        }),
+        Err(refusal) => Act::Refuse(refusal),
+    }
+}

@@ -1,0 +1,488 @@
+//! Sessions in memory: what comes back, when, and what it costs.
+
+use std::time::Duration;
+
+use rpc::frame::{BINARY, CLOSE, FIN, MASKED, PING, PONG, TEXT, mask};
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::front::queue::WRITE_OVERHEAD;
+use crate::front::testing::{Bench, Client};
+use crate::refusal::{Reason, Refusal};
+
+const HANDSHAKE: &str = "GET /websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
+     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+fn sync(id: u64, tx: &str) -> String {
+    let tx = base64_simd::STANDARD.encode_to_string(tx);
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#
+    )
+}
+
+fn answer_to(id: u64, tx: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"log":"{tx}"}}}}"#)
+}
+
+fn call(id: u64, method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#)
+}
+
+/// A frame as a client sends it.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let key = [7, 11, 13, 17];
+    let mut bytes = vec![first];
+    match payload.len() {
+        len @ ..126 => bytes.push(MASKED | len as u8),
+        len @ ..65_536 => {
+            bytes.push(MASKED | 126);
+            bytes.extend((len as u16).to_be_bytes());
+        }
+        len => {
+            bytes.push(MASKED | 127);
+            bytes.extend((len as u64).to_be_bytes());
+        }
+    }
+    bytes.extend(key);
+    let start = bytes.len();
+    bytes.extend(payload);
+    mask(&mut bytes[start..], key);
+    bytes
+}
+
+fn text(message: &str) -> Vec<u8> {
+    frame(FIN | TEXT, message.as_bytes())
+}
+
+impl Client {
+    async fn open(bench: &Bench) -> Self {
+        Self::open_from(bench, [192, 0, 2, 1]).await
+    }
+
+    async fn open_from(bench: &Bench, address: [u8; 4]) -> Self {
+        let mut client = bench.connect_from(address);
+        client.send(HANDSHAKE).await;
+        let (head, _) = client.answer().await;
+        assert!(
+            head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"),
+            "{head}"
+        );
+        assert!(
+            head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+            "{head}"
+        );
+        client
+    }
+
+    /// The next frame: its opcode and its payload.
+    async fn frame(&mut self) -> (u8, Vec<u8>) {
+        let first = self.0.read_u8().await.expect("a frame");
+        assert_eq!(first & FIN, FIN);
+        let len = match self.0.read_u8().await.unwrap() {
+            126 => self.0.read_u16().await.unwrap().into(),
+            127 => self.0.read_u64().await.unwrap(),
+            len => len.into(),
+        };
+        let mut payload = vec![0; len as usize];
+        self.0.read_exact(&mut payload).await.unwrap();
+        (first & !FIN, payload)
+    }
+
+    /// The next text.
+    async fn text(&mut self) -> String {
+        let (opcode, payload) = self.frame().await;
+        assert_eq!(opcode, TEXT, "{payload:?}");
+        String::from_utf8(payload).unwrap()
+    }
+
+    /// The code of the close frame that comes next, and the end behind it.
+    async fn close_code(&mut self) -> u16 {
+        let (opcode, payload) = self.frame().await;
+        assert_eq!(opcode, CLOSE, "{payload:?}");
+        assert_eq!(self.rest().await, "");
+        u16::from_be_bytes([payload[0], payload[1]])
+    }
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_46_writes_are_many_under_way_and_answered_as_they_come() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut client = Client::open(&bench).await;
+    let many: Vec<u8> = (0..100).flat_map(|id| text(&sync(id, "a"))).collect();
+    client.send(many).await;
+    settle().await;
+    assert_eq!(bench.fake.state().queue.len(), 100);
+    assert_eq!(bench.shared.ledger.used(), 100 * (1 + WRITE_OVERHEAD));
+    // A question is not held up by them.
+    client.send(text(&call(500, "status"))).await;
+    assert_eq!(client.text().await, "relayed 500");
+    // The fake answers the last first.
+    bench.fake.release();
+    for id in (0..100).rev() {
+        assert_eq!(client.text().await, answer_to(id, "a"));
+    }
+    assert_eq!(bench.metric("sentinel_ws_clients"), "1");
+    drop(client);
+    settle().await;
+    assert_eq!(bench.metric("sentinel_ws_clients"), "0");
+    assert_eq!(bench.shared.ledger.used(), 0);
+    assert_eq!(bench.shared.slots.total(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_queue_is_full_is_held_and_not_refused() {
+    let bench = Bench::new();
+    {
+        let mut state = bench.fake.state();
+        state.hold = true;
+        state.room = Some(5);
+    }
+    let mut client = Client::open(&bench).await;
+    let sent: Vec<u8> = (0..20).flat_map(|id| text(&sync(id, "a"))).collect();
+    client.send(sent).await;
+    settle().await;
+    assert_eq!(bench.fake.state().queue.len(), 5);
+    // However long that takes: its silence is ours.
+    for _ in 0..4 {
+        sleep(Duration::from_secs(100)).await;
+        assert_eq!(bench.fake.state().queue.len(), 5);
+        bench.fake.release();
+        settle().await;
+    }
+    bench.fake.release();
+    let mut ids = Vec::new();
+    while ids.len() < 20 {
+        let (opcode, payload) = client.frame().await;
+        if opcode == TEXT {
+            ids.push(String::from_utf8(payload).unwrap());
+        } else {
+            assert_eq!(opcode, PING);
+        }
+    }
+    ids.sort();
+    let mut expected: Vec<_> = (0..20).map(|id| answer_to(id, "a")).collect();
+    expected.sort();
+    assert_eq!(ids, expected);
+    assert_eq!(bench.fake.state().txs.len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_carry_the_id_and_the_session_stays() {
+    let bench = Bench::new();
+    let mut client = Client::open(&bench).await;
+    bench.fake.state().refusal = Some(Refusal::new(Reason::QueueTimeout, "too long"));
+    client.send(text(&sync(7, "a"))).await;
+    let answer = client.text().await;
+    assert!(
+        answer.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603"#),
+        "{answer}"
+    );
+    client.send(text(&call(8, "unsafe_flush_mempool"))).await;
+    let answer = client.text().await;
+    assert!(
+        answer.starts_with(r#"{"jsonrpc":"2.0","id":8,"error":"#),
+        "{answer}"
+    );
+    let deep = format!(r#"{{"id":1,"params":{}"#, "[".repeat(1_000));
+    client.send(text(&deep)).await;
+    assert!(client.text().await.contains("nested deeper"));
+    bench.fake.state().refusal = None;
+    client.send(text(&sync(9, "a"))).await;
+    assert_eq!(client.text().await, answer_to(9, "a"));
+    assert_eq!(
+        bench.metric(r#"sentinel_rejected_total{reason="queue_timeout"}"#),
+        "1"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_but_writes_is_relayed_as_it_came() {
+    let bench = Bench::new();
+    let mut client = Client::open(&bench).await;
+    let subscribe =
+        r#"{"jsonrpc":"2.0","method":"subscribe","id":0,"params":{"query":"tm.event='NewBlock'"}}"#;
+    for message in [subscribe, "nonsense", "[]"] {
+        client.send(text(message)).await;
+        client.text().await;
+    }
+    // The node reads binary messages no differently.
+    client
+        .send(frame(FIN | BINARY, call(3, "health").as_bytes()))
+        .await;
+    assert_eq!(client.text().await, "relayed 3");
+    client
+        .send(frame(FIN | BINARY, sync(4, "b").as_bytes()))
+        .await;
+    assert_eq!(client.text().await, answer_to(4, "b"));
+    assert_eq!(
+        bench.fake.state().relayed,
+        [subscribe, "nonsense", "[]", &call(3, "health")]
+    );
+    // A notification is not even passed on.
+    client
+        .send(text(r#"{"jsonrpc":"2.0","method":"status"}"#))
+        .await;
+    settle().await;
+    assert_eq!(bench.fake.state().relayed.len(), 4);
+    assert_eq!(
+        bench.metric(
+            r#"sentinel_requests_total{transport="ws",lane="read",method_class="subscribe",outcome="forwarded"}"#
+        ),
+        "1"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unusual_write_waits_its_turn_and_is_not_overtaken() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut client = Client::open(&bench).await;
+    let odd = r#"{"id":2.0,"method":"broadcast_tx_sync","params":["YQ=="]}"#;
+    client
+        .send([text(&sync(1, "a")), text(odd), text(&sync(3, "c"))].concat())
+        .await;
+    settle().await;
+    assert_eq!(bench.fake.state().txs, ["a"]);
+    bench.fake.release();
+    assert_eq!(client.text().await, answer_to(1, "a"));
+    settle().await;
+    assert_eq!(bench.fake.state().txs, ["a", "?"]);
+    assert!(bench.fake.state().relayed.is_empty());
+    bench.fake.state().mute = true;
+    bench.fake.release();
+    settle().await;
+    assert_eq!(bench.fake.state().relayed, [odd]);
+    assert_eq!(
+        (bench.fake.state().permits, bench.fake.state().txs.len()),
+        (1, 2)
+    );
+    bench.fake.state().mute = false;
+    // Something has to wake the session, as a node's answer would.
+    client.send(frame(FIN | PING, b"")).await;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(bench.fake.state().permits, 0);
+    assert_eq!(bench.fake.state().txs, ["a", "?", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_43_pings_are_answered_up_to_a_rate() {
+    let bench = Bench::with(|config| config.ws.pings_per_second = 3);
+    let mut client = Client::open(&bench).await;
+    for _ in 0..1_000 {
+        client.send(frame(FIN | PING, b"hi")).await;
+    }
+    client.send(text(&sync(1, "a"))).await;
+    for _ in 0..3 {
+        assert_eq!(client.frame().await, (PONG, b"hi".to_vec()));
+    }
+    assert_eq!(client.text().await, answer_to(1, "a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_43_broken_frames_end_the_session_with_a_code() {
+    let bench = Bench::new();
+    let unmasked = vec![FIN | TEXT, 1, b'x'];
+    let reserved = frame(FIN | TEXT | 0x40, b"x");
+    let continued = frame(FIN, b"x");
+    let huge = [
+        &[FIN | TEXT, MASKED | 127][..],
+        &(1_u64 << 40).to_be_bytes(),
+        &[0; 4],
+    ]
+    .concat();
+    let bomb = [frame(TEXT, b"x"), frame(0, b"x").repeat(2_000)].concat();
+    for (bytes, code) in [
+        (unmasked, 1002),
+        (reserved, 1002),
+        (continued, 1002),
+        (frame(FIN | TEXT, b"\xff"), 1007),
+        (huge, 1009),
+        (bomb, 1008),
+        (frame(FIN | CLOSE, &1000_u16.to_be_bytes()), 1000),
+        (frame(FIN | CLOSE, &3000_u16.to_be_bytes()), 3000),
+        (frame(FIN | CLOSE, b""), 1000),
+        (frame(FIN | CLOSE, b"x"), 1002),
+    ] {
+        let mut client = Client::open(&bench).await;
+        client.send(&bytes).await;
+        assert_eq!(client.close_code().await, code, "{:?}", &bytes[..2]);
+    }
+    settle().await;
+    assert_eq!(bench.shared.ledger.used(), 0);
+    assert_eq!(bench.shared.slots.total(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_43_messages_come_in_fragments_and_byte_by_byte() {
+    let bench = Bench::new();
+    let mut client = Client::open(&bench).await;
+    let message = sync(1, &"t".repeat(500_000));
+    let (first, second) = message.as_bytes().split_at(300_000);
+    client.send(frame(TEXT, first)).await;
+    client.send(frame(FIN | PING, b"")).await;
+    client.send(frame(FIN, second)).await;
+    assert_eq!(client.frame().await.0, PONG);
+    assert!(
+        client
+            .text()
+            .await
+            .starts_with(r#"{"jsonrpc":"2.0","id":1,"result""#)
+    );
+    for byte in text(&sync(2, "b")) {
+        client.send([byte]).await;
+        settle().await;
+    }
+    assert_eq!(client.text().await, answer_to(2, "b"));
+    settle().await;
+    assert_eq!(bench.shared.ledger.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_42_a_silent_client_is_pinged_and_then_given_up() {
+    let bench = Bench::new();
+    let mut client = Client::open(&bench).await;
+    let start = Instant::now();
+    assert_eq!(client.frame().await.0, PING);
+    assert_eq!(start.elapsed(), Duration::from_secs(27));
+    client.send(frame(FIN | PONG, b"")).await;
+    assert_eq!(client.frame().await.0, PING);
+    assert_eq!(start.elapsed(), Duration::from_secs(54));
+    assert_eq!(client.rest().await, "");
+    assert_eq!(start.elapsed(), Duration::from_secs(57));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_44_a_client_that_takes_nothing_is_given_up_alone() {
+    let bench = Bench::new();
+    let mut slow = Client::open(&bench).await;
+    let mut other = Client::open_from(&bench, [192, 0, 2, 2]).await;
+    slow.send(text(&call(1, "subscribe"))).await;
+    assert_eq!(slow.text().await, "relayed 1");
+    let event = bytes::Bytes::from(vec![b'e'; 100_000]);
+    bench.fake.state().events.extend(vec![event; 1_000]);
+    slow.send(text(&call(2, "status"))).await;
+    settle().await;
+    // What waits for it is bounded, and charged.
+    let used = bench.shared.ledger.used();
+    assert!(used > 500_000 && used < 4 << 20, "{used}");
+    let start = Instant::now();
+    while bench.shared.slots.total() > 1 {
+        sleep(Duration::from_secs(1)).await;
+        other.send(text(&sync(1, "a"))).await;
+        assert_eq!(other.text().await, answer_to(1, "a"));
+    }
+    assert!(
+        start.elapsed() <= Duration::from_secs(11),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(bench.shared.ledger.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_44_a_client_that_only_nibbles_is_given_up_too() {
+    let bench = Bench::new();
+    let mut slow = Client::open(&bench).await;
+    bench
+        .fake
+        .state()
+        .events
+        .extend(vec![bytes::Bytes::from(vec![b'e'; 100_000]); 1_000]);
+    slow.send(text(&call(1, "status"))).await;
+    let start = Instant::now();
+    while bench.shared.slots.total() > 0 {
+        let mut few = [0; 100];
+        if slow.0.read_exact(&mut few).await.is_err() {
+            break;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!(
+        start.elapsed() <= Duration::from_secs(30),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn ws_47_pages_of_other_origins_may_be_kept_out() {
+    let bench = Bench::with(|config| config.ws.origins = vec!["https://good".to_owned()]);
+    let with =
+        |origin: &str| HANDSHAKE.replace("\r\n\r\n", &format!("\r\nOrigin: {origin}\r\n\r\n"));
+    let mut bad = bench.connect();
+    bad.send(with("https://evil")).await;
+    assert_eq!(bad.status().await.0, 403);
+    let mut good = bench.connect();
+    good.send(with("https://good")).await;
+    assert!(good.answer().await.0.starts_with("HTTP/1.1 101 "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lifecycle_50_on_the_order_to_stop_answers_come_before_the_close() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut idle = Client::open(&bench).await;
+    let mut busy = Client::open(&bench).await;
+    busy.send(text(&sync(1, "a"))).await;
+    settle().await;
+    bench.stop.cancel();
+    assert_eq!(idle.close_code().await, 1001);
+    busy.send(text(&sync(2, "b"))).await;
+    settle().await;
+    bench.fake.release();
+    assert_eq!(busy.text().await, answer_to(1, "a"));
+    assert_eq!(busy.close_code().await, 1001);
+    assert_eq!(bench.fake.state().txs, ["a"]);
+    let cut_off = timeout(Duration::from_secs(1), bench.serving)
+        .await
+        .unwrap();
+    assert_eq!(cut_off.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lifecycle_52_who_hangs_up_is_taken_out_of_the_queue() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut client = Client::open(&bench).await;
+    client
+        .send([text(&sync(1, "a")), text(&sync(2, "b"))].concat())
+        .await;
+    settle().await;
+    let number = bench.fake.state().queue[0].connection;
+    drop(client);
+    settle().await;
+    assert_eq!(bench.fake.state().disconnected, [number]);
+    assert!(
+        bench
+            .fake
+            .state()
+            .queue
+            .iter()
+            .all(|write| write.outbox.is_closed())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxys_sessions_count_against_the_clients_behind_it() {
+    let bench = Bench::with(|config| {
+        config.trust.proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        config.limits.connections_per_client = 1;
+    });
+    let open = async |from: &str| {
+        let mut client = bench.connect_from([10, 0, 0, 1]);
+        let forwarded = format!("\r\nX-Forwarded-For: {from}\r\n\r\n");
+        client.send(HANDSHAKE.replace("\r\n\r\n", &forwarded)).await;
+        let (head, _) = client.answer().await;
+        (head[9..12].to_owned(), client)
+    };
+    let (status, _first) = open("203.0.113.9").await;
+    assert_eq!(status, "101");
+    assert_eq!(open("203.0.113.9").await.0, "429");
+    assert_eq!(open("203.0.113.10").await.0, "101");
+}
