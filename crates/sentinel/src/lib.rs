@@ -11,16 +11,22 @@
 //! Read first: [`config::Config`], [`lane`], [`control`].
 
 pub mod admin;
+pub mod cli;
 pub mod clock;
+pub mod command;
 pub mod config;
 pub mod control;
+pub mod exit;
 pub mod front;
 pub mod identity;
+mod inspect;
 pub mod jsonrpc;
 pub mod lane;
 pub mod ledger;
 pub mod metrics;
+mod open_files;
 pub mod refusal;
 pub mod respond;
+pub mod serve;
 pub mod upstream;
 pub mod wire;

@@ -54,8 +54,11 @@ impl Worker {
 
     /// The connections are up again.
     pub(super) fn reopened(&mut self, now: Nanos) {
-        if let Some(recovery) = &mut self.recovery {
-            recovery.reopened = Some(now);
+        let nothing_at_stake = self.resend.is_empty() && self.retained.len() == 0;
+        match &mut self.recovery {
+            Some(_) if nothing_at_stake => self.recovery = None,
+            Some(recovery) => recovery.reopened = Some(now),
+            None => {}
         }
     }
 
@@ -96,7 +99,7 @@ impl Worker {
 
     /// A block shows a transaction whose answer was lost: so its check passed.
     fn shown(&mut self, hash: &TxHash, job: Job, now: Nanos) {
-        self.forwarded += u64::from(!matches!(job.reply, Reply::Again));
+        self.count_forwarded(&job);
         let check = answer::accepted(hash);
         if job.is_commit() {
             self.await_block(&job, check, now);

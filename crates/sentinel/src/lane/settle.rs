@@ -39,7 +39,7 @@ impl Worker {
     /// CheckTx passed.
     fn accepted(&mut self, job: Job, member: Bytes, now: Nanos) {
         self.pacer.accepted(now, 1);
-        self.forwarded += 1;
+        self.count_forwarded(&job);
         if job.is_commit() {
             self.await_block(&job, member, now);
         } else {
@@ -100,13 +100,22 @@ impl Worker {
         self.metrics.upstream_error(UpstreamError::Duplicate);
         match job.reply {
             Reply::To { .. } => self.confirming.push_back(job),
-            Reply::Acknowledged | Reply::Again => self.keep(job, now),
+            Reply::Acknowledged | Reply::Again => {
+                self.count_forwarded(&job);
+                self.keep(job, now);
+            }
         }
+    }
+
+    /// An admitted write has reached its end at the node. What is offered again has been counted
+    /// when it was accepted the first time.
+    pub(super) fn count_forwarded(&mut self, job: &Job) {
+        self.forwarded += u64::from(!matches!(job.reply, Reply::Again));
     }
 
     /// Whatever the node said, said on.
     fn passed(&mut self, job: Job, member: Bytes) {
-        self.forwarded += 1;
+        self.count_forwarded(&job);
         match job.reply {
             Reply::To { .. } if job.is_commit() => job.answer(as_commit(&job, &member)),
             Reply::To { .. } => job.answer(member),

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::{Permit, WriteBody};
 use super::commits::Commits;
-use super::job::Job;
+use super::job::{Job, Reply};
 use super::link::Link;
 use super::links::{Answered, LinkEvent, Links};
 use super::log::Log;
@@ -113,7 +113,8 @@ impl Worker {
         loop {
             let now = self.now();
             if stop_at.is_none() && shutdown.is_cancelled() {
-                stop_at = Some(now.saturating_add(self.config.shutdown.drain.into()));
+                // A little less than the front's budget, so that it can still say no.
+                stop_at = Some(now.saturating_add((self.config.shutdown.drain * 9 / 10).into()));
                 self.shared.lock().stopping = true;
             }
             let wake_at = self.turn(now);
@@ -273,6 +274,7 @@ impl Worker {
             return;
         }
         if job.is_commit() && !self.commits.has_room() {
+            self.shared.lock().accounts.displaced += 1;
             job.refuse(super::log::too_many_commits());
             return;
         }
@@ -317,7 +319,9 @@ impl Worker {
 
     /// What has waited in vain ends here.
     pub(super) fn give_up(&mut self, job: &Job) {
-        self.shared.lock().accounts.expired += 1;
+        if !matches!(job.reply, Reply::Again) {
+            self.shared.lock().accounts.expired += 1;
+        }
         job.refuse(super::state::expired());
     }
 
@@ -343,9 +347,10 @@ impl Worker {
         }
         let lost = jobs
             .iter()
-            .filter(|job| !matches!(job.reply, super::job::Reply::Again))
+            .filter(|job| !matches!(job.reply, Reply::Again))
             .count();
         state.accounts.lost += lost as u64;
+        state.accounts.forwarded = self.forwarded;
         drop(state);
         for job in &jobs {
             job.refuse(super::log::stopped());

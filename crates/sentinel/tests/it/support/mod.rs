@@ -26,11 +26,11 @@ impl Node {
 
     pub(crate) fn with(change: impl FnOnce(&mut devnode::Config)) -> Self {
         let mut config = devnode::Config::default();
-        config.rpc_address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         change(&mut config);
         let runtime = runtime();
         let (node, worker) = runtime.block_on(DevNode::bind(config)).unwrap();
-        runtime.spawn(worker.run());
+        runtime.spawn(worker);
         Self {
             node,
             _runtime: runtime,
