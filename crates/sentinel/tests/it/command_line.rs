@@ -332,6 +332,7 @@ fn what_is_odd_is_logged_at_the_start() {
     let place = Place::new();
     let mut running = Running::start(&place, &format!("{ALONE} --trusted-proxy ::/0"));
     running.read_until("any client can choose its own address");
+    running.read_until("serving address=127.0.0.1:");
     running.signal(Signal::TERM);
     assert_eq!(running.end().0, Some(0));
 }
