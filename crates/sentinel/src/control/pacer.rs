@@ -158,6 +158,11 @@ impl Pacer {
         self.adaptive.node_changed(now, self.mempool_size);
     }
 
+    /// The node's chain was replaced by another: heights begin anew.
+    pub fn chain_replaced(&mut self, now: Nanos) {
+        self.adaptive.chain_replaced(now);
+    }
+
     /// The connections are up again.
     pub fn connection_up(&mut self, now: Nanos) {
         self.adaptive.disturb();

@@ -108,6 +108,14 @@ impl Throughput {
         Counted::New
     }
 
+    /// Heights begin anew: another chain, or the same one from its start. What was counted stays.
+    pub fn restart(&mut self) {
+        *self = Self {
+            counters: self.counters,
+            ..Self::default()
+        };
+    }
+
     fn note_missing(&mut self, from: u64, to: u64) {
         self.counters.skipped += to - from;
         for height in from.max(to.saturating_sub(MISSING))..to {
@@ -231,6 +239,23 @@ mod tests {
         };
         assert_eq!(throughput.counters(), expected);
         assert!((throughput.rate() - 40.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_replaced_chain_is_counted_from_its_start() {
+        let mut throughput = Throughput::new();
+        throughput.block(&block(1_000, 10, Nanos::from_secs(1)));
+        throughput.restart();
+        assert_eq!(
+            throughput.block(&block(1, 20, Nanos::from_secs(2))),
+            Counted::New
+        );
+        assert_eq!(
+            throughput.block(&block(2, 30, Nanos::from_secs(3))),
+            Counted::New
+        );
+        assert_eq!(throughput.counters().txs, 60);
+        assert!((throughput.rate() - 30.0).abs() < 1e-9);
     }
 
     #[test]

@@ -356,6 +356,14 @@ impl AdaptiveRate {
         self.depth = None;
     }
 
+    /// The node's chain was replaced by another: heights begin anew, and the mempool is empty.
+    pub fn chain_replaced(&mut self, now: Nanos) {
+        self.mempool_lost(now);
+        self.throughput.restart();
+        self.base = BaseInterval::default();
+        self.started = now;
+    }
+
     /// Another node takes over: its mempool may be of another size.
     pub fn node_changed(&mut self, now: Nanos, configured: Option<usize>) {
         self.mempool_lost(now);

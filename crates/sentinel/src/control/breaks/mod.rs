@@ -72,11 +72,11 @@ enum State {
 
 /// Slow windows in a row that trigger (`reference/proxies.md` d.5).
 const SLOW_WINDOWS: u32 = 3;
-/// Share of the baseline from which a slow stretch is over.
+/// Share of the baseline from which a slow stretch is over (d.5: 0.8 to 0.9).
 const CLEAR: f64 = 0.85;
-/// Share of the rate at which a ramp starts.
+/// Share of the rate at which a ramp starts (d.5).
 const RAMP_FROM: f64 = 0.25;
-/// A break must gain so much.
+/// A break must gain so much, or two of them double the interval, up to an hour (d.5).
 const WORTH: f64 = 1.05;
 /// So many in a row that do not double the interval.
 const POOR: u32 = 2;
@@ -127,6 +127,16 @@ impl BreakController {
             Some(Verdict::Gain(gain)) => self.judged(gain),
             Some(Verdict::None) | None => {}
         }
+    }
+
+    /// The node's chain was replaced by another: heights begin anew, and nothing is known of it.
+    pub fn chain_replaced(&mut self, now: Nanos) {
+        self.throughput.restart();
+        self.windows = Windows::default();
+        self.judge = Judge::default();
+        self.judge.disturb(now);
+        self.slow = 0;
+        self.armed = true;
     }
 
     /// A window in which writes waited throughout.
