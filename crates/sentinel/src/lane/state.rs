@@ -243,13 +243,6 @@ impl State {
         }
     }
 
-    /// Wakes every session that waits: the rate or the gate has changed.
-    pub(super) fn offer_rooms(&mut self) {
-        for (_, room) in self.rooms.drain() {
-            room.notify_waiters();
-        }
-    }
-
     /// Answers what has waited too long.
     pub(super) fn expire(&mut self, now: Nanos) {
         let accounts = &mut self.accounts;
