@@ -84,7 +84,13 @@ impl Inspect for Operator {
         let status = self.lane.status();
         let states = self.nodes.states();
         let active = status.node.and_then(|node| states.get(node));
-        let up = |connected| if connected { self.config.upstream.connections } else { 0 };
+        let up = |connected| {
+            if connected {
+                self.config.upstream.connections
+            } else {
+                0
+            }
+        };
         Gauges {
             queue_depth: status.queued,
             queue_bytes: status.queued_bytes,

@@ -234,7 +234,10 @@ mod tests {
         let read = read(text.as_bytes()).unwrap();
         assert_eq!(read, (12, member.as_bytes(), Verdict::Accepted));
         let refused = text.replace("\"code\":0", "\"code\":3");
-        assert_eq!(super::read(refused.as_bytes()).unwrap().2, Verdict::Rejected);
+        assert_eq!(
+            super::read(refused.as_bytes()).unwrap().2,
+            Verdict::Rejected
+        );
     }
 
     #[test]
@@ -249,19 +252,25 @@ mod tests {
             "mempool is still rechecking after a new committed block, so it is considered as full";
         assert_eq!(error(recheck), Verdict::Full(Fullness::Rechecking));
         assert_eq!(error("tx already exists in cache"), Verdict::Known);
-        assert_eq!(error("Tx too large. Max size is 1048576, but got 2"), Verdict::Other);
+        assert_eq!(
+            error("Tx too large. Max size is 1048576, but got 2"),
+            Verdict::Other
+        );
     }
 
     #[test]
     fn what_is_no_answer_is_none() {
         assert!(read(b"<html>").is_none());
         assert!(read(br#"{"jsonrpc":"2.0","id":-1,"result":{}}"#).is_none());
-        assert!(read(br#"{"jsonrpc":"2.0","id":99999999999999999999,"result":{"code":0,"#).is_none());
+        assert!(
+            read(br#"{"jsonrpc":"2.0","id":99999999999999999999,"result":{"code":0,"#).is_none()
+        );
     }
 
     #[test]
     fn a_commit_is_put_together_from_check_and_block() {
-        let check = br#""result":{"code":2,"data":"AB01","log":"no \"x\"","codespace":"kv","hash":"00"}"#;
+        let check =
+            br#""result":{"code":2,"data":"AB01","log":"no \"x\"","codespace":"kv","hash":"00"}"#;
         let member = committed(check, &[0xab; 32], NOT_EXECUTED, 0);
         let text = format!("{{{}}}", String::from_utf8(member.to_vec()).unwrap());
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -131,7 +131,10 @@ mod tests {
             WriteAnswer::Member(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
-        taken.into_iter().map(|one| (one.tag, text(one.answer))).collect()
+        taken
+            .into_iter()
+            .map(|one| (one.tag, text(one.answer)))
+            .collect()
     }
 
     #[test]
@@ -153,7 +156,11 @@ mod tests {
         assert_eq!(commits.expire(Nanos::from_secs(12)), 1);
         let answered = answers(&outbox);
         assert_eq!(answered[0].0, 3);
-        assert!(answered[0].1.contains("timed out waiting for tx to be included in a block"));
+        assert!(
+            answered[0]
+                .1
+                .contains("timed out waiting for tx to be included in a block")
+        );
         assert!(commits.has_room() && commits.len() == 0);
     }
 }

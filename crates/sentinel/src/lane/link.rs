@@ -45,8 +45,8 @@ impl Link {
             reason = "its successor is unsafe, for the sake of types whose descriptor may change or \
                       close; a connection keeps its socket as long as it lives"
         )]
-        let socket = AsyncFd::with_interest(Socket(connection), both)
-            .map_err(ConnectionError::Connect)?;
+        let socket =
+            AsyncFd::with_interest(Socket(connection), both).map_err(ConnectionError::Connect)?;
         let mut link = Self {
             socket,
             flight: Flight::new(),
@@ -119,7 +119,8 @@ impl Link {
                 Err(error) => return Poll::Ready(ConnectionError::Broken(error)),
             };
             let connection = &mut guard.get_inner_mut().0;
-            let read = connection.read(&mut |message: Message<'_>| on_message(flight, message.body));
+            let read =
+                connection.read(&mut |message: Message<'_>| on_message(flight, message.body));
             match read {
                 Ok(progress) if progress.bytes == 0 => guard.clear_ready(),
                 Ok(_) => {}

@@ -112,7 +112,10 @@ impl Links {
     pub(super) fn give_up(&mut self) -> Vec<Job> {
         self.opening = None;
         let mut links = std::mem::take(&mut self.up);
-        links.iter_mut().flat_map(|link| link.flight.drain().collect::<Vec<_>>()).collect()
+        links
+            .iter_mut()
+            .flat_map(|link| link.flight.drain().collect::<Vec<_>>())
+            .collect()
     }
 
     /// The connection that carries a client's writes: always the same, so that order holds.

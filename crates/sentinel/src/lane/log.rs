@@ -31,7 +31,8 @@ impl Log {
     pub(super) fn broken(&self, reason: &str, under_way: usize) {
         warn!(
             reason,
-            under_way, "the write connections broke; what was under way is held until its fate is known"
+            under_way,
+            "the write connections broke; what was under way is held until its fate is known"
         );
     }
 

@@ -33,8 +33,8 @@ use tokio::sync::mpsc;
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
 use self::job::{Job, Reply};
 use self::shared::Shared;
-pub use self::state::{Accounts, Tally};
 use self::state::State;
+pub use self::state::{Accounts, Tally};
 pub use self::status::Status;
 pub use self::worker::Worker;
 use crate::clock::Clock;
@@ -131,9 +131,7 @@ impl Lane {
 
     /// Whether this client's queue has room for another write that would be served in time.
     pub fn has_room(&self, client: ClientKey) -> bool {
-        self.shared
-            .lock()
-            .has_room(client, self.shared.clock.now())
+        self.shared.lock().has_room(client, self.shared.clock.now())
     }
 
     /// Waits until the client's queue has room.

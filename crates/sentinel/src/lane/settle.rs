@@ -139,7 +139,9 @@ fn as_commit(job: &Job, member: &[u8]) -> Bytes {
         return Bytes::copy_from_slice(member);
     };
     let (head, tail) = member.split_at(at + DATA.len());
-    [head, b"error on broadcastTxCommit: ", tail].concat().into()
+    [head, b"error on broadcastTxCommit: ", tail]
+        .concat()
+        .into()
 }
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {

@@ -158,9 +158,7 @@ impl State {
 
     fn refusal(&self, client: ClientKey, bound: Bound) -> Refusal {
         let refusal = match bound {
-            Bound::QueueFull => {
-                Refusal::new(Reason::QueueFull, "the queue of this client is full")
-            }
+            Bound::QueueFull => Refusal::new(Reason::QueueFull, "the queue of this client is full"),
             Bound::Entries | Bound::Bytes => Refusal::new(Reason::Bytes, "the buffer is full"),
         };
         refusal.retry_after(self.drain_time(client))
@@ -176,10 +174,7 @@ impl State {
     /// How long half of a client's backlog takes.
     fn drain_time(&self, client: ClientKey) -> Duration {
         let weight = self.weight(client);
-        let all: Duration = self
-            .queue
-            .wait_estimate(&client, weight, self.rate)
-            .into();
+        let all: Duration = self.queue.wait_estimate(&client, weight, self.rate).into();
         (all / 2).max(SHORTEST_RETRY)
     }
 

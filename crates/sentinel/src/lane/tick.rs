@@ -1,6 +1,5 @@
 //! What is not hot: the nodes' events, the passing of time, breaks, and who takes the writes.
 
-
 use pacing::Nanos;
 use rpc::FollowedBlock;
 
@@ -34,7 +33,10 @@ impl Worker {
     /// Writes stay with a node as long as it is healthy; then the next healthy one in the list
     /// takes them.
     pub(super) fn choose(&mut self, now: Nanos) {
-        if self.active.is_some_and(|node| self.nodes.takes_writes(node)) {
+        if self
+            .active
+            .is_some_and(|node| self.nodes.takes_writes(node))
+        {
             return;
         }
         let Some(next) = (0..self.nodes.count()).find(|node| self.nodes.takes_writes(*node)) else {
@@ -49,7 +51,8 @@ impl Worker {
         self.active = Some(next);
         self.shared.set_node(next);
         self.pacer.node_changed(now);
-        self.log.active(Some(next), &self.nodes.endpoint(next).to_string());
+        self.log
+            .active(Some(next), &self.nodes.endpoint(next).to_string());
     }
 
     fn on_block(&mut self, block: &FollowedBlock, now: Nanos) {
@@ -93,7 +96,10 @@ impl Worker {
         self.results.spawn(async move {
             let results = nodes.results(node, height).await;
             for (at, hash, waiters) in waiters {
-                let text = results.as_ref().ok().and_then(|results| results.tx_result(at));
+                let text = results
+                    .as_ref()
+                    .ok()
+                    .and_then(|results| results.tx_result(at));
                 for waiter in waiters {
                     match text {
                         Some(text) => waiter.committed(&hash, text.as_bytes(), height),
@@ -114,7 +120,8 @@ impl Worker {
         };
         self.expire_again(now);
         self.commits.expire(now);
-        self.retained.forget_before(now.saturating_sub(OFFERED_AGAIN));
+        self.retained
+            .forget_before(now.saturating_sub(OFFERED_AGAIN));
         self.recover_in_time(now);
         self.give_up_silent(now);
         self.choose(now);
@@ -159,7 +166,9 @@ impl Worker {
         let facts = BreakFacts {
             backlogged,
             in_flight: self.links.in_flight() + self.shared.lock().permits,
-            catching_up: !self.active.is_some_and(|node| self.nodes.takes_writes(node)),
+            catching_up: !self
+                .active
+                .is_some_and(|node| self.nodes.takes_writes(node)),
             connected: self.links.is_up(),
         };
         let turn = self.breaks.tick(now, &facts);
@@ -241,7 +250,6 @@ impl Worker {
         self.shared.publish(status, self.breaks.closed_until(now));
     }
 }
-
 
 /// The label of a state.
 pub(super) fn named(state: BreakState) -> ControllerState {

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::Surroundings;
 use super::api::{Permit, WriteBody};
 use super::commits::Commits;
 use super::job::{Job, Reply};
@@ -19,7 +20,6 @@ use super::log::Log;
 use super::recovery::{BackOff, Recovery};
 use super::retained::Retained;
 use super::shared::Shared;
-use super::Surroundings;
 use crate::config::Config;
 use crate::control::{BreakController, Demand, Gate, Pacer};
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
@@ -122,9 +122,7 @@ impl Worker {
                 break;
             }
             let wake_at = stop_at.map_or(wake_at, |at| at.min(wake_at));
-            sleep
-                .as_mut()
-                .reset(self.shared.clock.instant(wake_at));
+            sleep.as_mut().reset(self.shared.clock.instant(wake_at));
             let event = {
                 let Self {
                     links,
@@ -216,7 +214,9 @@ impl Worker {
     /// Whether the node may get writes at all.
     fn may_send(&self) -> bool {
         self.links.is_up()
-            && self.active.is_some_and(|node| self.nodes.takes_writes(node))
+            && self
+                .active
+                .is_some_and(|node| self.nodes.takes_writes(node))
             && matches!(self.gate, Gate::Open { .. })
             && !self.is_recovering()
             && self.back_off.is_none()
