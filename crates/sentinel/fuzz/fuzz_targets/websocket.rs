@@ -1,0 +1,45 @@
+//! A stream of frames means the same however it is cut, and messages keep their bounds.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sentinel::wire::ws::{Event, FrameReader, Step, WsError, WsLimits};
+
+const LIMITS: WsLimits = WsLimits {
+    message: 512,
+    fragments: 4,
+};
+
+fn read(bytes: &[u8], cut: usize) -> (Vec<String>, Option<WsError>) {
+    let mut reader = FrameReader::new(LIMITS);
+    let (mut buffer, mut events) = (Vec::new(), Vec::new());
+    for piece in [&bytes[..cut], &bytes[cut..]] {
+        buffer.extend_from_slice(piece);
+        let mut at = 0;
+        loop {
+            match reader.next(&mut buffer[at..]) {
+                Ok(Step::Event { used, event }) => {
+                    if let Event::Text(text) = &event {
+                        assert!(text.len() <= LIMITS.message);
+                    }
+                    events.push(format!("{event:?}"));
+                    at += used;
+                }
+                Ok(Step::Incomplete { needed }) => {
+                    assert!(needed > buffer.len() - at);
+                    break;
+                }
+                Err(error) => return (events, Some(error)),
+            }
+        }
+        buffer.drain(..at);
+    }
+    (events, None)
+}
+
+fuzz_target!(|input: (Vec<u8>, u16)| {
+    let (bytes, cut) = input;
+    assert_eq!(
+        read(&bytes, 0),
+        read(&bytes, usize::from(cut).min(bytes.len()))
+    );
+});
