@@ -40,13 +40,13 @@
 //! | `id` that is not hexadecimal text, or not text | crash | `InvalidHash` |
 //! | body that is not an object; `operation` that is a list | crash | `SchemaValidationError` |
 //! | `version` or `amount` with a newline at the end | crash | `SchemaValidationError` |
-//! | `NaN` or an infinity in asset or metadata | crash, by its code | `SchemaValidationError` |
+//! | `NaN` or an infinity in asset or metadata | crash (inferred, not tried) | `SchemaValidationError` |
 //! | a key in `details` that is not 32 bytes in base58 | crash | `ValidationError` |
 //! | `owners_before` that is `null` | crash | `ValidationError` |
 //! | fulfillment of one character, or of a kind that does not exist | crash | `InvalidSignature` |
 //! | `output_index` that the transaction spent does not have | crash | `InputDoesNotExist` |
-//! | a body nested deeper than 512 levels, or longer than 1 MiB | crash or refusal | [`Error::Json`] |
-//! | half a surrogate pair in any text | crash | [`Error::Json`] |
+//! | a body nested deeper than 512 levels, or longer than 1 MiB | not tried | [`Error::Json`] |
+//! | half a surrogate pair in any text | its serialiser raises an error | [`Error::Json`] |
 //!
 //! Elections and votes pass the original's schema and belong to validators; they are refused with
 //! `ValidationError`.

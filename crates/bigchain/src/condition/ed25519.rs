@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_small_point_listed_is_weak_and_every_weak_encoding_is_listed() {
+    fn every_small_point_listed_that_is_a_key_is_weak() {
         for point in SMALL {
             for sign in [0, 0x80] {
                 let mut point = point;
