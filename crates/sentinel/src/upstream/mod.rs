@@ -15,6 +15,8 @@ mod reads;
 mod relay;
 mod results;
 mod target;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use self::error::UpstreamError;

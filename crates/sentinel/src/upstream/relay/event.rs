@@ -15,16 +15,16 @@ use crate::jsonrpc::quote;
 
 /// What comes behind the query in the event of a past block: `,"data":…}}`.
 #[derive(Clone, Debug)]
-pub(super) struct PastEvent(Bytes);
+pub(in crate::upstream) struct PastEvent(Bytes);
 
 /// Which event is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) height: u64,
-    pub(super) kind: EventKind,
+pub(in crate::upstream) struct Wanted {
+    pub(in crate::upstream) height: u64,
+    pub(in crate::upstream) kind: EventKind,
     /// How the application hands over an empty list of validator updates, which its stored form
     /// does not tell: `null` or `[]`.
-    pub(super) no_updates_are_null: bool,
+    pub(in crate::upstream) no_updates_are_null: bool,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ struct Results<'a> {
 ///
 /// # Cancel safety
 /// Dropping the future drops the questions.
-pub(super) async fn fetch(
+pub(in crate::upstream) async fn fetch(
     nodes: Nodes,
     node: NodeIndex,
     wanted: Wanted,
@@ -89,7 +89,7 @@ pub(super) async fn fetch(
 
 impl PastEvent {
     /// The whole event for a subscription.
-    pub(super) fn text(&self, id: &str, query: &str) -> Vec<u8> {
+    pub(in crate::upstream) fn text(&self, id: &str, query: &str) -> Vec<u8> {
         let mut text = Vec::with_capacity(self.0.len() + query.len() + FRAME_BYTES);
         text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         text.extend_from_slice(id.as_bytes());

@@ -148,16 +148,9 @@ impl Relay {
             None => return None,
         };
         for skipped in self.pending.drain(..place) {
-            if let Some(tag) = skipped.tag {
-                let refusal = crate::refusal::Refusal::new(
-                    crate::refusal::Reason::Upstream,
-                    "the node did not answer",
-                );
-                self.ready.push_back(RelayEvent::Failed {
-                    tag: Some(tag),
-                    id: skipped.id,
-                    refusal: refusal.maybe_forwarded(),
-                });
+            if skipped.tag.is_some() {
+                self.ready
+                    .push_back(skipped.failed("the node did not answer"));
             }
         }
         self.pending.pop_front()

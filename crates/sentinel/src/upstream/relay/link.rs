@@ -10,7 +10,8 @@ use tracing::debug;
 use super::open::open;
 use super::socket::NodeSocket;
 use super::{Asked, Happened, Pending, Purpose, Queued, Relay, RelayEvent, Work};
-use crate::refusal::{Reason, Refusal};
+use crate::jsonrpc::KeptId;
+use crate::refusal::{Forwarded, Reason, Refusal};
 use crate::upstream::UpstreamError;
 
 /// Where the connection is.
@@ -188,9 +189,10 @@ impl Relay {
             };
             socket.write_text(&known.request, charge);
             self.pending.push_back(Pending {
-                id: Some(crate::jsonrpc::KeptId::new(&known.id)),
+                id: Some(KeptId::new(&known.id)),
                 tag: None,
                 purpose: Purpose::Resubscribe { key: known.key },
+                forwarded: Forwarded::No,
                 since,
             });
         }
@@ -246,51 +248,26 @@ impl Relay {
         }
     }
 
+    /// Nobody will answer this any more. They come here from the last to the first.
     fn fail_or_repeat(&mut self, pending: Pending) {
-        let Pending {
-            id, tag, purpose, ..
-        } = pending;
-        match purpose {
+        match &pending.purpose {
+            Purpose::Resubscribe { .. } | Purpose::Leave { .. } => return,
             // To subscribe twice is to subscribe once: the connection that knew of it is gone.
-            Purpose::Subscribe { query, request } => {
+            Purpose::Subscribe { request, .. } => {
                 if let Some(charge) = self.relays.0.nodes.ledger().reserve(request.len()) {
-                    let since = pending.since;
-                    let purpose = Purpose::Subscribe {
-                        query,
-                        request: request.clone(),
-                    };
                     self.queue.push_front(Queued {
-                        text: request,
-                        pending: Some(Pending {
-                            id,
-                            tag,
-                            purpose,
-                            since,
-                        }),
+                        text: request.clone(),
                         charge,
-                        since,
+                        since: pending.since,
+                        pending: Some(pending),
                     });
                     return;
                 }
-                self.fail(id, tag);
             }
-            Purpose::Resubscribe { .. } | Purpose::Leave { .. } => {}
-            Purpose::Other | Purpose::Unsubscribe { .. } | Purpose::UnsubscribeAll => {
-                self.fail(id, tag);
-            }
+            Purpose::Other | Purpose::Unsubscribe { .. } | Purpose::UnsubscribeAll => {}
         }
-    }
-
-    fn fail(&mut self, id: Option<crate::jsonrpc::KeptId>, tag: Option<u64>) {
-        let refusal = Refusal::new(Reason::Upstream, "the connection to the node broke off")
-            .retry_after(LONGEST_PAUSE);
-        let refusal = match tag {
-            Some(_) => refusal.maybe_forwarded(),
-            None => refusal,
-        };
-        // They come here from the last to the first.
-        self.ready
-            .push_front(RelayEvent::Failed { tag, id, refusal });
+        let failed = pending.failed("the connection to the node broke off");
+        self.ready.push_front(failed);
     }
 
     /// Answers what has waited too long to be written.
@@ -302,13 +279,14 @@ impl Relay {
             .is_some_and(|queued| now >= queued.since + limit)
         {
             let pending = self.queue.pop_front().and_then(|queued| queued.pending);
-            let Some(Pending { id, tag, .. }) = pending else {
-                continue;
-            };
-            let refusal =
-                Refusal::new(Reason::Upstream, "no node can be reached").retry_after(LONGEST_PAUSE);
-            self.ready
-                .push_back(RelayEvent::Failed { tag, id, refusal });
+            if let Some(pending) = pending {
+                let unsent = Pending {
+                    forwarded: Forwarded::No,
+                    ..pending
+                };
+                self.ready
+                    .push_back(unsent.failed("no node can be reached"));
+            }
         }
     }
 
@@ -332,6 +310,19 @@ impl Relay {
     pub(super) fn prove(&mut self) {
         self.backoff = Backoff::default();
         self.used = Instant::now();
+    }
+}
+
+impl Pending {
+    /// Says that the node will not answer.
+    pub(super) fn failed(self, detail: &str) -> RelayEvent {
+        let mut refusal = Refusal::new(Reason::Upstream, detail).retry_after(LONGEST_PAUSE);
+        refusal.forwarded = self.forwarded;
+        RelayEvent::Failed {
+            tag: self.tag,
+            id: self.id,
+            refusal,
+        }
     }
 }
 

@@ -5,26 +5,28 @@
 //! connects again, subscribes again, and gives the client the blocks it missed, or says that it
 //! cannot.
 
-mod event;
+pub(super) mod event;
 mod hear;
 mod link;
 mod open;
 mod replay;
 mod socket;
 mod spoken;
-mod subscriptions;
+pub(super) mod subscriptions;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use self::event::PastEvent;
 use self::link::{Backoff, Link, Lost};
@@ -37,7 +39,7 @@ use super::reads::Reads;
 use crate::config::Config;
 use crate::jsonrpc::{Call, Classified, KeptId};
 use crate::ledger::Reservation;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Forwarded, Reason, Refusal};
 
 /// Makes relays. Cheap to clone; clones share the limits.
 #[derive(Clone, Debug)]
@@ -101,6 +103,8 @@ pub struct Relay {
     replay: Option<Replay>,
     work: Option<Work>,
     used: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 /// What comes out of a relay.
@@ -144,6 +148,8 @@ struct Pending {
     id: Option<KeptId>,
     tag: Option<u64>,
     purpose: Purpose,
+    /// What is known of a transaction in it should the answer never come.
+    forwarded: Forwarded,
     since: Instant,
 }
 
@@ -224,6 +230,15 @@ impl Relays {
             replay: None,
             work: None,
             used: Instant::now(),
+            timer: None,
+            shutdown: Box::pin(
+                self.0
+                    .nodes
+                    .surroundings()
+                    .shutdown
+                    .clone()
+                    .cancelled_owned(),
+            ),
         }
     }
 
@@ -279,6 +294,10 @@ impl Relay {
             id,
             tag,
             purpose,
+            forwarded: match is_write(classified) {
+                true => Forwarded::Unknown,
+                false => Forwarded::No,
+            },
             since,
         });
         self.queue.push_back(Queued {
@@ -299,12 +318,17 @@ impl Relay {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn recv(&mut self) -> RelayEvent {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// The same for whoever waits for several things at once.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return event;
+                return Poll::Ready(event);
             }
-            match self.happen().await {
-                Happened::Shutdown => return RelayEvent::Closed,
+            match ready!(self.poll_happen(context)) {
+                Happened::Shutdown => return Poll::Ready(RelayEvent::Closed),
                 Happened::Due => self.on_due(Instant::now()),
                 Happened::Opened(Ok(socket)) => self.on_open(socket),
                 Happened::Opened(Err(error)) => self.on_no_connection(&error),
@@ -317,15 +341,28 @@ impl Relay {
         }
     }
 
-    async fn happen(&mut self) -> Happened {
-        let shutdown = self.relays.0.nodes.surroundings().shutdown.clone();
-        let due = self.due();
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => Happened::Shutdown,
-            happened = poll_fn(|context| self.poll_link(context)) => happened,
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Happened::Due,
+    fn poll_happen(&mut self, context: &mut Context<'_>) -> Poll<Happened> {
+        if self.shutdown.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Happened::Shutdown);
         }
+        if let Poll::Ready(happened) = self.poll_link(context) {
+            return Poll::Ready(happened);
+        }
+        let Some(due) = self.due() else {
+            return Poll::Pending;
+        };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        // Most deadlines move on before they come: a timer that is early is set again only then.
+        if timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
+        while timer.as_mut().poll(context).is_ready() {
+            if Instant::now() >= due {
+                return Poll::Ready(Happened::Due);
+            }
+            timer.as_mut().reset(due);
+        }
+        Poll::Pending
     }
 
     /// A place among the relays that have a connection.
@@ -411,6 +448,10 @@ fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>> {
         // The node complains about what it cannot read.
         Classified::Unparsable | Classified::Batch(_) => Some(None),
     }
+}
+
+const fn is_write(classified: &Classified<'_>) -> bool {
+    matches!(classified, Classified::One(call) if call.is_write())
 }
 
 impl std::fmt::Debug for Work {

@@ -12,6 +12,7 @@ use super::spoken::cancelled;
 use super::subscriptions::State;
 use super::{Pending, Purpose, Relay, RelayEvent, Relays, Work};
 use crate::jsonrpc::{KeptId, quote};
+use crate::refusal::Forwarded;
 use crate::upstream::UpstreamError;
 use crate::upstream::query::charged;
 
@@ -238,6 +239,7 @@ impl Relay {
             id: Some(KeptId::new(&format!("\"{LEAVE_ID}\""))),
             tag: None,
             purpose: Purpose::Leave { key },
+            forwarded: Forwarded::No,
             since: Instant::now(),
         });
     }

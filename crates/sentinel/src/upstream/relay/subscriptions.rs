@@ -23,7 +23,7 @@ pub(super) struct Subscription {
 
 /// What a subscription is about, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EventKind {
+pub(in crate::upstream) enum EventKind {
     /// One event a block, which can be made from the block.
     NewBlock,
     /// One event a block, which can be made from its header.

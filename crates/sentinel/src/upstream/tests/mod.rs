@@ -1,0 +1,196 @@
+//! The upstream side against the built-in node, against servers that misbehave, and against the
+//! real node.
+
+mod comet;
+mod nodes;
+mod reads;
+mod relay;
+mod results;
+mod scripted;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use devnode::{DevNode, Worker};
+use fairq::{ClientKey, KeyScheme};
+use rpc::Trust;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, Relays, Surroundings};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::jsonrpc::{JsonLimits, classify_message};
+use crate::ledger::Ledger;
+
+/// The upstream side of a proxy, running.
+pub(super) struct Rig {
+    pub(super) nodes: Nodes,
+    pub(super) reads: Reads,
+    pub(super) relays: Relays,
+    pub(super) events: mpsc::Receiver<NodeEvent>,
+    pub(super) ledger: Ledger,
+    shutdown: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+/// The longest a test waits for what must come.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn config(urls: &[String]) -> Config {
+    let mut config = Config::default();
+    config.upstream.urls = urls.iter().map(|url| url.parse().unwrap()).collect();
+    config.upstream.health_interval = Duration::from_millis(50);
+    config.pace.mempool_interval = Duration::from_millis(20);
+    config
+}
+
+impl Rig {
+    pub(super) fn start(config: &Config) -> Self {
+        let ledger = Ledger::new(config.buffer.bytes);
+        let shutdown = CancellationToken::new();
+        let surroundings = Surroundings {
+            ledger: ledger.clone(),
+            clock: Clock::start(),
+            trust: Trust::native(),
+            shutdown: shutdown.clone(),
+            seed: [1, 2],
+        };
+        let (nodes, events, worker) = Nodes::start(config, surroundings).unwrap();
+        let reads = Reads::new(config, &nodes).unwrap();
+        let relays = Relays::new(config, &nodes, &reads);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(worker.run());
+        Self {
+            nodes,
+            reads,
+            relays,
+            events,
+            ledger,
+            shutdown,
+            tasks,
+        }
+    }
+
+    pub(super) fn to(urls: &[String]) -> Self {
+        Self::start(&config(urls))
+    }
+
+    /// The next event that `pick` wants.
+    pub(super) async fn until<T>(&mut self, mut pick: impl FnMut(NodeEvent) -> Option<T>) -> T {
+        let wait = async {
+            loop {
+                let event = self.events.recv().await.expect("the nodes are watched");
+                if let Some(found) = pick(event) {
+                    return found;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("in time")
+    }
+
+    /// Waits until a node is up, and goes on taking events, as the lane does.
+    pub(super) async fn ready(&mut self, node: usize) {
+        self.until(|event| (event == NodeEvent::Up { node }).then_some(()))
+            .await;
+        let (_, never) = mpsc::channel(1);
+        let mut events = std::mem::replace(&mut self.events, never);
+        self.tasks
+            .spawn(async move { while events.recv().await.is_some() {} });
+    }
+
+    /// Ends everything; every task ends and every byte comes back.
+    pub(super) async fn stop(mut self) {
+        self.shutdown.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        tokio::time::timeout(PATIENCE, ended)
+            .await
+            .expect("in time");
+        drop((self.relays, self.reads, self.nodes));
+        assert_eq!(self.ledger.used(), 0);
+    }
+}
+
+/// A built-in node that runs as long as this.
+pub(super) struct Running {
+    pub(super) node: DevNode,
+    worker: JoinSet<()>,
+}
+
+pub(super) async fn devnode(config: devnode::Config) -> Running {
+    let (node, worker): (_, Worker) = DevNode::bind(config).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(worker);
+    Running {
+        node,
+        worker: tasks,
+    }
+}
+
+/// A built-in node with short blocks.
+pub(super) async fn quick() -> Running {
+    devnode(devnode::Config {
+        block_interval: Duration::from_millis(20),
+        ..devnode::Config::default()
+    })
+    .await
+}
+
+impl Running {
+    pub(super) fn url(&self) -> String {
+        self.node.rpc_url()
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.node.shutdown();
+        while self.worker.join_next().await.is_some() {}
+    }
+}
+
+pub(super) fn client(last: u8) -> ClientKey {
+    KeyScheme::default().key(std::net::IpAddr::from([127, 0, 0, last]))
+}
+
+/// Sends a text as the front would.
+pub(super) fn say(relay: &mut Relay, text: &str, tag: Option<u64>) {
+    let text = Bytes::copy_from_slice(text.as_bytes());
+    let limits = JsonLimits {
+        depth: 64,
+        batch: 10,
+    };
+    let bytes = text.clone();
+    let classified = classify_message(&bytes, &limits).unwrap();
+    relay.send(text, &classified, tag).unwrap();
+}
+
+pub(super) fn subscribe(relay: &mut Relay, id: &str, query: &str) {
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"subscribe","params":{{"query":"{query}"}}}}"#
+    );
+    say(relay, &text, None);
+}
+
+/// What comes next, taken as the front does: by polls of futures that are not kept.
+pub(super) async fn hear(relay: &mut Relay) -> RelayEvent {
+    let polled = std::future::poll_fn(|context| std::pin::pin!(relay.recv()).poll(context));
+    tokio::time::timeout(PATIENCE, polled)
+        .await
+        .expect("in time")
+}
+
+/// The next words of the node.
+pub(super) async fn text(relay: &mut Relay) -> String {
+    match hear(relay).await {
+        RelayEvent::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+        other => panic!("words of the node and not {other:?}"),
+    }
+}
+
+/// The height in an event.
+pub(super) fn height_of(event: &str) -> u64 {
+    let value: serde_json::Value = serde_json::from_str(event).unwrap();
+    let value = &value["result"]["data"]["value"];
+    let header = value.get("header").unwrap_or(&value["block"]["header"]);
+    header["height"].as_str().unwrap().parse().unwrap()
+}

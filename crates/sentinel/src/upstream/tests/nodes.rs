@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use testkit::{ScriptedServer, free_port};
+
+use super::{NodeEvent, Rig, devnode, quick};
+
+fn height(event: NodeEvent) -> Option<u64> {
+    match event {
+        NodeEvent::Block { block, .. } => Some(block.height),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_node_comes_up_and_tells_every_block_once() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    assert!(!rig.nodes.is_up(0));
+    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
+        .await;
+    assert!(rig.nodes.is_up(0) && rig.nodes.takes_writes(0));
+    let first = rig.until(height).await;
+    for expected in first + 1..first + 20 {
+        assert_eq!(rig.until(height).await, expected);
+    }
+    assert!(rig.nodes.height(0) >= first + 19);
+    let state = &rig.nodes.states()[0];
+    assert_eq!(
+        (state.chain_id.as_str(), state.version.as_str()),
+        ("devnode", "0.38.17")
+    );
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_23_a_restart_is_told_as_down_and_up_and_misses_no_block() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    let mut last = rig.until(height).await;
+    node.node.faults().restart(Duration::from_millis(300));
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        match rig.until(Some).await {
+            NodeEvent::Block { block, .. } => {
+                assert_eq!(block.height, last + 1);
+                last = block.height;
+            }
+            NodeEvent::Down { .. } => told.push("down"),
+            NodeEvent::Up { .. } => told.push("up"),
+            NodeEvent::Mempool { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(told, ["down", "up"]);
+    for _ in 0..3 {
+        last += 1;
+        assert_eq!(rig.until(height).await, last);
+    }
+    assert_eq!(rig.nodes.states()[0].outages, 1);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_23_nobody_and_garbage_are_down() {
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let garbage = ScriptedServer::start(|connection| {
+        while connection.read_request().is_some() {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnope");
+        }
+    });
+    let half = ScriptedServer::start(|connection| {
+        if connection.read_request().is_some() {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"jsonrpc\"");
+            connection.reset();
+        }
+    });
+    let mut rig = Rig::to(&[nobody, garbage.http_url(), half.http_url()]);
+    let mut down = [false; 3];
+    while down.contains(&false) {
+        let node = rig
+            .until(|event| match event {
+                NodeEvent::Down { node, .. } => Some(node),
+                NodeEvent::Up { node } => panic!("node {node} is up"),
+                _ => None,
+            })
+            .await;
+        down[node] = true;
+    }
+    assert_eq!(rig.nodes.nearest_up(1), 1);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_chain_that_is_replaced_is_followed_anew() {
+    let listen = ([127, 0, 0, 1], free_port()).into();
+    let chain = |name: &str| devnode::Config {
+        listen,
+        chain_id: name.to_owned(),
+        block_interval: Duration::from_millis(20),
+        ..devnode::Config::default()
+    };
+    let first = devnode(chain("first")).await;
+    let mut rig = Rig::to(&[first.url()]);
+    while rig.until(height).await < 5 {}
+    first.stop().await;
+    let second = devnode(chain("second")).await;
+    let reason = rig
+        .until(|event| match event {
+            NodeEvent::ChainReplaced { reason, .. } => Some(reason),
+            _ => None,
+        })
+        .await;
+    assert!(reason.contains("second"), "{reason}");
+    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
+        .await;
+    let next = rig.until(height).await;
+    assert_eq!(rig.until(height).await, next + 1);
+    assert_eq!(rig.nodes.states()[0].chain_id, "second");
+    rig.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_of_another_chain_is_not_used() {
+    let one = quick().await;
+    let mut rig = Rig::to(&[one.url()]);
+    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
+        .await;
+    rig.stop().await;
+    let other = devnode(devnode::Config {
+        chain_id: "other".to_owned(),
+        ..devnode::Config::default()
+    })
+    .await;
+    let mut rig = Rig::to(&[one.url(), other.url()]);
+    let (mut up, mut down) = (None, None);
+    while up.is_none() || down.is_none() {
+        match rig.until(Some).await {
+            NodeEvent::Up { node } => up = Some(node),
+            NodeEvent::Down { node, reason } => {
+                assert!(reason.contains("the others are on"), "{reason}");
+                down = Some(node);
+            }
+            _ => {}
+        }
+    }
+    assert_ne!(up, down);
+    assert_eq!(rig.nodes.nearest_up(down.unwrap()), up.unwrap());
+    rig.stop().await;
+    one.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn the_mempool_is_told() {
+    let node = quick().await;
+    node.node.faults().halt();
+    let mut rig = Rig::to(&[node.url()]);
+    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
+        .await;
+    for tx in ["a=1", "b=22"] {
+        let client = rig.nodes.client(0);
+        let sent = client.broadcast(rpc::BroadcastMethod::Sync, tx.as_bytes());
+        sent.await.unwrap();
+    }
+    let (txs, bytes) = rig
+        .until(|event| match event {
+            NodeEvent::Mempool { txs, bytes, .. } if txs == 2 => Some((txs, bytes)),
+            _ => None,
+        })
+        .await;
+    assert_eq!((txs, bytes), (2, 7));
+    rig.stop().await;
+    node.stop().await;
+}

@@ -1,0 +1,292 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{HOST, HeaderValue};
+use hyper::{HeaderMap, Method};
+use testkit::{Http, ScriptedServer, free_port};
+
+use super::{PATIENCE, Rig, client, config, quick};
+use crate::refusal::{Forwarded, Reason, Refusal};
+use crate::upstream::{ReadAnswer, ReadRequest};
+
+fn get(target: &str) -> ReadRequest {
+    ReadRequest {
+        http_method: Method::GET,
+        target: Bytes::copy_from_slice(target.as_bytes()),
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+        calls: 1,
+    }
+}
+
+fn post(body: &str) -> ReadRequest {
+    ReadRequest {
+        http_method: Method::POST,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        ..get("/")
+    }
+}
+
+async fn body(mut answer: ReadAnswer) -> Result<Vec<u8>, Refusal> {
+    let mut body = Vec::new();
+    while let Some(piece) = answer.body.next().await {
+        body.extend_from_slice(&piece?);
+    }
+    Ok(body)
+}
+
+/// A server that answers so many requests on each connection, reads one more and closes.
+fn forgetful(answers: usize) -> ScriptedServer {
+    ScriptedServer::start(move |connection| {
+        for _ in 0..answers {
+            if !connection.answer_request(200, "{}") {
+                return;
+            }
+        }
+        connection.read_request();
+    })
+}
+
+#[tokio::test]
+async fn answers_are_the_node_s_own() {
+    let node = quick().await;
+    let rig = Rig::to(&[node.url()]);
+    // There is a block then.
+    super::results::commit(&rig, "a=1").await;
+    let host = HeaderValue::try_from(node.node.rpc_address().to_string()).unwrap();
+    for (method, target, sent) in [
+        ("GET", r#"/block?height="1""#, ""),
+        ("GET", "/status?x=%22", ""),
+        ("GET", "/no_such_method", ""),
+        ("GET", "/", ""),
+        (
+            "POST",
+            "/",
+            r#"{"jsonrpc":"2.0","id":"a","method":"genesis","params":{}}"#,
+        ),
+        ("POST", "/", "nonsense"),
+        ("POST", "/path", "{}"),
+    ] {
+        let direct = {
+            let http = Http::new(node.node.rpc_address(), PATIENCE);
+            let asking = move || http.request(method, target, &[], sent.as_bytes());
+            tokio::task::spawn_blocking(asking).await.unwrap().unwrap()
+        };
+        let mut request = if method == "GET" {
+            get(target)
+        } else {
+            post(sent)
+        };
+        request.target = Bytes::from_static(target.as_bytes());
+        request.headers.insert(HOST, host.clone());
+        let answer = rig.reads.forward(client(2), 0, request).await.unwrap();
+        let changes = [
+            "connection",
+            "x-server-time",
+            "date",
+            "content-length",
+            "transfer-encoding",
+        ];
+        let mut expected: Vec<_> = direct
+            .headers
+            .iter()
+            .filter(|(name, _)| !changes.contains(&name.as_str()))
+            .cloned()
+            .collect();
+        let mut found: Vec<_> = answer
+            .headers
+            .iter()
+            .map(|(name, value)| {
+                (
+                    name.to_lowercase(),
+                    String::from_utf8_lossy(value).into_owned(),
+                )
+            })
+            .filter(|(name, _)| !changes.contains(&name.as_str()))
+            .collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(
+            (answer.status, &found),
+            (direct.status, &expected),
+            "{target}"
+        );
+        if !target.starts_with("/status") {
+            assert_eq!(body(answer).await.unwrap(), direct.body, "{target}");
+        }
+    }
+    let mut list = get("/");
+    let host = HeaderValue::from_static("proxy.example:1");
+    list.headers.insert(HOST, host);
+    let answer = rig.reads.forward(client(2), 0, list).await.unwrap();
+    let list = String::from_utf8(body(answer).await.unwrap()).unwrap();
+    assert!(list.contains("//proxy.example:1/status"), "{list}");
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_read_on_a_dead_connection_is_sent_once_more() {
+    let server = forgetful(1);
+    let rig = Rig::to(&[server.http_url()]);
+    for _ in 0..3 {
+        let answer = rig.reads.forward(client(2), 0, post("{}")).await.unwrap();
+        assert_eq!(body(answer).await.unwrap(), b"{}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_write_on_a_dead_connection_is_not() {
+    let server = forgetful(1);
+    let rig = Rig::to(&[server.http_url()]);
+    let answer = rig.reads.pass(0, post("{}")).await.unwrap();
+    assert_eq!(body(answer).await.unwrap(), b"{}");
+    let refusal = rig.reads.pass(0, post("{}")).await.unwrap_err();
+    assert_eq!(
+        (refusal.reason, refusal.forwarded),
+        (Reason::Upstream, Forwarded::Unknown)
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn case_23_a_node_that_is_not_there_or_breaks_off_is_a_refusal() {
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let garbage = ScriptedServer::start(|connection| {
+        while connection.read_request().is_some() {
+            connection.send("nonsense\r\n\r\n");
+        }
+    });
+    let half = ScriptedServer::start(|connection| {
+        if connection.read_request().is_some() {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"jsonrpc\"");
+        }
+    });
+    let slow = ScriptedServer::start(|connection| {
+        if connection.read_request().is_some() {
+            connection.send_bytewise("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{\"a\":1}");
+        }
+    });
+    let urls = [nobody, garbage.http_url(), half.http_url(), slow.http_url()];
+    // Nobody is up, so every read goes where it is sent.
+    let rig = Rig::to(&urls);
+    refuses(&rig, 0, Forwarded::No).await;
+    refuses(&rig, 1, Forwarded::Unknown).await;
+    let answer = rig.reads.forward(client(2), 2, post("{}")).await.unwrap();
+    assert_eq!(answer.length, Some(400));
+    assert_eq!(body(answer).await.unwrap_err().reason, Reason::Upstream);
+    let answer = rig.reads.forward(client(2), 3, post("{}")).await.unwrap();
+    assert_eq!(body(answer).await.unwrap(), b"{\"a\":1}");
+    assert_eq!(rig.reads.under_way(), 0);
+    rig.stop().await;
+}
+
+/// A read and a write to this node are refused, and what is said of the write.
+async fn refuses(rig: &Rig, node: usize, forwarded: Forwarded) {
+    let read = rig.reads.forward(client(2), node, post("{}")).await;
+    let write = rig.reads.pass(node, post("{}")).await;
+    for (refused, forwarded) in [(read, Forwarded::No), (write, forwarded)] {
+        let refusal = refused.unwrap_err();
+        assert_eq!(
+            (refusal.reason, refusal.forwarded),
+            (Reason::Upstream, forwarded)
+        );
+    }
+}
+
+#[tokio::test]
+async fn case_23_a_node_that_never_answers_is_a_refusal() {
+    let silent = ScriptedServer::start(testkit::ScriptedConnection::freeze);
+    let mut settings = config(&[silent.http_url()]);
+    settings.upstream.read_timeout = Duration::from_millis(100);
+    let rig = Rig::start(&settings);
+    refuses(&rig, 0, Forwarded::Unknown).await;
+    assert_eq!(rig.reads.under_way(), 0);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn one_client_cannot_take_the_lane() {
+    let server = ScriptedServer::start(|connection| {
+        while let Some(request) = connection.read_request() {
+            if request.body == b"wait" {
+                return connection.freeze();
+            }
+            connection.send(testkit::http_answer(200, "{}"));
+        }
+    });
+    let mut settings = config(&[server.http_url()]);
+    settings.reads.concurrency_per_client = 1;
+    // Slow enough that no time that the test takes matters.
+    settings.reads.rate_per_client = "0.001/s".parse().unwrap();
+    settings.reads.burst_per_client = Duration::from_secs(3_000);
+    let rig = Rig::start(&settings);
+    let reads = rig.reads.clone();
+    let waiting = tokio::spawn(async move { reads.forward(client(2), 0, post("wait")).await });
+    while rig.reads.under_way() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let refusal = rig
+        .reads
+        .forward(client(2), 0, post("{}"))
+        .await
+        .unwrap_err();
+    assert_eq!(refusal.reason, Reason::Rate);
+    assert!(refusal.retry_after.is_some());
+    rig.reads.forward(client(3), 0, post("{}")).await.unwrap();
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    assert_eq!(rig.reads.under_way(), 0);
+    // One of three was taken by the read above.
+    rig.reads.admit(client(2), 2).unwrap();
+    let refusal = rig.reads.admit(client(2), 1).unwrap_err();
+    let wait = refusal.retry_after.unwrap();
+    assert!(
+        wait > Duration::ZERO && wait <= Duration::from_secs(1_000),
+        "{wait:?}"
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_answer_needs_no_more_than_its_window() {
+    const LEN: usize = 8 << 20;
+    let server = ScriptedServer::start(|connection| {
+        let answer = testkit::http_answer(200, &"x".repeat(LEN));
+        while connection.read_request().is_some() {
+            connection.send(&answer);
+        }
+    });
+    let mut settings = config(&[server.http_url()]);
+    settings.reads.window_bytes = 64 << 10;
+    settings.buffer.bytes = 100 << 10;
+    let rig = Rig::start(&settings);
+    let mut answer = rig.reads.forward(client(2), 0, post("{}")).await.unwrap();
+    let refusal = rig
+        .reads
+        .forward(client(2), 0, post("{}"))
+        .await
+        .unwrap_err();
+    assert_eq!(refusal.reason, Reason::Bytes);
+    let mut len = 0;
+    while let Some(piece) = answer.body.next().await {
+        let piece = piece.unwrap();
+        assert!(piece.len() <= 64 << 10);
+        assert_eq!(rig.ledger.used(), 64 << 10);
+        len += piece.len();
+    }
+    assert_eq!(len, LEN);
+    drop(answer);
+    assert_eq!(rig.ledger.used(), 0);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn unsafe_methods_are_refused() {
+    let rig = Rig::to(&["http://127.0.0.1:1".to_owned()]);
+    let refusal = rig.reads.check_method("unsafe_flush_mempool").unwrap_err();
+    assert_eq!(refusal.reason, Reason::Method);
+    rig.reads.check_method("status").unwrap();
+    rig.stop().await;
+}

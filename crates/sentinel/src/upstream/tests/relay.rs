@@ -1,0 +1,341 @@
+use std::time::Duration;
+
+use super::{PATIENCE, Rig, client, config, devnode, hear, height_of, quick, say, subscribe, text};
+use crate::refusal::{Forwarded, Reason};
+use crate::upstream::RelayEvent;
+use crate::upstream::relay::event::{Wanted, fetch};
+use crate::upstream::relay::subscriptions::EventKind;
+
+const BLOCKS: &str = "tm.event='NewBlock'";
+const HEADERS: &str = "tm.event = 'NewBlockHeader'";
+const CONFIRMED: &str = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+
+#[tokio::test]
+async fn words_go_both_ways_as_they_are() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    say(
+        &mut relay,
+        r#"{"jsonrpc":"2.0","id":"a\u0062","method":"health","params":{}}"#,
+        None,
+    );
+    assert_eq!(
+        text(&mut relay).await,
+        r#"{"jsonrpc":"2.0","id":"ab","result":{}}"#
+    );
+    say(&mut relay, "nonsense", None);
+    assert!(text(&mut relay).await.contains("-32700"));
+    say(&mut relay, r#"{"jsonrpc":"2.0","method":"health"}"#, None);
+    say(
+        &mut relay,
+        r#"{"jsonrpc":"2.0","id":1e2,"method":"none"}"#,
+        Some(9),
+    );
+    match hear(&mut relay).await {
+        RelayEvent::Answer { tag: 9, text } => {
+            assert!(text.starts_with(br#"{"jsonrpc":"2.0","id":100,"error""#));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(rig.relays.counters().open, 1);
+    drop(relay);
+    assert_eq!(rig.relays.counters().open, 0);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_a_subscription_outlives_the_node_and_misses_no_height() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    subscribe(&mut relay, "7", BLOCKS);
+    subscribe(&mut relay, r#""h""#, HEADERS);
+    assert_eq!(text(&mut relay).await, CONFIRMED);
+    let mut heights = [0_u64; 2];
+    let mut events = 0;
+    while events < 120 {
+        let event = text(&mut relay).await;
+        if event == r#"{"jsonrpc":"2.0","id":"h","result":{}}"# {
+            continue;
+        }
+        let kind = usize::from(event.starts_with(r#"{"jsonrpc":"2.0","id":"h""#));
+        let query = [BLOCKS, HEADERS][kind];
+        assert!(event.contains(&format!(r#""query":"{query}""#)), "{event}");
+        let height = height_of(&event);
+        assert!(
+            heights[kind] == 0 || height == heights[kind] + 1,
+            "{height} after {}",
+            heights[kind]
+        );
+        heights[kind] = height;
+        events += 1;
+        match events {
+            20 => node.node.faults().restart(Duration::from_millis(200)),
+            60 => node.node.faults().drop_connections(),
+            _ => {}
+        }
+    }
+    let counters = rig.relays.counters();
+    assert!(
+        counters.breaks >= 2 && counters.replayed > 0,
+        "{counters:?}"
+    );
+    assert_eq!((counters.subscriptions, counters.cancelled), (2, 0));
+    drop(relay);
+    assert_eq!(rig.relays.counters().subscriptions, 0);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn the_event_of_a_past_block_is_the_one_that_was_live() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    for (id, query, kind) in [
+        ("1", BLOCKS, EventKind::NewBlock),
+        ("2", HEADERS, EventKind::NewBlockHeader),
+    ] {
+        subscribe(&mut relay, id, query);
+        text(&mut relay).await;
+        for tx in ["", "past=1", "val:0000"] {
+            if !tx.is_empty() {
+                let sync = rpc::BroadcastMethod::Sync;
+                let tx = format!("{id}{tx}");
+                let client = rig.nodes.client(0);
+                client.broadcast(sync, tx.as_bytes()).await.unwrap();
+            }
+            let live = text(&mut relay).await;
+            let wanted = Wanted {
+                height: height_of(&live),
+                kind,
+                no_updates_are_null: false,
+            };
+            let past = fetch(rig.nodes.clone(), 0, wanted).await.unwrap();
+            let past = String::from_utf8(past.text(id, query)).unwrap();
+            assert_eq!(past, live);
+        }
+        say(
+            &mut relay,
+            r#"{"jsonrpc":"2.0","id":5,"method":"unsubscribe_all"}"#,
+            None,
+        );
+        while !text(&mut relay)
+            .await
+            .starts_with(r#"{"jsonrpc":"2.0","id":5,"#)
+        {}
+    }
+    drop(relay);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_what_cannot_be_made_up_for_is_told() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    subscribe(&mut relay, "7", "tm.event='Tx'");
+    assert_eq!(text(&mut relay).await, CONFIRMED);
+    node.node.faults().restart(Duration::from_millis(100));
+    let told = match hear(&mut relay).await {
+        RelayEvent::Told(told) => String::from_utf8(told.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let start = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: the connection to the node was lost at height "#;
+    assert!(
+        told.starts_with(start) && told.ends_with(r#" were missed)"}}"#),
+        "{told}"
+    );
+    // As after any end of a subscription the client may have it again.
+    subscribe(&mut relay, "8", "tm.event='Tx'");
+    assert_eq!(text(&mut relay).await, CONFIRMED.replace('7', "8"));
+    let sync = rpc::BroadcastMethod::Sync;
+    rig.nodes.client(0).broadcast(sync, b"a=1").await.unwrap();
+    assert!(text(&mut relay).await.contains("tendermint/event/Tx"));
+    drop(relay);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_clients_do_not_touch_each_other_s_subscriptions() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut one = rig.relays.relay(client(2), 0);
+    let mut other = rig.relays.relay(client(2), 0);
+    for relay in [&mut one, &mut other] {
+        subscribe(relay, "7", BLOCKS);
+        assert_eq!(text(relay).await, CONFIRMED);
+        // The same again is the node's affair.
+        subscribe(relay, "7", BLOCKS);
+        while !text(relay).await.contains("already subscribed") {}
+    }
+    say(
+        &mut one,
+        r#"{"jsonrpc":"2.0","id":8,"method":"unsubscribe_all"}"#,
+        None,
+    );
+    while !text(&mut one)
+        .await
+        .starts_with(r#"{"jsonrpc":"2.0","id":8,"result":{}"#)
+    {}
+    assert_eq!(rig.relays.counters().subscriptions, 1);
+    let first = height_of(&text(&mut other).await);
+    for expected in first + 1..first + 5 {
+        assert_eq!(height_of(&text(&mut other).await), expected);
+    }
+    drop((one, other));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_a_storm_of_subscriptions_ends_at_the_node_s_limit() {
+    let node = devnode(devnode::Config::default()).await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    let mut refused = 0;
+    for id in 0..50 {
+        subscribe(&mut relay, &id.to_string(), &format!("a.b={id}"));
+        refused += u32::from(
+            text(&mut relay)
+                .await
+                .contains("max_subscriptions_per_client 5"),
+        );
+    }
+    assert_eq!((refused, rig.relays.counters().subscriptions), (45, 5));
+    drop(relay);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_under_way_when_the_connection_breaks_is_answered() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    say(
+        &mut relay,
+        r#"{"jsonrpc":"2.0","id":0,"method":"health"}"#,
+        None,
+    );
+    text(&mut relay).await;
+    let before = node.node.snapshot().requests;
+    node.node.faults().stall(PATIENCE);
+    say(
+        &mut relay,
+        r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#,
+        Some(2),
+    );
+    say(
+        &mut relay,
+        r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#,
+        Some(3),
+    );
+    while node.node.snapshot().requests == before {
+        // The relay works while it is polled.
+        let waited = tokio::time::timeout(Duration::from_millis(5), relay.recv()).await;
+        assert!(waited.is_err(), "{waited:?}");
+    }
+    node.node.faults().clear();
+    node.node.faults().restart(Duration::from_millis(50));
+    for expected in [
+        ("1", Some(2), Forwarded::No),
+        (r#""w""#, Some(3), Forwarded::Unknown),
+    ] {
+        match hear(&mut relay).await {
+            RelayEvent::Failed { tag, id, refusal } => {
+                assert_eq!(refusal.reason, Reason::Upstream);
+                let id = id.unwrap();
+                assert_eq!((id.as_str(), tag, refusal.forwarded), expected);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    say(
+        &mut relay,
+        r#"{"jsonrpc":"2.0","id":2,"method":"health"}"#,
+        None,
+    );
+    assert_eq!(
+        text(&mut relay).await,
+        r#"{"jsonrpc":"2.0","id":2,"result":{}}"#
+    );
+    drop(relay);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_46_a_commit_on_its_own_relay_holds_up_nothing() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    node.node.faults().halt();
+    let (mut writes, mut reads) = (
+        rig.relays.relay(client(2), 0),
+        rig.relays.relay(client(2), 0),
+    );
+    let commit = r#"{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_commit","params":["YT0x"]}"#;
+    say(&mut writes, commit, Some(1));
+    let waiting = async {
+        match hear(&mut writes).await {
+            RelayEvent::Answer { tag: 1, text } => text,
+            other => panic!("{other:?}"),
+        }
+    };
+    let reading = async {
+        for id in 0..20 {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"health"}}"#);
+            say(&mut reads, &call, None);
+            text(&mut reads).await;
+        }
+        node.node.faults().resume();
+    };
+    let (answer, ()) = tokio::join!(waiting, reading);
+    assert!(answer.starts_with(br#"{"jsonrpc":"2.0","id":1,"result":{"check_tx""#));
+    drop((writes, reads, answer));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_23_without_a_node_everything_is_answered_in_time() {
+    let mut settings = config(&["http://127.0.0.1:1".to_owned()]);
+    settings.upstream.read_timeout = Duration::from_millis(150);
+    let rig = Rig::start(&settings);
+    let mut relay = rig.relays.relay(client(2), 0);
+    while relay.has_room() {
+        say(
+            &mut relay,
+            r#"{"jsonrpc":"2.0","id":5,"method":"status"}"#,
+            None,
+        );
+    }
+    let mut failed = 0;
+    while failed < 64 {
+        match hear(&mut relay).await {
+            RelayEvent::Failed { refusal, .. } => {
+                assert_eq!(
+                    (refusal.reason, refusal.forwarded),
+                    (Reason::Upstream, Forwarded::No)
+                );
+                failed += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(relay.has_room());
+    rig.stop().await;
+    assert!(matches!(hear(&mut relay).await, RelayEvent::Closed));
+}

@@ -1,0 +1,61 @@
+use std::sync::Arc;
+
+use rpc::BroadcastMethod;
+use serde_json::value::RawValue;
+
+use super::{Rig, quick};
+use crate::upstream::UpstreamError;
+
+#[derive(serde::Deserialize)]
+pub(super) struct Committed {
+    pub(super) tx_result: Box<RawValue>,
+    pub(super) height: String,
+}
+
+/// Commits a transaction at the node: its height, and its result as the node wrote it.
+pub(super) async fn commit(rig: &Rig, tx: &str) -> (u64, String) {
+    let params = format!(
+        r#"{{"tx":"{}"}}"#,
+        base64_simd::STANDARD.encode_to_string(tx)
+    );
+    let method = BroadcastMethod::Commit.name();
+    let answer: Committed = rig.nodes.client(0).call(method, &params).await.unwrap();
+    let result = answer.tx_result.get().to_owned();
+    (answer.height.parse().unwrap(), result)
+}
+
+#[tokio::test]
+async fn a_result_is_what_a_commit_says_and_is_fetched_once() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let (height, expected) = commit(&rig, "a=1").await;
+    let ask = || rig.nodes.results(0, height);
+    let (one, two, three) = tokio::join!(ask(), ask(), ask());
+    let (one, two, three) = (one.unwrap(), two.unwrap(), three.unwrap());
+    assert!(Arc::ptr_eq(&one, &two) && Arc::ptr_eq(&one, &three));
+    assert_eq!(one.tx_result(0), Some(expected.as_str()));
+    assert_eq!(
+        (one.len(), one.is_empty(), one.tx_result(1)),
+        (1, false, None)
+    );
+    assert!(rig.ledger.used() > 0);
+    drop((one, two, three));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_node_does_not_have_is_an_error() {
+    let node = quick().await;
+    node.node.faults().halt();
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let missing = rig.nodes.results(0, 1_000_000).await.map(|_| ());
+    assert!(
+        matches!(missing, Err(UpstreamError::Refused { .. })),
+        "{missing:?}"
+    );
+    rig.stop().await;
+    node.stop().await;
+}
