@@ -144,7 +144,7 @@ async fn a_client_whose_queue_is_full_is_held_and_not_refused() {
         state.room = Some(5);
     }
     let mut client = Client::open(&bench).await;
-    let sent: Vec<u8> = (0..20).flat_map(|id| text(&sync(id, "a"))).collect();
+    let sent: Vec<u8> = (0..25).flat_map(|id| text(&sync(id, "a"))).collect();
     client.send(sent).await;
     settle().await;
     assert_eq!(bench.fake.state().queue.len(), 5);
@@ -157,7 +157,7 @@ async fn a_client_whose_queue_is_full_is_held_and_not_refused() {
     }
     bench.fake.release();
     let mut ids = Vec::new();
-    while ids.len() < 20 {
+    while ids.len() < 25 {
         let (opcode, payload) = client.frame().await;
         if opcode == TEXT {
             ids.push(String::from_utf8(payload).unwrap());
@@ -166,10 +166,10 @@ async fn a_client_whose_queue_is_full_is_held_and_not_refused() {
         }
     }
     ids.sort();
-    let mut expected: Vec<_> = (0..20).map(|id| answer_to(id, "a")).collect();
+    let mut expected: Vec<_> = (0..25).map(|id| answer_to(id, "a")).collect();
     expected.sort();
     assert_eq!(ids, expected);
-    assert_eq!(bench.fake.state().txs.len(), 20);
+    assert_eq!(bench.fake.state().txs.len(), 25);
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,10 +258,8 @@ async fn an_unusual_write_waits_its_turn_and_is_not_overtaken() {
     bench.fake.release();
     settle().await;
     assert_eq!(bench.fake.state().relayed, [odd]);
-    assert_eq!(
-        (bench.fake.state().permits, bench.fake.state().txs.len()),
-        (1, 2)
-    );
+    assert_eq!(bench.fake.state().permits, 1);
+    assert_eq!(bench.fake.state().txs.len(), 2);
     bench.fake.state().mute = false;
     // Something has to wake the session, as a node's answer would.
     client.send(frame(FIN | PING, b"")).await;
