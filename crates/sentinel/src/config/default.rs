@@ -109,7 +109,7 @@ impl Default for Pace {
             inflight: 512,
             burst: Duration::from_millis(20),
             mempool_size: None,
-            mempool_fill: 0.85,
+            mempool_fill: 0.95,
             mempool_interval: Duration::from_millis(500),
         }
     }

@@ -204,7 +204,7 @@ pub struct Pace {
     /// Transactions the node's mempool holds at most, if known; else it is learnt from the node's
     /// own words when it is full.
     pub mempool_size: Option<usize>,
-    /// Share of the mempool that may be filled. Default 0.85.
+    /// Share of the mempool that may be filled. Default 0.95.
     pub mempool_fill: f64,
     /// How often the depth of the mempool is asked for. Default 500 ms.
     pub mempool_interval: Duration,
