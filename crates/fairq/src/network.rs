@@ -1,6 +1,6 @@
 //! A network: an address prefix of either family.
 
-// `core::net` is addresses only; sockets are in `std::net`.
+// The addresses of `core`, where there are no sockets.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{
     fmt,

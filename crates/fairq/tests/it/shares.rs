@@ -130,6 +130,33 @@ fn fairness_04_no_dance_gains_anything() {
     }
 }
 
+/// Who could send ten in each turn and sends one has nothing saved when it has more.
+#[test]
+fn fairness_04_turns_not_used_are_not_saved() {
+    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let ten = Weight::new(10).unwrap();
+    for n in 0..2_000 {
+        let _ = queue
+            .push(client(0), 1, Weight::ONE, Item::new(n, 250))
+            .unwrap();
+    }
+    for n in 0..1_000 {
+        if queue.backlog(&client(1)).entries == 0 {
+            let _ = queue.push(client(1), 1, ten, Item::new(n, 250)).unwrap();
+        }
+        queue.pop().unwrap();
+    }
+    for n in 0..200 {
+        let _ = queue.push(client(1), 1, ten, Item::new(n, 250)).unwrap();
+    }
+    let mut served = [0_u32; 2];
+    for _ in 0..110 {
+        served[usize::from(queue.pop().unwrap().client == client(1))] += 1;
+    }
+    // Ten rounds of one and ten, from wherever the first of them begins.
+    assert!(served[0].abs_diff(10) <= 1, "{served:?}");
+}
+
 #[test]
 fn fairness_05_joins_and_leaves_within_a_second() {
     let mut sim = Sim::new(roomy(), CAPACITY);

@@ -1,0 +1,93 @@
+//! What waits where, counted as entries come and go.
+
+use super::{
+    FairQueue,
+    flow::{Entry, Lane},
+    item::Popped,
+};
+
+impl<T> FairQueue<T> {
+    /// Counts an entry that has just been put on its lists.
+    pub(super) fn count_in(&mut self, number: u32) {
+        let Entry { item, lane, .. } = &self.entries[number];
+        let (bytes, cost, lane) = (item.bytes, item.counted_cost(), *lane);
+        self.total.add(bytes, cost);
+        let lane_node = &mut self.lanes[lane];
+        lane_node.load.add(bytes, cost);
+        let flow = lane_node.flow;
+        let first_of_lane = lane_node.load.entries == 1;
+        if first_of_lane && !lane_node.held {
+            lane_node.in_ring = true;
+            self.flows[flow].ring.push_back(&mut self.lanes, lane);
+        }
+        let node = &mut self.flows[flow];
+        node.load.add(bytes, cost);
+        let first_of_flow = node.load.entries == 1;
+        if first_of_flow {
+            self.backlogged_shares += u64::from(node.weight.shares());
+        }
+        if (node.owner.is_some() && first_of_flow) || (node.owner.is_none() && first_of_lane) {
+            self.backlogged_clients += 1;
+        }
+        self.measure(flow);
+        self.settle(flow);
+    }
+
+    /// Takes an entry off its lists and out of the counts. The caller settles the flow.
+    pub(super) fn take_out(&mut self, number: u32) -> Popped<T> {
+        let lane = self.entries[number].lane;
+        let flow = self.lanes[lane].flow;
+        self.lanes[lane].fifo.remove(&mut self.entries, number);
+        self.flows[flow].arrivals.remove(&mut self.entries, number);
+        self.ages.remove(&mut self.entries, number);
+        let Entry {
+            item,
+            connection,
+            arrival,
+            ..
+        } = self.entries.remove(number);
+        let (bytes, cost) = (item.bytes, item.counted_cost());
+        self.total.subtract(bytes, cost);
+        let node = &mut self.flows[flow];
+        node.load.subtract(bytes, cost);
+        let last_of_flow = node.load.entries == 0;
+        if last_of_flow {
+            self.backlogged_shares -= u64::from(node.weight.shares());
+        }
+        let (owner, weight) = (node.owner, node.weight);
+        let lane_node = &mut self.lanes[lane];
+        lane_node.load.subtract(bytes, cost);
+        let last_of_lane = lane_node.load.entries == 0;
+        let ((Some(client), _) | (None, Lane::Client(client))) = (owner, lane_node.lane) else {
+            unreachable!("the lanes of an overflow flow are clients'");
+        };
+        if (owner.is_some() && last_of_flow) || (owner.is_none() && last_of_lane) {
+            self.backlogged_clients -= 1;
+        }
+        if last_of_lane {
+            let held = lane_node.held;
+            if std::mem::take(&mut lane_node.in_ring) {
+                self.flows[flow].ring.remove(&mut self.lanes, lane);
+            }
+            if !held {
+                self.drop_lane(lane);
+            }
+        }
+        self.measure(flow);
+        Popped {
+            client,
+            connection,
+            item,
+            arrival,
+            weight,
+        }
+    }
+
+    /// Tells the rankings how long a flow is now.
+    fn measure(&mut self, flow: u32) {
+        let load = self.flows[flow].load;
+        self.by_bytes.update(&mut self.flows, flow, load.bytes);
+        self.by_entries
+            .update(&mut self.flows, flow, load.entries as u64);
+    }
+}
