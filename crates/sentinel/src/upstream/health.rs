@@ -1,5 +1,7 @@
 //! Whether a node can be used, from what was seen of it. Pure.
 
+use pacing::Nanos;
+
 /// What was seen of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
@@ -28,17 +30,17 @@ pub(super) enum Change {
 }
 
 /// Whether a node can be used.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Health {
     state: State,
-    /// Answers missed in a row.
-    missed: u32,
+    /// How long a node that was up may be silent.
+    patience: Nanos,
+    answered_at: Nanos,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing was seen yet.
-    #[default]
     Unknown,
     Up {
         catching_up: bool,
@@ -47,15 +49,27 @@ enum State {
 }
 
 impl Health {
+    /// Nothing was seen yet. A node that was up counts as gone when it has not answered for
+    /// `patience`. A node under load answers nothing while it commits a block, up to 12 s were
+    /// seen: choose it longer.
+    pub(super) const fn new(patience: Nanos) -> Self {
+        Self {
+            state: State::Unknown,
+            patience,
+            answered_at: Nanos::ZERO,
+        }
+    }
+
     /// Takes in what was seen; at most two changes follow, in this order.
-    pub(super) fn see(&mut self, seen: Seen) -> [Option<Change>; 2] {
+    pub(super) fn see(&mut self, seen: Seen, now: Nanos) -> [Option<Change>; 2] {
         match seen {
-            Seen::Answer { catching_up } => self.answered(catching_up),
+            Seen::Answer { catching_up } => {
+                self.answered_at = now;
+                self.answered(catching_up)
+            }
             Seen::Silent(reason) => {
-                self.missed += 1;
-                // A node commits blocks of many transactions for seconds and answers nothing
-                // meanwhile: once is not enough.
-                match self.missed < MISSED_LIMIT {
+                let silent = now.saturating_sub(self.answered_at);
+                match self.state != State::Unknown && silent < self.patience {
                     true => [None, None],
                     false => self.down(reason),
                 }
@@ -65,7 +79,6 @@ impl Health {
     }
 
     fn answered(&mut self, catching_up: bool) -> [Option<Change>; 2] {
-        self.missed = 0;
         let before = std::mem::replace(&mut self.state, State::Up { catching_up });
         let catching = catching_up.then_some(Change::CatchingUp(true));
         match before {
@@ -78,7 +91,6 @@ impl Health {
     }
 
     fn down(&mut self, reason: String) -> [Option<Change>; 2] {
-        self.missed = 0;
         match std::mem::replace(&mut self.state, State::Down) {
             // Unknown, Up => Down
             State::Unknown | State::Up { .. } => [Some(Change::Down(reason)), None],
@@ -87,19 +99,19 @@ impl Health {
     }
 }
 
-/// So many answers in a row must be missed before a silent node counts as gone.
-const MISSED_LIMIT: u32 = 3;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const ANSWER: Seen = Seen::Answer { catching_up: false };
 
+    /// What follows from what is seen, one a second.
     fn changes(seen: impl IntoIterator<Item = Seen>) -> Vec<Change> {
-        let mut health = Health::default();
-        seen.into_iter()
-            .flat_map(|seen| health.see(seen))
+        let mut health = Health::new(Nanos::from_secs(3));
+        (0..)
+            .map(Nanos::from_secs)
+            .zip(seen)
+            .flat_map(|(now, seen)| health.see(seen, now))
             .flatten()
             .collect()
     }
@@ -128,16 +140,18 @@ mod tests {
     }
 
     #[test]
-    fn one_missed_answer_is_no_outage() {
+    fn a_short_silence_is_no_outage() {
         let silent = || Seen::Silent("late".to_owned());
         assert_eq!(
             changes([ANSWER, silent(), silent(), ANSWER, silent(), silent()]),
             [Change::Up]
         );
         assert_eq!(
-            changes([ANSWER, silent(), silent(), silent()]),
+            changes([ANSWER, silent(), silent(), silent(), silent()]),
             [Change::Up, down("late")]
         );
+        // Of a node that has never answered nobody expects anything.
+        assert_eq!(changes([silent(), silent()]), [down("late")]);
     }
 
     #[test]

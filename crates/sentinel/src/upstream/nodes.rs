@@ -31,6 +31,7 @@ struct Inner {
     nodes: Vec<Node>,
     surroundings: Surroundings,
     results: ResultsCache,
+    replacements: AtomicU64,
     tracker: TaskTracker,
 }
 
@@ -200,6 +201,7 @@ impl Nodes {
             nodes: nodes?,
             surroundings,
             results: ResultsCache::default(),
+            replacements: AtomicU64::new(0),
             tracker,
         }));
         let (events, receiver) = mpsc::channel(EVENTS);
@@ -298,6 +300,18 @@ impl Nodes {
 
     pub(super) fn ledger(&self) -> &Ledger {
         &self.0.surroundings.ledger
+    }
+
+    /// Forgets what was known of a node's chain, which is another one now.
+    pub(super) fn replace_chain(&self, node: NodeIndex) {
+        self.node(node).height.store(0, Ordering::Release);
+        self.0.results.forget(node);
+        self.0.replacements.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many times a node's chain was replaced.
+    pub(super) fn replacements(&self) -> u64 {
+        self.0.replacements.load(Ordering::Acquire)
     }
 
     pub(super) fn results_cache(&self) -> &ResultsCache {

@@ -249,14 +249,11 @@ impl AnswerBody {
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         loop {
             let limit = self.pool.options.read_timeout;
-            let frame = match timeout(limit, self.incoming.frame()).await {
-                Ok(frame) => frame,
-                Err(_) => {
-                    self.lease = None;
-                    return Some(Err(UpstreamError::Timeout {
-                        endpoint: self.pool.name(),
-                    }));
-                }
+            let Ok(frame) = timeout(limit, self.incoming.frame()).await else {
+                self.lease = None;
+                return Some(Err(UpstreamError::Timeout {
+                    endpoint: self.pool.name(),
+                }));
             };
             match frame {
                 None => {

@@ -1,6 +1,5 @@
 //! Questions of our own to a node, their answers charged to the ledger.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -178,9 +177,6 @@ const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);
 /// Below this size decoding takes less than switching threads is worth (about 0.2 ms).
 const BLOCKING_BYTES: usize = 128 << 10;
-
-/// Shared by whoever waits for the same answer.
-pub(super) type Found<T> = Result<Arc<T>, UpstreamError>;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
-use super::query::{self, Found};
+use super::query;
 
 /// The results of one block's transactions as the node wrote them.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub struct BlockResults {
 pub(super) struct ResultsCache(Mutex<VecDeque<Kept>>);
 
 type Cell = Arc<OnceCell<Arc<BlockResults>>>;
+type Found = Result<Arc<BlockResults>, UpstreamError>;
 
 #[derive(Debug)]
 struct Kept {
@@ -82,13 +83,17 @@ impl Nodes {
     ///
     /// # Cancel safety
     /// When the one who fetches is dropped, another one who waits fetches.
-    pub async fn results(&self, node: NodeIndex, height: u64) -> Found<BlockResults> {
+    pub async fn results(
+        &self,
+        node: NodeIndex,
+        height: u64,
+    ) -> Result<Arc<BlockResults>, UpstreamError> {
         let cell = self.results_cache().cell(node, height);
         let found = cell.get_or_try_init(|| self.fetch_results(node, height));
         found.await.cloned()
     }
 
-    async fn fetch_results(&self, node: NodeIndex, height: u64) -> Found<BlockResults> {
+    async fn fetch_results(&self, node: NodeIndex, height: u64) -> Found {
         let body = query::ask_at(self, node, "block_results", height).await?;
         query::decode(body, BlockResults::parse).await.map(Arc::new)
     }

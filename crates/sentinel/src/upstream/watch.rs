@@ -45,9 +45,10 @@ impl Watch {
         config: &Config,
     ) -> Result<Self, UpstreamError> {
         let endpoint = nodes.endpoint(index);
-        let health_interval = config.upstream.health_interval;
+        let patience = config.upstream.write_timeout;
         let options = ClientOptions {
-            timeout: (health_interval * 2).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
+            // An answer that is late is still one.
+            timeout: (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
             max_answer_bytes: MAX_STATUS_BYTES,
             trust: nodes.surroundings().trust.clone(),
         };
@@ -57,9 +58,9 @@ impl Watch {
             nodes,
             index,
             events,
-            health: Health::default(),
+            health: Health::new(patience.into()),
             client,
-            health_interval,
+            health_interval: config.upstream.health_interval,
             mempool_interval: config.pace.mempool_interval,
         };
         // What can go wrong with it goes wrong here and not while it runs.
@@ -166,8 +167,7 @@ impl Watch {
             FollowEvent::Failed(error) => {
                 let reason = error.to_string();
                 self.see(Seen::Gone(reason.clone())).await;
-                self.node().height.store(0, Ordering::Release);
-                self.nodes.results_cache().forget(self.index);
+                self.nodes.replace_chain(self.index);
                 *self.node().identity() = Identity::default();
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;
                 return true;
@@ -239,7 +239,8 @@ impl Watch {
 
     async fn see(&mut self, seen: Seen) {
         let node = self.index;
-        for change in self.health.see(seen).into_iter().flatten() {
+        let now = self.nodes.surroundings().clock.now();
+        for change in self.health.see(seen, now).into_iter().flatten() {
             let known = self.node();
             let event = match change {
                 Change::Up => {
@@ -330,8 +331,9 @@ impl MempoolPoll {
 
 /// Blocks that a follower holds for us.
 const FOLLOW_EVENTS: usize = 16;
-/// A health check may take between these, twice its interval if that is between.
-const SHORTEST_LIMIT: Duration = Duration::from_secs(2);
+/// A health check may take a third of the time after which a silent node counts as gone, but
+/// between these.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 const LONGEST_LIMIT: Duration = Duration::from_secs(10);
 /// A status is 2 KB.
 const MAX_STATUS_BYTES: usize = 1 << 20;

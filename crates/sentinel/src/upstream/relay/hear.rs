@@ -2,15 +2,20 @@
 
 use bytes::Bytes;
 
+use super::message::{Pending, Purpose};
 use super::replay::Replay;
 use super::spoken::{EXITED, Spoken, height};
-use super::subscriptions::{EventKind, State};
-use super::{Pending, Purpose, Relay, RelayEvent};
+use super::subscriptions::{EventKind, State, Subscription};
+use super::{Relay, RelayEvent};
 
 /// What becomes of an event.
 enum Fate {
     Pass,
     Drop,
+    /// It belongs to a chain that took the place of the one subscribed to.
+    End {
+        key: u64,
+    },
     /// Blocks up to this height are missing before it.
     Gap {
         key: u64,
@@ -22,12 +27,16 @@ impl Relay {
     /// The node has said something.
     pub(super) fn on_message(&mut self, text: Bytes) {
         self.prove();
-        match Spoken::read(&text) {
+        let words = text.clone();
+        match Spoken::read(&words) {
             Spoken::Event { id, query, rest } => {
                 let fate = self.judge_event(id, &query, rest);
                 match fate {
                     Fate::Pass => self.ready.push_back(RelayEvent::Text(text)),
                     Fate::Drop => {}
+                    Fate::End { key } => {
+                        self.end_subscription(key, "the node's chain was replaced");
+                    }
                     Fate::Gap { key, to } => {
                         self.start_replay(Replay {
                             to,
@@ -37,11 +46,8 @@ impl Relay {
                     }
                 }
             }
-            Spoken::Cancelled { id, reason } => self.on_cancelled(id, &reason, &text),
-            Spoken::Answer { id, error } => {
-                let (id, error) = (id.map(str::to_owned), error);
-                self.on_answer(id.as_deref(), error, text);
-            }
+            Spoken::Cancelled { id, reason } => self.on_cancelled(id, &reason, text),
+            Spoken::Answer { id, error } => self.on_answer(id, error.as_deref(), text),
             // The client would have got it from the node, too.
             Spoken::Garbage => self.ready.push_back(RelayEvent::Text(text)),
         }
@@ -69,17 +75,22 @@ impl Relay {
             let (key, to) = (known.key, height - 1);
             return Fate::Gap { key, to };
         }
+        let chain = self.relays.0.nodes.replacements();
         if height < expected {
-            return Fate::Drop;
+            return match known.chain == chain {
+                // It was made up for already.
+                true => Fate::Drop,
+                false => Fate::End { key: known.key },
+            };
         }
-        known.next = Some(height + 1);
+        (known.next, known.chain) = (Some(height + 1), chain);
         if known.kind == EventKind::NewBlock {
             self.relays.learn(rest);
         }
         Fate::Pass
     }
 
-    fn on_cancelled(&mut self, id: &str, reason: &str, text: &Bytes) {
+    fn on_cancelled(&mut self, id: &str, reason: &str, text: Bytes) {
         let mut named = self.subscriptions.iter().filter(|known| known.id == id);
         let (known, others) = (
             named.next().map(|known| (known.key, known.state)),
@@ -94,18 +105,18 @@ impl Relay {
                 if let Some((key, _)) = known.filter(|_| others == 0) {
                     self.subscriptions.remove(key);
                 }
-                self.ready.push_back(RelayEvent::Text(text.clone()));
+                self.ready.push_back(RelayEvent::Text(text));
             }
         }
     }
 
-    fn on_answer(&mut self, id: Option<&str>, error: Option<String>, text: Bytes) {
+    fn on_answer(&mut self, id: Option<&str>, error: Option<&str>, text: Bytes) {
         let Some(Pending { tag, purpose, .. }) = self.answered(id) else {
             return self.ready.push_back(RelayEvent::Text(text));
         };
-        match (purpose, &error) {
+        match (purpose, error) {
             (Purpose::Resubscribe { key }, error) => {
-                return self.on_subscribed_again(key, error.as_deref());
+                return self.on_subscribed_again(key, error);
             }
             (Purpose::Leave { key }, _) => {
                 self.subscriptions.remove(key);
@@ -118,9 +129,12 @@ impl Relay {
                 },
                 None,
             ) => {
-                let since = self.relays.0.nodes.height(self.node);
-                let id = id.unwrap_or_default();
-                self.subscriptions.add(id, query, request, since);
+                let nodes = &self.relays.0.nodes;
+                self.subscriptions.add(Subscription {
+                    since: nodes.height(self.node),
+                    chain: nodes.replacements(),
+                    ..Subscription::new(id.unwrap_or_default(), query, request)
+                });
             }
             (Purpose::Unsubscribe { query: Some(query) }, None) => self.subscriptions.end(&query),
             (Purpose::UnsubscribeAll, None) => self.subscriptions.end_all(),

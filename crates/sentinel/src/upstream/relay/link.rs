@@ -7,11 +7,12 @@ use pacing::Nanos;
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::message::{Pending, Purpose, Queued};
 use super::open::open;
 use super::socket::NodeSocket;
-use super::{Asked, Happened, Pending, Purpose, Queued, Relay, RelayEvent, Work};
+use super::{Asked, Happened, Relay, Work};
 use crate::jsonrpc::KeptId;
-use crate::refusal::{Forwarded, Reason, Refusal};
+use crate::refusal::Forwarded;
 use crate::upstream::UpstreamError;
 
 /// Where the connection is.
@@ -313,19 +314,6 @@ impl Relay {
     }
 }
 
-impl Pending {
-    /// Says that the node will not answer.
-    pub(super) fn failed(self, detail: &str) -> RelayEvent {
-        let mut refusal = Refusal::new(Reason::Upstream, detail).retry_after(LONGEST_PAUSE);
-        refusal.forwarded = self.forwarded;
-        RelayEvent::Failed {
-            tag: self.tag,
-            id: self.id,
-            refusal,
-        }
-    }
-}
-
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -338,7 +326,7 @@ impl std::fmt::Debug for Link {
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The node pings every 27 s: longer silence means that nobody is there any more.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// A connection without subscriptions that nobody has used for so long is given up.

@@ -8,6 +8,7 @@
 pub(super) mod event;
 mod hear;
 mod link;
+mod message;
 mod open;
 mod replay;
 mod socket;
@@ -30,15 +31,15 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use self::event::PastEvent;
 use self::link::{Backoff, Link, Lost};
+use self::message::{Pending, Purpose, Queued, expected_id, is_write};
 use self::replay::Replay;
-use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions, query_of};
+use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions};
 use super::UpstreamError;
 use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
 use crate::config::Config;
-use crate::jsonrpc::{Call, Classified, KeptId};
-use crate::ledger::Reservation;
+use crate::jsonrpc::{Classified, KeptId};
 use crate::refusal::{Forwarded, Reason, Refusal};
 
 /// Makes relays. Cheap to clone; clones share the limits.
@@ -132,45 +133,6 @@ pub enum RelayEvent {
     Told(Bytes),
     /// The proxy is going down.
     Closed,
-}
-
-#[derive(Debug)]
-struct Queued {
-    text: Bytes,
-    /// What is expected; nothing for a notification.
-    pending: Option<Pending>,
-    charge: Reservation,
-    since: Instant,
-}
-
-#[derive(Debug)]
-struct Pending {
-    id: Option<KeptId>,
-    tag: Option<u64>,
-    purpose: Purpose,
-    /// What is known of a transaction in it should the answer never come.
-    forwarded: Forwarded,
-    since: Instant,
-}
-
-/// What an answer will mean.
-#[derive(Debug)]
-enum Purpose {
-    /// Nothing to the relay.
-    Other,
-    /// The client wants to subscribe.
-    Subscribe {
-        query: Option<String>,
-        request: Bytes,
-    },
-    /// The client wants to end a subscription.
-    Unsubscribe { query: Option<String> },
-    /// The client wants to end all of them.
-    UnsubscribeAll,
-    /// The relay has subscribed again.
-    Resubscribe { key: u64 },
-    /// The relay has ended a subscription.
-    Leave { key: u64 },
 }
 
 /// A question of the relay's own that is under way; meanwhile nothing is read from the node.
@@ -416,42 +378,6 @@ impl Drop for Relay {
         self.subscriptions.end_all();
         self.count_subscriptions();
     }
-}
-
-impl Purpose {
-    fn of(text: &Bytes, classified: &Classified<'_>) -> Self {
-        let Classified::One(Call::Read { method, .. }) = classified else {
-            return Self::Other;
-        };
-        match &**method {
-            "subscribe" => Self::Subscribe {
-                query: query_of(text),
-                request: text.clone(),
-            },
-            "unsubscribe" => Self::Unsubscribe {
-                query: query_of(text),
-            },
-            "unsubscribe_all" => Self::UnsubscribeAll,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// The id of the answer that a message gets: `None` if it gets none, `Some(None)` if the answer
-/// will have none.
-fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>> {
-    match classified {
-        Classified::One(
-            Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. },
-        ) => Some(Some(id.keep())),
-        Classified::One(Call::Notification) => None,
-        // The node complains about what it cannot read.
-        Classified::Unparsable | Classified::Batch(_) => Some(None),
-    }
-}
-
-const fn is_write(classified: &Classified<'_>) -> bool {
-    matches!(classified, Classified::One(call) if call.is_write())
 }
 
 impl std::fmt::Debug for Work {

@@ -8,9 +8,10 @@ use tokio::time::{Instant, sleep};
 
 use super::event::{self, PastEvent, Wanted};
 use super::link::Link;
+use super::message::{Pending, Purpose};
 use super::spoken::cancelled;
 use super::subscriptions::State;
-use super::{Pending, Purpose, Relay, RelayEvent, Relays, Work};
+use super::{Relay, RelayEvent, Relays, Work};
 use crate::jsonrpc::{KeptId, quote};
 use crate::refusal::Forwarded;
 use crate::upstream::UpstreamError;
@@ -217,7 +218,7 @@ impl Relay {
     }
 
     /// Tells the client that a subscription is over, and the node.
-    fn end_subscription(&mut self, key: u64, reason: &str) {
+    pub(super) fn end_subscription(&mut self, key: u64, reason: &str) {
         self.tell_end(key, reason);
         let Some(known) = self.subscriptions.get_mut(key) else {
             return;

@@ -16,6 +16,8 @@ pub(super) struct Subscription {
     pub(super) kind: EventKind,
     /// The height of the event that comes next; none before the first.
     pub(super) next: Option<u64>,
+    /// How many times chains had been replaced when its last event came.
+    pub(super) chain: u64,
     /// The node's height when it was confirmed.
     pub(super) since: u64,
     pub(super) state: State,
@@ -69,6 +71,21 @@ impl EventKind {
 }
 
 impl Subscription {
+    /// One that begins now.
+    pub(super) fn new(id: &str, query: String, request: Bytes) -> Self {
+        Self {
+            key: 0,
+            id: id.to_owned(),
+            kind: EventKind::of(&query),
+            query,
+            request,
+            next: None,
+            chain: 0,
+            since: 0,
+            state: State::Live,
+        }
+    }
+
     /// The height that must come next, counted from the confirmation if no event has come yet.
     pub(super) fn expected(&self) -> u64 {
         self.next.unwrap_or(self.since + 1)
@@ -81,18 +98,12 @@ impl Subscriptions {
         self.list.len()
     }
 
-    /// The node has confirmed a subscription.
-    pub(super) fn add(&mut self, id: &str, query: String, request: Bytes, since: u64) {
+    /// The node has confirmed this subscription.
+    pub(super) fn add(&mut self, subscription: Subscription) {
         self.last_key += 1;
         self.list.push(Subscription {
             key: self.last_key,
-            id: id.to_owned(),
-            kind: EventKind::of(&query),
-            query,
-            request,
-            next: None,
-            since,
-            state: State::Live,
+            ..subscription
         });
     }
 
@@ -223,7 +234,7 @@ mod tests {
     fn an_unsubscribed_query_is_gone_in_any_spelling() {
         let mut subscriptions = Subscriptions::default();
         for (id, query) in [("1", "tm.event='NewBlock'"), ("1", "tm.event='Tx'")] {
-            subscriptions.add(id, query.to_owned(), Bytes::new(), 4);
+            subscriptions.add(Subscription::new(id, query.to_owned(), Bytes::new()));
         }
         assert_eq!(subscriptions.of_event("1", "tm.event='Tx'").unwrap().key, 2);
         subscriptions.end("tm.event = 'NewBlock'");

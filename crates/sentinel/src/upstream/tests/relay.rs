@@ -165,6 +165,46 @@ async fn case_45_what_cannot_be_made_up_for_is_told() {
 }
 
 #[tokio::test]
+async fn a_subscription_ends_with_its_chain() {
+    let listen = ([127, 0, 0, 1], testkit::free_port()).into();
+    let chain = |name: &str| devnode::Config {
+        listen,
+        chain_id: name.to_owned(),
+        block_interval: Duration::from_millis(20),
+        ..devnode::Config::default()
+    };
+    let first = devnode(chain("first")).await;
+    let mut rig = Rig::to(&[first.url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    subscribe(&mut relay, "7", BLOCKS);
+    assert_eq!(text(&mut relay).await, CONFIRMED);
+    // So far that the new chain is behind when it is found out.
+    while height_of(&text(&mut relay).await) < 100 {}
+    first.stop().await;
+    let second = devnode(chain("second")).await;
+    loop {
+        match hear(&mut relay).await {
+            RelayEvent::Text(text) => {
+                assert!(text.windows(7).any(|word| word == b"\"first\""), "{text:?}");
+            }
+            RelayEvent::Told(told) => {
+                let told = String::from_utf8(told.to_vec()).unwrap();
+                assert!(told.contains("the node's chain was replaced"), "{told}");
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    subscribe(&mut relay, "8", BLOCKS);
+    assert_eq!(text(&mut relay).await, CONFIRMED.replace('7', "8"));
+    assert!(text(&mut relay).await.contains(r#""chain_id":"second""#));
+    drop(relay);
+    rig.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
 async fn case_45_clients_do_not_touch_each_other_s_subscriptions() {
     let node = quick().await;
     let mut rig = Rig::to(&[node.url()]);

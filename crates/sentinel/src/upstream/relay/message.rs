@@ -1,0 +1,101 @@
+//! Messages of a client on their way, and what their answers will mean.
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::RelayEvent;
+use super::link::LONGEST_PAUSE;
+use super::subscriptions::query_of;
+use crate::jsonrpc::{Call, Classified, KeptId};
+use crate::ledger::Reservation;
+use crate::refusal::{Forwarded, Reason, Refusal};
+
+/// A message that is not written yet.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) text: Bytes,
+    /// What is expected; nothing for a notification.
+    pub(super) pending: Option<Pending>,
+    pub(super) charge: Reservation,
+    pub(super) since: Instant,
+}
+
+/// An answer that is to come.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) id: Option<KeptId>,
+    pub(super) tag: Option<u64>,
+    pub(super) purpose: Purpose,
+    /// What is known of a transaction in it should the answer never come.
+    pub(super) forwarded: Forwarded,
+    pub(super) since: Instant,
+}
+
+/// What an answer will mean.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// Nothing to the relay.
+    Other,
+    /// The client wants to subscribe.
+    Subscribe {
+        query: Option<String>,
+        request: Bytes,
+    },
+    /// The client wants to end a subscription.
+    Unsubscribe { query: Option<String> },
+    /// The client wants to end all of them.
+    UnsubscribeAll,
+    /// The relay has subscribed again.
+    Resubscribe { key: u64 },
+    /// The relay has ended a subscription.
+    Leave { key: u64 },
+}
+
+impl Pending {
+    /// Says that the node will not answer.
+    pub(super) fn failed(self, detail: &str) -> RelayEvent {
+        let mut refusal = Refusal::new(Reason::Upstream, detail).retry_after(LONGEST_PAUSE);
+        refusal.forwarded = self.forwarded;
+        RelayEvent::Failed {
+            tag: self.tag,
+            id: self.id,
+            refusal,
+        }
+    }
+}
+
+impl Purpose {
+    pub(super) fn of(text: &Bytes, classified: &Classified<'_>) -> Self {
+        let Classified::One(Call::Read { method, .. }) = classified else {
+            return Self::Other;
+        };
+        match &**method {
+            "subscribe" => Self::Subscribe {
+                query: query_of(text),
+                request: text.clone(),
+            },
+            "unsubscribe" => Self::Unsubscribe {
+                query: query_of(text),
+            },
+            "unsubscribe_all" => Self::UnsubscribeAll,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The id of the answer that a message gets: `None` if it gets none, `Some(None)` if the answer
+/// will have none.
+pub(super) fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>> {
+    match classified {
+        Classified::One(
+            Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. },
+        ) => Some(Some(id.keep())),
+        Classified::One(Call::Notification) => None,
+        // The node complains about what it cannot read.
+        Classified::Unparsable | Classified::Batch(_) => Some(None),
+    }
+}
+
+pub(super) const fn is_write(classified: &Classified<'_>) -> bool {
+    matches!(classified, Classified::One(call) if call.is_write())
+}
