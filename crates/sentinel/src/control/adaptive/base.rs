@@ -4,16 +4,23 @@
 /// too much to do drifts to blocks of many seconds (`overload-measurements.md` 5.1: one block in 8 s
 /// with 50,000 slots), so the interval itself is no measure of what is normal.
 ///
-/// It follows intervals that are shorter, and rises by evidence only: when the rate was lowered
+/// It follows intervals that are shorter, and what two blocks in a row of very different sizes tell
+/// about an empty one, as in a fresh start, where no small block was seen. It rises by evidence only: when the rate was lowered
 /// because intervals were too long, until blocks were 40 % lighter, and they came not even 10 %
 /// sooner, then they are not late because of the transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BaseInterval {
     secs: Option<f64>,
+    /// Transactions and interval of the last block.
+    last: Option<(f64, f64)>,
     /// Transactions and interval when the rate was first lowered because of long intervals.
     heavy: Option<(f64, f64)>,
 }
 
+/// A block this much larger than the last one tells about an empty one,
+const GROWN: f64 = 1.25;
+/// but not below this share of the smaller one's interval: one of them may have been late.
+const FARTHEST: f64 = 0.5;
 /// Weight of a shorter interval.
 const WEIGHT: f64 = 0.3;
 /// Blocks must become lighter, to this share of what they were,
@@ -22,14 +29,23 @@ const LIGHTER: f64 = 0.6;
 const SHORTER: f64 = 0.9;
 
 impl BaseInterval {
-    /// A block came `secs` after the one before.
-    pub(super) fn block(&mut self, secs: f64) {
+    /// A block of `txs` came `secs` after the one before.
+    pub(super) fn block(&mut self, txs: f64, secs: f64) {
         if secs <= 0.0 {
             return;
         }
         let base = self.secs.get_or_insert(secs);
-        if secs < *base {
-            *base += WEIGHT * (secs - *base);
+        let mut shorter = secs;
+        if let Some((fewer, sooner)) = self.last.replace((txs, secs))
+            && fewer > 0.0
+            && txs >= GROWN * fewer
+            && secs > sooner
+        {
+            let a_tx = (secs - sooner) / (txs - fewer);
+            shorter = (sooner - fewer * a_tx).max(FARTHEST * sooner);
+        }
+        if shorter < *base {
+            *base += WEIGHT * (shorter - *base);
         }
     }
 
@@ -63,7 +79,7 @@ mod tests {
     fn load_does_not_raise_it() {
         let mut base = BaseInterval::default();
         for i in 0..1_000 {
-            base.block(1.0 + f64::from(i % 10) / 4.0);
+            base.block(4_000.0, 1.0 + f64::from(i % 10) / 4.0);
         }
         assert!((base.secs().unwrap() - 1.0).abs() < 0.05);
         // Blocks get lighter, and that helps.
@@ -76,9 +92,18 @@ mod tests {
     }
 
     #[test]
+    fn a_fresh_start_under_load_is_extrapolated() {
+        let mut base = BaseInterval::default();
+        for txs in [2_000.0, 4_000.0, 8_000.0, 16_000.0, 32_000.0] {
+            base.block(txs, 1.0 + txs / 4_000.0);
+        }
+        assert!(base.secs().unwrap() < 1.25, "{:?}", base.secs());
+    }
+
+    #[test]
     fn a_chain_that_has_slowed_down_is_followed() {
         let mut base = BaseInterval::default();
-        base.block(1.0);
+        base.block(4_000.0, 1.0);
         let mut txs = 4_000.0;
         for _ in 0..3 {
             assert_eq!(base.secs(), Some(1.0));
