@@ -51,6 +51,11 @@ impl Retained {
         self.by_hash.len()
     }
 
+    /// Whether everything was kept so far.
+    pub(super) const fn is_complete(&self) -> bool {
+        self.not_kept == 0
+    }
+
     /// Their bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes

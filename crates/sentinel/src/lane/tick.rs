@@ -26,6 +26,10 @@ impl Worker {
             NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
                 self.choose(now);
             }
+            NodeEvent::ChainReplaced { node, .. } if Some(node) == self.active => {
+                self.pacer.chain_replaced(now);
+                self.breaks.chain_replaced(now);
+            }
             NodeEvent::Missing { .. } | NodeEvent::ChainReplaced { .. } => {}
         }
     }
@@ -65,7 +69,8 @@ impl Worker {
         let seen = BlockSeen {
             height: block.height,
             txs: block.hashes.len(),
-            ours: Some(ours),
+            // What was not kept cannot be told from what others sent.
+            ours: self.retained.is_complete().then_some(ours),
             observed: block.observed,
         };
         self.pacer.block(now, &seen);
