@@ -4,5 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod breaks;
 mod command_line;
+// The built-in node is held to the same requests.
+#[allow(dead_code)]
+#[path = "../../../devnode/tests/it/corpus.rs"]
+mod corpus;
+mod golden;
+mod restart;
 mod support;

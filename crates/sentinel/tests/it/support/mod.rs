@@ -1,5 +1,9 @@
 //! A proxy and a built-in node on free ports.
 
+pub(crate) mod exchange;
+pub(crate) mod load;
+pub(crate) mod websocket;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
