@@ -1,15 +1,15 @@
 //! What must hold inside a value and between values. Each rule says what, where, and what to do.
 
-use std::fmt::{self, Display};
-use std::net::SocketAddr;
-use std::time::Duration;
+mod addresses;
+mod notices;
 
-use rpc::Endpoint;
+use std::fmt::{self, Display};
+use std::time::Duration;
 
 use super::error::ConfigError;
 use super::resolve::Resolved;
 use super::value::{Kind as _, Size};
-use super::{Config, PaceMode, PauseMode};
+use super::{Config, PauseMode};
 
 /// What is wrong; what is odd goes to the notices.
 pub(super) fn check(resolved: &mut Resolved) -> Vec<ConfigError> {
@@ -235,44 +235,6 @@ impl Check<'_> {
         }
     }
 
-    fn addresses(&mut self, c: &Config) {
-        if c.upstream.urls.is_empty() {
-            self.value(
-                "upstream.urls",
-                "name at least one node, for instance http://127.0.0.1:26657",
-            );
-        }
-        if c.upstream.urls.len() > MAX_NODES {
-            self.value("upstream.urls", format!("more than {MAX_NODES} nodes"));
-        }
-        for (index, url) in c.upstream.urls.iter().enumerate() {
-            if c.upstream.urls[..index]
-                .iter()
-                .any(|other| other.same_node(url))
-            {
-                self.value("upstream.urls", format!("{url} is named twice; keep one"));
-            }
-            if leads_to(url, c.listen.addr) {
-                let listener = self.told("listen.addr", c.listen.addr);
-                self.value(
-                    "upstream.urls",
-                    format!(
-                        "{url} is this proxy itself, {listener}; name the node, or listen elsewhere"
-                    ),
-                );
-            }
-        }
-        if let Some(admin) = c.admin.addr.filter(|admin| clash(*admin, c.listen.addr)) {
-            let (admin, listener) = (
-                self.told("admin.addr", admin),
-                self.told("listen.addr", c.listen.addr),
-            );
-            self.conflict(format!(
-                "{admin} clashes with {listener}; use another port, or admin.addr = \"off\""
-            ));
-        }
-    }
-
     fn lists(&mut self, c: &Config) {
         let methods = [
             ("reads.allow_methods", &c.reads.allow_methods),
@@ -330,42 +292,6 @@ impl Check<'_> {
             ));
         }
     }
-
-    fn notices(&mut self, c: &Config) {
-        if let Some(admin) = c.admin.addr.filter(|admin| !admin.ip().is_loopback()) {
-            self.notice(format!(
-                "{} can be reached from outside: it has no authentication and names clients",
-                self.told("admin.addr", admin)
-            ));
-        }
-        for proxy in c
-            .trust
-            .proxies
-            .iter()
-            .filter(|network| network.prefix() == 0)
-        {
-            self.notice(format!(
-                "{} believes X-Forwarded-For of everybody: any client can choose its own address",
-                self.told("trust.proxies", proxy)
-            ));
-        }
-        if c.pace.mode == PaceMode::Fixed && self.resolved.origin_of("pace.min_req").is_given() {
-            self.notice("pace.min_req has no effect while pace.mode is fixed");
-        }
-        if c.pause.mode == PauseMode::Off && self.resolved.origin_of("pause.action").layer() > 1 {
-            self.notice("pause.action has no effect while pause.mode is off; add --pause-interval or --min-tx-rate");
-        }
-        if c.pause.mode != PauseMode::Off && c.pause.length > c.fair.queue_timeout {
-            self.notice(format!(
-                "{} is longer than {}: clients will see errors in a break",
-                self.told("pause.for", pacing::Nanos::from(c.pause.length)),
-                self.told(
-                    "fair.queue_timeout",
-                    pacing::Nanos::from(c.fair.queue_timeout)
-                ),
-            ));
-        }
-    }
 }
 
 /// A number of bytes, shown as people write it.
@@ -407,29 +333,6 @@ const GIB: usize = 1 << 30;
 /// A burst above this would show in the node as a flood every now and then.
 const MAX_BURST: Duration = Duration::from_millis(20);
 
-const MAX_NODES: usize = 64;
 /// Allow and deny share one table of 65,536; looking for doubles takes the square of this.
 const MAX_NETWORKS: usize = 10_000;
 const MAX_WEIGHT: u32 = 1_000;
-
-/// Whether two listeners cannot both be opened.
-fn clash(one: SocketAddr, other: SocketAddr) -> bool {
-    let overlap = one.ip() == other.ip()
-        || (one.ip().is_unspecified() || other.ip().is_unspecified())
-            && (one.is_ipv4() == other.is_ipv4() || one.is_ipv6() && one.ip().is_unspecified());
-    one.port() != 0 && one.port() == other.port() && overlap
-}
-
-/// Whether a node's address is that of our own listener. Names other than localhost are not looked
-/// up: a configuration must mean the same everywhere.
-fn leads_to(url: &Endpoint, listener: SocketAddr) -> bool {
-    let host = url.host();
-    let local = host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|ip| ip.is_loopback());
-    let same = host.parse() == Ok(listener.ip());
-    let through =
-        listener.ip().is_unspecified() || listener.ip().is_loopback() && host == "localhost";
-    url.port() == listener.port() && (same || local && through)
-}

@@ -1,0 +1,83 @@
+//! Addresses, prefixes, and what networks are given.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use fairq::{KeyScheme, Network};
+
+use super::{Given, Kind, plain, quoted};
+
+/// Where to listen.
+pub(in crate::config) struct Address;
+
+impl Kind for Address {
+    type Value = SocketAddr;
+
+    fn read(given: &Given) -> Result<SocketAddr, String> {
+        let text = given.text()?;
+        text.parse().map_err(|_| {
+            format!("{text:?} is not an address and a port; write for instance 127.0.0.1:26680")
+        })
+    }
+
+    fn toml(address: &SocketAddr) -> String {
+        quoted(&address.to_string())
+    }
+}
+
+/// Weights of networks.
+pub(in crate::config) struct Weights;
+
+impl Kind for Weights {
+    type Value = Vec<(Network, u32)>;
+
+    fn read(given: &Given) -> Result<Self::Value, String> {
+        given
+            .pairs()?
+            .into_iter()
+            .map(|(network, weight)| {
+                let weight = weight.parse().map_err(|_| {
+                    format!("the weight {weight:?} of {network} is no whole number")
+                })?;
+                Ok((plain(network)?, weight))
+            })
+            .collect()
+    }
+
+    fn toml(weights: &Self::Value) -> String {
+        let mut text = String::from("{");
+        for (index, (network, weight)) in weights.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(text, "{comma} {} = {weight}", quoted(&network.to_string()))
+                .expect("a string takes any text");
+        }
+        text.push_str(if weights.is_empty() { "}" } else { " }" });
+        text
+    }
+}
+
+/// The IPv4 half of a key scheme, changed in the whole.
+pub(in crate::config) fn with_v4_prefix(
+    scheme: KeyScheme,
+    given: &Given,
+) -> Result<KeyScheme, String> {
+    let prefix = prefix(given)?;
+    KeyScheme::new(prefix, scheme.v6_prefix()).map_err(|error| error.to_string())
+}
+
+/// The IPv6 half of a key scheme, changed in the whole.
+pub(in crate::config) fn with_v6_prefix(
+    scheme: KeyScheme,
+    given: &Given,
+) -> Result<KeyScheme, String> {
+    let prefix = prefix(given)?;
+    KeyScheme::new(scheme.v4_prefix(), prefix).map_err(|error| error.to_string())
+}
+
+fn prefix(given: &Given) -> Result<u8, String> {
+    let text = given.text()?;
+    let digits = text.strip_prefix('/').unwrap_or(text);
+    digits
+        .parse()
+        .map_err(|_| format!("{text:?} is not a prefix length; write for instance 64"))
+}
