@@ -10,6 +10,8 @@ mod envelope;
 mod id;
 mod plain;
 #[cfg(test)]
+mod real_node;
+#[cfg(test)]
 mod reference;
 mod scan;
 mod text;
