@@ -71,8 +71,8 @@ def plan(args, measures, measure):
             "forwarding": lambda: measures.forward("sentinel"),
             "refusing": measures.refuse,
             "forwarding ws": measures.forward_ws,
-            "refusing ws": measures.refuse_ws,
-            "holding ws": measures.hold_ws,
+            "flooded": lambda: measures.flooded("http"),
+            "flooded ws": lambda: measures.flooded("ws"),
         }
     return {"sentinel": measures.memory}
 

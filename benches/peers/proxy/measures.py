@@ -9,9 +9,7 @@ UNPACED = ("--max-req", "1000000")
 PACED = ("--max-req", "2000")
 # A tiny rate and a queue that is full at once: over HTTP what comes then is refused, a WebSocket is
 # not read any further.
-TINY_QUEUE = ("--max-req", "10", "--queue-per-client", "4")
-# A tiny rate and a long queue: what would wait beyond its deadline is refused, over WebSocket as well.
-LONG_QUEUE = ("--max-req", "10", "--queue-per-client", "1024", "--queue-timeout", "10s")
+REFUSING = ("--max-req", "10", "--queue-per-client", "4")
 TRUSTING = ("--trusted-proxy", "127.0.0.1/32")
 # In flight over all connections of a WebSocket flood.
 WS_CONNECTIONS = 4
@@ -44,7 +42,22 @@ class Measures:
 
     def forward_ws(self):
         """(a) The same over WebSocket: sentinel alone, since the others do not look into frames."""
-        return self._ws_flood(UNPACED, self.args.ws_count)
+
+        def flood(front):
+            load = self.loads.txgen(
+                "flood", "--concurrency", WS_IN_FLIGHT, "--count", self.args.ws_count,
+                "--endpoints", front.websocket, "--connections", WS_CONNECTIONS,
+            )  # fmt: skip
+            with load:
+                summary = load.summary(self.args.ws_seconds)
+            fate = summary["fate"]
+            return {
+                "requests": fate["accepted"], "refused": fate["rejected"],
+                "seconds": summary["time"]["offered_s"], "errors": fate["errors"] + fate["unanswered"],
+            }  # fmt: skip
+
+        with self.proxies.start("sentinel", *UNPACED) as front:
+            return costed(front, lambda: flood(front))
 
     def latency(self, name):
         """(b) Service times of an open loop far below anybody's limit, in milliseconds."""
@@ -61,7 +74,8 @@ class Measures:
         """(c) What a small client waits, with a flood from another address or without."""
         seconds = self.args.polite_seconds
         with self.proxies.start(name, *PACED) as front:
-            flood = self._flood(front, seconds + 2 * FLOOD_LEAD_SECONDS) if flooded == "flooded" else None
+            flooding = seconds + 2 * FLOOD_LEAD_SECONDS
+            flood = self._flood(front, flooding, "ws") if flooded == "flooded" else None
             try:
                 time.sleep(FLOOD_LEAD_SECONDS)
                 load = self.loads.txgen(
@@ -71,36 +85,32 @@ class Measures:
                 with load:
                     result = served(load.summary(seconds))
                 if flood:
-                    result["flood"] = offered(flood.summary(seconds), seconds + 2 * FLOOD_LEAD_SECONDS)
+                    result["flood"] = offered(flood.summary(flooding), flooding)
                 return result
             finally:
                 if flood:
                     flood.stop()
 
     def refuse(self):
-        """(d) Answers to a client far over its share, over HTTP."""
-        with self.proxies.start("sentinel", *TINY_QUEUE) as front:
+        """(d) Answers to a client far over its share, over HTTP: the cost of each."""
+        with self.proxies.start("sentinel", *REFUSING) as front:
             self.loads.wrk(front, 1)
             return costed(front, lambda: self.loads.wrk(front, self.args.seconds))
 
-    def refuse_ws(self):
-        """(d) Refusals over WebSocket: what could only be answered after its deadline."""
-        return self._ws_flood(LONG_QUEUE, self.args.ws_count)
-
-    def hold_ws(self):
-        """(d) WebSockets held back by not reading them: the cost by what was offered, not by what was read."""
+    def flooded(self, transport):
+        """(d) A client that offers 100,000/s and may send ten: the cost by what was offered, answered or not."""
         seconds = self.args.seconds
 
         def flood(front):
-            with self._flood(front, seconds) as load:
+            with self._flood(front, seconds, transport) as load:
                 summary = load.summary(seconds)
             fate, planned = summary["fate"], summary["offered"]["planned"]
             return {
-                "requests": planned, "refused": fate["rejected"], "seconds": float(seconds),
-                "answered": fate["accepted"] + fate["rejected"], "errors": fate["errors"],
+                "requests": planned, "refused": fate["rejected"] + fate["errors_by_kind"]["http_status"],
+                "seconds": float(seconds), "sent": fate["sent"], "accepted": fate["accepted"],
             }  # fmt: skip
 
-        with self.proxies.start("sentinel", *TINY_QUEUE) as front:
+        with self.proxies.start("sentinel", *REFUSING) as front:
             return costed(front, lambda: flood(front))
 
     def memory(self):
@@ -146,33 +156,16 @@ class Measures:
                 time.sleep(MEMORY_SAMPLE_SECONDS)
         return samples
 
-    def _flood(self, front, seconds):
+    def _flood(self, front, seconds, transport):
+        """An open loop from an address of its own."""
+        connections = WS_CONNECTIONS if transport == "ws" else self.args.connections
         return self.loads.txgen(
             "constant", "--rate", f"{FLOOD_RATE}/s", "--duration", f"{seconds}s",
-            "--endpoints", front.websocket, "--connections", WS_CONNECTIONS,
-            "--source-address", FLOOD_ADDRESS,
+            "--endpoints", front.websocket if transport == "ws" else front.url,
+            "--connections", connections, "--source-address", FLOOD_ADDRESS,
             # A tenth of a second's worth: the flood does not grow a backlog of its own.
             "--max-in-flight", FLOOD_RATE // 10,
         )  # fmt: skip
-
-    def _ws_flood(self, flags, count):
-        with self.proxies.start("sentinel", *flags) as front:
-
-            def flood():
-                load = self.loads.txgen(
-                    "flood", "--concurrency", WS_IN_FLIGHT, "--count", count,
-                    "--endpoints", front.websocket, "--connections", WS_CONNECTIONS,
-                )  # fmt: skip
-                with load:
-                    summary = load.summary(self.args.ws_seconds)
-                fate, seconds = summary["fate"], summary["time"]["offered_s"]
-                answered = fate["accepted"] + fate["rejected"]
-                return {
-                    "requests": answered, "refused": fate["rejected"], "seconds": seconds,
-                    "errors": fate["errors"], "unanswered": fate["unanswered"],
-                }  # fmt: skip
-
-            return costed(front, flood)
 
 
 def costed(front, load):

@@ -15,9 +15,9 @@ TARGETS = {
     "added p50 at 2,000/s, sentinel / haproxy": (1.5, "x", False),
     "added p99 at 2,000/s, sentinel": (2.0, "ms", False),
     "10/s client's added p99 beside 100,000/s": (10.0, "ms", False),
-    "CPU of refusing / forwarding, http": (0.25, "x", False),
-    "CPU of refusing / forwarding, ws": (0.25, "x", False),
-    "CPU of holding back / forwarding, ws": (0.25, "x", False),
+    "CPU of a refusal / forwarding, http": (0.25, "x", False),
+    "CPU of an offer in a flood / forwarding, http": (0.25, "x", False),
+    "CPU of an offer in a flood / forwarding, ws": (0.25, "x", False),
     "memory with 100,000 clients seen": (MEMORY_MIB, "MiB", False),
     "memory of an idle client": (200.0, "bytes", False),
     "memory, last quarter / second quarter": (FLAT_RATIO, "x", False),
@@ -71,9 +71,9 @@ def ratios(by_measure):
         added_p99, polite, "sentinel flooded", "sentinel alone"
     )
     cpu = lambda refusing, forwarding: refusing["cpu_us"] / forwarding["cpu_us"]  # noqa: E731
-    yield "CPU of refusing / forwarding, http", paired(cpu, refuse, "refusing", "forwarding")
-    yield "CPU of refusing / forwarding, ws", paired(cpu, refuse, "refusing ws", "forwarding ws")
-    yield "CPU of holding back / forwarding, ws", paired(cpu, refuse, "holding ws", "forwarding ws")
+    yield "CPU of a refusal / forwarding, http", paired(cpu, refuse, "refusing", "forwarding")
+    yield "CPU of an offer in a flood / forwarding, http", paired(cpu, refuse, "flooded", "forwarding")
+    yield "CPU of an offer in a flood / forwarding, ws", paired(cpu, refuse, "flooded ws", "forwarding ws")
     yield "memory with 100,000 clients seen", [run["many_clients_bytes"] / MEBIBYTE for run in memory]
     yield "memory of an idle client", [run["per_client_bytes"] for run in memory]
     yield "memory, last quarter / second quarter", [
@@ -116,11 +116,11 @@ def show(result):
                 print(f"  {name:24}" + "".join(f"{cell(of_name.get(key), form):>16}" for _, key, form in columns))
     targets = result["summary"]["targets"]
     if targets:
-        print(f"\n{'target':44}{'wanted':>12}{'lowest':>10}{'median':>10}{'highest':>10}")
+        print(f"\n{'target':47}{'wanted':>13}{'lowest':>10}{'median':>10}{'highest':>10}")
         for name, target in targets.items():
             wanted = f"{'>=' if target['at_least'] else '<='} {target['limit']:g} {target['unit']}"
             values = "".join(f"{target[key]:>10.2f}" for key in ("min", "median", "max"))
-            print(f"  {name:42}{wanted:>12}{values}  {'met' if target['met'] else 'missed'}")
+            print(f"  {name:45}{wanted:>13}{values}  {'met' if target['met'] else 'missed'}")
 
 
 def cell(values, form):
@@ -131,7 +131,7 @@ TITLES = {
     "forward": "forwarding as fast as answers come",
     "latency": "service time at 2,000/s on 16 connections",
     "polite": "a 10/s client alone and beside 100,000/s of another, max_req 2,000/s",
-    "refuse": "what an answer costs",
+    "refuse": "what a client far over its share costs, by answer and (flooded) by what it offers",
 }
 COSTS = [
     ("requests/s", "rate", "{:,.0f}"),
