@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import urllib.request
 
 from process import Child, free_port
 
@@ -108,7 +109,8 @@ class Proxies:
             "--upstream", f"http://127.0.0.1:{self.sink.port}", "--pace", "fixed", "--pause-mode", "off",
             *flags,
         ]  # fmt: skip
-        return Front(port, Child("sentinel", command, os.path.join(self.folder, "sentinel.log")))
+        process = Child("sentinel", command, os.path.join(self.folder, "sentinel.log"))
+        return Front(port, process, f"http://127.0.0.1:{admin}/metrics")
 
     def _configured(self, template, command):
         port = free_port()
@@ -125,9 +127,10 @@ class Proxies:
 class Front:
     """Where a load goes, and whose CPU time it costs. Leaving the `with` block stops it."""
 
-    def __init__(self, port, process):
+    def __init__(self, port, process, metrics=None):
         self.port = port
         self.process = process
+        self.metrics = metrics
         self.url = f"http://127.0.0.1:{port}"
         self.websocket = f"ws://127.0.0.1:{port}/websocket"
 
@@ -149,3 +152,9 @@ class Front:
 
     def rss_bytes(self):
         return self.process.rss_bytes() if self.process else 0
+
+    def gauge(self, name):
+        """What the proxy says of itself; sentinel only."""
+        with urllib.request.urlopen(self.metrics, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
