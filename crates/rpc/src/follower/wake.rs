@@ -54,7 +54,7 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    fn closed(reason: impl ToString) -> Self {
+    fn closed(reason: &str) -> Self {
         Self {
             reason: reason.to_string(),
             closed: true,
@@ -196,7 +196,7 @@ async fn listen(socket: &mut Socket, heard: &mut Instant) -> Result<u64, Loss> {
         let message = message.map_err(|_| Loss::open("the websocket fell silent"))?;
         *heard = Instant::now();
         let message = message.ok_or_else(|| Loss::closed("the node closed the websocket"))?;
-        let text = match message.map_err(Loss::closed)? {
+        let text = match message.map_err(|error| Loss::closed(&error.to_string()))? {
             Message::Text(text) => text,
             Message::Close(_) => return Err(Loss::closed("the node closed the websocket")),
             _ => continue,

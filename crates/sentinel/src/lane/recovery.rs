@@ -85,7 +85,7 @@ impl Worker {
                     .collect();
             }
             for (hash, job) in shown {
-                self.shown(&hash, job, now);
+                self.shown(&hash, &job, now);
             }
         }
         if let Some(Recovery {
@@ -98,11 +98,11 @@ impl Worker {
     }
 
     /// A block shows a transaction whose answer was lost: so its check passed.
-    fn shown(&mut self, hash: &TxHash, job: Job, now: Nanos) {
-        self.count_forwarded(&job);
+    fn shown(&mut self, hash: &TxHash, job: &Job, now: Nanos) {
+        self.count_forwarded(job);
         let check = answer::accepted(hash);
         if job.is_commit() {
-            self.await_block(&job, check, now);
+            self.await_block(job, check, now);
         } else {
             job.answer(check);
         }

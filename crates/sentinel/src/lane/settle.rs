@@ -30,7 +30,7 @@ impl Worker {
                 Verdict::Accepted => self.accepted(job, member, now),
                 Verdict::Full(fullness) => self.full(job, fullness, now),
                 Verdict::Known if job.ambiguous => self.known(job, now),
-                Verdict::Rejected | Verdict::Known | Verdict::Other => self.passed(job, member),
+                Verdict::Rejected | Verdict::Known | Verdict::Other => self.passed(&job, member),
             }
         }
         self.answered = answered;
@@ -114,10 +114,10 @@ impl Worker {
     }
 
     /// Whatever the node said, said on.
-    fn passed(&mut self, job: Job, member: Bytes) {
-        self.count_forwarded(&job);
+    fn passed(&mut self, job: &Job, member: Bytes) {
+        self.count_forwarded(job);
         match job.reply {
-            Reply::To { .. } if job.is_commit() => job.answer(as_commit(&job, &member)),
+            Reply::To { .. } if job.is_commit() => job.answer(as_commit(job, &member)),
             Reply::To { .. } => job.answer(member),
             Reply::Acknowledged | Reply::Again => {
                 self.broken_promises += 1;

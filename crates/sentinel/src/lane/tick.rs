@@ -121,7 +121,7 @@ impl Worker {
             let mut state = self.shared.lock();
             state.expire(now);
             state.accounts.forwarded = self.forwarded;
-            state.queue.len() > 0
+            !state.queue.is_empty()
         };
         self.expire_again(now);
         self.commits.expire(now);

@@ -318,7 +318,7 @@ impl Run<'_> {
             .flat_map(|round| {
                 let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
                 let nodes = nodes.take(self.nodes.len());
-                nodes.map(move |node| node.address.clone().from_source(self.local_address(round)))
+                nodes.map(move |node| node.address.clone().reached_from(self.local_address(round)))
             })
             .skip(shard as usize)
             .step_by(self.plan.threads.get() as usize)

@@ -21,7 +21,7 @@ pub(crate) struct Address {
 impl Address {
     /// The same node, reached from a local address.
     #[must_use]
-    pub(crate) fn from_source(mut self, source: Option<IpAddr>) -> Self {
+    pub(crate) fn reached_from(mut self, source: Option<IpAddr>) -> Self {
         if source.is_some() {
             Arc::make_mut(&mut self.options).source = source;
         }

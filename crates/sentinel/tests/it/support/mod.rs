@@ -29,8 +29,10 @@ impl Node {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut devnode::Config)) -> Self {
-        let mut config = devnode::Config::default();
-        config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = devnode::Config {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            ..devnode::Config::default()
+        };
         change(&mut config);
         let runtime = runtime();
         let (node, worker) = runtime.block_on(DevNode::bind(config)).unwrap();
