@@ -61,7 +61,8 @@ impl Reservation {
         let fits = account
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(more).filter(|sum| *sum <= account.capacity)
+                used.checked_add(more)
+                    .filter(|sum| *sum <= account.capacity)
             })
             .is_ok();
         if fits {
