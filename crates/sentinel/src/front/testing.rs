@@ -74,12 +74,12 @@ impl Fake {
     pub(super) fn release(&self) {
         let queue = std::mem::take(&mut self.state().queue);
         for write in queue.into_iter().rev() {
-            self.answer(write);
+            self.answer(&write);
         }
         self.0.room.notify_waiters();
     }
 
-    fn answer(&self, write: Write) {
+    fn answer(&self, write: &Write) {
         let answer = match &write.body {
             WriteBody::Tx { tx, .. } => WriteAnswer::Member(member(&String::from_utf8_lossy(tx))),
             WriteBody::Unusual => {
@@ -119,7 +119,7 @@ impl Backend for Fake {
             return Ok(());
         }
         drop(state);
-        self.answer(write);
+        self.answer(&write);
         Ok(())
     }
 

@@ -89,9 +89,8 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     /// Dropping the future closes the connection and takes its writes out of the queue.
     pub(crate) async fn run(mut self) {
         loop {
-            let next = match self.one().await {
-                Ok(next) => next,
-                Err(_) => return,
+            let Ok(next) = self.one().await else {
+                return;
             };
             let patience = self.front.config.limits.write_timeout;
             if self.socket.flush(patience).await.is_err() {

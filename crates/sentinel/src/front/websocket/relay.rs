@@ -55,13 +55,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Sends a message to the node.
-    pub(super) fn send(&mut self, text: Bytes, class: MethodClass) -> Result<(), Refusal> {
+    pub(super) fn send(&mut self, text: &Bytes, class: MethodClass) -> Result<(), Refusal> {
         let relay = match self.way.relay.take() {
             Some(relay) => relay,
             None => Box::new(self.front.backend.relay(self.client)),
         };
         let relay = self.way.relay.insert(relay);
-        let what = classify_message(&text, &self.front.json_limits)?;
+        let what = classify_message(text, &self.front.json_limits)?;
         relay.send(text.clone(), &what, tag_of(class))?;
         self.way.open += 1;
         Ok(())

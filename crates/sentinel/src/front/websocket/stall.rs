@@ -79,7 +79,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             }
             Stalled::Relay(read) if !self.way_has_room() => (Some(Stalled::Relay(read)), false),
             Stalled::Relay(read) => {
-                if let Err(refusal) = self.send(read.text, read.class) {
+                if let Err(refusal) = self.send(&read.text, read.class) {
                     self.count_read(read.class, OutcomeLabel::Rejected);
                     self.refuse(read.id.as_ref().map(KeptId::as_str), &refusal);
                 }
@@ -92,7 +92,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             Stalled::Take(permit, id, text) if !self.way_has_room() => {
                 (Some(Stalled::Take(permit, id, text)), false)
             }
-            Stalled::Take(permit, id, text) => (self.send_unusual(permit, &id, text), true),
+            Stalled::Take(permit, id, text) => (self.send_unusual(permit, &id, &text), true),
             Stalled::Turn(_) | Stalled::Answer { .. } => (Some(stalled), false),
         }
     }
@@ -113,7 +113,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Sends an unusual write whose turn has come.
-    fn send_unusual(&mut self, permit: Permit, id: &KeptId, text: Bytes) -> Option<Stalled> {
+    fn send_unusual(&mut self, permit: Permit, id: &KeptId, text: &Bytes) -> Option<Stalled> {
         let class = MethodClass::BroadcastUnusual;
         match self.send(text, class) {
             Ok(()) => Some(Stalled::Answer {

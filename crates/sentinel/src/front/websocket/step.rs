@@ -62,7 +62,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let step = step.map_err(|error| End::Say(error.close_code(), error.to_string()))?;
         let (used, act) = match step {
             Step::Incomplete { needed } => return Ok(Taken::Incomplete(needed)),
-            Step::Event { used, event } => (used, judge(event, &self.front.json_limits)),
+            Step::Event { used, event } => (used, judge(&event, &self.front.json_limits)),
         };
         self.socket.input.consume(used);
         self.clocks.heard();
