@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{PATIENCE, Rig, client, config, devnode, hear, height_of, quick, say, subscribe, text};
+use super::{Rig, client, config, devnode, hear, height_of, quick, say, subscribe, text};
 use crate::refusal::{Forwarded, Reason};
 use crate::upstream::RelayEvent;
 use crate::upstream::relay::event::{Wanted, fetch};
@@ -253,64 +253,6 @@ async fn case_45_a_storm_of_subscriptions_ends_at_the_node_s_limit() {
         );
     }
     assert_eq!((refused, rig.relays.counters().subscriptions), (45, 5));
-    drop(relay);
-    rig.stop().await;
-    node.stop().await;
-}
-
-#[tokio::test]
-async fn what_is_under_way_when_the_connection_breaks_is_answered() {
-    let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    say(
-        &mut relay,
-        r#"{"jsonrpc":"2.0","id":0,"method":"health"}"#,
-        None,
-    );
-    text(&mut relay).await;
-    let before = node.node.snapshot().requests;
-    node.node.faults().stall(PATIENCE);
-    say(
-        &mut relay,
-        r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#,
-        Some(2),
-    );
-    say(
-        &mut relay,
-        r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#,
-        Some(3),
-    );
-    while node.node.snapshot().requests == before {
-        // The relay works while it is polled.
-        let waited = tokio::time::timeout(Duration::from_millis(5), relay.recv()).await;
-        assert!(waited.is_err(), "{waited:?}");
-    }
-    node.node.faults().clear();
-    node.node.faults().restart(Duration::from_millis(50));
-    for expected in [
-        ("1", Some(2), Forwarded::No),
-        (r#""w""#, Some(3), Forwarded::Unknown),
-    ] {
-        match hear(&mut relay).await {
-            RelayEvent::Failed { tag, id, refusal } => {
-                assert_eq!(refusal.reason, Reason::Upstream);
-                let id = id.unwrap();
-                assert_eq!((id.as_str(), tag, refusal.forwarded), expected);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    say(
-        &mut relay,
-        r#"{"jsonrpc":"2.0","id":2,"method":"health"}"#,
-        None,
-    );
-    assert_eq!(
-        text(&mut relay).await,
-        r#"{"jsonrpc":"2.0","id":2,"result":{}}"#
-    );
     drop(relay);
     rig.stop().await;
     node.stop().await;

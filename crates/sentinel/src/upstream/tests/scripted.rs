@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{FrameKind, ScriptedConnection, ScriptedRequest, ScriptedServer, frame, http_answer};
 
 use super::{Rig, client, hear, height_of, say, subscribe, text};
+use crate::refusal::{Forwarded, Reason};
 use crate::upstream::RelayEvent;
 
 const HEADERS: &str = "tm.event='NewBlockHeader'";
@@ -86,6 +87,45 @@ async fn a_gap_without_a_break_is_filled() {
         assert_eq!(text(&mut relay).await, event("7", height));
     }
     assert_eq!(rig.relays.counters().replayed, 2);
+    drop(relay);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_under_way_when_the_connection_breaks_is_answered() {
+    const ANSWER: &str = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+    let server = node(9, |connection, number| {
+        if number == 0 {
+            // The first has come already; the end comes after the second.
+            connection.read_frame();
+        } else {
+            connection.send_text(ANSWER);
+            connection.freeze();
+        }
+    });
+    let mut rig = Rig::to(&[server.http_url()]);
+    rig.ready(0).await;
+    let mut relay = rig.relays.relay(client(2), 0);
+    let read = r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#;
+    let write = r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#;
+    say(&mut relay, read, Some(2));
+    say(&mut relay, write, Some(3));
+    for expected in [
+        ("1", Some(2), Forwarded::No),
+        (r#""w""#, Some(3), Forwarded::Unknown),
+    ] {
+        match hear(&mut relay).await {
+            RelayEvent::Failed { tag, id, refusal } => {
+                assert_eq!(refusal.reason, Reason::Upstream);
+                let id = id.unwrap();
+                assert_eq!((id.as_str(), tag, refusal.forwarded), expected);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let next = r#"{"jsonrpc":"2.0","id":2,"method":"health"}"#;
+    say(&mut relay, next, None);
+    assert_eq!(text(&mut relay).await, ANSWER);
     drop(relay);
     rig.stop().await;
 }
