@@ -14,6 +14,7 @@ mod behind;
 mod buffer;
 mod http;
 mod listener;
+mod overhead;
 mod queue;
 mod slots;
 mod socket;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
 use self::behind::Behind;
+use self::overhead::Overhead;
 use self::slots::{SlotLimits, Slots};
 use crate::config::Config;
 use crate::identity::Identities;
@@ -77,6 +79,7 @@ pub(crate) struct Shared<B> {
     head_limits: HeadLimits,
     json_limits: JsonLimits,
     connections: AtomicU64,
+    requests: AtomicU64,
 }
 
 impl Front {
@@ -164,8 +167,14 @@ impl<B: Backend> Shared<B> {
             metrics,
             stop,
             connections: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             config,
         })
+    }
+
+    /// Begins to measure what a request costs here.
+    fn overhead(&self) -> Overhead {
+        Overhead::start(self.requests.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A number that no other connection of this process has.

@@ -229,7 +229,7 @@ impl<IO: Stream> Socket<IO> {
 
     /// Says that nothing more will be written, and reads what still comes for a moment, so that
     /// the last answer is not lost to a reset.
-    pub(crate) async fn close(mut self) {
+    pub(crate) async fn close(&mut self) {
         let until = Instant::now() + LINGER;
         if self.io.shutdown().await.is_err() {
             return;

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairq::ClientKey;
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -66,7 +67,7 @@ enum Next {
     /// It is closed when everything is written.
     Close,
     /// As a WebSocket of that client, which was charged for it if it is behind a proxy.
-    WebSocket(fairq::ClientKey, Option<Slot>),
+    WebSocket(ClientKey, Option<Slot>),
 }
 
 impl<B: Backend, IO: Stream> Connection<B, IO> {
@@ -87,21 +88,29 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection and takes its writes out of the queue.
-    pub(crate) async fn run(mut self) {
-        loop {
-            let Ok(next) = self.one().await else {
-                return;
-            };
-            let patience = self.front.config.limits.write_timeout;
-            if self.socket.flush(patience).await.is_err() {
-                return;
+    // Not `async fn`: that would keep the connection twice, as its argument and as its variable.
+    #[allow(clippy::manual_async_fn)]
+    pub(crate) fn run(mut self) -> impl Future<Output = ()> + Send {
+        async move {
+            if let Some((client, charge)) = self.speak_http().await {
+                Box::pin(self.into_session(client, charge).run()).await;
             }
+        }
+    }
+
+    /// Serves requests to the end of the connection, or until it becomes a WebSocket.
+    async fn speak_http(&mut self) -> Option<(ClientKey, Option<Slot>)> {
+        let patience = self.front.config.limits.write_timeout;
+        loop {
+            let next = self.one().await.ok()?;
+            self.socket.flush(patience).await.ok()?;
             match next {
                 Next::Request => {}
-                Next::Close => return self.socket.close().await,
-                Next::WebSocket(client, charge) => {
-                    return Box::pin(self.into_session(client, charge).run()).await;
+                Next::Close => {
+                    self.socket.close().await;
+                    return None;
                 }
+                Next::WebSocket(client, charge) => return Some((client, charge)),
             }
         }
     }
@@ -126,8 +135,12 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             Err(NoRequest::Malformed(error)) => return Ok(self.malformed(error)),
             Err(NoRequest::Refused(refusal)) => return Ok(self.turn_away(&refusal)),
         };
+        let overhead = self.front.overhead();
         match self.plan(&incoming) {
-            (Plan::Write(write), tail) => self.write(write, tail).await,
+            (Plan::Write(write), tail) => match self.submit(write, tail) {
+                Ok(to) => self.written(to, tail, overhead).await,
+                Err(next) => Ok(next),
+            },
             (Plan::Cold(cold), tail) => Box::pin(self.serve(*cold, tail)).await,
         }
     }
@@ -151,7 +164,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         }
     }
 
-    fn into_session(self, client: fairq::ClientKey, charge: Option<Slot>) -> Session<B, IO> {
+    fn into_session(self, client: ClientKey, charge: Option<Slot>) -> Session<B, IO> {
         Session::new(
             self.front,
             self.socket,

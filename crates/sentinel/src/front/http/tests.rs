@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::front::backend::Answer;
-use crate::front::socket::Stream;
 use crate::front::testing::{Bench, Client};
 use crate::refusal::{Reason, Refusal};
 
@@ -690,23 +689,19 @@ async fn lifecycle_50_what_is_not_finished_in_the_budget_is_cut_off() {
     assert_eq!(bench.fake.state().disconnected.len(), 1);
 }
 
-#[test]
-fn resources_44_an_idle_connection_is_small() {
-    fn future_size<F>(_: impl FnOnce() -> F) -> usize {
-        size_of::<F>()
-    }
-    fn is_stream<IO: Stream>() {}
-    is_stream::<tokio::net::TcpStream>();
-    let size = future_size(|| async {
-        let bench = Bench::new();
-        let peer = super::Peer {
-            address: [192, 0, 2, 1].into(),
-            identity: bench.shared.identities.of_peer([192, 0, 2, 1].into()),
-            is_proxy: false,
-        };
-        let slot = bench.shared.slots.enter_proxy().unwrap();
-        let (_, io) = tokio::io::duplex(1);
-        super::Connection::new(bench.shared.clone(), io, peer, slot)
-    });
-    assert!(size < 4_096, "{size}");
+#[tokio::test(start_paused = true)]
+async fn resources_44_an_idle_connection_is_small() {
+    let bench = Bench::new();
+    let peer = super::Peer {
+        address: [192, 0, 2, 1].into(),
+        identity: bench.shared.identities.of_peer([192, 0, 2, 1].into()),
+        is_proxy: false,
+    };
+    let slot = bench.shared.slots.enter_proxy().unwrap();
+    let (_, io) = tokio::io::duplex(1);
+    let connection = super::Connection::new(bench.shared.clone(), io, peer, slot);
+    // All that a task of its own holds beside the runtime's part, whatever it is doing; what is
+    // done seldom is on the heap while it is done. Buffers are not held: `Socket` shows that.
+    let parts = (size_of_val(&connection), size_of_val(&connection.run()));
+    assert!(parts.0 <= 512 && parts.1 <= 1_152, "{parts:?}");
 }

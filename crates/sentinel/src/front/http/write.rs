@@ -8,6 +8,7 @@ use super::answer::Tail;
 use super::plan::{Forward, PlainWrite, To};
 use super::{Connection, Next, full};
 use crate::front::backend::Backend;
+use crate::front::overhead::Overhead;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
@@ -15,8 +16,9 @@ use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::refusal::{Reason, Refusal};
 
 impl<B: Backend, IO: Stream> Connection<B, IO> {
-    /// Serves a broadcast in plain form.
-    pub(super) async fn write(&mut self, write: PlainWrite, tail: Tail) -> Result<Next, Ended> {
+    /// Puts a broadcast in plain form into the lane: who waits for its answer, or how the
+    /// connection goes on when it was refused.
+    pub(super) fn submit(&mut self, write: PlainWrite, tail: Tail) -> Result<To, Next> {
         let PlainWrite {
             client,
             to,
@@ -30,18 +32,43 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 .submit(client, 0, WriteBody::Tx { method, tx }, room),
             None => Err(full()),
         };
-        if let Err(refusal) = submitted {
-            self.count(&to, LaneLabel::Write, OutcomeLabel::Rejected);
-            return Ok(self.refuse(&to, &refusal, tail));
+        match submitted {
+            Ok(()) => Ok(to),
+            Err(refusal) => {
+                self.count(&to, LaneLabel::Write, OutcomeLabel::Rejected);
+                Err(self.refuse(&to, &refusal, tail))
+            }
         }
-        match self.one_answer(&to).await? {
+    }
+
+    /// Waits for the answer to a broadcast in plain form.
+    pub(super) async fn written(
+        &mut self,
+        to: To,
+        tail: Tail,
+        mut overhead: Overhead,
+    ) -> Result<Next, Ended> {
+        overhead.pause();
+        let answer = self.one_answer(&to).await?;
+        overhead.resume();
+        let next = self.take_answer(&to, &answer, tail)?;
+        if overhead.is_on() {
+            let patience = self.front.config.limits.write_timeout;
+            self.socket.flush(patience).await?;
+            overhead.end(&self.front.metrics);
+        }
+        Ok(next)
+    }
+
+    fn take_answer(&mut self, to: &To, answer: &WriteAnswer, tail: Tail) -> Result<Next, Ended> {
+        match answer {
             WriteAnswer::Member(member) => {
-                self.count(&to, LaneLabel::Write, OutcomeLabel::Forwarded);
-                Ok(self.member(&to, &member, tail))
+                self.count(to, LaneLabel::Write, OutcomeLabel::Forwarded);
+                Ok(self.member(to, member, tail))
             }
             WriteAnswer::Refused(refusal) => {
-                self.count(&to, LaneLabel::Write, outcome_of(refusal.reason));
-                Ok(self.refuse(&to, &refusal, tail))
+                self.count(to, LaneLabel::Write, outcome_of(refusal.reason));
+                Ok(self.refuse(to, refusal, tail))
             }
             // Only unusual writes are given one; without it nothing is lost.
             WriteAnswer::Permit(_) => Err(Ended::Closed),

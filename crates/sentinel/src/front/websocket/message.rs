@@ -6,7 +6,7 @@ use rpc::BroadcastMethod;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, RawId, classify_message};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
-use crate::wire::ws::{Event, close_code};
+use crate::wire::ws::Event;
 
 /// What is to be done about a frame.
 pub(super) enum Act {
@@ -26,8 +26,8 @@ pub(super) enum Act {
     Refuse(Refusal),
     /// To be answered with a pong of this payload.
     Pong(Bytes),
-    /// The client takes its leave.
-    Leave(u16),
+    /// The client takes its leave, with that code if it gave one.
+    Leave(Option<u16>),
 }
 
 /// A message that is no write.
@@ -48,7 +48,7 @@ pub(super) fn judge(event: &Event<'_>, limits: &JsonLimits) -> Act {
         Event::Binary(bytes) => judge_message(bytes, limits),
         Event::Fragment | Event::Pong => Act::Nothing,
         Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
-        Event::Close { code, .. } => Act::Leave((*code).unwrap_or(close_code::NORMAL)),
+        Event::Close { code, .. } => Act::Leave(*code),
     }
 }
 

@@ -21,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fairq::ClientKey;
+use rpc::frame::{CLOSE, write_head};
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -66,6 +67,8 @@ pub(crate) struct Session<B: Backend, IO> {
 enum End {
     /// With a close frame.
     Say(u16, String),
+    /// With a close frame as empty as the client's.
+    Echo,
     /// The client is gone, or is not worth a word.
     Gone,
 }
@@ -139,11 +142,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Dropping the future closes the connection and takes its writes out of the queue.
     pub(super) async fn run(mut self) {
         let end = poll_fn(|context| self.poll(context)).await;
-        if let End::Say(code, reason) = end {
-            write_close(self.socket.output.tail(), code, &reason);
-            if self.socket.flush(LAST_WORD).await.is_ok() {
-                self.socket.close().await;
-            }
+        let out = self.socket.output.tail();
+        match end {
+            End::Say(code, reason) => write_close(out, code, &reason),
+            End::Echo => write_head(out, CLOSE, 0, None),
+            End::Gone => return,
+        }
+        if self.socket.flush(LAST_WORD).await.is_ok() {
+            self.socket.close().await;
         }
     }
 

@@ -99,7 +99,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     write_pong(self.socket.output.tail(), &payload);
                 }
             }
-            Act::Leave(code) => return Err(End::Say(code, String::new())),
+            Act::Leave(Some(code)) => return Err(End::Say(code, String::new())),
+            Act::Leave(None) => return Err(End::Echo),
         }
         Ok(())
     }

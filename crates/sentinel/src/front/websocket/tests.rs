@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rpc::frame::{BINARY, CLOSE, FIN, MASKED, PING, PONG, TEXT, mask};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::front::queue::WRITE_OVERHEAD;
@@ -304,13 +304,18 @@ async fn ws_43_broken_frames_end_the_session_with_a_code() {
         (bomb, 1008),
         (frame(FIN | CLOSE, &1000_u16.to_be_bytes()), 1000),
         (frame(FIN | CLOSE, &3000_u16.to_be_bytes()), 3000),
-        (frame(FIN | CLOSE, b""), 1000),
         (frame(FIN | CLOSE, b"x"), 1002),
     ] {
         let mut client = Client::open(&bench).await;
         client.send(&bytes).await;
         assert_eq!(client.close_code().await, code, "{:?}", &bytes[..2]);
     }
+    // An empty close is answered by an empty one, as the node does.
+    let mut client = Client::open(&bench).await;
+    client.send(frame(FIN | CLOSE, b"")).await;
+    assert_eq!(client.frame().await, (CLOSE, Vec::new()));
+    assert_eq!(client.rest().await, "");
+    drop(client);
     settle().await;
     assert_eq!(bench.shared.ledger.used(), 0);
     assert_eq!(bench.shared.slots.total(), 0);
@@ -483,4 +488,42 @@ async fn a_proxys_sessions_count_against_the_clients_behind_it() {
     assert_eq!(status, "101");
     assert_eq!(open("203.0.113.9").await.0, "429");
     assert_eq!(open("203.0.113.10").await.0, "101");
+}
+
+#[tokio::test]
+async fn lifecycle_52_a_held_client_that_hangs_up_is_noticed_behind_what_it_sent() {
+    // A real socket, because only there can the end be seen before everything was read.
+    let bench = Bench::new();
+    {
+        let mut state = bench.fake.state();
+        state.hold = true;
+        state.room = Some(1);
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(crate::front::listener::serve(
+        bench.shared.clone(),
+        listener,
+    ));
+    let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+    let sent: Vec<u8> = (0..5).flat_map(|id| text(&sync(id, "a"))).collect();
+    client.write_all(HANDSHAKE.as_bytes()).await.unwrap();
+    let mut head = [0; 129];
+    client.read_exact(&mut head).await.unwrap();
+    client.write_all(&sent).await.unwrap();
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let wait = async {
+            while !is_so() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), wait).await.unwrap();
+    };
+    until(&|| bench.fake.state().queue.len() == 1).await;
+    drop(client);
+    until(&|| !bench.fake.state().disconnected.is_empty()).await;
+    until(&|| bench.shared.slots.total() == 0).await;
+    assert_eq!(bench.fake.state().txs, ["a"]);
+    bench.stop.cancel();
+    assert_eq!(serving.await.unwrap(), 0);
 }
