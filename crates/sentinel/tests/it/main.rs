@@ -10,6 +10,8 @@ mod command_line;
 #[allow(dead_code)]
 #[path = "../../../devnode/tests/it/corpus.rs"]
 mod corpus;
+mod foreign;
 mod golden;
 mod restart;
+mod shares;
 mod support;

@@ -1,0 +1,222 @@
+//! Unequal clients, many commits, long breaks, clients that leave, and the end.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rpc::BroadcastMethod;
+use sentinel::config::{Config, PaceMode, PauseMode};
+
+use crate::support::load::{Progress, committed, places, tx, wait_for, write};
+use crate::support::websocket::WebSocket;
+use crate::support::{Node, Proxy, broadcast};
+
+/// A fixed pace, so that the machine's speed does not matter.
+fn paced(config: &mut Config, per_second: u64) {
+    config.fair.max_req = pacing::Rate::per_second(per_second).unwrap();
+    config.pace.min_req = config.fair.max_req;
+    config.pace.mode = PaceMode::Fixed;
+}
+
+/// The value of an operator's metric; a line that starts with `name`.
+fn metric(proxy: &Proxy, name: &str) -> f64 {
+    let text = proxy.admin().get("/metrics").unwrap().text();
+    let line = text.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    value.unwrap_or("0").parse().unwrap()
+}
+
+#[test]
+fn the_greedy_share_equally_and_the_small_get_all_they_ask_for() {
+    let node = Node::start();
+    let proxy = Proxy::with(&node.url(), |config| paced(config, 400));
+    let (much, some) = (Progress::default(), Progress::default());
+    let (of_much, of_some, small) = thread::scope(|scope| {
+        let writers = [(2, 800, &much), (3, 100, &some)].map(|(client, window, progress)| {
+            let address = proxy.address;
+            scope.spawn(move || write(client, address, window, progress))
+        });
+        much.reach(150);
+        some.reach(150);
+        let count = || [&much, &some].map(|progress| progress.accepted.load(Ordering::Relaxed));
+        let (before, mut waits) = (count(), Vec::new());
+        let from = std::net::IpAddr::from([127, 0, 0, 4]);
+        let mut socket = WebSocket::connect_from(from, proxy.address);
+        for sequence in 0..30 {
+            let start = Instant::now();
+            let body = broadcast(sequence, BroadcastMethod::Sync, tx(4, sequence).as_bytes());
+            let answer = socket.ask(std::str::from_utf8(&body).unwrap());
+            assert!(answer.contains(r#""result":{"code":0"#), "{answer}");
+            waits.push(start.elapsed());
+            thread::sleep(Duration::from_millis(100).saturating_sub(start.elapsed()));
+        }
+        let after = count();
+        much.stop();
+        some.stop();
+        for (client, writer) in [2, 3].into_iter().zip(writers) {
+            let written = writer.join().unwrap();
+            assert!(written.errors.is_empty(), "{client}: {:?}", written.errors);
+        }
+        waits.sort();
+        (after[0] - before[0], after[1] - before[1], waits)
+    });
+    let apart = of_much.abs_diff(of_some);
+    assert!(apart * 10 <= of_much, "{of_much} and {of_some}");
+    // The greedy wait for everything before them in their queues (a quarter of a second and more);
+    // the small one waits for its turn.
+    let median = small[small.len() / 2];
+    assert!(median < Duration::from_millis(200), "{small:?}");
+    let txs = committed_soon(&node, proxy);
+    let places = places(&txs);
+    for client in [2, 3, 4] {
+        let order: Vec<usize> = (0..)
+            .map_while(|sequence| places.get(tx(client, sequence).as_str()).copied())
+            .collect();
+        assert!(
+            order.len() >= 30 && order.is_sorted(),
+            "{client}: {order:?}"
+        );
+    }
+}
+
+/// Ends the proxy and waits until all it forwarded is in blocks.
+fn committed_soon(node: &Node, proxy: Proxy) -> Vec<String> {
+    proxy.stop();
+    wait_for("an empty mempool", || node.node.snapshot().mempool_txs == 0);
+    committed(node.node.rpc_address())
+}
+
+#[test]
+fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
+    const COUNT: usize = 300;
+    let node = Node::with(|config| {
+        config.block_interval = Duration::from_millis(200);
+        config.rpc.max_open_connections = 20;
+        config.rpc.max_subscription_clients = 2;
+    });
+    let proxy = Proxy::start(&node.url());
+    let mut clients: Vec<TcpStream> = (0..COUNT)
+        .map(|_| TcpStream::connect(proxy.address).unwrap())
+        .collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let number = number as u64;
+        let body = broadcast(number, BroadcastMethod::Commit, tx(9, number).as_bytes());
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: node.test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&body).unwrap();
+    }
+    for client in &mut clients {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(r#""height":""#), "{answer}");
+        assert!(!answer.contains(r#""height":"0""#), "{answer}");
+    }
+    assert!(node.node.snapshot().connections <= 20);
+    let accounts = proxy.stop();
+    assert_eq!(accounts.forwarded, COUNT as u64);
+}
+
+#[test]
+fn case_26_a_break_longer_than_the_deadline_is_a_clean_refusal() {
+    let node = Node::start();
+    let proxy = Proxy::with(&node.url(), |config| {
+        paced(config, 500);
+        config.fair.queue_timeout = Duration::from_secs(1);
+        config.pause.mode = PauseMode::Interval;
+        config.pause.interval = Duration::from_millis(500);
+        config.pause.min_run = Duration::from_millis(100);
+        config.pause.length = Duration::from_secs(6);
+        config.pause.jitter = 0.0;
+    });
+    let progress = Progress::default();
+    let (answer, written) = thread::scope(|scope| {
+        let writer = scope.spawn(|| write(2, proxy.address, 20, &progress));
+        wait_for("a break", || {
+            metric(&proxy, "sentinel_controller_state{state=\"paused\"}") > 0.0
+        });
+        let body = broadcast(7, BroadcastMethod::Sync, b"late=1");
+        let answer = proxy.http().post("/", &body).unwrap();
+        progress.stop();
+        (answer, writer.join().unwrap())
+    });
+    assert!(matches!(answer.status, 429 | 503), "{}", answer.text());
+    let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&after), "{after}");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("x-sentinel-reason"), Some("queue_timeout"));
+    let errors = written
+        .errors
+        .iter()
+        .chain([&answer.text()])
+        .cloned()
+        .collect::<Vec<_>>();
+    for error in errors {
+        let value: serde_json::Value = serde_json::from_str(&error).unwrap();
+        assert!(value["id"].is_u64(), "{error}");
+        assert_eq!(value["error"]["code"], -32_603, "{error}");
+        let data = value["error"]["data"].as_str().unwrap();
+        assert!(data.starts_with("mempool is full: "), "{data}");
+        assert!(data.contains("reason: queue_timeout"), "{data}");
+        assert!(data.ends_with("not forwarded)"), "{data}");
+    }
+    let accounts = proxy.stop();
+    // What was refused is in no block; what was accepted is.
+    wait_for("an empty mempool", || node.node.snapshot().mempool_txs == 0);
+    let txs = committed(node.node.rpc_address());
+    assert_eq!(txs.len(), written.accepted.len());
+    assert_eq!(accounts.forwarded, written.accepted.len() as u64);
+}
+
+#[test]
+fn case_52_writes_of_a_client_that_left_are_not_sent() {
+    const COUNT: u64 = 60;
+    let node = Node::start();
+    let proxy = Proxy::with(&node.url(), |config| paced(config, 20));
+    let mut socket = WebSocket::connect(proxy.address);
+    for sequence in 0..COUNT {
+        let tx = tx(5, sequence);
+        socket.send(&broadcast(sequence, BroadcastMethod::Sync, tx.as_bytes()));
+    }
+    wait_for("a queue", || metric(&proxy, "sentinel_queue_depth") >= 40.0);
+    drop(socket);
+    wait_for("an empty queue", || {
+        metric(&proxy, "sentinel_queue_depth") < 1.0
+    });
+    let accounts = proxy.stop();
+    assert_eq!(accounts.admitted, COUNT, "{accounts:?}");
+    assert!(accounts.cancelled >= 20, "{accounts:?}");
+    assert_eq!(
+        accounts.forwarded + accounts.cancelled,
+        COUNT,
+        "{accounts:?}"
+    );
+    assert_eq!(node.node.snapshot().broadcasts, accounts.forwarded);
+}
+
+#[test]
+fn what_was_acknowledged_is_forwarded_before_the_end() {
+    const COUNT: u64 = 100;
+    let node = Node::start();
+    let proxy = Proxy::with(&node.url(), |config| {
+        paced(config, 50);
+        config.shutdown.drain = Duration::from_secs(30);
+    });
+    let mut socket = WebSocket::connect(proxy.address);
+    for sequence in 0..COUNT {
+        let tx = tx(6, sequence);
+        socket.send(&broadcast(sequence, BroadcastMethod::Async, tx.as_bytes()));
+    }
+    for _ in 0..COUNT {
+        let answer = socket.text();
+        assert!(answer.contains(r#""result":{"code":0"#), "{answer}");
+    }
+    let accounts = proxy.stop();
+    assert_eq!(accounts.lost, 0, "{accounts:?}");
+    assert_eq!(accounts.forwarded, COUNT, "{accounts:?}");
+    assert_eq!(node.node.snapshot().broadcasts, COUNT);
+}
