@@ -43,8 +43,7 @@ fn a_javascript_client_works_unchanged() {
     ];
     run(folder.path(), "npm", &install);
     std::fs::write(folder.path().join("client.cjs"), SCRIPT).unwrap();
-    let options = CometOptions::default().set("consensus.timeout_commit", "300ms");
-    let node = CometBft::start(options).unwrap();
+    let node = CometBft::start(CometOptions::default()).unwrap();
     let proxy = Proxy::start(&node.rpc_url());
     let through = format!("http://{}", proxy.address);
     // What does not work on the node need not work here.

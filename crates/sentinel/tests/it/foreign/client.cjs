@@ -66,6 +66,8 @@ async function main([url, name]) {
   await listen(overSocket);
   overSocket.disconnect();
   console.log("done");
+  // A socket that is still closing would keep the process alive.
+  process.exit(0);
 }
 
 main(process.argv.slice(2)).catch((error) => {
