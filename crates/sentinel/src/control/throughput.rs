@@ -64,7 +64,7 @@ pub struct ThroughputCounters {
     pub late: u64,
 }
 
-/// Blocks in the memory of the rate, and seconds: `reference/proxies.md` (d.4).
+/// Blocks in the memory of the rate, and seconds, whichever is longer.
 const MEMORY_BLOCKS: f64 = 5.0;
 const MEMORY_SECS: f64 = 10.0;
 /// Blocks whose sizes are kept: one long or empty block among them does not hide what is usual.

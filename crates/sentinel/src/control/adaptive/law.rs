@@ -36,7 +36,7 @@ pub(super) const LEFT: f64 = 2.2;
 /// front of one node those that send little come to send as much as the others, in 1 / (2 × this)
 /// blocks if there are two (Chiu and Jain 1989: additive increase makes fair).
 pub(super) const SHARING: f64 = 0.02;
-/// Bounds of one step; the lower one is also the factor of a refusal (`reference/proxies.md` d.4).
+/// Bounds of one step; the lower one is also the factor of a refusal.
 pub(super) const LOWER: f64 = 0.7;
 const RAISE: f64 = 2.0;
 /// Factors nearer to 1 than this are halved in effect, so that noise is not followed.

@@ -70,7 +70,7 @@ enum State {
     },
 }
 
-/// Slow windows in a row that trigger (`reference/proxies.md` d.5).
+/// Slow windows in a row that trigger.
 const SLOW_WINDOWS: u32 = 3;
 /// Share of the baseline from which a slow stretch is over (d.5: 0.8 to 0.9).
 const CLEAR: f64 = 0.85;

@@ -25,7 +25,7 @@ pub(super) struct Window {
     pub(super) rate: f64,
 }
 
-/// A block-periodic stall fits in (`reference/proxies.md` d.4).
+/// A block-periodic stall fits in.
 const BLOCKS: u32 = 5;
 const LENGTH: Nanos = Nanos::from_secs(10);
 /// The baseline looks back so far, and decays because older windows leave it: a node that slows
