@@ -4,6 +4,12 @@ const assert = require("node:assert");
 const { createHash } = require("node:crypto");
 const { Comet38Client, HttpClient, WebsocketClient } = require("@cosmjs/tendermint-rpc");
 
+// A library that waits for ever must not hold the tests up.
+setTimeout(() => {
+  console.error("not done within 90 s");
+  process.exit(2);
+}, 90_000).unref();
+
 const bytes = (text) => new TextEncoder().encode(text);
 const text = (value) => new TextDecoder().decode(value);
 
