@@ -198,8 +198,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     fn limited_by(&self, offered: &Offered, late: LateCauses, rate: &Rates) -> LimitedBy {
         let unsent = |reason: UnsentReason| self.tally.unsent[reason as usize];
+        let closed = self.config.model == LoadModel::Closed;
+        // In a closed loop nothing is due, so nothing can be late by the schedule's own fault.
+        let by_schedule = if closed { 0 } else { late.schedule };
         let causes = [
-            (late.schedule, LimitedBy::Schedule),
+            (by_schedule, LimitedBy::Schedule),
             (
                 late.source + unsent(UnsentReason::Source),
                 LimitedBy::Source,
@@ -230,7 +233,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             }
             _ => false,
         };
-        let closed = self.config.model == LoadModel::Closed;
         if closed || accepted_short || committed_short {
             LimitedBy::Node
         } else {
