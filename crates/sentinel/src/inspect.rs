@@ -14,7 +14,7 @@ use crate::lane::{Explained, Lane};
 use crate::ledger::Ledger;
 use crate::metrics::{ControllerState, Gauges};
 use crate::refusal::Reason;
-use crate::upstream::Nodes;
+use crate::upstream::{Nodes, Relays};
 
 /// Looks at everything, owns nothing.
 pub(crate) struct Operator {
@@ -24,6 +24,7 @@ pub(crate) struct Operator {
     pub(crate) ledger: Ledger,
     pub(crate) identities: Identities,
     pub(crate) front: Front,
+    pub(crate) relays: Relays,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -83,6 +84,7 @@ impl Inspect for Operator {
     fn gauges(&self) -> Gauges {
         let status = self.lane.status();
         let states = self.nodes.states();
+        let relays = self.relays.counters();
         let active = status.node.and_then(|node| states.get(node));
         let up = |connected| {
             if connected {
@@ -117,6 +119,9 @@ impl Inspect for Operator {
             upstream_closing: 0,
             commit_waiters: status.commits,
             retained_bytes: status.retained_bytes,
+            ws_subscriptions: relays.subscriptions,
+            ws_replayed_events: relays.replayed,
+            ws_dropped_events: relays.cancelled,
         }
     }
 }

@@ -131,10 +131,11 @@ pub async fn serve(
     };
     let (lane, pump) = lane(surroundings)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
+    let relays = Relays::new(&config, &nodes, &reads);
     let front = Front::new(Services {
         config: Arc::clone(&config),
         lane: lane.clone(),
-        relays: Relays::new(&config, &nodes, &reads),
+        relays: relays.clone(),
         reads,
         ledger: ledger.clone(),
         metrics: Arc::clone(&metrics),
@@ -147,6 +148,7 @@ pub async fn serve(
         nodes,
         ledger,
         front: front.clone(),
+        relays,
         shutdown: shutdown.clone(),
     };
     let background = Background::start().map_err(ServeError::System)?;

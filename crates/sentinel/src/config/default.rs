@@ -60,6 +60,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(10),
+            refusal_rest: Duration::from_millis(250),
         }
     }
 }
@@ -109,7 +110,7 @@ impl Default for Pace {
             inflight: 512,
             burst: Duration::from_millis(20),
             mempool_size: None,
-            mempool_fill: 0.95,
+            mempool_fill: 0.97,
             mempool_interval: Duration::from_millis(500),
         }
     }

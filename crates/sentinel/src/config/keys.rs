@@ -200,6 +200,8 @@ pub const KEYS: &[Key] = &[
         "How long a connection may be idle between requests"),
     key!("limits.write_timeout", limits.write_timeout, Span, None,
         "How long a client may take nothing of its answer"),
+    key!("limits.refusal_rest", limits.refusal_rest, Span, None,
+        "How long an HTTP connection is not read from, at most, that goes on asking although it is refused; 0s for never"),
 
     key!("reads.rate_per_client", reads.rate_per_client, PerSecond, None,
         "Reads a second of one client"),

@@ -127,6 +127,9 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// How long a client may take nothing of an answer. Default 10 s.
     pub write_timeout: Duration,
+    /// How long an HTTP connection is not read from, at most, whose client asks on and on although
+    /// it is refused; zero for never. Default 250 ms.
+    pub refusal_rest: Duration,
 }
 
 /// `[reads]`
@@ -204,7 +207,7 @@ pub struct Pace {
     /// Transactions the node's mempool holds at most, if known; else it is learnt from the node's
     /// own words when it is full.
     pub mempool_size: Option<usize>,
-    /// Share of the mempool that may be filled. Default 0.95.
+    /// Share of the mempool that may be filled. Default 0.97.
     pub mempool_fill: f64,
     /// How often the depth of the mempool is asked for. Default 500 ms.
     pub mempool_interval: Duration,

@@ -375,7 +375,7 @@ impl Proxy {
 pub(crate) fn pace(mode: PaceMode) -> Pace {
     Pace {
         mode,
-        mempool_fill: 0.95,
+        mempool_fill: 0.97,
         ..Pace::default()
     }
 }

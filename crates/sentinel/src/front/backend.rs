@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use pacing::Nanos;
 
 use crate::jsonrpc::Classified;
 use crate::lane::Write;
@@ -63,6 +64,8 @@ pub(crate) struct Answer<B> {
     pub(crate) headers: Vec<(Cow<'static, str>, Bytes)>,
     /// `Content-Length`, if it was given.
     pub(crate) length: Option<u64>,
+    /// How long the node took to begin it.
+    pub(crate) took: Nanos,
     /// The body.
     pub(crate) body: B,
 }

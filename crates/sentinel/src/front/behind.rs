@@ -108,6 +108,7 @@ impl From<ReadAnswer> for Answer<ReadBody> {
             status: answer.status,
             headers: answer.headers,
             length: answer.length,
+            took: answer.took,
             body: answer.body,
         }
     }

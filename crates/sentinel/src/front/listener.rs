@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -91,7 +92,7 @@ fn refuse<B, IO>(
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);
             connections.spawn(connection.refuse_all(refusal));
         }
-        None => front.metrics.refused(refusal.reason),
+        None => front.refused(peer.identity.client, &refusal, Instant::now()),
     }
 }
 

@@ -16,6 +16,7 @@ mod http;
 mod listener;
 mod overhead;
 mod queue;
+mod refusals;
 mod slots;
 mod socket;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use fairq::ClientKey;
 use tokio::net::TcpListener;
@@ -33,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use self::backend::Backend;
 use self::behind::Behind;
 use self::overhead::Overhead;
+use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
 use crate::config::Config;
 use crate::identity::Identities;
@@ -40,6 +43,7 @@ use crate::jsonrpc::JsonLimits;
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::refusal::Refusal;
 use crate::upstream::{Reads, Relays};
 use crate::wire::http::HeadLimits;
 
@@ -78,6 +82,7 @@ pub(crate) struct Shared<B> {
     stop: CancellationToken,
     head_limits: HeadLimits,
     json_limits: JsonLimits,
+    refusals: RefusalLog,
     connections: AtomicU64,
     requests: AtomicU64,
 }
@@ -163,6 +168,7 @@ impl<B: Backend> Shared<B> {
                 depth: limits.depth,
                 batch: limits.batch,
             },
+            refusals: RefusalLog::new(Instant::now()),
             ledger,
             metrics,
             stop,
@@ -175,6 +181,12 @@ impl<B: Backend> Shared<B> {
     /// Begins to measure what a request costs here.
     fn overhead(&self) -> Overhead {
         Overhead::start(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Counts a refusal, and tells the operator of one now and then.
+    fn refused(&self, client: ClientKey, refusal: &Refusal, now: Instant) {
+        self.metrics.refused(refusal.reason);
+        self.refusals.tell(client, refusal, now);
     }
 
     /// A number that no other connection of this process has.

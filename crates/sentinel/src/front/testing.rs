@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use pacing::Nanos;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -221,6 +222,7 @@ impl Answer<Pieces> {
             status,
             headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
             length: None,
+            took: Nanos::from_millis(2),
             body: Pieces(pieces.iter().map(bytes).collect()),
         }
     }

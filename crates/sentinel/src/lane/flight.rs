@@ -45,16 +45,18 @@ impl Flight {
         self.under_way += 1;
     }
 
-    /// The job of an id; none for an id that is not under way (a repeated or an invented answer).
-    pub(super) fn take(&mut self, id: u64) -> Option<Job> {
+    /// The job of an id and when it was sent; none for an id that is not under way (a repeated or
+    /// an invented answer).
+    pub(super) fn take(&mut self, id: u64) -> Option<(Job, Nanos)> {
         let at = usize::try_from(id.checked_sub(self.base)?).ok()?;
-        let job = self.slots.get_mut(at)?.job.take()?;
+        let slot = self.slots.get_mut(at)?;
+        let (job, sent) = (slot.job.take()?, slot.sent);
         self.under_way -= 1;
         while self.slots.front().is_some_and(|slot| slot.job.is_none()) {
             self.slots.pop_front();
             self.base += 1;
         }
-        Some(job)
+        Some((job, sent))
     }
 
     pub(super) const fn len(&self) -> usize {

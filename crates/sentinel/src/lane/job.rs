@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
 use crate::ledger::Reservation;
+use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 
 /// SHA-256 of a transaction, its name on the chain.
@@ -64,6 +65,14 @@ impl Job {
             &self.body,
             WriteBody::Tx { method, .. } if *method == BroadcastMethod::Commit
         )
+    }
+
+    /// What kind of call it is.
+    pub(super) const fn class(&self) -> MethodClass {
+        match &self.body {
+            WriteBody::Tx { method, .. } => MethodClass::of_broadcast(*method),
+            WriteBody::Unusual => MethodClass::BroadcastUnusual,
+        }
     }
 
     /// Whether the client has gone, and nobody was promised anything.

@@ -42,6 +42,8 @@ pub(super) enum OpenError {
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) job: Job,
+    /// When the job was sent.
+    pub(super) sent: Nanos,
     pub(super) member: Bytes,
     pub(super) verdict: Verdict,
 }
@@ -160,10 +162,11 @@ impl Links {
         for link in &mut self.up {
             let polled = link.poll(context, &mut |flight, message| {
                 if let Some((id, member, verdict)) = answer::read(message)
-                    && let Some(job) = flight.take(id)
+                    && let Some((job, sent)) = flight.take(id)
                 {
                     answered.push(Answered {
                         job,
+                        sent,
                         member: Bytes::copy_from_slice(member),
                         verdict,
                     });

@@ -22,10 +22,13 @@ impl Worker {
         let mut answered = std::mem::take(&mut self.answered);
         for Answered {
             job,
+            sent,
             member,
             verdict,
         } in answered.drain(..)
         {
+            let took = now.saturating_sub(sent);
+            self.metrics.upstream_request(job.class(), took);
             match verdict {
                 Verdict::Accepted => self.accepted(job, member, now),
                 Verdict::Full(fullness) => self.full(job, fullness, now),

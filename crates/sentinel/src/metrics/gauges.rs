@@ -56,6 +56,13 @@ pub struct Gauges {
     pub commit_waiters: usize,
     /// Bytes of accepted transactions kept until they are committed.
     pub retained_bytes: usize,
+    /// Subscriptions of clients.
+    pub ws_subscriptions: usize,
+    /// Events of missed blocks that subscribers were given after a break; only grows.
+    pub ws_replayed_events: u64,
+    /// Times a subscription missed events that nobody can make up for, was ended, and its client
+    /// told; only grows.
+    pub ws_dropped_events: u64,
 }
 
 /// The registered gauges that [`Gauges`] fills.
@@ -63,12 +70,13 @@ pub struct Gauges {
 pub(super) struct Registered {
     whole: Vec<(Whole, Gauge)>,
     real: Vec<(Real, Gauge<f64, AtomicU64>)>,
-    evictions: Counter,
+    counters: Vec<(Count, Counter)>,
     connections: [Gauge; ConnectionState::ALL.len()],
 }
 
 type Whole = fn(&Gauges) -> usize;
 type Real = fn(&Gauges) -> f64;
+type Count = fn(&Gauges) -> u64;
 
 impl Registered {
     pub(super) fn new(registry: &mut Registry) -> Self {
@@ -91,12 +99,14 @@ impl Registered {
                 (value, gauge)
             })
             .collect();
-        let evictions = Counter::default();
-        registry.register(
-            "client_evictions",
-            "Clients whose state was given up for another's",
-            evictions.clone(),
-        );
+        let counters = COUNTERS
+            .iter()
+            .map(|&(name, help, value)| {
+                let counter = Counter::default();
+                registry.register(name, help, counter.clone());
+                (value, counter)
+            })
+            .collect();
         let states: Family<[(&str, &str); 1], Gauge> = Family::default();
         registry.register(
             "upstream_connections",
@@ -106,7 +116,7 @@ impl Registered {
         Self {
             whole,
             real,
-            evictions,
+            counters,
             connections: ConnectionState::ALL
                 .map(|state| states.get_or_create_owned(&[("state", state.name())])),
         }
@@ -119,9 +129,9 @@ impl Registered {
         for (value, gauge) in &self.real {
             gauge.set(value(gauges));
         }
-        self.evictions
-            .inner()
-            .fetch_max(gauges.client_evictions, Ordering::Relaxed);
+        for (value, counter) in &self.counters {
+            counter.inner().fetch_max(value(gauges), Ordering::Relaxed);
+        }
         let connections = [
             (ConnectionState::Open, gauges.upstream_open),
             (ConnectionState::Connecting, gauges.upstream_connecting),
@@ -218,6 +228,27 @@ const WHOLE: &[Described] = &[
         Some(|| Unit::Bytes),
         "Bytes of accepted transactions kept until they are committed",
         |g| g.retained_bytes,
+    ),
+    ("ws_subscriptions", None, "Subscriptions of clients", |g| {
+        g.ws_subscriptions
+    }),
+];
+
+const COUNTERS: &[(&str, &str, Count)] = &[
+    (
+        "client_evictions",
+        "Clients whose state was given up for another's",
+        |g| g.client_evictions,
+    ),
+    (
+        "ws_replayed_events",
+        "Events of missed blocks that subscribers were given after a break",
+        |g| g.ws_replayed_events,
+    ),
+    (
+        "ws_dropped_events",
+        "Subscriptions ended, and their clients told, because events were missed for good",
+        |g| g.ws_dropped_events,
     ),
 ];
 

@@ -1,6 +1,8 @@
 //! The values that labels can have. They are enums, so that nothing a client sends can become a
 //! label: the number of series is fixed when the program starts.
 
+use rpc::BroadcastMethod;
+
 /// A label with a fixed set of values.
 macro_rules! label {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident => $text:literal,)+ }) => {
@@ -97,6 +99,15 @@ impl MethodClass {
             | "unconfirmed_txs" => Self::Status,
             "subscribe" | "unsubscribe" | "unsubscribe_all" => Self::Subscribe,
             _ => Self::Other,
+        }
+    }
+
+    /// The class of a broadcast.
+    pub const fn of_broadcast(method: BroadcastMethod) -> Self {
+        match method {
+            BroadcastMethod::Async => Self::BroadcastAsync,
+            BroadcastMethod::Sync => Self::BroadcastSync,
+            BroadcastMethod::Commit => Self::BroadcastCommit,
         }
     }
 

@@ -47,8 +47,6 @@ pub struct Metrics {
     committed: Counter,
     block_interval: Histogram,
     ws_clients: Gauge,
-    ws_subscriptions: Gauge,
-    ws_dropped: Counter,
     exposition: Mutex<Exposition>,
 }
 
@@ -124,12 +122,6 @@ impl Metrics {
                 &BLOCK_INTERVALS,
             ),
             ws_clients: gauge(r, "ws_clients", "WebSockets of clients"),
-            ws_subscriptions: gauge(r, "ws_subscriptions", "Subscriptions of clients"),
-            ws_dropped: counter(
-                r,
-                "ws_dropped_events",
-                "Events that clients did not get, and were told so",
-            ),
             exposition: Mutex::new(Exposition {
                 gauges: gauges::Registered::new(r),
                 registry,
@@ -223,22 +215,6 @@ impl Metrics {
     /// A client's WebSocket is gone.
     pub fn ws_closed(&self) {
         self.ws_clients.dec();
-    }
-
-    /// A client's subscription was confirmed.
-    pub fn ws_subscribed(&self) {
-        self.ws_subscriptions.inc();
-    }
-
-    /// So many subscriptions have ended.
-    pub fn ws_unsubscribed(&self, subscriptions: usize) {
-        self.ws_subscriptions
-            .dec_by(i64::try_from(subscriptions).unwrap_or(i64::MAX));
-    }
-
-    /// So many events did not reach a client, and it was told so.
-    pub fn ws_dropped(&self, events: u64) {
-        self.ws_dropped.inc_by(events);
     }
 
     /// Everything in the OpenMetrics text format.

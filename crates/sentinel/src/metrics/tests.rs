@@ -67,8 +67,6 @@ fn everything_happens(metrics: &Metrics) {
     metrics.pause_gain(0.08);
     metrics.block(4_000, Some(Nanos::from_millis(1_100)));
     metrics.ws_opened();
-    metrics.ws_subscribed();
-    metrics.ws_dropped(3);
 }
 
 #[test]
@@ -94,6 +92,9 @@ fn names_are_those_that_were_promised() {
         queue_bytes: 7,
         fair_share: 995.0,
         client_evictions: 4,
+        ws_subscriptions: 1,
+        ws_dropped_events: 3,
+        ws_replayed_events: 2,
         upstream_connecting: 1,
         ..Gauges::default()
     }));
@@ -135,6 +136,7 @@ fn names_are_those_that_were_promised() {
         ("sentinel_ws_clients", 1.0),
         ("sentinel_ws_subscriptions", 1.0),
         ("sentinel_ws_dropped_events_total", 3.0),
+        ("sentinel_ws_replayed_events_total", 2.0),
         ("sentinel_proxy_overhead_seconds_count", 1.0),
         ("sentinel_build_info{version=\"0.1.0\"}", 1.0),
     ];

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::header::{self, HeaderName};
 use hyper::{HeaderMap, Method};
+use pacing::Nanos;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -58,6 +59,8 @@ pub struct ReadAnswer {
     pub headers: Vec<(Cow<'static, str>, Bytes)>,
     /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
     pub length: Option<u64>,
+    /// From the moment it was sent to the head of the answer.
+    pub took: Nanos,
     /// The body.
     pub body: ReadBody,
 }
@@ -140,8 +143,8 @@ impl Reads {
         };
         let node = self.0.nodes.nearest_up(node);
         let answer = self.ask(node, request, Attempts::Idempotent).await;
-        let (answer, window) = answer.map_err(|error| error.refusal())?;
-        Ok(read_answer(answer, window, Some((slot, place))))
+        let asked = answer.map_err(|error| error.refusal())?;
+        Ok(asked.into_read(Some((slot, place))))
     }
 
     /// Passes on a write whose turn has come, outside the read lane's limits and never twice.
@@ -153,14 +156,14 @@ impl Reads {
     /// Dropping the future gives the answer up; the node may have carried the request out.
     pub async fn pass(&self, node: NodeIndex, request: ReadRequest) -> Result<ReadAnswer, Refusal> {
         let answer = self.ask(node, request, Attempts::Once).await;
-        let (answer, window) = answer.map_err(|error| {
+        let asked = answer.map_err(|error| {
             let refusal = error.refusal();
             match error.is_ambiguous() {
                 true => refusal.maybe_forwarded(),
                 false => refusal,
             }
         })?;
-        Ok(read_answer(answer, window, None))
+        Ok(asked.into_read(None))
     }
 
     /// Reads under way now.
@@ -178,7 +181,7 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
         attempts: Attempts,
-    ) -> Result<(Answer, Reservation), UpstreamError> {
+    ) -> Result<Asked, UpstreamError> {
         let nodes = &self.0.nodes;
         let mut headers = request.headers;
         if nodes.endpoint(node).is_tls() || !nodes.base(node).is_empty() {
@@ -195,7 +198,9 @@ impl Reads {
         };
         let first = HEAD_BYTES.min(self.0.window_bytes);
         let mut window = nodes.ledger().reserve(first).ok_or(UpstreamError::Memory)?;
+        let started = Instant::now();
         let answer = nodes.pool(node).send(outgoing).await?;
+        let took = started.elapsed().into();
         let wanted = match answer.body.remaining() {
             Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
             None => usize::MAX,
@@ -204,7 +209,11 @@ impl Reads {
         if !window.grow(more) {
             return Err(UpstreamError::Memory);
         }
-        Ok((answer, window))
+        Ok(Asked {
+            answer,
+            took,
+            window,
+        })
     }
 }
 
@@ -223,27 +232,34 @@ impl ReadBody {
     }
 }
 
-fn read_answer(
+/// A node's answer, and what was set aside for its body.
+struct Asked {
     answer: Answer,
+    took: Nanos,
     window: Reservation,
-    places: Option<(ClientSlot, OwnedSemaphorePermit)>,
-) -> ReadAnswer {
-    let length = answer.headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name, &answer.headers);
-    let headers = answer.headers.iter().filter(travels);
-    let headers = headers
-        .map(|(name, value)| (go_name(name), Bytes::copy_from_slice(value.as_bytes())))
-        .collect();
-    ReadAnswer {
-        status: answer.status.as_u16(),
-        headers,
-        length,
-        body: ReadBody {
-            body: answer.body,
-            _window: window,
-            _places: places,
-        },
+}
+
+impl Asked {
+    fn into_read(self, places: Option<(ClientSlot, OwnedSemaphorePermit)>) -> ReadAnswer {
+        let answer = self.answer;
+        let length = answer.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name, &answer.headers);
+        let headers = answer.headers.iter().filter(travels);
+        let headers = headers
+            .map(|(name, value)| (go_name(name), Bytes::copy_from_slice(value.as_bytes())))
+            .collect();
+        ReadAnswer {
+            status: answer.status.as_u16(),
+            headers,
+            length,
+            took: self.took,
+            body: ReadBody {
+                body: answer.body,
+                _window: self.window,
+                _places: places,
+            },
+        }
     }
 }
 

@@ -168,7 +168,7 @@ impl AdaptiveRate {
     /// How many more may be sent before a block comes, so that the mempool does not fill up.
     ///
     /// What the mempool holds, what is under way included, is kept below `fill` + 0.8 (1 − `fill`)
-    /// of its size (0.97 at the default), and below six base intervals' worth of the rate, so that
+    /// of its size (0.994 at the default), and below six base intervals' worth of the rate, so that
     /// a halted chain with a large mempool keeps its transactions here, where they are shared
     /// fairly.
     pub fn may_send(&self, now: Nanos) -> usize {

@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::batch::Instead;
 use super::plan::To;
 use super::{Connection, Next};
+use tokio::time::Instant;
+
 use crate::front::backend::Backend;
 use crate::front::slots::Full;
 use crate::front::socket::Stream;
@@ -103,6 +105,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
 
     /// The node's result or error.
     pub(super) fn member(&mut self, to: &To, member: &[u8], tail: Tail) -> Next {
+        self.rest.served();
         self.answer(tail, |answer| answer.member(to.form(), member))
     }
 
@@ -116,9 +119,17 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         self.answer(tail, |answer| answer.nothing())
     }
 
+    /// Counts a refusal of something on this connection; when.
+    pub(super) fn told(&self, refusal: &Refusal) -> Instant {
+        let now = Instant::now();
+        self.front.refused(self.asking, refusal, now.into_std());
+        now
+    }
+
     /// A refusal. The connection stays, unless the program is going down.
     pub(super) fn refuse(&mut self, to: &To, refusal: &Refusal, tail: Tail) -> Next {
-        self.front.metrics.refused(refusal.reason);
+        let now = self.told(refusal);
+        self.rest_for(refusal, now);
         let tail = match refusal.reason {
             Reason::Shutdown => tail.last(),
             _ => tail,
@@ -128,7 +139,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
 
     /// Refuses what was not read to its end; the connection cannot go on.
     pub(super) fn turn_away(&mut self, refusal: &Refusal) -> Next {
-        self.front.metrics.refused(refusal.reason);
+        self.told(refusal);
         self.answer(Tail::of_none(), |answer| {
             answer.refused(Form::Post(None), refusal);
         })
@@ -136,13 +147,14 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
 
     /// Refuses what is no request; the connection cannot go on.
     pub(super) fn malformed(&mut self, error: HttpError) -> Next {
-        self.front.metrics.refused(match error {
+        let reason = match error {
             HttpError::HeadTooLarge(_)
             | HttpError::TooManyFields(_)
             | HttpError::TargetTooLong(_)
             | HttpError::BodyTooLarge(_) => Reason::Body,
             _ => Reason::Parse,
-        });
+        };
+        self.told(&Refusal::new(reason, error.to_string()));
         self.answer(Tail::of_none(), |answer| answer.malformed(error))
     }
 
@@ -157,7 +169,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 Ok(slot) => Some(slot),
                 Err(full) => {
                     let refusal = too_many(full);
-                    self.front.metrics.refused(refusal.reason);
+                    self.told(&refusal);
                     return self.answer(tail.last(), |answer| answer.refused(Form::Uri, &refusal));
                 }
             }

@@ -5,10 +5,13 @@
 //! group begins when the one before it has its answers.
 
 use std::iter::Peekable;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use rpc::BroadcastMethod;
+
+use tokio::time::Instant;
 
 use super::answer::Tail;
 use super::plan::To;
@@ -20,7 +23,7 @@ use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{WriteAnswer, WriteBody};
 use crate::ledger::Reservation;
-use crate::metrics::{LaneLabel, OutcomeLabel};
+use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond;
 use crate::upstream::ReadRequest;
@@ -75,6 +78,8 @@ enum End {
 struct Answers {
     /// Each the text of one answer, or of several with commas between them.
     texts: Vec<Vec<u8>>,
+    /// The last refusal among them.
+    refusal: Option<Refusal>,
     room: Reservation,
 }
 
@@ -96,7 +101,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             request,
             elements,
         } = batch;
-        let whole = To::post(crate::metrics::MethodClass::Other, None);
+        let whole = To::post(MethodClass::Other, None);
         let held = self.socket.take_reserved(request.body.len());
         let room = self.socket.ledger().reserve(0);
         let (Some(_held), Some(room)) = (held, room) else {
@@ -104,6 +109,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         };
         let mut answers = Answers {
             texts: Vec::new(),
+            refusal: None,
             room,
         };
         let mut elements = elements.into_iter().peekable();
@@ -117,7 +123,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 }
                 Group::Refused(to, refusal) => {
                     self.count(&to, LaneLabel::Read, OutcomeLabel::Rejected);
-                    self.front.metrics.refused(refusal.reason);
+                    self.told(&refusal);
                     answers.refuse(&to, &refusal);
                     None
                 }
@@ -126,6 +132,10 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             if let Some(instead) = instead {
                 return Ok(self.instead(&instead, tail));
             }
+        }
+        match &answers.refusal {
+            Some(refusal) => self.rest_for(refusal, Instant::now()),
+            None => self.rest.served(),
         }
         Ok(self.composed(&answers.texts, tail))
     }
@@ -188,7 +198,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         };
         self.count(to, LaneLabel::Write, outcome);
         if let Some(refusal) = refusal {
-            self.front.metrics.refused(refusal.reason);
+            self.told(&refusal);
             answers.refuse(to, &refusal);
         }
     }
@@ -207,8 +217,10 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             ..request.clone()
         };
         let backend = self.front.backend.clone();
+        let metrics = Arc::clone(&self.front.metrics);
         let forward = async {
             let answer = backend.forward(client, request).await?;
+            metrics.upstream_request(MethodClass::Other, answer.took);
             collect(answer, &mut answers.room).await
         };
         let forwarded = self.unless_gone(forward).await?;
@@ -223,7 +235,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             Ok(answer) if answer.status == OK => answers.add(&answer.body),
             Ok(answer) => return Ok(Some(answer)),
             Err(refusal) => {
-                self.front.metrics.refused(refusal.reason);
+                self.told(&refusal);
                 for (to, _) in &reads {
                     answers.refuse(to, &refusal);
                 }
@@ -249,8 +261,10 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             Err(refusal) => refusal,
             Ok(_permit) => {
                 let backend = self.front.backend.clone();
+                let metrics = Arc::clone(&self.front.metrics);
                 let pass = async {
                     let answer = backend.pass(client, request).await?;
+                    metrics.upstream_request(to.class, answer.took);
                     collect(answer, &mut answers.room).await
                 };
                 match self.unless_gone(pass).await? {
@@ -269,7 +283,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 }
             }
         };
-        self.front.metrics.refused(refusal.reason);
+        self.told(&refusal);
         answers.refuse(&to, &refusal);
         Ok(None)
     }
@@ -285,6 +299,7 @@ impl Answers {
     fn refuse(&mut self, to: &To, refusal: &Refusal) {
         let mut text = Vec::with_capacity(512);
         respond::write_refused(&mut text, to.id(), refusal);
+        self.refusal = Some(refusal.clone());
         self.push(text);
     }
 

@@ -4,6 +4,7 @@ mod answer;
 mod batch;
 mod incoming;
 mod plan;
+mod rest;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub(crate) use self::answer::too_many;
 use self::incoming::NoRequest;
 pub(crate) use self::incoming::full;
 use self::plan::{Cold, Plan};
+use self::rest::Rest;
 pub(crate) use self::write::outcome_of;
 use super::Shared;
 use super::backend::Backend;
@@ -39,9 +41,12 @@ pub(crate) struct Connection<B: Backend, IO> {
     front: Arc<Shared<B>>,
     socket: Socket<IO>,
     peer: Peer,
+    /// Whose request is served, or was last.
+    asking: ClientKey,
     queue: Queue<B>,
     /// Whether the last request had a body: stray line ends may follow it.
     had_body: bool,
+    rest: Rest,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     slot: Slot,
 }
@@ -76,8 +81,10 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         Self {
             socket: Socket::new(io, front.ledger.clone()),
             queue: Queue::new(front.backend.clone(), front.next_connection()),
+            asking: peer.identity.client,
             peer,
             had_body: false,
+            rest: Rest::default(),
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             front,
             slot,
@@ -105,7 +112,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             let next = self.one().await.ok()?;
             self.socket.flush(patience).await.ok()?;
             match next {
-                Next::Request => {}
+                Next::Request => self.rest().await.ok()?,
                 Next::Close => {
                     self.socket.close().await;
                     return None;

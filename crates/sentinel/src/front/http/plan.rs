@@ -111,6 +111,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 Refusal::new(Reason::Denied, text),
             ))
         };
+        self.asking = identity.client;
         self.socket.input.consume(incoming.in_place());
         (plan, tail)
     }

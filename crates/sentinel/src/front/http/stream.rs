@@ -39,6 +39,8 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         match answer {
             Ok(answer) => {
                 self.count(&to, LaneLabel::Read, OutcomeLabel::Forwarded);
+                self.front.metrics.upstream_request(to.class, answer.took);
+                self.rest.served();
                 self.stream(&to, answer, tail).await
             }
             Err(refusal) => {

@@ -89,6 +89,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 match self.unless_gone(backend.pass(client, request)).await? {
                     Ok(answer) => {
                         self.count(&to, LaneLabel::Write, OutcomeLabel::Forwarded);
+                        self.front.metrics.upstream_request(to.class, answer.took);
                         return self.stream(&to, answer, tail).await;
                     }
                     Err(refusal) => {

@@ -198,7 +198,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             }
             WriteAnswer::Refused(refusal) => {
                 write_ws_refused(out, Some(asked.id.as_str()), &refusal);
-                self.front.metrics.refused(refusal.reason);
+                self.front
+                    .refused(self.client, &refusal, Instant::now().into_std());
                 self.turn_is_over();
                 outcome_of(refusal.reason)
             }
@@ -210,7 +211,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Refuses a call.
     fn refuse(&mut self, id: Option<&str>, refusal: &Refusal) {
-        self.front.metrics.refused(refusal.reason);
+        self.front
+            .refused(self.client, refusal, Instant::now().into_std());
         write_ws_refused(self.socket.output.tail(), id, refusal);
     }
 

@@ -1,0 +1,173 @@
+//! Batches, and broadcasts in disguise.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn json_39_a_batch_of_reads_goes_whole_and_one_with_writes_in_parts() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    let reads = format!("[{},{}]", call("1", "status"), call("2", "health"));
+    client.post(&reads).await;
+    client.answer().await;
+    assert_eq!(
+        bench.fake.state().forwarded,
+        [("POST".to_owned(), "/".to_owned(), reads)]
+    );
+
+    // Writes together, then the reads together, then a write in a form of its own.
+    let odd = r#"{"jsonrpc":"2.0","id":9.0,"method":"broadcast_tx_sync","params":["YQ=="]}"#;
+    let note = r#"{"jsonrpc":"2.0","method":"status"}"#;
+    let batch = format!(
+        "[{},{note},{},{}, {},{odd}]",
+        sync("1", "a"),
+        sync("2", "b"),
+        call("3", "status"),
+        call("4", "health"),
+    );
+    {
+        let mut state = bench.fake.state();
+        state.forwarded.clear();
+        state
+            .answers
+            .push_back(Ok(Answer::whole(200, "[{\"id\":3},{\"id\":4}]\n")));
+        state
+            .answers
+            .push_back(Ok(Answer::whole(200, "{\"id\":9}")));
+    }
+    client.post(&batch).await;
+    let (status, body) = client.status().await;
+    let expected = format!(
+        "[{},{},{{\"id\":3}},{{\"id\":4}},{{\"id\":9}}]",
+        answer_to("1", "a"),
+        answer_to("2", "b")
+    );
+    assert_eq!((status, body), (200, expected));
+    let forwarded: Vec<_> = bench
+        .fake
+        .state()
+        .forwarded
+        .iter()
+        .map(|f| f.2.clone())
+        .collect();
+    assert_eq!(
+        forwarded,
+        [
+            format!("[{},{}]", call("3", "status"), call("4", "health")),
+            odd.to_owned()
+        ]
+    );
+    assert_eq!(bench.fake.state().txs, ["a", "b", "?"]);
+    assert_eq!(bench.fake.state().permits, 0);
+    settle().await;
+    assert_eq!(bench.shared.ledger.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_39_one_answer_is_bare_and_none_is_nothing() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    client.post(&format!("[{}]", sync("1", "a"))).await;
+    assert_eq!(client.status().await.1, answer_to("1", "a"));
+    let note = r#"{"jsonrpc":"2.0","method":"broadcast_tx_sync","params":{"tx":"YQ=="}}"#;
+    client.post(&format!("[{note},{}]", sync("1", "b"))).await;
+    assert_eq!(client.status().await.1, answer_to("1", "b"));
+    client.post(note).await;
+    let (head, body) = client.answer().await;
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\nX-Server-Time"),
+        "{head}"
+    );
+    assert!(body.is_empty());
+    assert_eq!(bench.fake.state().txs, ["a", "b"]);
+
+    let eleven = vec![sync("1", "c"); 11].join(",");
+    client.post(&format!("[{eleven}]")).await;
+    let (status, body) = client.status().await;
+    assert_eq!(status, 200);
+    assert!(
+        body.contains("-32600") && body.contains("batch request exceeds maximum (10)"),
+        "{body}"
+    );
+    assert_eq!(bench.fake.state().txs.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_39_answers_in_any_order_and_refusals_find_their_calls() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut client = bench.connect();
+    let batch = format!(
+        "[{},{},{}]",
+        sync("1", "a"),
+        sync("2", "b"),
+        call("3", "unsafe_x")
+    );
+    client.post(&batch).await;
+    settle().await;
+    // The fake answers the last first.
+    bench.fake.release();
+    let (status, body) = client.status().await;
+    assert_eq!(status, 200);
+    let start = format!("[{},{},{{", answer_to("1", "a"), answer_to("2", "b"));
+    assert!(body.starts_with(&start), "{body}");
+    assert!(
+        body[start.len()..].starts_with(r#""jsonrpc":"2.0","id":3,"error""#),
+        "{body}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_39_a_call_that_breaks_the_batch_on_the_node_breaks_it_here() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    bench
+        .fake
+        .state()
+        .answers
+        .push_back(Ok(Answer::whole(500, "{\"id\":-1}")));
+    let batch = format!(
+        "[{},{},{}]",
+        sync("1", "a"),
+        call("2", "block"),
+        sync("3", "b")
+    );
+    client.post(&batch).await;
+    assert_eq!(client.status().await, (500, "{\"id\":-1}".to_owned()));
+    assert_eq!(bench.fake.state().txs, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_41_no_spelling_takes_a_broadcast_past_the_write_lane() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    for body in [
+        r#"{"id":1,"method":"broadcast_tx_\u0073ync","params":{"tx":"YQ=="}}"#,
+        r#"{"id":1,"METHOD":"broadcast_tx_sync","params":{"tx":"YQ=="}}"#,
+        r#"{"id":1,"method":"status","method":"broadcast_tx_async","params":["YQ=="]}"#,
+        r#"{"id":1e0,"method":"broadcast_tx_commit"}"#,
+    ] {
+        client.post(body).await;
+        assert_eq!(client.status().await.0, 200);
+    }
+    for request in [
+        "GET /broadcast%5Ftx_sync?tx=%22a%22 HTTP/1.1\r\nHost: x\r\nOrigin: http://a\r\n\r\n",
+        "OPTIONS /broadcast_tx_sync?tx=0x61 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /broadcast_tx_sync?tx=61 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST /broadcast_tx_sync HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\ntx=61",
+    ] {
+        client.send(request).await;
+        assert_eq!(client.status().await.0, 200);
+    }
+    // A body is read whatever the method says.
+    let body = sync("1", "z");
+    let len = body.len();
+    client
+        .send(format!(
+            "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n{body}"
+        ))
+        .await;
+    client.answer().await;
+    assert_eq!(bench.fake.state().txs, ["?"; 9]);
+    assert_eq!(bench.fake.state().forwarded.len(), 9);
+    assert_eq!(bench.fake.state().permits, 0);
+}

@@ -1,0 +1,94 @@
+//! Connections: how many, how small, and how they end.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn lifecycle_52_who_hangs_up_is_not_waited_for() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut client = bench.connect();
+    client.post(&sync("1", "a=1")).await;
+    settle().await;
+    assert_eq!(bench.fake.state().queue.len(), 1);
+    let number = bench.fake.state().queue[0].connection;
+    drop(client);
+    settle().await;
+    assert_eq!(bench.fake.state().disconnected, [number]);
+    assert!(bench.fake.state().queue[0].outbox.is_closed());
+    assert_eq!(bench.shared.slots.total(), 0);
+    assert_eq!(
+        bench.metric(
+            r#"sentinel_requests_total{transport="post",lane="write",method_class="broadcast_sync",outcome="cancelled"}"#
+        ),
+        "1"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_beyond_the_bounds_are_told_so() {
+    let bench = Bench::with(|config| config.limits.connections_per_client = 2);
+    let _one = bench.connect();
+    let _two = bench.connect();
+    let mut three = bench.connect();
+    three.post(&sync("1", "a")).await;
+    let (head, body) = three.answer().await;
+    assert!(head.starts_with("HTTP/1.1 429 "), "{head}");
+    assert!(body.contains("too many connections"), "{body}");
+    assert_eq!(three.rest().await, "");
+    let mut other = bench.connect_from([192, 0, 2, 2]);
+    other.post(&sync("1", "a")).await;
+    assert_eq!(other.status().await.0, 200);
+    assert_eq!(bench.fake.state().txs, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lifecycle_50_on_the_order_to_stop_what_is_under_way_is_finished() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut idle = bench.connect();
+    let mut busy = bench.connect();
+    busy.post(&sync("1", "a")).await;
+    settle().await;
+    bench.stop.cancel();
+    let start = Instant::now();
+    assert_eq!(idle.rest().await, "");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    bench.fake.release();
+    assert_eq!(busy.status().await.1, answer_to("1", "a"));
+    assert_eq!(busy.rest().await, "");
+    let cut_off = timeout(Duration::from_secs(1), bench.serving)
+        .await
+        .unwrap();
+    assert_eq!(cut_off.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lifecycle_50_what_is_not_finished_in_the_budget_is_cut_off() {
+    let bench = Bench::with(|config| config.shutdown.drain = Duration::from_secs(5));
+    bench.fake.state().hold = true;
+    let mut stuck = bench.connect();
+    stuck.post(&sync("1", "a")).await;
+    settle().await;
+    bench.stop.cancel();
+    let start = Instant::now();
+    assert_eq!(bench.serving.await.unwrap(), 1);
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    assert_eq!(bench.fake.state().disconnected.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_44_an_idle_connection_is_small() {
+    let bench = Bench::new();
+    let peer = crate::front::http::Peer {
+        address: [192, 0, 2, 1].into(),
+        identity: bench.shared.identities.of_peer([192, 0, 2, 1].into()),
+        is_proxy: false,
+    };
+    let slot = bench.shared.slots.enter_proxy().unwrap();
+    let (_, io) = tokio::io::duplex(1);
+    let connection = crate::front::http::Connection::new(bench.shared.clone(), io, peer, slot);
+    // All that a task of its own holds beside the runtime's part, whatever it is doing; what is
+    // done seldom is on the heap while it is done. Buffers are not held: `Socket` shows that.
+    let parts = (size_of_val(&connection), size_of_val(&connection.run()));
+    assert!(parts.0 <= 512 && parts.1 <= 1_152, "{parts:?}");
+}
