@@ -6,6 +6,7 @@
 mod basics;
 mod breaks;
 mod command_line;
+mod commits;
 // The built-in node is held to the same requests.
 #[allow(dead_code)]
 #[path = "../../../devnode/tests/it/corpus.rs"]

@@ -1,7 +1,5 @@
-//! Unequal clients, many commits, long breaks, clients that leave, and the end.
+//! Unequal clients, long breaks, clients that leave, and the end.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,39 +84,6 @@ fn committed_soon(node: &Node, proxy: Proxy) -> Vec<String> {
     proxy.stop();
     wait_for("an empty mempool", || node.node.snapshot().mempool_txs == 0);
     committed(node.node.rpc_address())
-}
-
-#[test]
-fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
-    const COUNT: usize = 300;
-    let node = Node::with(|config| {
-        config.block_interval = Duration::from_millis(200);
-        config.rpc.max_open_connections = 20;
-        config.rpc.max_subscription_clients = 2;
-    });
-    let proxy = Proxy::start(&node.url());
-    let mut clients: Vec<TcpStream> = (0..COUNT)
-        .map(|_| TcpStream::connect(proxy.address).unwrap())
-        .collect();
-    for (number, client) in clients.iter_mut().enumerate() {
-        let number = number as u64;
-        let body = broadcast(number, BroadcastMethod::Commit, tx(9, number).as_bytes());
-        let head = format!(
-            "POST / HTTP/1.1\r\nHost: node.test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        client.write_all(head.as_bytes()).unwrap();
-        client.write_all(&body).unwrap();
-    }
-    for client in &mut clients {
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains(r#""height":""#), "{answer}");
-        assert!(!answer.contains(r#""height":"0""#), "{answer}");
-    }
-    assert!(node.node.snapshot().connections <= 20);
-    let accounts = proxy.stop();
-    assert_eq!(accounts.forwarded, COUNT as u64);
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! `broadcast_tx_commit`: many wait, few connections and one follower serve them.
+
+use std::collections::HashSet;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpStream};
+use std::time::Duration;
+
+use rpc::{BroadcastMethod, decode_answer};
+
+use crate::support::load::tx;
+use crate::support::websocket::{Received, WebSocket};
+use crate::support::{Node, Proxy, broadcast};
+
+/// A node that could not serve them one by one.
+fn narrow_node() -> Node {
+    Node::with(|config| {
+        config.block_interval = Duration::from_millis(200);
+        config.rpc.max_open_connections = 20;
+        config.rpc.max_subscription_clients = 2;
+    })
+}
+
+#[test]
+fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
+    const COUNT: usize = 300;
+    let node = narrow_node();
+    let proxy = Proxy::start(&node.url());
+    let mut clients: Vec<TcpStream> = (0..COUNT)
+        .map(|_| TcpStream::connect(proxy.address).unwrap())
+        .collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let number = number as u64;
+        let body = broadcast(number, BroadcastMethod::Commit, tx(9, number).as_bytes());
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: node.test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&body).unwrap();
+    }
+    for client in &mut clients {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(r#""height":""#), "{answer}");
+        assert!(!answer.contains(r#""height":"0""#), "{answer}");
+    }
+    assert!(node.node.snapshot().connections <= 20);
+    let accounts = proxy.stop();
+    assert_eq!(accounts.forwarded, COUNT as u64);
+}
+
+#[test]
+fn ten_thousand_commits_at_once_are_each_told_their_block() {
+    const CLIENTS: u8 = 10;
+    const EACH: u64 = 1_000;
+    let node = narrow_node();
+    let proxy = Proxy::with(&node.url(), |config| {
+        // All of them at once, however slow the machine is.
+        config.fair.max_req = pacing::Rate::per_second(20_000).unwrap();
+        config.fair.commit_timeout = Duration::from_secs(60);
+    });
+    let mut sockets: Vec<WebSocket> = (0..CLIENTS)
+        .map(|client| {
+            let from = IpAddr::from([127, 0, 1, client + 1]);
+            let mut socket = WebSocket::connect_from(from, proxy.address);
+            for number in 0..EACH {
+                let tx = tx(client, number);
+                socket.send(&broadcast(number, BroadcastMethod::Commit, tx.as_bytes()));
+            }
+            socket
+        })
+        .collect();
+    for (client, socket) in sockets.iter_mut().enumerate() {
+        let mut answered = HashSet::new();
+        for _ in 0..EACH {
+            let Received::Text(text) = socket.receive(Duration::from_secs(90)) else {
+                panic!("client {client} has {} answers", answered.len());
+            };
+            assert!(text.contains(r#""height":""#), "{text}");
+            assert!(!text.contains(r#""height":"0""#), "{text}");
+            let answer = decode_answer(text.as_bytes()).unwrap();
+            assert!(
+                answered.insert(answer.id.as_u64()),
+                "answered twice: {text}"
+            );
+        }
+    }
+    assert!(node.node.snapshot().connections <= 20);
+    let accounts = proxy.stop();
+    assert_eq!(accounts.forwarded, u64::from(CLIENTS) * EACH);
+}
