@@ -126,6 +126,12 @@ impl Latency {
         self.histogram.is_empty()
     }
 
+    /// The exact sum in seconds.
+    #[must_use]
+    pub fn sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
     /// How many values were above [`HIGHEST`].
     #[must_use]
     pub const fn clamped(&self) -> u64 {

@@ -9,6 +9,7 @@
 //! `docs/run-folder.md` describes the files.
 
 mod blocks;
+mod buckets;
 mod conservation;
 mod event;
 mod files;
@@ -29,6 +30,7 @@ mod verdict;
 mod watermarks;
 mod windows;
 
+pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use conservation::{Conservation, Law};
 pub use event::{
     Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
@@ -36,11 +38,13 @@ pub use event::{
 };
 pub use files::{RecordError, RunFolderWriters};
 pub use latency::{HIGHEST, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS};
-pub use live::{LiveView, Totals};
+pub use live::{Counters, LiveView, Totals};
 pub use manifest::{EndpointInfo, Host, Manifest};
 pub use plan::{ClosedLoop, Plan, SchedulePlan};
 pub use rates::RateStats;
-pub use recorder::{Finished, Recorder, RecorderConfig, RunEnd};
+pub use recorder::{
+    Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
+};
 pub use rows::{BlockRow, SeriesRow, StepRow};
 pub use summary::{
     Blocks, CommittedAnyway, FORMAT, Fate, Knee, LateCauses, Latencies, LimitedBy, LoadModel,

@@ -125,6 +125,8 @@ pub(crate) struct Span {
     pub(crate) blocks: BlockSpan,
     pub(crate) depth: Option<Depth>,
     pub(crate) latencies: LatencySet,
+    /// What people noted.
+    pub(crate) marks: Vec<String>,
 }
 
 impl Span {
@@ -135,6 +137,7 @@ impl Span {
         self.blocks.add(&later.blocks);
         self.depth = later.depth.or(self.depth);
         self.latencies.merge(&later.latencies);
+        self.marks.extend_from_slice(&later.marks);
     }
 
     /// Forgets everything and keeps the memory.
@@ -144,5 +147,6 @@ impl Span {
         self.blocks = BlockSpan::default();
         self.depth = None;
         self.latencies.clear();
+        self.marks.clear();
     }
 }

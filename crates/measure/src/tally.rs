@@ -15,7 +15,7 @@ pub(crate) struct Tally {
     pub(crate) accepted: u64,
     rejected: BTreeMap<i64, u64>,
     pub(crate) rejected_total: u64,
-    errors: [u64; Failure::ALL.len()],
+    pub(crate) errors: [u64; Failure::ALL.len()],
     unanswered: u64,
     committed: u64,
     commit_failed: u64,

@@ -5,6 +5,7 @@ use std::io::Write;
 use pacing::{Nanos, Step};
 
 use super::{Recorder, SecondBegin};
+use crate::buckets::LatencyBuckets;
 use crate::latency::{LatencyKind, LatencySet, millis};
 use crate::plan::Plan;
 use crate::rates::PerSecond;
@@ -29,6 +30,8 @@ pub(super) struct RunTotals {
     pub(super) block_bytes: u64,
     pub(super) own_txs: u64,
     pub(super) generator_late_max: Nanos,
+    /// Latencies of every closed second, the warm-up included.
+    pub(super) buckets: LatencyBuckets,
 }
 
 impl RunTotals {
@@ -149,8 +152,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.run.accepted_per_s.push(row.accepted);
         self.run.committed_per_s.push(row.committed);
         self.run.blocks_per_s.push(row.blocks);
-        self.last_second = Some(row);
+        self.show_second(row);
         self.interval.merge(&self.second.latencies);
+        self.run.buckets.add(&self.second.latencies);
         self.second.clear();
         self.second_begin.fresh = true;
 
@@ -206,6 +210,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             service_p99_ms: at(LatencyKind::AcceptService, 0.99),
             commit_p50_ms: at(LatencyKind::CommitFromDue, 0.50),
             commit_p99_ms: at(LatencyKind::CommitFromDue, 0.99),
+            mark: span.marks.join("; "),
         }
     }
 

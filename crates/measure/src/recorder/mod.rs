@@ -3,13 +3,16 @@
 mod close;
 mod commit;
 mod finish;
+mod watch;
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::num::NonZeroU32;
 
 use pacing::Nanos;
 
 pub use self::finish::{Finished, RunEnd};
+pub use self::watch::{MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS};
 
 use self::close::{RunTotals, StepUnderway};
 use crate::blocks::WaitingBlocks;
@@ -20,7 +23,6 @@ use crate::event::{
 use crate::files::{Files, RecordError, RunFolderWriters};
 use crate::hlog::{self, HlogWriter};
 use crate::latency::{LatencyKind, LatencySet};
-use crate::live::{LiveView, Totals};
 use crate::pending::{Pending, Slot, State};
 use crate::plan::Plan;
 use crate::rows::{SeriesRow, StepRow, TxWriter};
@@ -107,6 +109,8 @@ pub struct Recorder<W, P> {
     health: RecorderHealth,
     step_rows: Vec<StepRow>,
     last_second: Option<SeriesRow>,
+    /// Seconds that nobody has looked at yet.
+    fresh_seconds: VecDeque<SeriesRow>,
     /// Commit latencies of the block at hand.
     scratch: Vec<u64>,
 }
@@ -150,6 +154,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             health: RecorderHealth::default(),
             step_rows: Vec::new(),
             last_second: None,
+            fresh_seconds: VecDeque::new(),
             scratch: Vec::new(),
             config,
             plan,
@@ -271,24 +276,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// belongs to no step. To be told before the senders' watermarks pass `at`.
     pub fn offering_ended(&mut self, at: Nanos) {
         self.segments.cut(at);
-    }
-
-    /// What a progress line shows.
-    #[must_use]
-    pub fn live(&self) -> LiveView {
-        LiveView {
-            second: self.last_second.clone(),
-            totals: Totals {
-                sent: self.tally.sent,
-                unsent: self.tally.unsent_total(),
-                accepted: self.tally.accepted,
-                rejected: self.tally.rejected_total,
-                errors: self.tally.errors_total(),
-                in_blocks: self.run.own_txs,
-                blocks: self.run.blocks,
-            },
-            pending: self.pending.len() as u64,
-        }
     }
 
     /// The closed steps; of a profile with more than 10,000 of them, the first 10,000.

@@ -36,6 +36,20 @@ impl<'a> Row<'a> {
         self
     }
 
+    /// A text, quoted as RFC 4180 asks where it has to be.
+    pub(super) fn text(&mut self, value: &str) -> &mut Self {
+        self.separate();
+        if value.contains(['"', ',', '\n', '\r']) {
+            self.out.push(b'"');
+            self.out
+                .extend_from_slice(value.replace('"', "\"\"").as_bytes());
+            self.out.push(b'"');
+        } else {
+            self.out.extend_from_slice(value.as_bytes());
+        }
+        self
+    }
+
     pub(super) fn empty(&mut self) -> &mut Self {
         self.separate();
         self

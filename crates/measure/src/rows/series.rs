@@ -56,9 +56,12 @@ pub struct SeriesRow {
     pub commit_p50_ms: Option<f64>,
     /// committed − due.
     pub commit_p99_ms: Option<f64>,
+    /// What people noted in this second, joined by `; `; empty normally.
+    #[serde(default)]
+    pub mark: String,
 }
 
-pub(crate) const SERIES_HEADER: &str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms\n";
+pub(crate) const SERIES_HEADER: &str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark\n";
 
 impl SeriesRow {
     pub(crate) fn write_csv(&self, out: &mut Vec<u8>) {
@@ -87,6 +90,7 @@ impl SeriesRow {
             .decimal(self.service_p99_ms)
             .decimal(self.commit_p50_ms)
             .decimal(self.commit_p99_ms)
+            .text(&self.mark)
             .end();
     }
 }

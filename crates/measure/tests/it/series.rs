@@ -1,8 +1,8 @@
 //! Rows of seconds and steps, windows, rates.
 
 use measure::{
-    Cause, ClosedLoop, LoadModel, MempoolSample, Recorder, RecorderConfig, Reply, SchedulePlan,
-    ScheduleVerdict,
+    Cause, ClosedLoop, LoadModel, MAX_MARK_CHARS, MAX_MARKS, MempoolSample, Recorder,
+    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
@@ -282,4 +282,43 @@ fn the_mempool_column_is_the_fullest_node_of_the_last_sample() {
     recorder.finish(end(0, ms(2_000), ms(2_000)));
     assert_eq!(folder.series.column("mempool_txs"), ["40", ""]);
     assert_eq!(folder.series.column("mempool_bytes"), ["4000", ""]);
+}
+
+#[test]
+fn a_mark_stands_in_its_second_and_changes_no_count() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("1/s", "3s")));
+    assert!(recorder.mark(ms(200), "plain"));
+    assert!(recorder.mark(ms(900), "  said \"go\",\nthen went  "));
+    assert!(!recorder.mark(ms(950), " \n"), "nothing to note");
+    pass(&mut recorder, 2_000);
+    assert!(recorder.mark(ms(1_999), "late"), "its second is written");
+    let shown = recorder.take_seconds();
+    assert_eq!(shown.len(), 2);
+    assert_eq!(shown[0].mark, "plain; said \"go\", then went");
+    assert_eq!(recorder.take_seconds(), []);
+    let summary = recorder.finish(end(0, ms(3_000), ms(3_000))).summary;
+    assert_eq!(summary.recorder.late_events, 0);
+    let text = folder.series.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with(",commit_p99_ms,mark"), "{}", lines[0]);
+    assert!(
+        lines[1].ends_with(",\"plain; said \"\"go\"\", then went\""),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2].ends_with(','), "no mark, an empty field");
+    assert!(lines[3].ends_with(",late"), "{}", lines[3]);
+}
+
+#[test]
+fn marks_are_bounded() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("1/s", "3s")));
+    let long = "x".repeat(1_000);
+    let noted = (0..50).filter(|_| recorder.mark(ms(100), &long)).count();
+    assert_eq!(noted, MAX_MARKS);
+    recorder.finish(end(0, ms(1_000), ms(1_000)));
+    let mark = &folder.series.column("mark")[0];
+    assert_eq!(mark.len(), MAX_MARKS * (MAX_MARK_CHARS + 2) - 2);
 }

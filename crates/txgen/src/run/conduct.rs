@@ -192,6 +192,7 @@ impl Run<'_> {
         let mut steps = Vec::new();
         let mut stopping = false;
         let mut warned = false;
+        let mut marks = 0;
         while !recorder.is_finished() {
             thread::sleep(WATCH_INTERVAL);
             let now = self.clock.now();
@@ -202,6 +203,13 @@ impl Run<'_> {
                 progress.message(
                     "interrupted: no more is offered; draining (Ctrl-C again leaves at once)",
                 );
+            }
+            while marks < self.shutdown.marks() {
+                marks += 1;
+                let text = format!("mark {marks}");
+                if shared.mark(now, &text) {
+                    progress.message(&format!("{text} at {:.1} s", now.as_secs_f64()));
+                }
             }
             if self.shutdown.is_urgent() {
                 self.orders

@@ -41,6 +41,7 @@ struct SharedState {
     steps: Vec<StepRow>,
     offered_all: bool,
     write_error: Option<String>,
+    marks: Vec<(Nanos, String)>,
 }
 
 /// A look at the run from outside.
@@ -66,6 +67,16 @@ impl Shared {
             draining: state.offered_all,
             write_error: state.write_error.clone(),
         })
+    }
+
+    /// Notes `text` at `at` in the record; false when there are too many notes at once.
+    pub(crate) fn mark(&self, at: Nanos, text: &str) -> bool {
+        let mut state = lock(&self.state);
+        let room = state.marks.len() < MARKS_WAITING;
+        if room {
+            state.marks.push((at, text.to_owned()));
+        }
+        room
     }
 }
 
@@ -252,6 +263,9 @@ impl<'a> Recording<'a> {
 
     fn publish(&mut self) {
         let mut state = lock(&self.channels.shared.state);
+        for (at, text) in state.marks.drain(..) {
+            self.recorder.mark(at, &text);
+        }
         state.live = Some(self.recorder.live());
         let steps = self.recorder.step_rows();
         state
@@ -360,5 +374,7 @@ fn lock(state: &Mutex<SharedState>) -> std::sync::MutexGuard<'_, SharedState> {
 
 /// Beside what is in flight, the node may hold accepted transactions for some blocks.
 const ACCEPTED_AND_WAITING: usize = 1_000_000;
+/// Notes between two publications at most.
+const MARKS_WAITING: usize = 64;
 const IDLE_WAIT: Duration = Duration::from_millis(10);
 const PUBLISH_INTERVAL: Nanos = Nanos::from_millis(50);

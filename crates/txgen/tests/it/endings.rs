@@ -210,3 +210,23 @@ fn a_full_disk_ends_no_run_and_is_named() {
     assert_eq!(run.table("blocks.csv").sum("own_txs"), 1_250);
     assert_eq!(run.histograms()["lateness"].len(), 1_250);
 }
+
+#[test]
+fn a_signal_marks_the_run() {
+    let place = Place::new();
+    place.write("scenario.toml", LONG_RUN);
+    let running = place.start("run scenario.toml --out run");
+    wait_until("the first row", || rows(&place, "series.csv") >= 1);
+    running.signal(Signal::USR1);
+    wait_until("the mark", || running.err_so_far().contains("mark 1 at "));
+    running.signal(Signal::INT);
+    running.wait().expect(130);
+    let run = place.run("run");
+    let marks: Vec<String> = run
+        .table("series.csv")
+        .column("mark")
+        .filter(|mark| !mark.is_empty())
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(marks, ["mark 1"]);
+}
