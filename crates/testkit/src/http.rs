@@ -56,9 +56,6 @@ impl Http {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> io::Result<HttpAnswer> {
-        let mut stream = TcpStream::connect_timeout(&self.address, self.timeout)?;
-        stream.set_read_timeout(Some(self.timeout))?;
-        stream.set_write_timeout(Some(self.timeout))?;
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
             self.address
@@ -72,15 +69,59 @@ impl Http {
         head.push_str("\r\n");
         let mut message = head.into_bytes();
         message.extend_from_slice(body);
-        // A server that refuses a large body answers and closes before it has read everything.
-        let written = stream.write_all(&message);
-        let mut raw = Vec::new();
-        match stream.read_to_end(&mut raw) {
-            Err(error) if raw.is_empty() => return Err(written.err().unwrap_or(error)),
-            _ => {}
-        }
-        parse(&raw)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP/1.1"))
+        exchange(self.address, &message, self.timeout).and_then(|raw| {
+            raw.answer()
+                .ok_or_else(|| not_http("the status line has no status"))
+        })
+    }
+}
+
+/// An HTTP answer with its head as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawAnswer {
+    /// The status line.
+    pub line: String,
+    /// Header lines as they were written, in their order.
+    pub headers: Vec<(String, String)>,
+    /// Body, chunks put together.
+    pub body: Vec<u8>,
+}
+
+/// Sends `bytes` over a new connection and reads until the server closes it; every socket
+/// operation may take `timeout`.
+///
+/// # Errors
+/// Whatever the socket says, or `InvalidData` for an answer that is not HTTP/1.1.
+pub fn exchange(address: SocketAddr, bytes: &[u8], timeout: Duration) -> io::Result<RawAnswer> {
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    // A server that refuses a large body answers and closes before it has read everything.
+    let written = stream.write_all(bytes);
+    let mut raw = Vec::new();
+    match stream.read_to_end(&mut raw) {
+        Err(error) if raw.is_empty() => return Err(written.err().unwrap_or(error)),
+        _ => {}
+    }
+    parse(&raw).ok_or_else(|| not_http("the answer is not HTTP/1.1"))
+}
+
+fn not_http(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+impl RawAnswer {
+    /// The same with the status as a number and names in lower case.
+    fn answer(self) -> Option<HttpAnswer> {
+        Some(HttpAnswer {
+            status: self.line.split(' ').nth(1)?.parse().ok()?,
+            headers: self
+                .headers
+                .into_iter()
+                .map(|(name, value)| (name.to_ascii_lowercase(), value))
+                .collect(),
+            body: self.body,
+        })
     }
 }
 
@@ -101,26 +142,26 @@ impl HttpAnswer {
     }
 }
 
-fn parse(raw: &[u8]) -> Option<HttpAnswer> {
+fn parse(raw: &[u8]) -> Option<RawAnswer> {
     let end = raw.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&raw[..end]).ok()?;
     let mut lines = head.split("\r\n");
-    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let line = lines.next()?.to_owned();
     let headers: Vec<(String, String)> = lines
         .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
         .collect();
     let rest = &raw[end + 4..];
     let chunked = headers
         .iter()
-        .any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+        .any(|(name, value)| name.eq_ignore_ascii_case("transfer-encoding") && value == "chunked");
     let body = if chunked {
         unchunk(rest)?
     } else {
         rest.to_vec()
     };
-    Some(HttpAnswer {
-        status,
+    Some(RawAnswer {
+        line,
         headers,
         body,
     })
@@ -146,13 +187,16 @@ mod tests {
 
     #[test]
     fn chunks_are_put_together() {
-        let answer = parse(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").unwrap();
+        let answer = parse(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").unwrap().answer().unwrap();
         assert_eq!((answer.status, answer.text().as_str()), (200, "abcde"));
     }
 
     #[test]
     fn headers_are_found_by_lower_case_name() {
-        let answer = parse(b"HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\nx").unwrap();
+        let answer = parse(b"HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\nx")
+            .unwrap()
+            .answer()
+            .unwrap();
         assert_eq!(answer.header("content-type"), Some("text/html"));
         assert_eq!(answer.status, 500);
     }

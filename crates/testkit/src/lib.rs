@@ -13,7 +13,7 @@ mod scripted;
 
 pub use comet::{CometBft, CometError, CometOptions};
 pub use config::ConfigError;
-pub use http::{Http, HttpAnswer};
+pub use http::{Http, HttpAnswer, RawAnswer, exchange};
 pub use ports::free_port;
 pub use scripted::{
     FrameKind, ScriptedConnection, ScriptedFrame, ScriptedRequest, ScriptedServer, frame,

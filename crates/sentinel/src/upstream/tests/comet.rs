@@ -3,8 +3,7 @@
 use testkit::{CometBft, CometOptions};
 
 use super::results::commit;
-use super::{PATIENCE, Rig, client, height_of, say, subscribe, text};
-use crate::upstream::relay::event::{Wanted, fetch};
+use super::{PATIENCE, Rig, client, height_of, past_is_as_live, subscribe, text, unsubscribe_all};
 use crate::upstream::relay::subscriptions::EventKind;
 
 const BLOCKS: &str = "tm.event='NewBlock'";
@@ -38,25 +37,9 @@ async fn past_events_are_written_as_the_node_writes_live_ones() {
             let sync = rpc::BroadcastMethod::Sync;
             let sent = rig.nodes.client(0).broadcast(sync, tx.as_bytes());
             assert_eq!(sent.await.unwrap().code, 0);
-            let live = text(&mut relay).await;
-            let wanted = Wanted {
-                height: height_of(&live),
-                kind,
-                no_updates_are_null: false,
-            };
-            let past = fetch(rig.nodes.clone(), 0, wanted).await.unwrap();
-            let past = String::from_utf8(past.text(&id, query)).unwrap();
-            assert_eq!(past, live);
+            past_is_as_live(&rig, &mut relay, (&id, query, kind)).await;
         }
-        say(
-            &mut relay,
-            r#"{"jsonrpc":"2.0","id":5,"method":"unsubscribe_all"}"#,
-            None,
-        );
-        while !text(&mut relay)
-            .await
-            .starts_with(r#"{"jsonrpc":"2.0","id":5,"#)
-        {}
+        unsubscribe_all(&mut relay).await;
     }
     drop(relay);
     rig.stop().await;

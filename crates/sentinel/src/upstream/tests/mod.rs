@@ -18,6 +18,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::relay::event::{Wanted, fetch};
+use super::relay::subscriptions::EventKind;
 use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, Relays, Surroundings};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -110,6 +112,27 @@ impl Rig {
         drop((self.relays, self.reads, self.nodes));
         assert_eq!(self.ledger.used(), 0);
     }
+}
+
+/// The next live event is a past block's as it is made from that block.
+pub(super) async fn past_is_as_live(rig: &Rig, relay: &mut Relay, about: (&str, &str, EventKind)) {
+    let (id, query, kind) = about;
+    let live = text(relay).await;
+    let wanted = Wanted {
+        height: height_of(&live),
+        kind,
+        no_updates_are_null: false,
+    };
+    let past = fetch(rig.nodes.clone(), 0, wanted).await.unwrap();
+    let past = String::from_utf8(past.text(id, query)).unwrap();
+    assert_eq!(past, live);
+}
+
+/// Ends all subscriptions, and takes what still comes of them.
+pub(super) async fn unsubscribe_all(relay: &mut Relay) {
+    let request = r#"{"jsonrpc":"2.0","id":5,"method":"unsubscribe_all"}"#;
+    say(relay, request, None);
+    while !text(relay).await.starts_with(r#"{"jsonrpc":"2.0","id":5,"#) {}
 }
 
 /// A built-in node that runs as long as this.

@@ -1,9 +1,11 @@
 use std::time::Duration;
 
-use super::{Rig, client, config, devnode, hear, height_of, quick, say, subscribe, text};
+use super::{
+    Rig, client, config, devnode, hear, height_of, past_is_as_live, quick, say, subscribe, text,
+    unsubscribe_all,
+};
 use crate::refusal::{Forwarded, Reason};
 use crate::upstream::RelayEvent;
-use crate::upstream::relay::event::{Wanted, fetch};
 use crate::upstream::relay::subscriptions::EventKind;
 
 const BLOCKS: &str = "tm.event='NewBlock'";
@@ -110,25 +112,9 @@ async fn the_event_of_a_past_block_is_the_one_that_was_live() {
                 let client = rig.nodes.client(0);
                 client.broadcast(sync, tx.as_bytes()).await.unwrap();
             }
-            let live = text(&mut relay).await;
-            let wanted = Wanted {
-                height: height_of(&live),
-                kind,
-                no_updates_are_null: false,
-            };
-            let past = fetch(rig.nodes.clone(), 0, wanted).await.unwrap();
-            let past = String::from_utf8(past.text(id, query)).unwrap();
-            assert_eq!(past, live);
+            past_is_as_live(&rig, &mut relay, (id, query, kind)).await;
         }
-        say(
-            &mut relay,
-            r#"{"jsonrpc":"2.0","id":5,"method":"unsubscribe_all"}"#,
-            None,
-        );
-        while !text(&mut relay)
-            .await
-            .starts_with(r#"{"jsonrpc":"2.0","id":5,"#)
-        {}
+        unsubscribe_all(&mut relay).await;
     }
     drop(relay);
     rig.stop().await;

@@ -7,11 +7,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sentinel::config::{AsyncAck, Config};
-use testkit::{CometBft, CometOptions};
+use testkit::{CometBft, CometOptions, RawAnswer, exchange};
 
 use crate::corpus::{self, Conversation, Request};
 use crate::support::Proxy;
-use crate::support::exchange::{Exchange, exchange};
 use crate::support::websocket::{Received, WebSocket};
 
 /// A difference that is meant to be.
@@ -199,11 +198,12 @@ fn bytes(request: &Request) -> Vec<u8> {
 }
 
 fn ask(address: SocketAddr, request: &Request) -> String {
-    text(exchange(address, &bytes(request)))
+    let patience = Duration::from_secs(20);
+    text(exchange(address, &bytes(request), patience).unwrap())
 }
 
 /// The whole answer as text, without what belongs to the hop.
-fn text(answer: Exchange) -> String {
+fn text(answer: RawAnswer) -> String {
     let mut text = answer.line;
     for (name, value) in &answer.headers {
         if HOP_HEADERS.contains(&name.as_str()) {

@@ -1,6 +1,5 @@
 //! A proxy and a built-in node on free ports.
 
-pub(crate) mod exchange;
 pub(crate) mod load;
 pub(crate) mod websocket;
 
