@@ -100,13 +100,13 @@ pub(crate) fn members(object: &[u8]) -> Vec<(Cow<'_, str>, &[u8])> {
     found
 }
 
-/// The text of a checked string; what is no UTF-8 becomes U+FFFD.
+/// The text of a checked string; each byte that is no UTF-8 becomes U+FFFD.
 pub(crate) fn unquote(string: &[u8]) -> Cow<'_, str> {
     let inner = string
         .get(1..string.len().saturating_sub(1))
         .unwrap_or_default();
     if !inner.contains(&b'\\') {
-        return String::from_utf8_lossy(inner);
+        return replaced(inner);
     }
     let mut text = Vec::with_capacity(inner.len());
     let mut at = 0;
@@ -120,7 +120,21 @@ pub(crate) fn unquote(string: &[u8]) -> Cow<'_, str> {
         text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         at += used;
     }
-    Cow::Owned(String::from_utf8_lossy(&text).into_owned())
+    Cow::Owned(replaced(&text).into_owned())
+}
+
+/// Text in which each byte that is no UTF-8 is U+FFFD, as Go decodes it; Rust's own
+/// `from_utf8_lossy` has one for a run of bytes that begin a character.
+pub(crate) fn replaced(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '\u{fffd}'));
+    }
+    Cow::Owned(text)
 }
 
 /// The character of an escape and the bytes it takes.
@@ -379,6 +393,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn each_bad_byte_is_replaced_as_go_does() {
+        // `utf8.DecodeRune` takes one byte at a time of what is no character.
+        for (bytes, expected) in [
+            (&b"a\xe2\x82b"[..], "a\u{fffd}\u{fffd}b"),
+            (b"\xf0\x9f\x98", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xff\xc3\xa9\xc0", "\u{fffd}\u{e9}\u{fffd}"),
+            ("é".as_bytes(), "é"),
+        ] {
+            assert_eq!(replaced(bytes), expected, "{bytes:?}");
+        }
+        assert_eq!(unquote(b"\"\\n\xe2\x82\""), "\n\u{fffd}\u{fffd}");
+    }
 
     #[test]
     fn errors_read_as_go_writes_them() {

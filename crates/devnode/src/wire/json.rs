@@ -72,9 +72,9 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends a quoted string of bytes that may not be UTF-8; broken ones become U+FFFD.
+/// Appends a quoted string of bytes that may not be UTF-8; each broken one becomes U+FFFD.
 pub(crate) fn string_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
-    string(out, &String::from_utf8_lossy(bytes));
+    string(out, &super::gojson::replaced(bytes));
 }
 
 /// Appends `items`, separated by commas, in brackets.
