@@ -1,6 +1,7 @@
 """What a real CometBFT commits under a flood, with and without sentinel: in turn, repeated. See README.md."""
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,13 +21,17 @@ INTERRUPTED = 130
 def main():
     args = arguments()
     exit_on_sigterm()
+    if args.cpus:
+        # Everything that is started inherits it.
+        os.sched_setaffinity(0, args.cpus)
+    trial.VARIANTS["fixed"][3] = str(args.fixed)
     result = {
         "format": "tidegate.peers.overload/1",
         "machine": machine(),
         "versions": versions(args),
         "settings": {
             "rounds": args.rounds, "seconds": args.seconds, "rate": args.rate, "size": args.size,
-            "method": args.method, "flood_addresses": trial.FLOOD_ADDRESSES,
+            "method": args.method, "cpus": sorted(os.sched_getaffinity(0)), "flood_addresses": trial.FLOOD_ADDRESSES,
             "flood_connections": trial.FLOOD_CONNECTIONS, "polite_rate": trial.POLITE_RATE,
             "variants": {name: trial.VARIANTS[name] for name in args.variants},
         },
@@ -89,11 +94,26 @@ def arguments():
     parser.add_argument("--size", type=int, default=250, help="bytes of a transaction [250]")
     parser.add_argument("--method", choices=("async", "sync"), default="async",
                         help="the flood's broadcast call [async]")  # fmt: skip
+    parser.add_argument("--fixed", type=int, default=4_000, metavar="RATE",
+                        help="--max-req of the variant fixed [4000]")  # fmt: skip
+    parser.add_argument("--cpus", type=cpus, metavar="LIST",
+                        help="run node, sentinel and generators on these, such as 0 or 0,1 [all]")  # fmt: skip
     parser.add_argument("--scratch", help="where homes and run folders are made and removed [the system's]")
     args = parser.parse_args()
     if not args.sentinel and any(trial.VARIANTS[name] is not None for name in args.variants):
         parser.error("only the variant direct can do without sentinel")
     return args
+
+
+def cpus(text):
+    try:
+        chosen = {int(number) for number in text.split(",")}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of CPU numbers") from None
+    missing = chosen - os.sched_getaffinity(0)
+    if missing:
+        raise argparse.ArgumentTypeError(f"there is no CPU {min(missing)} here")
+    return chosen
 
 
 def names(text):

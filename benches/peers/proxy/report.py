@@ -15,7 +15,6 @@ TARGETS = {
     "added p50 at 2,000/s, sentinel / haproxy": (1.5, "x", False),
     "added p99 at 2,000/s, sentinel": (2.0, "ms", False),
     "10/s client's added p99 beside 100,000/s": (10.0, "ms", False),
-    "CPU of a refusal / forwarding, http": (0.25, "x", False),
     "CPU of an offer in a flood / forwarding, http": (0.25, "x", False),
     "CPU of an offer in a flood / forwarding, ws": (0.25, "x", False),
     "memory with 100,000 clients seen": (MEMORY_MIB, "MiB", False),
@@ -71,7 +70,6 @@ def ratios(by_measure):
         added_p99, polite, "sentinel flooded", "sentinel alone"
     )
     cpu = lambda refusing, forwarding: refusing["cpu_us"] / forwarding["cpu_us"]  # noqa: E731
-    yield "CPU of a refusal / forwarding, http", paired(cpu, refuse, "refusing", "forwarding")
     yield "CPU of an offer in a flood / forwarding, http", paired(cpu, refuse, "flooded", "forwarding")
     yield "CPU of an offer in a flood / forwarding, ws", paired(cpu, refuse, "flooded ws", "forwarding ws")
     yield "memory with 100,000 clients seen", [run["many_clients_bytes"] / MEBIBYTE for run in memory]

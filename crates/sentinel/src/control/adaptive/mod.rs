@@ -12,7 +12,7 @@ pub use self::refusals::Refused;
 use self::refusals::{Consequence, Refusals};
 use super::occupancy::Occupancy;
 use super::throughput::{BlockSeen, Counted, Throughput};
-use super::usage::{Usage, UsageState};
+use super::usage::{Usage, UsageState, Used};
 use crate::config::Pace;
 
 /// The rate, steered block by block.
@@ -112,6 +112,11 @@ const OVER: u32 = 2;
 /// 2,000/s without a refusal (`overload-measurements.md` 4.1, 5.1), and a node that does not says so
 /// within a block.
 const START: f64 = 2_000.0;
+/// What may be tried on a node whose blocks were seen while nobody wrote: that many transactions a
+/// base interval, the mempool that every CometBFT comes with. The first block is full then, and a
+/// mempool of that size says so; without the base interval a heavy first block would be taken for
+/// how long blocks take.
+const START_BLOCK: f64 = 5_000.0;
 /// The gate closes at this share of the room that `fill` leaves.
 const GATE: f64 = 0.8;
 /// The gate also closes when so many base intervals' worth has been sent and no block comes.
@@ -268,6 +273,7 @@ impl AdaptiveRate {
         if secs > TOO_SHORT * self.throughput.interval() {
             let used = self.usage.take(now);
             self.base.block(block.txs as f64, secs);
+            self.begin_well(&used);
             self.steer(&Seen {
                 rate: self.rate,
                 txs: block.txs as f64,
@@ -282,6 +288,17 @@ impl AdaptiveRate {
             });
         }
         self.refusals.begin_anew();
+    }
+
+    /// As long as nobody wrote, the chain's idle blocks say how fast the first ones may come.
+    fn begin_well(&mut self, used: &Used) {
+        let untouched = self.counters == PaceCounters::default();
+        if let Some(base) = self.base.secs()
+            && untouched
+            && used.backlogged == 0.0
+        {
+            self.set(START.max(START_BLOCK / base));
+        }
     }
 
     fn steer(&mut self, seen: &Seen) {

@@ -404,8 +404,29 @@ fn demand_that_comes_and_goes_finds_the_rate_where_it_was() {
     assert!(rates().fold(f64::MAX, f64::min) > 2_800.0);
     assert!(total(&node) > 0.97 * 6.0 * 30_000.0, "{}", total(&node));
     // Little demand raises nothing: a raise must be used.
-    let (_, proxy) = run(NodeKind::steady(), adaptive(10_000), 60, |_| 300.0);
-    assert_eq!(proxy.pacer.rate().as_f64(), 2_000.0);
+    let after = |demand: f64| {
+        let (_, proxy) = run(NodeKind::steady(), adaptive(10_000), 60, |_| demand);
+        assert_eq!(proxy.pacer.adaptive().counters().raised, 0);
+        proxy.pacer.rate().as_f64()
+    };
+    // It is the one of a fresh start, whose base interval the small blocks tell.
+    assert!((after(300.0) / after(0.0) - 1.0).abs() < 0.02);
+}
+
+/// A node that was idle is offered a full default mempool for its first block, one that was busy
+/// from the start is not.
+#[test]
+fn a_fresh_start_goes_by_the_idle_blocks_it_saw() {
+    let first_block = |idle_secs: f64| {
+        let demand = move |t: f64| if t < idle_secs { 0.0 } else { FLOOD };
+        let (node, _) = run(NodeKind::steady(), adaptive(20_000), 30, demand);
+        let sizes = node.blocks.iter().map(|made| made.txs());
+        // The very first may be proposed at any moment after the start.
+        sizes.filter(|txs| *txs > 0).take(2).max().unwrap()
+    };
+    let (busy, idle) = (first_block(0.0), first_block(5.0));
+    assert!(busy <= 4_000, "{busy}");
+    assert!(idle >= 4_500, "{idle}");
 }
 
 /// `overload-measurements.md` 5.3 in the model: over 280 s the steered rate commits at least 97 % of
