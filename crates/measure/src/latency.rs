@@ -6,6 +6,8 @@ use hdrhistogram::Histogram;
 use pacing::Nanos;
 use serde::Serialize;
 
+use crate::summary::Latencies;
+
 /// The highest value a histogram holds: one hour. A higher one is counted as one hour and as
 /// clamped; mean and maximum stay exact.
 pub const HIGHEST: Nanos = Nanos::from_nanos(3_600_000_000_000);
@@ -101,6 +103,18 @@ impl Latency {
         self.sum_ns += other.sum_ns;
         self.max_ns = self.max_ns.max(other.max_ns);
         self.clamped += other.clamped;
+    }
+
+    /// Adds the values of a histogram whose exact maximum is known; `None` when they are out of
+    /// range. The sum is the histogram's.
+    pub(crate) fn absorb(&mut self, histogram: &Histogram<u64>, max_ns: u64) -> Option<()> {
+        let in_range = histogram.max() <= self.histogram.high().saturating_mul(2)
+            && self.histogram.add(histogram).is_ok();
+        in_range.then_some(())?;
+        self.sum_ns += (histogram.mean() * histogram.len() as f64) as u128;
+        self.max_ns = self.max_ns.max(max_ns);
+        self.clamped += u64::from(max_ns > HIGHEST.as_nanos());
+        Some(())
     }
 
     /// Forgets everything and keeps the memory.
@@ -238,6 +252,25 @@ impl LatencySet {
     #[must_use]
     pub const fn of(&self, kind: LatencyKind) -> &Latency {
         &self.latencies[kind as usize]
+    }
+
+    /// One of the six, to be added to.
+    pub const fn of_mut(&mut self, kind: LatencyKind) -> &mut Latency {
+        &mut self.latencies[kind as usize]
+    }
+
+    /// The figures of a report.
+    #[must_use]
+    pub fn summary(&self) -> Latencies {
+        let of = |kind| self.of(kind).quantiles();
+        Latencies {
+            lateness: of(LatencyKind::Lateness),
+            accept_response: of(LatencyKind::AcceptResponse),
+            accept_service: of(LatencyKind::AcceptService),
+            commit_from_due: of(LatencyKind::CommitFromDue),
+            commit_from_sent: of(LatencyKind::CommitFromSent),
+            commit_from_accepted: of(LatencyKind::CommitFromAccepted),
+        }
     }
 
     /// Adds every value of `other`.

@@ -15,11 +15,14 @@ mod event;
 mod files;
 mod hlog;
 mod latency;
+mod limit;
 mod live;
 mod manifest;
 mod pending;
 mod plan;
 mod rates;
+pub mod read;
+mod rebuild;
 mod recorder;
 mod rows;
 mod segments;
@@ -42,6 +45,7 @@ pub use live::{Counters, LiveView, Totals};
 pub use manifest::{EndpointInfo, Host, Manifest};
 pub use plan::{ClosedLoop, Plan, SchedulePlan};
 pub use rates::RateStats;
+pub use rebuild::Remains;
 pub use recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };

@@ -4,6 +4,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use crate::read::{self, ReadError};
+
 /// The whole of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -58,6 +60,14 @@ pub struct Host {
 }
 
 impl Manifest {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When it cannot be read, is of another format, or is no manifest.
+    pub fn read_from(reader: &mut impl io::Read) -> Result<Self, ReadError> {
+        read::document("manifest.json", reader)
+    }
+
     /// Writes it as indented JSON with a final newline.
     ///
     /// # Errors

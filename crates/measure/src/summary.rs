@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::conservation::Conservation;
 use crate::latency::Quantiles;
 use crate::rates::RateStats;
+use crate::read::{self, ReadError};
 use crate::rows::StepRow;
 use crate::verdict::Verdict;
 use crate::windows::WorstWindows;
@@ -60,6 +61,14 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When it cannot be read, is of another format, or is no summary.
+    pub fn read_from(reader: &mut impl io::Read) -> Result<Self, ReadError> {
+        read::document("summary.json", reader)
+    }
+
     /// Writes it as indented JSON with a final newline.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod command;
 mod devnode_command;
 pub mod exit;
+pub mod folder;
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -6,15 +6,11 @@ use pacing::Nanos;
 
 use super::Recorder;
 use crate::conservation::Conservation;
-use crate::event::UnsentReason;
 use crate::files::RecordError;
-use crate::latency::LatencyKind;
+use crate::limit::{self, Pressure};
 use crate::plan::Plan;
 use crate::segments::SECOND;
-use crate::summary::{
-    Blocks, FORMAT, Knee, LateCauses, Latencies, LimitedBy, LoadModel, Offered, Rates, Summary,
-    TimeSpans,
-};
+use crate::summary::{Blocks, FORMAT, Knee, LateCauses, Offered, Rates, Summary, TimeSpans};
 use crate::verdict::{self, Evidence};
 
 /// How a run ended.
@@ -109,7 +105,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             missing_blocks: blocks.missing,
             failed_followers: self.health.failed_followers,
         });
-        let limited_by = self.limited_by(&offered, late, &rate);
+        let limited_by = limit::limited_by(&Pressure {
+            model: self.config.model,
+            offered: &offered,
+            fate: &fate,
+            late,
+            rate: &rate,
+            blocks: self.run.blocks,
+        });
         Summary {
             format: FORMAT.to_owned(),
             model: self.config.model,
@@ -125,7 +128,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             fate,
             conservation,
             rate,
-            latency_ms: self.latencies(),
+            latency_ms: self.run.latencies.summary(),
             late,
             windows: self.windows.worst(),
             blocks,
@@ -135,18 +138,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             limited_by,
             reconnects: self.reconnects,
             recorder: std::mem::take(&mut self.health),
-        }
-    }
-
-    fn latencies(&self) -> Latencies {
-        let of = |kind| self.run.latencies.of(kind).quantiles();
-        Latencies {
-            lateness: of(LatencyKind::Lateness),
-            accept_response: of(LatencyKind::AcceptResponse),
-            accept_service: of(LatencyKind::AcceptService),
-            commit_from_due: of(LatencyKind::CommitFromDue),
-            commit_from_sent: of(LatencyKind::CommitFromSent),
-            commit_from_accepted: of(LatencyKind::CommitFromAccepted),
         }
     }
 
@@ -195,53 +186,4 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             per_s: self.run.blocks_per_s.stats(self.steady_seconds(end)),
         }
     }
-
-    fn limited_by(&self, offered: &Offered, late: LateCauses, rate: &Rates) -> LimitedBy {
-        let unsent = |reason: UnsentReason| self.tally.unsent[reason as usize];
-        let closed = self.config.model == LoadModel::Closed;
-        // In a closed loop nothing is due, so nothing can be late by the schedule's own fault.
-        let by_schedule = if closed { 0 } else { late.schedule };
-        let causes = [
-            (by_schedule, LimitedBy::Schedule),
-            (
-                late.source + unsent(UnsentReason::Source),
-                LimitedBy::Source,
-            ),
-            (
-                late.connection + unsent(UnsentReason::Broken),
-                LimitedBy::Connection,
-            ),
-            (
-                late.node
-                    + unsent(UnsentReason::MaxInFlight)
-                    + unsent(UnsentReason::Deadline)
-                    + self.tally.rejected_total,
-                LimitedBy::Node,
-            ),
-        ];
-        let (count, cause) = causes
-            .into_iter()
-            .max_by_key(|(count, _)| *count)
-            .unwrap_or((0, LimitedBy::Nothing));
-        if count as f64 > offered.planned as f64 * LIMITING_SHARE {
-            return cause;
-        }
-        let accepted_short = (self.tally.accepted as f64) < offered.sent as f64 * SUSTAINED_SHARE;
-        let committed_short = match (rate.accepted_tps, rate.committed_tps) {
-            (Some(accepted), Some(committed)) if self.run.blocks > 0 => {
-                committed.mean < accepted.mean * SUSTAINED_SHARE && self.run.counts.backlog() > 0
-            }
-            _ => false,
-        };
-        if closed || accepted_short || committed_short {
-            LimitedBy::Node
-        } else {
-            LimitedBy::Nothing
-        }
-    }
 }
-
-/// A cause of lateness that touched a smaller share of the plan did not limit the run.
-const LIMITING_SHARE: f64 = 0.01;
-/// A node that accepts or commits a smaller share of what it was offered is saturated.
-const SUSTAINED_SHARE: f64 = 0.95;

@@ -1,6 +1,7 @@
 //! `blocks.csv`: one row a block.
 
 use super::csv::Row;
+use crate::read::{Fields, ReadError, TableRow};
 
 /// One block.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,5 +44,26 @@ impl BlockRow {
             .decimal(self.commit_p50_ms)
             .decimal(self.commit_max_ms)
             .end();
+    }
+}
+
+impl TableRow for BlockRow {
+    const FILE: &'static str = "blocks.csv";
+    const HEADER: &'static str = BLOCKS_HEADER;
+    const REQUIRED: usize = 10;
+
+    fn read(fields: &mut Fields<'_>) -> Result<Self, ReadError> {
+        Ok(Self {
+            height: fields.integer()?,
+            header_time_unix_ns: fields.integer()?,
+            observed_ns: fields.integer()?,
+            interval_ms: fields.decimal_or_empty()?,
+            txs: fields.integer()?,
+            own_txs: fields.integer()?,
+            own_failed: fields.integer()?,
+            bytes: fields.integer()?,
+            commit_p50_ms: fields.decimal_or_empty()?,
+            commit_max_ms: fields.decimal_or_empty()?,
+        })
     }
 }

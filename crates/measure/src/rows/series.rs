@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::csv::Row;
+use crate::read::{Fields, ReadError, TableRow};
 
 /// One second of the run. Counts are of events stamped within the second; `offered` is what fell
 /// due in it. Latencies are of the events of this second, in milliseconds.
@@ -92,5 +93,41 @@ impl SeriesRow {
             .decimal(self.commit_p99_ms)
             .text(&self.mark)
             .end();
+    }
+}
+
+impl TableRow for SeriesRow {
+    const FILE: &'static str = "series.csv";
+    const HEADER: &'static str = SERIES_HEADER;
+    const REQUIRED: usize = 24;
+
+    fn read(fields: &mut Fields<'_>) -> Result<Self, ReadError> {
+        Ok(Self {
+            second: fields.integer()?,
+            span_s: fields.decimal()?,
+            step: fields.integer_or_empty()?,
+            offered: fields.integer()?,
+            sent: fields.integer()?,
+            unsent: fields.integer()?,
+            accepted: fields.integer()?,
+            rejected: fields.integer()?,
+            errors: fields.integer()?,
+            committed: fields.integer()?,
+            commit_failed: fields.integer()?,
+            blocks: fields.integer()?,
+            in_flight: fields.integer()?,
+            backlog: fields.integer()?,
+            mempool_txs: fields.integer_or_empty()?,
+            mempool_bytes: fields.integer_or_empty()?,
+            lateness_p99_ms: fields.decimal_or_empty()?,
+            lateness_max_ms: fields.decimal_or_empty()?,
+            accept_p50_ms: fields.decimal_or_empty()?,
+            accept_p99_ms: fields.decimal_or_empty()?,
+            service_p50_ms: fields.decimal_or_empty()?,
+            service_p99_ms: fields.decimal_or_empty()?,
+            commit_p50_ms: fields.decimal_or_empty()?,
+            commit_p99_ms: fields.decimal_or_empty()?,
+            mark: fields.text()?.into_owned(),
+        })
     }
 }

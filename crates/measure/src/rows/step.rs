@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::csv::Row;
+use crate::read::{Fields, ReadError, TableRow};
 
 /// One step of the profile. Counts are of events stamped within the step, so `accepted` and
 /// `committed` are what the node did during the step, not what became of the step's transactions.
@@ -143,5 +144,54 @@ impl StepRow {
             .decimal(self.commit_p50_ms)
             .decimal(self.commit_p95_ms)
             .decimal(self.commit_p99_ms);
+    }
+}
+
+impl TableRow for StepRow {
+    const FILE: &'static str = "steps.csv";
+    const HEADER: &'static str = STEPS_HEADER;
+    const REQUIRED: usize = 38;
+
+    fn read(fields: &mut Fields<'_>) -> Result<Self, ReadError> {
+        Ok(Self {
+            step: fields.integer()?,
+            start_s: fields.decimal()?,
+            end_s: fields.decimal()?,
+            rate_tps: fields.decimal()?,
+            pause: fields.flag()?,
+            offered: fields.integer()?,
+            sent: fields.integer()?,
+            unsent: fields.integer()?,
+            accepted: fields.integer()?,
+            rejected: fields.integer()?,
+            errors: fields.integer()?,
+            committed: fields.integer()?,
+            commit_failed: fields.integer()?,
+            blocks: fields.integer()?,
+            offered_tps: fields.decimal_or_empty()?,
+            sent_tps: fields.decimal_or_empty()?,
+            accepted_tps: fields.decimal_or_empty()?,
+            committed_tps: fields.decimal_or_empty()?,
+            late_schedule: fields.integer()?,
+            late_source: fields.integer()?,
+            late_connection: fields.integer()?,
+            late_node: fields.integer()?,
+            in_flight: fields.integer()?,
+            in_flight_growth: fields.integer()?,
+            backlog: fields.integer()?,
+            backlog_growth: fields.integer()?,
+            mempool_txs: fields.integer_or_empty()?,
+            lateness_p50_ms: fields.decimal_or_empty()?,
+            lateness_p99_ms: fields.decimal_or_empty()?,
+            lateness_max_ms: fields.decimal_or_empty()?,
+            accept_p50_ms: fields.decimal_or_empty()?,
+            accept_p95_ms: fields.decimal_or_empty()?,
+            accept_p99_ms: fields.decimal_or_empty()?,
+            service_p50_ms: fields.decimal_or_empty()?,
+            service_p99_ms: fields.decimal_or_empty()?,
+            commit_p50_ms: fields.decimal_or_empty()?,
+            commit_p95_ms: fields.decimal_or_empty()?,
+            commit_p99_ms: fields.decimal_or_empty()?,
+        })
     }
 }

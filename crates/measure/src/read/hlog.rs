@@ -1,0 +1,187 @@
+//! `latency.hlog`: the intervals of HdrHistogram's interval log, version 1.3.
+
+use std::io::BufRead;
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+use super::ReadError;
+use super::lines::Lines;
+use crate::latency::{Latency, LatencyKind, LatencySet};
+
+/// Reads `latency.hlog` in the memory of one line.
+pub struct HlogReader<R> {
+    lines: Lines<R>,
+    deserializer: Deserializer,
+}
+
+/// The values of one latency in one interval.
+pub struct HlogInterval<'a> {
+    /// Which latency.
+    pub kind: LatencyKind,
+    /// Begin, seconds since the origin.
+    pub start_s: f64,
+    /// Length in seconds.
+    pub length_s: f64,
+    /// The longest, in milliseconds.
+    pub max_ms: f64,
+    encoded: &'a [u8],
+    deserializer: &'a mut Deserializer,
+    line: u64,
+}
+
+impl<R: BufRead> HlogReader<R> {
+    /// Nothing is read yet.
+    pub fn new(reader: R) -> Self {
+        Self {
+            lines: Lines::new(FILE, reader),
+            deserializer: Deserializer::new(),
+        }
+    }
+
+    /// The next interval; `None` at the end. Intervals of tags that this version does not know are
+    /// passed over.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a line is not one of an interval log.
+    pub fn next_interval(&mut self) -> Result<Option<HlogInterval<'_>>, ReadError> {
+        let parsed = loop {
+            if !self.lines.advance()? {
+                return Ok(None);
+            }
+            let line = self.lines.line();
+            if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"\"") {
+                continue;
+            }
+            let parsed = Parsed::of(line).ok_or_else(|| {
+                bad(
+                    self.lines.number(),
+                    "it is no tagged line of an interval log".into(),
+                )
+            })?;
+            if let Some(kind) = parsed.kind {
+                break (kind, parsed);
+            }
+        };
+        let (kind, parsed) = parsed;
+        Ok(Some(HlogInterval {
+            kind,
+            start_s: parsed.start_s,
+            length_s: parsed.length_s,
+            max_ms: parsed.max_ms,
+            encoded: &self.lines.line()[parsed.encoded_from..],
+            deserializer: &mut self.deserializer,
+            line: self.lines.number(),
+        }))
+    }
+
+    /// The six latencies of the intervals that begin at `from_s` or later. With the end of the
+    /// warm-up these are the latencies of the summary.
+    ///
+    /// # Errors
+    /// As [`next_interval`](Self::next_interval).
+    pub fn sum(&mut self, from_s: f64) -> Result<LatencySet, ReadError> {
+        let mut sum = LatencySet::new();
+        while let Some(interval) = self.next_interval()? {
+            // Written with three decimals.
+            if interval.start_s >= from_s - 0.000_5 {
+                let kind = interval.kind;
+                interval.add_to(sum.of_mut(kind))?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// At the end: whether the last line was cut off and therefore left out.
+    #[must_use]
+    pub const fn is_torn(&self) -> bool {
+        self.lines.is_torn()
+    }
+}
+
+impl<R> std::fmt::Debug for HlogReader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HlogReader").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for HlogInterval<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HlogInterval")
+            .field("kind", &self.kind)
+            .field("start_s", &self.start_s)
+            .field("length_s", &self.length_s)
+            .field("max_ms", &self.max_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HlogInterval<'_> {
+    /// Adds its values to `sum`. The sum's maximum stays exact; its mean is that of the histograms,
+    /// within 0.1 %.
+    ///
+    /// # Errors
+    /// When it does not decode, or into another range than a run writes.
+    pub fn add_to(self, sum: &mut Latency) -> Result<(), ReadError> {
+        let line = self.line;
+        let max_ns = (self.max_ms * 1e6).round();
+        let histogram = self.histogram()?;
+        sum.absorb(&histogram, max_ns as u64)
+            .ok_or_else(|| bad(line, "its histogram is of another range".into()))
+    }
+
+    /// The histogram, in nanoseconds.
+    ///
+    /// # Errors
+    /// When it does not decode.
+    pub fn histogram(self) -> Result<Histogram<u64>, ReadError> {
+        let bytes = base64_simd::STANDARD
+            .decode_to_vec(self.encoded)
+            .map_err(|_| bad(self.line, "its histogram is not base64".into()))?;
+        self.deserializer
+            .deserialize(&mut &bytes[..])
+            .map_err(|error| bad(self.line, format!("its histogram does not decode: {error}")))
+    }
+}
+
+struct Parsed {
+    /// `None` for a tag of another version.
+    kind: Option<LatencyKind>,
+    start_s: f64,
+    length_s: f64,
+    max_ms: f64,
+    encoded_from: usize,
+}
+
+impl Parsed {
+    fn of(line: &[u8]) -> Option<Self> {
+        let mut rest = line.strip_prefix(b"Tag=")?;
+        let mut field = || {
+            let comma = rest.iter().position(|byte| *byte == b',')?;
+            let (field, after) = rest.split_at(comma);
+            rest = &after[1..];
+            std::str::from_utf8(field).ok()
+        };
+        let tag = field()?;
+        let start_s = field()?.parse().ok()?;
+        let length_s = field()?.parse().ok()?;
+        let max_ms = field()?.parse().ok()?;
+        Some(Self {
+            kind: LatencyKind::ALL.into_iter().find(|kind| kind.name() == tag),
+            start_s,
+            length_s,
+            max_ms,
+            encoded_from: line.len() - rest.len(),
+        })
+    }
+}
+
+fn bad(line: u64, problem: String) -> ReadError {
+    ReadError::BadLine {
+        file: FILE,
+        line,
+        problem,
+    }
+}
+
+const FILE: &str = "latency.hlog";

@@ -1,0 +1,401 @@
+//! A run folder read back: of a run that ended, was interrupted, or was killed.
+//!
+//! [`RecordedRun::open`] says clearly when a path is no run. Rows come through the readers of
+//! [`measure::read`]; a summary that is missing is made from the rows that are there.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
+use measure::{BlockRow, LatencySet, Manifest, Remains, SeriesRow, StepRow, Summary};
+
+/// A run that lies in a folder.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let run = txgen::folder::RecordedRun::open("runs/20261121T205022Z-ramp")?;
+/// let committed = run.summary().fate.committed;
+/// let mut txs = run.txs()?;
+/// while let Some(tx) = txs.next_row()? {
+///     assert!(tx.sent >= tx.due || committed > 0);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RecordedRun {
+    path: PathBuf,
+    manifest: Manifest,
+    summary: Summary,
+    killed: bool,
+    notes: Vec<String>,
+}
+
+/// Why a path cannot be read as a run.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is nothing.
+    #[error("there is no {}", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It is a file.
+    #[error("{} is a file; give the run's folder{}", path.display(), hint(path))]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It holds no manifest.
+    #[error("{} is not a run: it has no manifest.json{}", path.display(), runs_below(path))]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The run ended before its first transaction.
+    #[error("the run in {} ended before it began: its manifest is empty", path.display())]
+    NeverStarted {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file cannot be opened.
+    #[error("cannot open {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what a run writes.
+    #[error("cannot read the run in {}", path.display())]
+    Unusable {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        source: ReadError,
+    },
+}
+
+impl RecordedRun {
+    /// Opens a run folder: reads its manifest and its summary, or makes the summary of a run that
+    /// was killed from the rows it left ([`is_killed`](Self::is_killed), [`notes`](Self::notes)).
+    ///
+    /// # Errors
+    /// When the path is no run of this format, or a file in it cannot be read.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        let path = path.into();
+        let manifest = read_manifest(&path)?;
+        let stored = read_summary(&path)?;
+        let killed = stored.is_none();
+        let mut notes = Vec::new();
+        let summary = match stored {
+            Some(summary) => {
+                let incomplete = &summary.recorder.incomplete_files;
+                if !incomplete.is_empty() {
+                    notes.push(format!(
+                        "{} could not be written whole: what is drawn from it ends early",
+                        incomplete.join(", ")
+                    ));
+                }
+                summary
+            }
+            None => Rebuild::new(&path, &manifest).summary(&mut notes)?,
+        };
+        Ok(Self {
+            path,
+            manifest,
+            summary,
+            killed,
+            notes,
+        })
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder's own name, for tables and legends.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let path = self.path.canonicalize();
+        let path = path.as_ref().unwrap_or(&self.path);
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    /// What was asked for, where and when.
+    #[must_use]
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// What it came to; made from the rows when the run was killed.
+    #[must_use]
+    pub const fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Whether the run ended before it could write its summary.
+    #[must_use]
+    pub const fn is_killed(&self) -> bool {
+        self.killed
+    }
+
+    /// What a reader of the run should know about its files.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The seconds, one by one.
+    ///
+    /// # Errors
+    /// When `series.csv` cannot be opened or lacks a column.
+    pub fn series(&self) -> Result<RowReader<BufReader<File>, SeriesRow>, OpenError> {
+        rows(&self.path)
+    }
+
+    /// The steps, one by one.
+    ///
+    /// # Errors
+    /// When `steps.csv` cannot be opened or lacks a column.
+    pub fn steps(&self) -> Result<RowReader<BufReader<File>, StepRow>, OpenError> {
+        rows(&self.path)
+    }
+
+    /// The blocks, one by one.
+    ///
+    /// # Errors
+    /// When `blocks.csv` cannot be opened or lacks a column.
+    pub fn blocks(&self) -> Result<RowReader<BufReader<File>, BlockRow>, OpenError> {
+        rows(&self.path)
+    }
+
+    /// The transactions, one by one, in the memory of one.
+    ///
+    /// # Errors
+    /// When `txs.csv` cannot be opened or lacks a column.
+    pub fn txs(&self) -> Result<TxReader<BufReader<File>>, OpenError> {
+        txs(&self.path)
+    }
+
+    /// The intervals of all latencies, one by one.
+    ///
+    /// # Errors
+    /// When `latency.hlog` cannot be opened.
+    pub fn hlog(&self) -> Result<HlogReader<BufReader<File>>, OpenError> {
+        Ok(HlogReader::new(open(&self.path, "latency.hlog")?))
+    }
+
+    /// All seconds at once: about 250 bytes each.
+    ///
+    /// # Errors
+    /// When `series.csv` cannot be read.
+    pub fn all_series(&self) -> Result<Vec<SeriesRow>, OpenError> {
+        all(&self.path, self.series()?).map(|(rows, _)| rows)
+    }
+
+    /// All blocks at once: about 100 bytes each.
+    ///
+    /// # Errors
+    /// When `blocks.csv` cannot be read.
+    pub fn all_blocks(&self) -> Result<Vec<BlockRow>, OpenError> {
+        all(&self.path, self.blocks()?).map(|(rows, _)| rows)
+    }
+
+    /// Turns an error of a row into one that names the folder.
+    #[must_use]
+    pub fn unusable(&self, source: ReadError) -> OpenError {
+        unusable(&self.path, source)
+    }
+}
+
+/// Reads what a killed run left.
+struct Rebuild<'a> {
+    path: &'a Path,
+    manifest: &'a Manifest,
+    torn: Vec<&'static str>,
+}
+
+impl<'a> Rebuild<'a> {
+    const fn new(path: &'a Path, manifest: &'a Manifest) -> Self {
+        Self {
+            path,
+            manifest,
+            torn: Vec::new(),
+        }
+    }
+
+    fn summary(mut self, notes: &mut Vec<String>) -> Result<Summary, OpenError> {
+        let series: Vec<SeriesRow> = self.all()?;
+        let steps: Vec<StepRow> = self.all()?;
+        let blocks: Vec<BlockRow> = self.all()?;
+        let mut remains = Remains::new(self.manifest, &series, steps, &blocks);
+        self.count(&mut remains)?;
+        let latencies = self.latencies(remains.warmup().as_secs_f64())?;
+        let summary = remains.summary(&latencies);
+        notes.push(format!(
+            "summary.json is missing: the run was killed after {:.0} s; its figures were made from the rows it left",
+            summary.time.ended_s
+        ));
+        if !self.torn.is_empty() {
+            notes.push(format!(
+                "the last row of {} was cut off and is left out",
+                self.torn.join(", ")
+            ));
+        }
+        Ok(summary)
+    }
+
+    fn all<T: TableRow>(&mut self) -> Result<Vec<T>, OpenError> {
+        let (rows, torn) = all(self.path, rows::<T>(self.path)?)?;
+        if torn {
+            self.torn.push(T::FILE);
+        }
+        Ok(rows)
+    }
+
+    fn count(&mut self, remains: &mut Remains<'_>) -> Result<(), OpenError> {
+        let mut txs = txs(self.path)?;
+        loop {
+            match txs.next_row() {
+                Ok(Some(row)) => remains.tx(&row),
+                Ok(None) => break,
+                Err(source) => return Err(unusable(self.path, source)),
+            }
+        }
+        if txs.is_torn() {
+            self.torn.push("txs.csv");
+        }
+        Ok(())
+    }
+
+    fn latencies(&mut self, from_s: f64) -> Result<LatencySet, OpenError> {
+        let mut log = HlogReader::new(open(self.path, "latency.hlog")?);
+        let latencies = log
+            .sum(from_s)
+            .map_err(|source| unusable(self.path, source))?;
+        if log.is_torn() {
+            self.torn.push("latency.hlog");
+        }
+        Ok(latencies)
+    }
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
+    if !path.exists() {
+        return Err(OpenError::Missing { path: path.into() });
+    }
+    if !path.is_dir() {
+        return Err(OpenError::NotAFolder { path: path.into() });
+    }
+    match size(&path.join("manifest.json"))? {
+        None => Err(OpenError::NotARun { path: path.into() }),
+        Some(0) => Err(OpenError::NeverStarted { path: path.into() }),
+        Some(_) => Manifest::read_from(&mut open(path, "manifest.json")?)
+            .map_err(|source| unusable(path, source)),
+    }
+}
+
+/// `None` when the run was killed before it wrote one.
+fn read_summary(path: &Path) -> Result<Option<Summary>, OpenError> {
+    match size(&path.join("summary.json"))? {
+        None | Some(0) => Ok(None),
+        Some(_) => match Summary::read_from(&mut open(path, "summary.json")?) {
+            Ok(summary) => Ok(Some(summary)),
+            Err(error) if is_cut_off(path) => {
+                tracing::debug!(%error, "the summary is cut off");
+                Ok(None)
+            }
+            Err(source) => Err(unusable(path, source)),
+        },
+    }
+}
+
+/// A whole summary ends with the brace that closes it and a line break.
+fn is_cut_off(path: &Path) -> bool {
+    fs::read(path.join("summary.json")).is_ok_and(|text| !text.ends_with(b"}\n"))
+}
+
+/// The file's size; `None` when there is no such file.
+fn size(path: &Path) -> Result<Option<u64>, OpenError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(OpenError::Unreadable {
+            path: path.into(),
+            source,
+        }),
+    }
+}
+
+fn open(folder: &Path, name: &str) -> Result<BufReader<File>, OpenError> {
+    let path = folder.join(name);
+    match File::open(&path) {
+        Ok(file) => Ok(BufReader::with_capacity(BUFFER, file)),
+        Err(source) => Err(OpenError::Unreadable { path, source }),
+    }
+}
+
+fn rows<T: TableRow>(path: &Path) -> Result<RowReader<BufReader<File>, T>, OpenError> {
+    RowReader::new(open(path, T::FILE)?).map_err(|source| unusable(path, source))
+}
+
+fn txs(path: &Path) -> Result<TxReader<BufReader<File>>, OpenError> {
+    TxReader::new(open(path, "txs.csv")?).map_err(|source| unusable(path, source))
+}
+
+/// All rows, and whether the last one was cut off.
+fn all<T: TableRow>(
+    path: &Path,
+    mut reader: RowReader<BufReader<File>, T>,
+) -> Result<(Vec<T>, bool), OpenError> {
+    let rows: Result<Vec<T>, ReadError> = reader.by_ref().collect();
+    let rows = rows.map_err(|source| unusable(path, source))?;
+    Ok((rows, reader.is_torn()))
+}
+
+fn unusable(path: &Path, source: ReadError) -> OpenError {
+    OpenError::Unusable {
+        path: path.into(),
+        source,
+    }
+}
+
+/// For somebody who gave a file of a run instead of its folder.
+fn hint(path: &Path) -> String {
+    match path.parent() {
+        Some(parent) if parent.join("manifest.json").exists() => {
+            format!(", {}", parent.display())
+        }
+        _ => String::new(),
+    }
+}
+
+/// For somebody who gave the folder of several runs.
+fn runs_below(path: &Path) -> String {
+    let Ok(entries) = fs::read_dir(path) else {
+        return String::new();
+    };
+    let mut runs: Vec<String> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|below| below.join("manifest.json").exists())
+        .filter_map(|below| Some(below.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    runs.sort_unstable();
+    let shown = runs.len().min(MAX_RUNS_NAMED);
+    match (shown, runs.len()) {
+        (0, _) => String::new(),
+        (shown, all) if shown < all => format!(
+            "; there are {all} runs below it, the last ones {}",
+            runs[all - shown..].join(", ")
+        ),
+        _ => format!("; below it are the runs {}", runs.join(", ")),
+    }
+}
+
+const BUFFER: usize = 256 * 1024;
+const MAX_RUNS_NAMED: usize = 5;
