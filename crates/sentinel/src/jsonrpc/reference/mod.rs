@@ -1,0 +1,246 @@
+//! The classification against a slow second opinion: `serde_json` for the grammar, and the rules of
+//! Go's decoder spelled out one by one. (A million such texts were also given to Go's own decoder
+//! with CometBFT's `RPCRequest`; the answers were the same, except where an `id` of an array or
+//! object has a number in it that no float can hold and another `id` follows: Go refuses, we let
+//! the node do it.)
+
+mod cases;
+mod requests;
+
+use std::fmt;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use self::requests::{body, request};
+use super::*;
+
+const LIMITS: JsonLimits = JsonLimits {
+    depth: 64,
+    batch: 10,
+};
+
+/// What Go makes of one request.
+#[derive(Clone, Debug, PartialEq)]
+enum Go {
+    /// Nothing of the body is executed.
+    Error,
+    Notification,
+    /// This method is called, with this id echoed.
+    Calls {
+        id: String,
+        method: String,
+    },
+}
+
+/// The members of an object in order, repeated ones too.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+fn go_request(text: &str) -> Go {
+    if text.trim() == "null" {
+        return Go::Notification;
+    }
+    let Ok(Members(members)) = serde_json::from_str(text) else {
+        return Go::Error;
+    };
+    let (mut id, mut method) = (None, String::new());
+    for (key, value) in members {
+        let folded = key
+            .replace('\u{17f}', "s")
+            .replace('\u{212a}', "k")
+            .to_ascii_lowercase();
+        let value = value.get();
+        match folded.as_str() {
+            "jsonrpc" | "method" if value == "null" => {}
+            "jsonrpc" | "method" => {
+                let Ok(text) = serde_json::from_str::<String>(value) else {
+                    return Go::Error;
+                };
+                if folded == "method" {
+                    method = text;
+                }
+            }
+            "id" => {
+                let is_number = value.starts_with(|first: char| "-0123456789".contains(first));
+                if is_number && value.parse::<f64>().unwrap().is_infinite() {
+                    return Go::Error;
+                }
+                id = (value != "null").then(|| value.to_owned());
+            }
+            _ => {}
+        }
+    }
+    let Some(id) = id else {
+        return Go::Notification;
+    };
+    let id = if let Ok(text) = serde_json::from_str::<String>(&id) {
+        let mut out = Vec::new();
+        quote(&mut out, &text);
+        String::from_utf8(out).unwrap()
+    } else if let Ok(number) = id.parse::<f64>() {
+        if number.abs() < 9e18 {
+            (number.trunc() as i64).to_string()
+        } else {
+            i64::MIN.to_string()
+        }
+    } else {
+        return Go::Error;
+    };
+    Go::Calls { id, method }
+}
+
+/// What Go makes of a POST body: its requests, none on an error.
+fn go_post(body: &[u8]) -> Option<Vec<Go>> {
+    let text = std::str::from_utf8(body).ok()?;
+    let requests = match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(elements) => elements
+            .iter()
+            .map(|element| go_request(element.get()))
+            .collect(),
+        Err(_) => vec![go_request(text)],
+    };
+    (!requests.contains(&Go::Error)).then_some(requests)
+}
+
+/// What Go makes of a WebSocket message: its first value counts.
+fn go_message(message: &[u8]) -> Option<Go> {
+    let text = std::str::from_utf8(message).ok()?;
+    // serde_json wants a delimiter behind a null, Go does not.
+    if text
+        .trim_start_matches([' ', '\t', '\r', '\n'])
+        .starts_with("null")
+    {
+        return Some(Go::Notification);
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    let request = go_request(values.next()?.ok()?.get());
+    (request != Go::Error).then_some(request)
+}
+
+fn agrees(call: &Call<'_>, go: &Go) -> bool {
+    match (call, go) {
+        (Call::Notification, Go::Notification) => true,
+        (
+            Call::Write { id, method, .. } | Call::UnusualWrite { id, method },
+            Go::Calls {
+                id: go_id,
+                method: go_method,
+            },
+        ) => (id.as_str(), method.name()) == (go_id.as_str(), go_method.as_str()),
+        (
+            Call::Read { id, method },
+            Go::Calls {
+                id: go_id,
+                method: go_method,
+            },
+        ) => {
+            broadcast_method(go_method.as_bytes()).is_none()
+                && (id.as_str(), method.as_ref()) == (go_id.as_str(), go_method.as_str())
+        }
+        _ => false,
+    }
+}
+
+fn check_post(body: &[u8]) {
+    let shown = body.escape_ascii();
+    let go = go_post(body);
+    match (classify(body, &LIMITS), go) {
+        (Ok(Classified::Unparsable), None) => {}
+        (Ok(Classified::One(call)), Some(go)) => {
+            assert!(
+                go.len() == 1 && agrees(&call, &go[0]),
+                "{shown}: {call:?}, {go:?}"
+            );
+        }
+        (Ok(Classified::Batch(elements)), Some(go)) => {
+            assert_eq!(elements.len(), go.len(), "{shown}");
+            for (element, go) in elements.iter().zip(&go) {
+                assert!(agrees(&element.call, go), "{shown}: {element:?}, {go:?}");
+            }
+        }
+        (Err(refusal), Some(go)) => {
+            assert!(
+                refusal.reason == Reason::Batch && go.len() > LIMITS.batch,
+                "{shown}"
+            );
+        }
+        (ours, go) => panic!("{shown}: {ours:?}, {go:?}"),
+    }
+}
+
+fn check_message(message: &[u8]) {
+    let shown = message.escape_ascii();
+    match (classify_message(message, &LIMITS), go_message(message)) {
+        (Ok(Classified::Unparsable), None) => {}
+        (Ok(Classified::One(call)), Some(go)) => {
+            assert!(agrees(&call, &go), "{shown}: {call:?}, {go:?}");
+        }
+        (ours, go) => panic!("{shown}: {ours:?}, {go:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn case_41_a_broadcast_is_a_write_however_it_is_spelled(body in body()) {
+        check_post(body.as_bytes());
+        check_message(body.as_bytes());
+    }
+
+    #[test]
+    fn damage_is_judged_alike(body in body(), at: prop::sample::Index, byte in 0x20_u8..0x7f) {
+        let mut body = body.into_bytes();
+        let at = at.index(body.len().max(1));
+        if let Some(damaged) = body.get_mut(at).filter(|old| old.is_ascii()) {
+            *damaged = byte;
+        }
+        // Half a surrogate pair is text to Go and none to serde.
+        let has_surrogate = String::from_utf8_lossy(&body).to_lowercase().contains("\\ud");
+        prop_assume!(!has_surrogate);
+        check_post(&body);
+        check_message(&body);
+    }
+
+    /// A plain write has the transaction that a thorough reader finds.
+    #[test]
+    fn a_plain_write_has_its_transaction(body in request()) {
+        if let Ok(Classified::One(Call::Write { tx, .. })) = classify(body.as_bytes(), &LIMITS) {
+            let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+            let params = &value["params"];
+            let text = params.get("tx").or_else(|| params.get(0)).unwrap().as_str().unwrap();
+            prop_assert_eq!(base64_simd::STANDARD.decode_to_vec(text).unwrap(), tx.as_ref());
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let _ = classify(&bytes, &LIMITS);
+        let _ = classify_message(&bytes, &LIMITS);
+        let _ = classify_uri(&bytes);
+    }
+}
