@@ -29,6 +29,14 @@ impl RunClock {
         *self.origin.get_or_init(|| Origin::capture().later(notice))
     }
 
+    /// Sets the origin to an instant on the wall clock, once. An origin that has passed already makes
+    /// the first transactions late.
+    pub fn start_at(&self, unix_ns: u64) -> Origin {
+        let now = Origin::capture();
+        let ahead = Nanos::from_nanos(unix_ns.saturating_sub(now.unix_ns));
+        *self.origin.get_or_init(|| now.later(ahead))
+    }
+
     /// Nanoseconds since the origin; zero before it.
     #[must_use]
     pub fn now(&self) -> Nanos {

@@ -137,7 +137,7 @@ fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
 
 fn exit_code_of(error: &RunError) -> u8 {
     match error {
-        RunError::Folder(_) | RunError::Preflight(_) => exit::USAGE,
+        RunError::Folder(_) | RunError::Preflight(_) | RunError::StartAt(_) => exit::USAGE,
         RunError::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
         RunError::Interrupted => exit::INTERRUPTED,
         _ => exit::FAILED,

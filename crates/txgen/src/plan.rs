@@ -8,6 +8,8 @@ use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
 use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
 use crate::cli::{Settings, TransportChoice};
+use crate::part::Part;
+use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use crate::workload::{
     FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE, Workload, WorkloadError,
@@ -35,6 +37,10 @@ pub struct Plan {
     pub workload: Workload,
     /// The seed of transactions and random arrivals.
     pub seed: u64,
+    /// Which part of the load this generator sends.
+    pub part: Part,
+    /// When the load begins; as soon as everything is ready when `None`.
+    pub start_at: Option<StartAt>,
     /// What becomes of late transactions.
     pub catch_up: CatchUp,
     /// What happens before this is left out of latencies and per-second rates.
@@ -179,6 +185,7 @@ impl Plan {
         let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
         let load = resolve_load(request.load, arrivals, seed)?;
         let target = resolve_target(&settings, request.builtin)?;
+        let part = resolve_part(&settings, &load, &target)?;
         let websocket = target.transport() == Transport::Ws;
         let connections = settings
             .connections
@@ -222,6 +229,8 @@ impl Plan {
             sources: settings.source_address,
             workload,
             seed,
+            part,
+            start_at: settings.start_at,
             catch_up: settings.catch_up.unwrap_or(CatchUp::Full),
             warmup: settings.warmup.unwrap_or(Nanos::ZERO),
             drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
@@ -245,9 +254,15 @@ impl Plan {
         }
     }
 
-    /// Transactions planned in all; `None` for a load without end.
+    /// Transactions this generator plans to send; `None` for a load without end.
     #[must_use]
     pub fn planned(&self) -> Option<u64> {
+        self.planned_by_all().map(|planned| self.part.count(planned))
+    }
+
+    /// Transactions all generators of the load plan together; `None` for a load without end.
+    #[must_use]
+    pub fn planned_by_all(&self) -> Option<u64> {
         let planned = match &self.load {
             Load::Open { schedule, .. } => schedule.planned(),
             Load::Flood { count, .. } => Some(*count),
@@ -357,6 +372,41 @@ fn resolve_target(settings: &Settings, builtin: devnode::Config) -> Result<Targe
         }
     }
     Ok(Target::Endpoints(endpoints))
+}
+
+/// One of several generators must make the same plan as the others.
+fn resolve_part(settings: &Settings, load: &Load, target: &Target) -> Result<Part, PlanError> {
+    let part = settings.shard.unwrap_or_default();
+    let refuse = |problem: &str| {
+        Err(PlanError::OutOfRange {
+            name: "--shard",
+            problem: problem.into(),
+        })
+    };
+    if part.is_whole() {
+        return Ok(part);
+    }
+    match (load, target) {
+        (Load::Flood { .. }, _) => {
+            refuse("divides a schedule, and a flood has none; give each flood its own --count")
+        }
+        (
+            Load::Open {
+                stop_when_saturated: true,
+                ..
+            },
+            _,
+        ) => refuse(
+            "needs a load that ends at the same time for all generators; give the ramp a --to",
+        ),
+        (_, Target::BuiltIn { .. }) => {
+            refuse("needs --endpoints: each generator would load a built-in node of its own")
+        }
+        _ if settings.seed.is_none() => {
+            refuse("needs --seed, the same for all generators, or their plans differ")
+        }
+        _ => Ok(part),
+    }
 }
 
 fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {

@@ -53,8 +53,10 @@ pub(crate) struct SourceConfig {
     pub(crate) method: BroadcastMethod,
     /// This shard's number.
     pub(crate) shard: u32,
-    /// The number of shards.
-    pub(crate) of: NonZeroU32,
+    /// The first index it sends.
+    pub(crate) first: u32,
+    /// How far apart its indices are.
+    pub(crate) stride: NonZeroU32,
     /// Indices from here on are not made.
     pub(crate) end: u64,
 }
@@ -154,7 +156,7 @@ fn fill(
     wanted: &AtomicU64,
 ) -> Result<(), WorkloadError> {
     let mut tx = Vec::new();
-    let mut index = u64::from(config.shard);
+    let mut index = u64::from(config.first);
     while index < config.end {
         let Ok(mut batch) = empty.recv() else {
             return Ok(());
@@ -174,7 +176,7 @@ fn fill(
                 size: tx.len() as u32,
                 end: batch.bytes.len() as u32,
             });
-            index = index.saturating_add(u64::from(config.of.get()));
+            index = index.saturating_add(u64::from(config.stride.get()));
         }
         if full.send(batch).is_err() {
             return Ok(());
@@ -203,7 +205,8 @@ mod tests {
             stream: Box::new(KvStore::new(1, 64).unwrap()),
             method: BroadcastMethod::Sync,
             shard,
-            of,
+            first: shard,
+            stride: of,
             end,
         })
         .unwrap();
@@ -241,7 +244,8 @@ mod tests {
             stream: Box::new(KvStore::new(1, 64).unwrap()),
             method: BroadcastMethod::Async,
             shard: 0,
-            of: NonZeroU32::MIN,
+            first: 0,
+            stride: NonZeroU32::MIN,
             end: 300,
         })
         .unwrap();

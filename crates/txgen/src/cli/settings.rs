@@ -10,6 +10,8 @@ use rpc::{BroadcastMethod, Endpoint};
 use serde::Deserialize;
 
 use super::text;
+use crate::part::Part;
+use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use crate::workload::{FileFormat, WorkloadKind};
 
@@ -127,6 +129,17 @@ pub struct Settings {
     #[serde(deserialize_with = "text::list")]
     pub threshold: Vec<Threshold>,
 
+    /// Send only part I of N of the schedule, as one of N generators that make one load together:
+    /// 1/4 to 4/4. All need the same load and --seed; txgen merge joins their run folders.
+    #[arg(long, value_name = "I/N")]
+    #[serde(deserialize_with = "text::option")]
+    pub shard: Option<Part>,
+
+    /// Begin at this time, the same for all generators: RFC 3339 or seconds since 1970.
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "text::option")]
+    pub start_at: Option<StartAt>,
+
     /// The run folder; must not exist or be empty [default: runs/UTC-PROFILE].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -181,6 +194,8 @@ impl Settings {
             spin: self.spin.or(base.spin),
             no_follow: self.no_follow || base.no_follow,
             threshold: or_list(self.threshold, base.threshold),
+            shard: self.shard.or(base.shard),
+            start_at: self.start_at.or(base.start_at),
             out: self.out.or(base.out),
             report_interval: self.report_interval.or(base.report_interval),
             no_tui: self.no_tui || base.no_tui,

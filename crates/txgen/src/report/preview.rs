@@ -11,6 +11,12 @@ use crate::plan::{Load, Plan, Target};
 pub fn preview(plan: &Plan) -> String {
     let mut text = String::new();
     line(&mut text, "load", &describe_load(&plan.load));
+    if !plan.part.is_whole() {
+        line(&mut text, "part", &plan.part.to_string());
+    }
+    if let Some(start) = plan.start_at {
+        line(&mut text, "start", &start.to_string());
+    }
     let count = plan.planned().map_or(until(&plan.load).into(), grouped);
     line(&mut text, "transactions", &count);
     if let Load::Open { schedule, .. } = &plan.load {

@@ -19,6 +19,7 @@ pub struct Progress {
     json_at: Nanos,
     last_second: Option<u64>,
     lines: u64,
+    brief: bool,
 }
 
 impl Progress {
@@ -34,6 +35,16 @@ impl Progress {
             json_at: Nanos::ZERO,
             last_second: None,
             lines: 0,
+            brief: false,
+        }
+    }
+
+    /// Without a line a second: for one run of many.
+    #[must_use]
+    pub fn brief(plan: &Plan) -> Self {
+        Self {
+            brief: true,
+            ..Self::new(plan)
         }
     }
 
@@ -54,7 +65,9 @@ impl Progress {
             && self.last_second != Some(second.second)
         {
             self.last_second = Some(second.second);
-            self.second(second, view);
+            if !self.brief {
+                self.second(second, view);
+            }
         }
         self.advance(now, view, draining);
         if let Some(every) = self.json_every

@@ -25,6 +25,7 @@ use crate::shard::{
 };
 use crate::shutdown::Shutdown;
 use crate::source::{self, Ring, SourceConfig};
+use crate::start_at::StartAt;
 use crate::workload::WorkloadError;
 
 /// A run in progress, seen from the thread that watches it.
@@ -59,7 +60,16 @@ impl Run<'_> {
                 used,
                 ..
             } = self.await_senders(starting)?;
-            let origin = self.clock.start(START_NOTICE);
+            let origin = match self.plan.start_at {
+                None => self.clock.start(START_NOTICE),
+                Some(start) => match self.await_start(start) {
+                    Ok(origin) => origin,
+                    Err(error) => {
+                        self.orders.abort(Nanos::ZERO);
+                        return Err(error);
+                    }
+                },
+            };
             self.write_manifest(&mut manifest, origin)?;
             let channels = RecordChannels {
                 batches,
@@ -86,6 +96,25 @@ impl Run<'_> {
             follow.stop();
             Ok((finished, senders.trouble()))
         })
+    }
+
+    /// Waits until shortly before a start that was agreed on with other generators.
+    fn await_start(&self, start: StartAt) -> Result<Origin, RunError> {
+        loop {
+            let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
+            if ahead == 0 {
+                return Err(RunError::Late { start });
+            }
+            if self.shutdown.is_requested() {
+                return Err(RunError::Interrupted);
+            }
+            let ahead = Nanos::from_nanos(ahead);
+            if ahead <= START_NOTICE {
+                return Ok(self.clock.start_at(start.unix_ns()));
+            }
+            let rest = ahead.saturating_sub(START_NOTICE).as_duration();
+            thread::sleep(rest.min(WATCH_INTERVAL));
+        }
     }
 
     /// Starts a source and a sender per shard; each source runs ahead before its sender begins.
@@ -257,11 +286,13 @@ impl Run<'_> {
     }
 
     fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
+        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
         Ok(SourceConfig {
             stream: self.plan.workload.open()?,
             method: self.plan.method,
             shard,
-            of: self.plan.threads,
+            first,
+            stride,
             end: self.end(),
         })
     }
@@ -289,13 +320,14 @@ impl Run<'_> {
 
     fn shard(&self, shard: u32) -> ShardConfig {
         let of = self.plan.threads.get();
+        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
         let load = match &self.plan.load {
             Load::Open {
                 schedule,
                 reconnect_in_pauses,
                 ..
             } => ShardLoad::Open {
-                dues: Box::new(schedule.shard(shard, self.plan.threads)),
+                dues: Box::new(schedule.shard(first, stride)),
                 profile: schedule.profile().clone(),
                 end: self.end(),
                 ends_at: self.ends_at(schedule),

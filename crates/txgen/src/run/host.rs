@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use measure::{EndpointInfo, FORMAT, Host, Manifest};
+use pacing::{Arrivals, Nanos, Schedule};
+use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
 use crate::clock::Origin;
@@ -59,6 +61,9 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "threads": plan.threads,
         "spin": plan.spin.to_string(),
         "follow": plan.follow,
+        "shard": plan.part.to_string(),
+        "start_at": plan.start_at.map(|start| start.to_string()),
+        "planned_by_all": plan.planned_by_all(),
         "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     if let Load::Open {
@@ -67,11 +72,29 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         reconnect_in_pauses,
     } = &plan.load
     {
+        document["schedule"] = fingerprint(schedule).into();
         document["arrivals"] = schedule.arrivals().to_string().into();
         document["stop_when_saturated"] = (*stop_when_saturated).into();
         document["reconnect_in_pauses"] = (*reconnect_in_pauses).into();
     }
     document
+}
+
+/// Tells schedules apart: a hash over the due times of transactions all along the profile. Two
+/// generators of one load have the same.
+fn fingerprint(schedule: &Schedule) -> String {
+    // Random arrivals follow from the seed; what they are drawn along is the even schedule.
+    let even = Schedule::new(schedule.profile().clone(), Arrivals::Even);
+    let stride = even.planned().map_or(1, |planned| planned.div_ceil(FINGERPRINT_SAMPLES).max(1));
+    let mut hash = Sha256::new();
+    for sample in 0..FINGERPRINT_SAMPLES {
+        let due = even.due(sample * stride).map_or(u64::MAX, Nanos::as_nanos);
+        hash.update(due.to_le_bytes());
+    }
+    hash.update(even.planned().unwrap_or(u64::MAX).to_le_bytes());
+    hash.update(schedule.profile().duration().map_or(u64::MAX, Nanos::as_nanos).to_le_bytes());
+    let digest = hash.finalize();
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn host() -> Host {
@@ -91,6 +114,8 @@ fn host() -> Host {
             .map(|kibibytes| kibibytes * 1024),
     }
 }
+
+const FINGERPRINT_SAMPLES: u64 = 256;
 
 /// The first `name: value` of a file of the kernel's.
 fn field(path: &str, name: &str) -> Option<String> {

@@ -11,9 +11,13 @@ pub mod saturation;
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use measure::{Finished, RunFolderWriters, ScheduleVerdict, Summary};
+use pacing::Nanos;
 use rpc::BroadcastMethod;
 
 pub use builtin::BuiltInError;
@@ -21,12 +25,13 @@ pub use folder::{FolderError, RunFolder};
 pub use follow::FollowSetupError;
 pub use preflight::PreflightError;
 
-use crate::clock::RunClock;
+use crate::clock::{Origin, RunClock};
 use crate::exit;
 use crate::plan::{Plan, Target};
 use crate::report::{self, Progress};
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
+use crate::start_at::{StartAt, StartAtError};
 use crate::threshold::Verdict as ThresholdVerdict;
 use crate::workload::WorkloadError;
 use builtin::BuiltInNode;
@@ -73,6 +78,15 @@ pub enum RunError {
     /// The system refuses threads.
     #[error("cannot start a thread")]
     System(#[source] io::Error),
+    /// Connecting took longer than there was time.
+    #[error("the start {start} passed before all connections were up: nothing was sent; choose a later one")]
+    Late {
+        /// The instant that was agreed on.
+        start: StartAt,
+    },
+    /// The start that was agreed on is no use.
+    #[error("--start-at")]
+    StartAt(#[from] StartAtError),
     /// The user stopped it before the first transaction.
     #[error("interrupted before the start: nothing was sent")]
     Interrupted,
@@ -110,15 +124,43 @@ pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
         Target::BuiltIn { config, .. } => Some(BuiltInNode::start((**config).clone())?),
         Target::Endpoints(_) => None,
     };
-    let nodes = preflight::check(plan, guest.as_ref().map(BuiltInNode::address))?;
+    perform(plan, guest.as_ref().map(BuiltInNode::address), shutdown, Words::All)
+}
+
+/// How much a run says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// What it does, every second, and the final table.
+    All,
+    /// Only what is wrong; a bar where there is a terminal. For one run of many.
+    Few,
+}
+
+/// Plays a run; a built-in node, if the plan wants one, listens at `guest`.
+pub(crate) fn perform(
+    plan: &Plan,
+    guest: Option<SocketAddr>,
+    shutdown: &Shutdown,
+    words: Words,
+) -> Result<Outcome, RunError> {
+    if let Some(start) = plan.start_at {
+        start.check(Origin::capture().unix_ns())?;
+    }
+    let nodes = preflight::check(plan, guest)?;
     let folder = RunFolder::create(
         plan.out
             .clone()
             .unwrap_or_else(|| host::default_folder(plan.shape())),
     )?;
     let files = Files::open(&folder)?;
-    let progress = Progress::new(plan);
-    introduce(&progress, plan, &folder);
+    let progress = match words {
+        Words::All => Progress::new(plan),
+        Words::Few => Progress::brief(plan),
+    };
+    if words == Words::All {
+        introduce(&progress, plan, &folder);
+    }
+    await_lead(plan, shutdown)?;
     let run = Run {
         plan,
         nodes: &nodes,
@@ -128,8 +170,7 @@ pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
         built_in: guest.is_some(),
     };
     let (finished, trouble) = run.play(files.writers, files.manifest, progress)?;
-    drop(guest);
-    let outcome = conclude(plan, &folder, files.summary, finished)?;
+    let outcome = conclude(plan, &folder, files.summary, finished, words)?;
     trouble.map_or(Ok(outcome), Err)
 }
 
@@ -142,11 +183,40 @@ fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
         plan.seed
     ));
     progress.message(&format!("writing  {}", folder.path().display()));
+    if !plan.part.is_whole() {
+        progress.message(&format!(
+            "part     {} of the load: {} transactions of {}",
+            plan.part,
+            plan.planned().map_or("?".into(), report::grouped),
+            plan.planned_by_all().map_or("?".into(), report::grouped),
+        ));
+    }
+    if let Some(start) = plan.start_at {
+        progress.message(&format!("start    {start}"));
+    }
     if plan.method == BroadcastMethod::Commit {
         progress.message(
             "note     broadcast_tx_commit is answered when the block is made: a connection carries about one \
              transaction per block",
         );
+    }
+}
+
+/// Waits for a start that was agreed on, but for the time that opening connections takes: idle ones
+/// would be closed by the node.
+fn await_lead(plan: &Plan, shutdown: &Shutdown) -> Result<(), RunError> {
+    let Some(start) = plan.start_at else {
+        return Ok(());
+    };
+    loop {
+        if shutdown.is_requested() {
+            return Err(RunError::Interrupted);
+        }
+        let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
+        let Some(rest) = ahead.checked_sub(OPENING_LEAD.as_nanos()) else {
+            return Ok(());
+        };
+        thread::sleep(Nanos::from_nanos(rest).as_duration().min(LOOK_INTERVAL));
     }
 }
 
@@ -156,6 +226,7 @@ fn conclude(
     folder: &RunFolder,
     mut summary_file: File,
     finished: Finished,
+    words: Words,
 ) -> Result<Outcome, RunError> {
     let summary = finished.summary;
     let written = summary.write_to(&mut summary_file);
@@ -165,10 +236,12 @@ fn conclude(
         .iter()
         .map(|threshold| threshold.check(&document))
         .collect();
-    let mut text = report::table(&summary, &thresholds);
-    text.push_str(&format!("written to   {}\n", folder.path().display()));
-    // A reader that has gone does not make the run a failure.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    if words == Words::All {
+        let mut text = report::table(&summary, &thresholds);
+        text.push_str(&format!("written to   {}\n", folder.path().display()));
+        // A reader that has gone does not make the run a failure.
+        let _ = io::stdout().lock().write_all(text.as_bytes());
+    }
     if let Some(error) = finished.error {
         return Err(RunError::Record(error.into()));
     }
@@ -202,3 +275,8 @@ impl Files {
         })
     }
 }
+
+/// Connections are opened this long before a start that was agreed on: below the ten seconds after
+/// which a CometBFT node closes idle ones.
+const OPENING_LEAD: Nanos = Nanos::from_secs(4);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -13,6 +13,7 @@ use pacing::{Nanos, Step};
 
 use super::saturation;
 use crate::clock::Origin;
+use crate::part::Part;
 use crate::plan::{Load, Plan};
 use crate::shard::{Orders, ShardBatch};
 
@@ -288,14 +289,15 @@ impl<'a> Recording<'a> {
                 let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
                 let until = end.min(stop_at).min(ended);
                 let planned = schedule.due_before(until);
-                match self.plan.workload.count() {
+                let (planned, until) = match self.plan.workload.count() {
                     // A workload that is used up ends the offering: nothing more falls due.
                     Some(supply) if supply <= planned => {
                         let used_up = schedule.due(supply).unwrap_or(until);
-                        (Some(supply), until.min(used_up))
+                        (supply, until.min(used_up))
                     }
-                    _ => (Some(planned), until),
-                }
+                    _ => (planned, until),
+                };
+                (Some(self.plan.part.count(planned)), until)
             }
             Load::Flood { .. } => (None, self.offered_until.unwrap_or(ended).min(stop_at)),
         };
@@ -325,10 +327,11 @@ pub(crate) enum RunPlan {
     Closed(ClosedLoop),
 }
 
-/// A schedule that ends early when the workload has no more transactions.
+/// This generator's part of a schedule that ends early when the workload has no more transactions.
 pub(crate) struct OpenPlan {
     schedule: SchedulePlan,
     supply: u64,
+    part: Part,
 }
 
 impl RunPlan {
@@ -337,6 +340,7 @@ impl RunPlan {
             Load::Open { schedule, .. } => Self::Open(Box::new(OpenPlan {
                 schedule: SchedulePlan::new(schedule.clone()),
                 supply: plan.workload.count().unwrap_or(u64::MAX),
+                part: plan.part,
             })),
             Load::Flood { .. } => Self::Closed(ClosedLoop::new(Step {
                 index: 0,
@@ -353,7 +357,10 @@ impl RecorderPlan for RunPlan {
     fn due_before(&mut self, t: Nanos) -> Option<u64> {
         match self {
             Self::Closed(closed) => closed.due_before(t),
-            Self::Open(open) => Some(open.schedule.due_before(t)?.min(open.supply)),
+            Self::Open(open) => {
+                let due = open.schedule.due_before(t)?.min(open.supply);
+                Some(open.part.count(due))
+            }
         }
     }
 
