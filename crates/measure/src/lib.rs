@@ -14,6 +14,7 @@ mod conservation;
 mod event;
 mod files;
 mod hlog;
+mod knee;
 mod latency;
 mod limit;
 mod live;
@@ -40,6 +41,10 @@ pub use event::{
     Reconnected, Reply, Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
 };
 pub use files::{RecordError, RunFolderWriters};
+pub use knee::{
+    BacklogGrowth, Because, BlockMark, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings,
+    Next, Trial, backlog_growth,
+};
 pub use latency::{HIGHEST, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS};
 pub use live::{Counters, LiveView, Totals};
 pub use manifest::{EndpointInfo, Host, Manifest};

@@ -14,6 +14,7 @@ use crate::plan::{Plan, Request, RequestedLoad};
 use crate::report::preview;
 use crate::run::{self, BuiltInError, RunError};
 use crate::scenario::Scenario;
+use crate::search::{self, SearchError};
 use crate::shutdown::Shutdown;
 
 /// An error and the exit code it leads to.
@@ -70,6 +71,14 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Run(args) => {
             let (request, file) = Scenario::load(&args.scenario).map_err(usage)?;
             start(request, args.settings.over(file))
+        }
+        Command::Search(args) => {
+            let seed = args.settings.seed.unwrap_or_else(fresh_seed);
+            search(|shutdown| search::search(args, seed, shutdown))
+        }
+        Command::Scan(args) => {
+            let seed = args.settings.seed.unwrap_or_else(fresh_seed);
+            search(|shutdown| search::scan(args, seed, shutdown))
         }
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Completions { shell } => {
@@ -133,6 +142,18 @@ fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
             source: error.into(),
         }),
     }
+}
+
+fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    quest(&shutdown).map_err(|error| CommandError {
+        code: match &error {
+            SearchError::Plan(_) | SearchError::Usage(_) | SearchError::Folder(_) => exit::USAGE,
+            SearchError::Point { source, .. } => exit_code_of(source),
+            _ => exit::FAILED,
+        },
+        source: error.into(),
+    })
 }
 
 fn exit_code_of(error: &RunError) -> u8 {

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod search;
 mod shard;
 pub mod shutdown;
 mod source;

@@ -70,9 +70,7 @@ impl Part {
     #[must_use]
     pub fn count(self, count: u64) -> u64 {
         let of = u64::from(self.of.get());
-        count
-            .saturating_sub(u64::from(self.position))
-            .div_ceil(of)
+        count.saturating_sub(u64::from(self.position)).div_ceil(of)
     }
 
     /// The first transaction of one of this generator's sender threads, and how far apart its

@@ -257,7 +257,8 @@ impl Plan {
     /// Transactions this generator plans to send; `None` for a load without end.
     #[must_use]
     pub fn planned(&self) -> Option<u64> {
-        self.planned_by_all().map(|planned| self.part.count(planned))
+        self.planned_by_all()
+            .map(|planned| self.part.count(planned))
     }
 
     /// Transactions all generators of the load plan together; `None` for a load without end.

@@ -1,5 +1,6 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
+mod search;
 mod settings;
 pub(crate) mod text;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use pacing::{Nanos, Rate, SignedRate};
 
+pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use settings::{Settings, TransportChoice};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
@@ -47,6 +49,15 @@ pub enum Command {
     ///
     /// Flags given here override the file's settings table.
     Run(RunArgs),
+    /// Find the highest rate that the target sustains (the knee), with an interval.
+    ///
+    /// Offers one rate after the other, doubling until one is not sustained, then always in the
+    /// middle of what is still open, until the interval is narrow. Between two points it waits until
+    /// the mempool is empty. A rate is sustained when nearly all is accepted and committed, the
+    /// backlog does not grow, and every --slo holds. Under ten minutes with the defaults.
+    Search(SearchArgs),
+    /// Measure a list of rates, one after the other, from rest to rest.
+    Scan(ScanArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast

@@ -14,7 +14,7 @@ use crate::plan::{Load, Plan};
 use crate::report;
 
 /// `runs/<utc>-<shape>`.
-pub(super) fn default_folder(shape: &str) -> PathBuf {
+pub(crate) fn default_folder(shape: &str) -> PathBuf {
     let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     PathBuf::from("runs").join(format!("{stamp}-{shape}"))
 }
@@ -85,16 +85,27 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
 fn fingerprint(schedule: &Schedule) -> String {
     // Random arrivals follow from the seed; what they are drawn along is the even schedule.
     let even = Schedule::new(schedule.profile().clone(), Arrivals::Even);
-    let stride = even.planned().map_or(1, |planned| planned.div_ceil(FINGERPRINT_SAMPLES).max(1));
+    let stride = even
+        .planned()
+        .map_or(1, |planned| planned.div_ceil(FINGERPRINT_SAMPLES).max(1));
     let mut hash = Sha256::new();
     for sample in 0..FINGERPRINT_SAMPLES {
         let due = even.due(sample * stride).map_or(u64::MAX, Nanos::as_nanos);
         hash.update(due.to_le_bytes());
     }
     hash.update(even.planned().unwrap_or(u64::MAX).to_le_bytes());
-    hash.update(schedule.profile().duration().map_or(u64::MAX, Nanos::as_nanos).to_le_bytes());
+    hash.update(
+        schedule
+            .profile()
+            .duration()
+            .map_or(u64::MAX, Nanos::as_nanos)
+            .to_le_bytes(),
+    );
     let digest = hash.finalize();
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn host() -> Host {

@@ -34,8 +34,9 @@ use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
 use crate::threshold::Verdict as ThresholdVerdict;
 use crate::workload::WorkloadError;
-use builtin::BuiltInNode;
+pub(crate) use builtin::BuiltInNode;
 use conduct::Run;
+pub(crate) use host::default_folder;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -79,7 +80,9 @@ pub enum RunError {
     #[error("cannot start a thread")]
     System(#[source] io::Error),
     /// Connecting took longer than there was time.
-    #[error("the start {start} passed before all connections were up: nothing was sent; choose a later one")]
+    #[error(
+        "the start {start} passed before all connections were up: nothing was sent; choose a later one"
+    )]
     Late {
         /// The instant that was agreed on.
         start: StartAt,
@@ -120,11 +123,21 @@ impl Outcome {
 /// Before the first transaction when the target, the folder or the workload cannot be used; after the
 /// run when a thread failed or the record could not be written.
 pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
-    let guest = match &plan.target {
-        Target::BuiltIn { config, .. } => Some(BuiltInNode::start((**config).clone())?),
-        Target::Endpoints(_) => None,
-    };
-    perform(plan, guest.as_ref().map(BuiltInNode::address), shutdown, Words::All)
+    let guest = guest(plan)?;
+    perform(
+        plan,
+        guest.as_ref().map(BuiltInNode::address),
+        shutdown,
+        Words::All,
+    )
+}
+
+/// The node that the plan wants started, if it wants one. It stops when it is dropped.
+pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
+    match &plan.target {
+        Target::BuiltIn { config, .. } => BuiltInNode::start((**config).clone()).map(Some),
+        Target::Endpoints(_) => Ok(None),
+    }
 }
 
 /// How much a run says.
@@ -150,7 +163,7 @@ pub(crate) fn perform(
     let folder = RunFolder::create(
         plan.out
             .clone()
-            .unwrap_or_else(|| host::default_folder(plan.shape())),
+            .unwrap_or_else(|| default_folder(plan.shape())),
     )?;
     let files = Files::open(&folder)?;
     let progress = match words {

@@ -140,7 +140,7 @@ pub fn judge(steps: &[StepRow], followed: bool) -> Judgement {
             format!(
                 "already the first step ({:.0}/s) was not sustained: {}",
                 step.rate_tps,
-                Words(*excess)
+                words(*excess)
             ),
         ),
         (Some((last, _)), Some((step, excess))) => (
@@ -153,7 +153,7 @@ pub fn judge(steps: &[StepRow], followed: bool) -> Judgement {
                 last.step,
                 last.rate_tps,
                 step.rate_tps,
-                Words(*excess)
+                words(*excess)
             ),
         ),
     };
@@ -165,19 +165,20 @@ pub fn judge(steps: &[StepRow], followed: bool) -> Judgement {
 }
 
 /// The words for an excess, if there is one.
-struct Words(Option<Excess>);
+fn words(excess: Option<Excess>) -> String {
+    excess.map_or("nothing was amiss".into(), |excess| excess.to_string())
+}
 
-impl fmt::Display for Words {
+impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("nothing was amiss"),
-            Some(Excess::Accepted { share }) => {
+        match self {
+            Self::Accepted { share } => {
                 write!(f, "only {:.1} % of offered was accepted", share * 100.0)
             }
-            Some(Excess::Committed { share }) => {
+            Self::Committed { share } => {
                 write!(f, "only {:.1} % of offered was committed", share * 100.0)
             }
-            Some(Excess::Late { share }) => write!(
+            Self::Late { share } => write!(
                 f,
                 "{:.1} % of offered was sent late because of the node",
                 share * 100.0

@@ -1,0 +1,359 @@
+//! The knee of a target: the highest rate it sustains, found one trial at a time.
+//!
+//! A trial offers one rate for a while and says whether it held. Where the next trial belongs, when
+//! enough is known, and how sure that is, is decided here; offering and judging are the caller's.
+
+mod growth;
+mod posterior;
+
+pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
+
+use posterior::Posterior;
+
+/// What a trial showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// The target sustained the rate.
+    Held,
+    /// It did not.
+    Broken,
+    /// The generator could not offer the rate: the trial says nothing about the target.
+    Unusable,
+}
+
+/// One rate, offered once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// Transactions per second.
+    pub rate: f64,
+    /// What it showed.
+    pub finding: Finding,
+}
+
+/// What a search looks for, and how hard.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KneeSettings {
+    /// The first rate, per second.
+    pub from: f64,
+    /// No lower rate is tried.
+    pub min: f64,
+    /// No higher rate is tried.
+    pub max: f64,
+    /// The search ends when the interval reaches no further than this share from its middle.
+    pub precision: f64,
+    /// How sure the interval is, for example 0.9.
+    pub confidence: f64,
+    /// Trials at most.
+    pub max_trials: usize,
+}
+
+impl Default for KneeSettings {
+    fn default() -> Self {
+        Self {
+            from: 250.0,
+            min: 1.0,
+            max: 1e6,
+            precision: 0.05,
+            confidence: 0.9,
+            max_trials: 40,
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// Offer this rate.
+    Try {
+        /// Transactions per second, in three significant digits where that is fine enough.
+        rate: f64,
+        /// Why this one.
+        because: Because,
+    },
+    /// Nothing more is to be learnt.
+    Done(Ending),
+}
+
+/// Why a rate is tried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Because {
+    /// It is the first.
+    First,
+    /// Everything held so far.
+    Higher,
+    /// Nothing held so far.
+    Lower,
+    /// The knee is as likely above it as below, between these two.
+    Middle {
+        /// Lower end of what is still open.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+    /// The trial before was not usable, or one trial is not enough to end on.
+    Again,
+}
+
+/// Why the search ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ending {
+    /// The interval is as narrow as asked.
+    Found,
+    /// The highest rate allowed still held.
+    NotReached {
+        /// That rate.
+        rate: f64,
+    },
+    /// The lowest rate allowed did not hold.
+    BelowMin {
+        /// That rate.
+        rate: f64,
+    },
+    /// The generator could not offer more, and everything it could offer held.
+    GeneratorLimit {
+        /// The highest rate that held; `None` when none did.
+        held: Option<f64>,
+        /// The rate it could not offer.
+        rate: f64,
+    },
+    /// The number of trials is used up.
+    TrialsUsed,
+}
+
+/// Where the knee is believed to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KneeEstimate {
+    /// As likely above it as below.
+    pub rate: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How sure the interval is.
+    pub confidence: f64,
+}
+
+/// Looks for the highest rate that a target sustains.
+///
+/// It doubles the rate until a trial breaks (or quarters it until one holds), then always tries the
+/// middle of what is believed: with a quiet target that is bisection, with a noisy one the same
+/// region is tried again until the noise is outvoted. The belief is a distribution over the knee and
+/// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
+/// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
+/// holds, above it breaks, near it either, and now and then one ends by chance. Nothing is assumed
+/// about how much is committed above the knee, so a throughput that falls there misleads nobody.
+///
+/// ```
+/// use measure::{Finding, KneeSearch, KneeSettings, Next, Trial};
+///
+/// let mut search = KneeSearch::new(KneeSettings::default());
+/// while let Next::Try { rate, .. } = search.next() {
+///     let finding = if rate <= 2137.0 { Finding::Held } else { Finding::Broken };
+///     search.add(Trial { rate, finding });
+/// }
+/// let knee = search.estimate().expect("it lies in the allowed range");
+/// assert!((knee.rate / 2137.0 - 1.0).abs() < 0.03);
+/// ```
+#[derive(Debug, Clone)]
+pub struct KneeSearch {
+    settings: KneeSettings,
+    trials: Vec<Trial>,
+    posterior: Posterior,
+}
+
+impl KneeSearch {
+    /// Rates are made to fit: `min` above zero, `from` between `min` and `max`, at least one trial.
+    #[must_use]
+    pub fn new(settings: KneeSettings) -> Self {
+        let min = settings.min.max(MIN_RATE);
+        let max = settings.max.max(min);
+        let settings = KneeSettings {
+            min,
+            max,
+            from: settings.from.clamp(min, max),
+            precision: settings.precision.max(MIN_PRECISION),
+            confidence: settings.confidence.clamp(0.5, 0.999),
+            max_trials: settings.max_trials.max(1),
+        };
+        Self {
+            settings,
+            trials: Vec::new(),
+            posterior: Posterior::new(min, max),
+        }
+    }
+
+    /// What is known from trials whose rates were chosen by others.
+    #[must_use]
+    pub fn of_trials(trials: &[Trial], confidence: f64) -> Self {
+        let rates = || trials.iter().map(|trial| trial.rate);
+        let mut search = Self::new(KneeSettings {
+            min: rates().fold(f64::MAX, f64::min),
+            max: rates().fold(MIN_RATE, f64::max),
+            confidence,
+            ..KneeSettings::default()
+        });
+        for trial in trials {
+            search.add(*trial);
+        }
+        search
+    }
+
+    /// Takes the result of a trial.
+    pub fn add(&mut self, trial: Trial) {
+        match trial.finding {
+            Finding::Held => self.posterior.add(trial.rate, true),
+            Finding::Broken => self.posterior.add(trial.rate, false),
+            Finding::Unusable => {}
+        }
+        self.trials.push(trial);
+    }
+
+    /// All trials, in order.
+    #[must_use]
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// The highest rate that held.
+    #[must_use]
+    pub fn highest_held(&self) -> Option<f64> {
+        self.rates(Finding::Held).reduce(f64::max)
+    }
+
+    /// The lowest rate that broke.
+    #[must_use]
+    pub fn lowest_broken(&self) -> Option<f64> {
+        self.rates(Finding::Broken).reduce(f64::min)
+    }
+
+    /// Where the knee is believed to be; `None` until one trial held and one broke.
+    #[must_use]
+    pub fn estimate(&self) -> Option<KneeEstimate> {
+        self.highest_held()?;
+        self.lowest_broken()?;
+        let tail = (1.0 - self.settings.confidence) / 2.0;
+        let [low, rate, high] = self.posterior.quantiles([tail, 0.5, 1.0 - tail]);
+        Some(KneeEstimate {
+            rate,
+            low,
+            high,
+            confidence: self.settings.confidence,
+        })
+    }
+
+    /// Which rate to try next, or why the search is over.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        let KneeSettings { from, max, .. } = self.settings;
+        let Some(last) = self.trials.last() else {
+            return Next::Try {
+                rate: rounded(from),
+                because: Because::First,
+            };
+        };
+        if self.trials.len() >= self.settings.max_trials {
+            return Next::Done(Ending::TrialsUsed);
+        }
+        if last.finding == Finding::Unusable {
+            return self.after_unusable(last.rate);
+        }
+        match (self.highest_held(), self.lowest_broken(), self.estimate()) {
+            (Some(held), None, _) if held >= max => {
+                self.at_edge(max, Ending::NotReached { rate: max })
+            }
+            (Some(held), None, _) => Next::Try {
+                rate: rounded(held * GROWTH).min(max),
+                because: Because::Higher,
+            },
+            (None, Some(broken), _) => self.lower(broken),
+            (_, _, Some(estimate)) => self.middle(&estimate),
+            _ => Next::Done(Ending::TrialsUsed),
+        }
+    }
+
+    fn rates(&self, finding: Finding) -> impl Iterator<Item = f64> + '_ {
+        self.trials
+            .iter()
+            .filter(move |trial| trial.finding == finding)
+            .map(|trial| trial.rate)
+    }
+
+    fn lower(&self, broken: f64) -> Next {
+        let min = self.settings.min;
+        if broken <= min {
+            return self.at_edge(min, Ending::BelowMin { rate: min });
+        }
+        Next::Try {
+            rate: rounded(broken / RETREAT).max(min),
+            because: Because::Lower,
+        }
+    }
+
+    /// One trial at the edge of what is allowed may be chance; two end the search.
+    fn at_edge(&self, edge: f64, ending: Ending) -> Next {
+        let there = self.trials.iter().filter(|trial| trial.rate == edge);
+        if there.count() >= TRIALS_TO_END_ON {
+            return Next::Done(ending);
+        }
+        Next::Try {
+            rate: edge,
+            because: Because::Again,
+        }
+    }
+
+    /// A generator that stumbles once may have been disturbed; one that stumbles again is the limit.
+    fn after_unusable(&self, rate: f64) -> Next {
+        if self.rates(Finding::Unusable).count() < TRIALS_TO_END_ON {
+            return Next::Try {
+                rate,
+                because: Because::Again,
+            };
+        }
+        Next::Done(Ending::GeneratorLimit {
+            held: self.highest_held(),
+            rate,
+        })
+    }
+
+    fn middle(&self, estimate: &KneeEstimate) -> Next {
+        let narrow = (estimate.high / estimate.low).sqrt() <= 1.0 + self.settings.precision;
+        let near = |finding| {
+            self.rates(finding)
+                .filter(|rate| (rate / estimate.rate).ln().abs() <= NEAR.ln())
+                .count()
+        };
+        let settled = [Finding::Held, Finding::Broken]
+            .into_iter()
+            .all(|finding| near(finding) >= TRIALS_TO_END_ON);
+        if narrow && settled {
+            return Next::Done(Ending::Found);
+        }
+        let KneeSettings { min, max, .. } = self.settings;
+        Next::Try {
+            rate: rounded(estimate.rate).clamp(min, max),
+            because: Because::Middle {
+                low: estimate.low,
+                high: estimate.high,
+            },
+        }
+    }
+}
+
+/// Three significant digits up to 10,000, whole transactions above: finer than any knee is known.
+fn rounded(rate: f64) -> f64 {
+    let digit = 10_f64.powf(rate.log10().floor() - 2.0).min(1.0);
+    (rate / digit).round() * digit
+}
+
+const GROWTH: f64 = 2.0;
+const RETREAT: f64 = 4.0;
+/// As many must have held, and broken, near the knee before the search ends.
+const TRIALS_TO_END_ON: usize = 2;
+/// What counts as near: within this factor.
+const NEAR: f64 = 1.25;
+const MIN_RATE: f64 = 1e-3;
+/// Below it the grid of the belief would be too coarse.
+const MIN_PRECISION: f64 = 0.01;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+use pacing::Nanos;
+use proptest::prelude::*;
+
+use super::*;
+
+/// A small generator of numbers in [0, 1) and of normal ones.
+struct Dice(u64);
+
+impl Dice {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+/// Plays a search on a target that says of each rate what it shows.
+fn play(settings: KneeSettings, mut target: impl FnMut(f64) -> Finding) -> (KneeSearch, Ending) {
+    let mut search = KneeSearch::new(settings);
+    loop {
+        match search.next() {
+            Next::Try { rate, .. } => {
+                assert!(rate >= settings.min && rate <= settings.max, "{rate}");
+                let finding = target(rate);
+                search.add(Trial { rate, finding });
+            }
+            Next::Done(ending) => return (search, ending),
+        }
+    }
+}
+
+fn held_if(held: bool) -> Finding {
+    if held { Finding::Held } else { Finding::Broken }
+}
+
+#[test]
+fn quiet_targets_are_found_within_three_percent_in_few_trials() {
+    for knee in [
+        1.7, 12.0, 333.0, 1000.0, 2137.0, 4000.0, 4001.0, 31_000.0, 640_000.0,
+    ] {
+        let (search, ending) = play(KneeSettings::default(), |rate| held_if(rate <= knee));
+        let estimate = search.estimate().unwrap();
+        assert_eq!(ending, Ending::Found, "{knee}");
+        assert!(
+            (estimate.rate / knee - 1.0).abs() < 0.03,
+            "{knee}: {estimate:?}"
+        );
+        assert!(
+            estimate.low <= knee && knee <= estimate.high,
+            "{knee}: {estimate:?}"
+        );
+        assert!(
+            search.trials().len() <= 24,
+            "{knee}: {}",
+            search.trials().len()
+        );
+    }
+    // Near the first rate, where real nodes are, it is a dozen.
+    let (search, _) = play(KneeSettings::default(), |rate| held_if(rate <= 2137.0));
+    assert!(search.trials().len() <= 14, "{:?}", search.trials());
+}
+
+#[test]
+fn noisy_targets_lie_in_most_intervals() {
+    for (noise, chance) in [(0.02, 0.0), (0.05, 0.0), (0.1, 0.0), (0.0, 0.05)] {
+        let mut inside = 0;
+        for seed in 0..40 {
+            let mut dice = Dice(seed * 7919 + 13);
+            let knee = 1000.0 * 4_f64.powf(dice.uniform());
+            let (search, _) = play(KneeSettings::default(), |rate| {
+                let holds = rate <= knee * (noise * dice.normal()).exp();
+                held_if(holds != (dice.uniform() < chance))
+            });
+            let estimate = search.estimate().unwrap();
+            inside += u32::from(estimate.low <= knee && knee <= estimate.high);
+        }
+        assert!(
+            inside >= 32,
+            "noise {noise}, chance {chance}: {inside} of 40"
+        );
+    }
+}
+
+#[test]
+fn repeated_searches_of_a_noisy_target_overlap() {
+    let mut dice = Dice(3);
+    let mut intervals = Vec::new();
+    for _ in 0..6 {
+        let (search, _) = play(KneeSettings::default(), |rate| {
+            held_if(rate <= 2137.0 * (0.03 * dice.normal()).exp())
+        });
+        intervals.push(search.estimate().unwrap());
+    }
+    for one in &intervals {
+        assert!(
+            intervals.iter().all(|other| one.low <= other.high),
+            "{intervals:?}"
+        );
+    }
+}
+
+#[test]
+fn a_target_that_tires_gives_a_wide_interval_rather_than_a_wrong_one() {
+    let mut capacity = 4000.0;
+    let (search, _) = play(KneeSettings::default(), |rate| {
+        capacity *= 0.98;
+        held_if(rate <= capacity)
+    });
+    let estimate = search.estimate().unwrap();
+    assert!(
+        estimate.low <= capacity * 1.3 && estimate.high >= capacity,
+        "{capacity} {estimate:?}"
+    );
+}
+
+#[test]
+fn the_edges_of_what_is_allowed_end_the_search_honestly() {
+    let settings = KneeSettings {
+        max: 3000.0,
+        ..KneeSettings::default()
+    };
+    let (search, ending) = play(settings, |_| Finding::Held);
+    assert_eq!(ending, Ending::NotReached { rate: 3000.0 });
+    assert_eq!(search.estimate(), None);
+    assert_eq!(search.highest_held(), Some(3000.0));
+    let (search, ending) = play(settings, |_| Finding::Broken);
+    assert_eq!(ending, Ending::BelowMin { rate: 1.0 });
+    assert_eq!(search.estimate(), None);
+}
+
+#[test]
+fn one_stumble_of_the_generator_is_forgiven_and_two_are_its_limit() {
+    let mut stumbled = false;
+    let (search, ending) = play(KneeSettings::default(), |rate| {
+        if rate == 1000.0 && !std::mem::replace(&mut stumbled, true) {
+            return Finding::Unusable;
+        }
+        held_if(rate <= 2137.0)
+    });
+    assert_eq!(ending, Ending::Found);
+    assert!((search.estimate().unwrap().rate / 2137.0 - 1.0).abs() < 0.03);
+    let (search, ending) = play(KneeSettings::default(), |rate| {
+        if rate > 1500.0 {
+            Finding::Unusable
+        } else {
+            Finding::Held
+        }
+    });
+    assert_eq!(
+        ending,
+        Ending::GeneratorLimit {
+            held: Some(1000.0),
+            rate: 2000.0
+        }
+    );
+    assert_eq!(search.estimate(), None);
+}
+
+#[test]
+fn a_scan_knows_the_knee_as_well_as_its_rates_are_close() {
+    let trial = |rate: f64| Trial {
+        rate,
+        finding: held_if(rate <= 2000.0),
+    };
+    let trials: Vec<Trial> = [500.0, 1000.0, 2000.0, 3000.0].map(trial).into();
+    let estimate = KneeSearch::of_trials(&trials, 0.9).estimate().unwrap();
+    assert!(
+        estimate.low < 2100.0 && estimate.high > 2800.0,
+        "{estimate:?}"
+    );
+    assert_eq!(KneeSearch::of_trials(&trials[..3], 0.9).estimate(), None);
+    assert_eq!(KneeSearch::of_trials(&[], 0.9).estimate(), None);
+}
+
+/// The blocks of a chain that works off `capacity` a second and makes a block a second, or later
+/// when the block before was large; `rate` is offered.
+fn blocks(rate: f64, capacity: f64, seconds: f64) -> Vec<BlockMark> {
+    let (mut at, mut committed, mut interval) = (0.4, 0.0, 1.0_f64);
+    let mut blocks = Vec::new();
+    while at < seconds {
+        let txs = (rate * at).ceil() - committed;
+        committed += txs;
+        blocks.push(BlockMark {
+            observed: Nanos::from_nanos((at * 1e9) as u64),
+            committed: txs as u64,
+        });
+        interval = interval.max(txs / capacity);
+        at += interval.max(1.0);
+        interval = 0.0;
+    }
+    blocks
+}
+
+fn growth(rate: f64, capacity: f64) -> BacklogGrowth {
+    let due = |t: Nanos| (rate * t.as_secs_f64()).ceil() as u64;
+    let blocks = blocks(rate, capacity, 20.0);
+    backlog_growth(&blocks, due, Nanos::from_secs(5), Nanos::from_secs(20)).unwrap()
+}
+
+#[test]
+fn a_backlog_grows_by_what_is_offered_too_much() {
+    let kept_up = growth(990.0, 1000.0);
+    assert!(kept_up.tps.abs() < 1.0, "{kept_up:?}");
+    assert!((kept_up.committed_tps - 990.0).abs() < 2.0, "{kept_up:?}");
+    let overloaded = growth(1030.0, 1000.0);
+    assert!((overloaded.tps - 30.0).abs() < 4.0, "{overloaded:?}");
+    assert!(overloaded.error_tps < 2.0, "{overloaded:?}");
+}
+
+#[test]
+fn few_blocks_say_nothing() {
+    let due = |_| 0;
+    let blocks = blocks(100.0, 1000.0, 2.0);
+    assert_eq!(
+        backlog_growth(&blocks, due, Nanos::ZERO, Nanos::from_secs(2)),
+        None
+    );
+}
+
+proptest! {
+    #[test]
+    fn every_search_ends_and_its_interval_is_in_order(
+        answers in proptest::collection::vec(0_u8..3, 60),
+        from in 0.5_f64..1e5,
+    ) {
+        let mut answers = answers.into_iter().cycle();
+        let settings = KneeSettings { from, ..KneeSettings::default() };
+        let (search, _) = play(settings, |_| match answers.next() {
+            Some(0) => Finding::Held,
+            Some(1) => Finding::Broken,
+            _ => Finding::Unusable,
+        });
+        prop_assert!(search.trials().len() <= settings.max_trials);
+        if let Some(estimate) = search.estimate() {
+            prop_assert!(estimate.low <= estimate.rate && estimate.rate <= estimate.high);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `txgen search` and `txgen scan`: what the user typed.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use clap::Args;
+use pacing::{Nanos, Rate};
+
+use super::Settings;
+use crate::threshold::Threshold;
+
+/// `txgen search`
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// The first rate that is tried.
+    #[arg(long, default_value = "250/s", value_name = "RATE")]
+    pub from: Rate,
+    /// No lower rate is tried.
+    #[arg(long, default_value = "1/s", value_name = "RATE")]
+    pub min: Rate,
+    /// No higher rate is tried.
+    #[arg(long, default_value = "1M/s", value_name = "RATE")]
+    pub max: Rate,
+    /// The search ends when the interval reaches no further than this from its middle.
+    #[arg(long, default_value = "5%", value_name = "SHARE")]
+    pub precision: Share,
+    /// How sure the interval is.
+    #[arg(long, default_value = "90%", value_name = "SHARE")]
+    pub confidence: Share,
+    /// The search ends after this long with what it knows by then.
+    #[arg(long, default_value = "9m30s", value_name = "DURATION")]
+    pub time_limit: Nanos,
+    /// What every point has in common.
+    #[command(flatten)]
+    pub points: PointArgs,
+    /// What all load commands share.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// `txgen scan`
+#[derive(Debug, Args)]
+pub struct ScanArgs {
+    /// The rates, in this order: 500,1000,2000 or 500..4000:500 or both.
+    #[arg(short, long, value_name = "RATES")]
+    pub rates: Rates,
+    /// How often the whole list is gone through.
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub repeats: NonZeroU32,
+    /// How sure the interval around the knee is.
+    #[arg(long, default_value = "90%", value_name = "SHARE")]
+    pub confidence: Share,
+    /// What every point has in common.
+    #[command(flatten)]
+    pub points: PointArgs,
+    /// What all load commands share.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// How a point is offered and judged.
+#[derive(Debug, Clone, Args)]
+pub struct PointArgs {
+    /// A condition on a point's summary, e.g. 'commit.p95<5s'; may be repeated. A rate that breaks
+    /// one counts as not sustained. The grammar is that of --threshold.
+    #[arg(long, value_name = "CONDITION")]
+    pub slo: Vec<Threshold>,
+    /// How long a rate is offered; a search takes half of it while it still doubles the rate. The
+    /// first quarter (or --warmup) is not judged.
+    #[arg(short, long, default_value = "20s", value_name = "DURATION")]
+    pub duration: Nanos,
+    /// How long the mempool may take to empty after a point before the target is given up.
+    #[arg(long, default_value = "60s", value_name = "DURATION")]
+    pub recover_timeout: Nanos,
+}
+
+/// A part of one: `5%` or `0.05`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(f64);
+
+impl Share {
+    /// The part, between 0 and 1.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (digits, factor) = match text.trim().strip_suffix('%') {
+            Some(digits) => (digits.trim(), 0.01),
+            None => (text.trim(), 1.0),
+        };
+        match digits.parse::<f64>() {
+            Ok(number) if number > 0.0 && number * factor < 1.0 => Ok(Self(number * factor)),
+            _ => Err(format!(
+                "{text:?} is no share; write for instance 5% or 0.05, above 0 and below 1"
+            )),
+        }
+    }
+}
+
+/// Several rates: single ones and ranges.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates(Vec<Rate>);
+
+impl Rates {
+    /// The rates in their order; at least one.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Rate] {
+        &self.0
+    }
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut rates = Vec::new();
+        for part in text.split(',') {
+            match part.split_once("..") {
+                None => rates.push(positive(part)?),
+                Some((from, rest)) => range(part, from, rest, &mut rates)?,
+            }
+            if rates.len() > MAX_RATES {
+                return Err(format!(
+                    "{text} are more than {MAX_RATES} rates; take a larger step"
+                ));
+            }
+        }
+        Ok(Self(rates))
+    }
+}
+
+impl fmt::Display for Rates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join(", "))
+    }
+}
+
+fn positive(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.trim().parse().map_err(|error| format!("{error}"))?;
+    if rate.is_zero() {
+        return Err("a rate of 0 offers nothing; leave it out".into());
+    }
+    Ok(rate)
+}
+
+fn range(part: &str, from: &str, rest: &str, rates: &mut Vec<Rate>) -> Result<(), String> {
+    let Some((to, step)) = rest.split_once(':') else {
+        return Err(format!(
+            "{part} has no step; write A..B:STEP, e.g. 500..4000:500"
+        ));
+    };
+    let (from, to, step) = (positive(from)?, positive(to)?, positive(step)?);
+    if to < from {
+        return Err(format!("{part} goes down; write the lower rate first"));
+    }
+    let mut micros = from.as_micros();
+    while micros <= to.as_micros() && rates.len() <= MAX_RATES {
+        rates.push(Rate::from_micros(micros).map_err(|error| error.to_string())?);
+        micros = micros.saturating_add(step.as_micros());
+    }
+    Ok(())
+}
+
+/// Hours of points even when each is short.
+const MAX_RATES: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_single_ones_and_ranges() {
+        let rates = |text: &str| text.parse::<Rates>().unwrap().to_string();
+        assert_eq!(rates("500,1k,30k/m"), "500/s, 1000/s, 500/s");
+        assert_eq!(
+            rates("500..2000:500,3000"),
+            "500/s, 1000/s, 1500/s, 2000/s, 3000/s"
+        );
+        let problem = |text: &str| text.parse::<Rates>().unwrap_err();
+        assert!(problem("1..5").contains("A..B:STEP"));
+        assert!(problem("5..1:1").contains("lower rate first"));
+        assert!(problem("0").contains("offers nothing"));
+        assert!(problem("1..100000:1").contains("larger step"));
+        assert!(!problem("fast").is_empty());
+    }
+
+    #[test]
+    fn shares_are_percentages_or_fractions() {
+        assert_eq!("5%".parse(), Ok(Share(0.05)));
+        assert_eq!("0.25".parse(), Ok(Share(0.25)));
+        for text in ["0", "100%", "1", "-5%", "much"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
+    }
+}

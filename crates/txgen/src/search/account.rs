@@ -1,0 +1,193 @@
+//! `search.json`: every point, and what they say together. Written anew after each point, so that a
+//! search that is killed leaves what it knows.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use measure::{Because, Finding, KneeEstimate};
+use serde::Serialize;
+
+use super::judge::Judgement;
+use crate::run::Outcome;
+
+/// The version of `search.json`.
+pub(super) const SEARCH_FORMAT: &str = "tidegate.search/1";
+
+/// The whole file.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Account {
+    pub(super) format: &'static str,
+    pub(super) version: &'static str,
+    /// `search` or `scan`.
+    pub(super) kind: &'static str,
+    pub(super) command: Vec<String>,
+    pub(super) started: String,
+    pub(super) target: String,
+    pub(super) limits: Limits,
+    pub(super) points: Vec<PointRow>,
+    pub(super) knee: Option<KneeRow>,
+    pub(super) highest_held_tps: Option<f64>,
+    pub(super) lowest_broken_tps: Option<f64>,
+    pub(super) ended: Ended,
+    pub(super) reason: String,
+    pub(super) took_s: f64,
+}
+
+/// What counts as sustained.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Limits {
+    pub(super) lost_share: f64,
+    pub(super) growth_share: f64,
+    pub(super) slo: Vec<String>,
+}
+
+/// Why a search or scan is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ended {
+    /// Not yet.
+    Running,
+    /// The interval is as narrow as asked, or the list of a scan is done.
+    Done,
+    /// Everything held up to the highest rate allowed.
+    NotReached,
+    /// The lowest rate allowed did not hold.
+    BelowMin,
+    /// The generator could not offer more.
+    GeneratorLimit,
+    /// Time or trials are used up.
+    OutOfTime,
+    /// The target did not come to rest after a point.
+    NotRecovered,
+    /// The user stopped it.
+    Interrupted,
+    /// A point could not be played.
+    Failed,
+}
+
+/// Where the knee is believed to be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct KneeRow {
+    pub(super) rate_tps: f64,
+    pub(super) low_tps: f64,
+    pub(super) high_tps: f64,
+    pub(super) confidence: f64,
+}
+
+impl From<KneeEstimate> for KneeRow {
+    fn from(estimate: KneeEstimate) -> Self {
+        Self {
+            rate_tps: tenths(estimate.rate),
+            low_tps: tenths(estimate.low),
+            high_tps: tenths(estimate.high),
+            confidence: estimate.confidence,
+        }
+    }
+}
+
+/// One rate, offered once.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct PointRow {
+    pub(super) number: usize,
+    pub(super) rate_tps: f64,
+    /// The run folder, inside this one.
+    pub(super) folder: String,
+    pub(super) because: String,
+    /// `held`, `broken` or `unusable`.
+    pub(super) finding: &'static str,
+    pub(super) reasons: Vec<String>,
+    pub(super) verdict: &'static str,
+    pub(super) planned: u64,
+    pub(super) lost_share: f64,
+    pub(super) growth_share: Option<f64>,
+    pub(super) growth_error: Option<f64>,
+    pub(super) accepted_tps: Option<f64>,
+    pub(super) committed_tps: Option<f64>,
+    pub(super) accept_p99_ms: Option<f64>,
+    pub(super) commit_p50_ms: Option<f64>,
+    pub(super) commit_p95_ms: Option<f64>,
+    pub(super) commit_p99_ms: Option<f64>,
+    /// How long the mempools took to empty once the run was over.
+    pub(super) recovered_s: f64,
+    /// Whether they did.
+    pub(super) recovered: bool,
+}
+
+impl PointRow {
+    pub(super) fn new(
+        number: usize,
+        rate: f64,
+        because: String,
+        outcome: &Outcome,
+        judgement: &Judgement,
+    ) -> Self {
+        let summary = &outcome.summary;
+        let latency = &summary.latency_ms;
+        let step = summary.steps.first();
+        let growth = judgement.growth;
+        Self {
+            number,
+            rate_tps: rate,
+            folder: outcome
+                .folder
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+            because,
+            finding: finding_name(judgement.finding),
+            reasons: judgement.reasons.clone(),
+            verdict: summary.verdict.schedule.name(),
+            planned: summary.offered.planned,
+            lost_share: judgement.lost_share,
+            growth_share: growth.map(|growth| growth.tps / rate),
+            growth_error: growth.map(|growth| growth.error_tps / rate),
+            accepted_tps: step.and_then(|step| step.accepted_tps),
+            committed_tps: growth
+                .map(|growth| growth.committed_tps)
+                .or_else(|| step.and_then(|step| step.committed_tps)),
+            accept_p99_ms: latency.accept_response.p99,
+            commit_p50_ms: latency.commit_from_due.p50,
+            commit_p95_ms: latency.commit_from_due.p95,
+            commit_p99_ms: latency.commit_from_due.p99,
+            recovered_s: 0.0,
+            recovered: true,
+        }
+    }
+}
+
+pub(super) fn finding_name(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Held => "held",
+        Finding::Broken => "broken",
+        Finding::Unusable => "unusable",
+    }
+}
+
+/// Why a rate is tried, for people.
+pub(super) fn because_words(because: Because) -> String {
+    match because {
+        Because::First => "the first".into(),
+        Because::Higher => "everything held so far".into(),
+        Because::Lower => "nothing held so far".into(),
+        Because::Again => "once more, to be sure".into(),
+        Because::Middle { low, high } => {
+            format!("the middle of what is still open, {low:.0} to {high:.0}")
+        }
+    }
+}
+
+impl Account {
+    /// Replaces the file, whole or not at all.
+    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        let fresh = folder.join("search.json.new");
+        fs::write(&fresh, text)?;
+        fs::rename(fresh, folder.join("search.json"))
+    }
+}
+
+/// Rates are not known to more than a tenth.
+fn tenths(rate: f64) -> f64 {
+    (rate * 10.0).round() / 10.0
+}
