@@ -59,6 +59,8 @@ pub struct Plan {
     pub follow: bool,
     /// Conditions on the summary.
     pub thresholds: Vec<Threshold>,
+    /// Conditions that end the run when they are broken.
+    pub abort_on: Vec<Threshold>,
     /// The run folder; named after the start and the profile when `None`.
     pub out: Option<PathBuf>,
     /// Interval of JSON lines on stdout.
@@ -239,6 +241,7 @@ impl Plan {
             spin,
             follow: !settings.no_follow,
             thresholds: settings.threshold,
+            abort_on: settings.abort_on,
             out: settings.out,
             report_interval,
             tui: !settings.no_tui,

@@ -35,6 +35,15 @@ fn play(settings: KneeSettings, mut target: impl FnMut(f64) -> Finding) -> (Knee
     }
 }
 
+/// A smaller field, which is quicker.
+fn narrow() -> KneeSettings {
+    KneeSettings {
+        min: 50.0,
+        max: 20_000.0,
+        ..KneeSettings::default()
+    }
+}
+
 fn held_if(held: bool) -> Finding {
     if held { Finding::Held } else { Finding::Broken }
 }
@@ -70,10 +79,10 @@ fn quiet_targets_are_found_within_three_percent_in_few_trials() {
 fn noisy_targets_lie_in_most_intervals() {
     for (noise, chance) in [(0.02, 0.0), (0.05, 0.0), (0.1, 0.0), (0.0, 0.05)] {
         let mut inside = 0;
-        for seed in 0..40 {
+        for seed in 0..20 {
             let mut dice = Dice(seed * 7919 + 13);
             let knee = 1000.0 * 4_f64.powf(dice.uniform());
-            let (search, _) = play(KneeSettings::default(), |rate| {
+            let (search, _) = play(narrow(), |rate| {
                 let holds = rate <= knee * (noise * dice.normal()).exp();
                 held_if(holds != (dice.uniform() < chance))
             });
@@ -81,8 +90,8 @@ fn noisy_targets_lie_in_most_intervals() {
             inside += u32::from(estimate.low <= knee && knee <= estimate.high);
         }
         assert!(
-            inside >= 32,
-            "noise {noise}, chance {chance}: {inside} of 40"
+            inside >= 16,
+            "noise {noise}, chance {chance}: {inside} of 20"
         );
     }
 }
@@ -224,10 +233,11 @@ fn few_blocks_say_nothing() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn every_search_ends_and_its_interval_is_in_order(
         answers in proptest::collection::vec(0_u8..3, 60),
-        from in 0.5_f64..1e5,
+        from in 50_f64..20_000.0,
     ) {
         let mut answers = answers.into_iter().cycle();
         let settings = KneeSettings { from, ..KneeSettings::default() };

@@ -10,7 +10,9 @@ use crate::files::RecordError;
 use crate::limit::{self, Pressure};
 use crate::plan::Plan;
 use crate::segments::SECOND;
-use crate::summary::{Blocks, FORMAT, Knee, LateCauses, Offered, Rates, Summary, TimeSpans};
+use crate::summary::{
+    Blocks, FORMAT, Knee, LateCauses, Offered, Rates, RecorderHealth, Summary, TimeSpans,
+};
 use crate::verdict::{self, Evidence};
 
 /// How a run ended.
@@ -51,11 +53,26 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.settle_rest();
         self.files.flush();
         self.health.incomplete_files = self.files.incomplete();
-        let summary = self.summary(end);
+        let mut summary = self.summary(end);
+        summary.steps = std::mem::take(&mut self.step_rows);
+        summary.recorder = std::mem::take(&mut self.health);
         Finished {
             summary,
             error: self.files.into_error(),
         }
+    }
+
+    /// The account up to the instant that every source is past, without steps: what is under way
+    /// counts neither as unanswered nor as pending yet. For conditions on a run that goes on.
+    #[must_use]
+    pub fn so_far(&self) -> Summary {
+        let until = self.segments.offering_until(self.low);
+        self.summary(RunEnd {
+            planned: None,
+            offered_until: until,
+            ended: self.low,
+            ..RunEnd::default()
+        })
     }
 
     /// Closes what ends by `ended` and the beginning of what does not; events stamped later stretch
@@ -89,7 +106,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
     }
 
-    fn summary(&mut self, end: RunEnd) -> Summary {
+    /// The summary without its steps and the recorder's own health.
+    fn summary(&self, end: RunEnd) -> Summary {
         let offered = self.tally.offered(end.planned);
         let fate = self.tally.fate();
         let conservation = Conservation::of(&offered, &fate, self.run.own_txs);
@@ -132,12 +150,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             late,
             windows: self.windows.worst(),
             blocks,
-            steps: std::mem::take(&mut self.step_rows),
+            steps: Vec::new(),
             knee: end.knee,
             knee_reason: end.knee_reason,
             limited_by,
             reconnects: self.reconnects,
-            recorder: std::mem::take(&mut self.health),
+            recorder: RecorderHealth::default(),
         }
     }
 

@@ -129,6 +129,13 @@ pub struct Settings {
     #[serde(deserialize_with = "text::list")]
     pub threshold: Vec<Threshold>,
 
+    /// A condition that must hold while the run goes on, in the grammar of --threshold; may be
+    /// repeated. Once a second it is checked on everything so far, and the run ends early, drained and
+    /// written, when one is broken. Exit code 99.
+    #[arg(long, value_name = "CONDITION")]
+    #[serde(deserialize_with = "text::list")]
+    pub abort_on: Vec<Threshold>,
+
     /// Send only part I of N of the schedule, as one of N generators that make one load together:
     /// 1/4 to 4/4. All need the same load and --seed; txgen merge joins their run folders.
     #[arg(long, value_name = "I/N")]
@@ -194,6 +201,7 @@ impl Settings {
             spin: self.spin.or(base.spin),
             no_follow: self.no_follow || base.no_follow,
             threshold: or_list(self.threshold, base.threshold),
+            abort_on: or_list(self.abort_on, base.abort_on),
             shard: self.shard.or(base.shard),
             start_at: self.start_at.or(base.start_at),
             out: self.out.or(base.out),

@@ -10,7 +10,7 @@ use crate::threshold::Verdict;
 
 /// Verdict, conservation, rates, latencies, steps, and what limited the run.
 #[must_use]
-pub fn table(summary: &Summary, thresholds: &[Verdict]) -> String {
+pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verdict>) -> String {
     let mut text = String::new();
     verdict(&mut text, summary);
     conservation(&mut text, summary);
@@ -20,18 +20,34 @@ pub fn table(summary: &Summary, thresholds: &[Verdict]) -> String {
         steps(&mut text, summary);
     }
     ending(&mut text, summary);
-    for threshold in thresholds {
-        let held = if threshold.held { "held" } else { "BROKEN" };
-        let value = threshold
-            .value
-            .map_or("no value".into(), |value| format!("{value:.3}"));
+    conditions(&mut text, thresholds);
+    if let Some(verdict) = stopped_by {
         line(
             &mut text,
-            "threshold",
-            &format!("{} {held} ({value})", threshold.text),
+            "stopped by",
+            &format!(
+                "{}, which was {} by then",
+                verdict.text,
+                verdict.value_text()
+            ),
         );
     }
     text
+}
+
+/// What held and what did not.
+fn conditions(text: &mut String, thresholds: &[Verdict]) {
+    let widest = |longest: usize, verdict: &Verdict| longest.max(verdict.text.chars().count());
+    let width = thresholds.iter().fold(0, widest);
+    for verdict in thresholds {
+        let held = if verdict.held { "held" } else { "BROKEN" };
+        let value = verdict.value_text();
+        line(
+            text,
+            "threshold",
+            &format!("{:<width$}  {held:<6}  {value}", verdict.text),
+        );
+    }
 }
 
 fn verdict(text: &mut String, summary: &Summary) {

@@ -26,6 +26,7 @@ use crate::shard::{
 use crate::shutdown::Shutdown;
 use crate::source::{self, Ring, SourceConfig};
 use crate::start_at::StartAt;
+use crate::threshold::Verdict;
 use crate::workload::WorkloadError;
 
 /// A run in progress, seen from the thread that watches it.
@@ -39,13 +40,14 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Plays the run to its end. Beside the account there may be a failure that ended it early.
+    /// Plays the run to its end. Beside the account there may be a failure that ended it early, or a
+    /// condition that did.
     pub(super) fn play(
         &self,
         writers: RunFolderWriters<File>,
         mut manifest: File,
         mut progress: Progress,
-    ) -> Result<(Finished, Option<RunError>), RunError> {
+    ) -> Result<Played, RunError> {
         let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
         let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
         let follow = follow::start(self.plan, self.nodes, &self.clock, &seen_sender)?;
@@ -94,7 +96,11 @@ impl Run<'_> {
                 RunError::Panicked("recorder")
             })?;
             follow.stop();
-            Ok((finished, senders.trouble()))
+            Ok(Played {
+                finished,
+                trouble: senders.trouble(),
+                broken: shared.glance().and_then(|glance| glance.broken),
+            })
         })
     }
 
@@ -257,6 +263,17 @@ impl Run<'_> {
                 warned = true;
                 progress.message(&format!("warning: {error}; counting goes on"));
             }
+            if let Some(broken) = &glance.broken
+                && !stopping
+            {
+                stopping = true;
+                self.stop(StopReason::Condition);
+                progress.message(&format!(
+                    "stopped: {} is broken ({}); draining",
+                    broken.text,
+                    broken.value_text()
+                ));
+            }
             steps.extend(glance.new_steps);
             if !stopping && self.stops_when_saturated() {
                 let judgement = saturation::judge(&steps, self.plan.follow);
@@ -385,6 +402,15 @@ impl Run<'_> {
 fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
     let (of, shard) = (u64::from(of.get()), u64::from(shard));
     whole / of + u64::from(shard < whole % of)
+}
+
+/// A run that was played to its end.
+pub(super) struct Played {
+    pub(super) finished: Finished,
+    /// What ended it early, if something failed.
+    pub(super) trouble: Option<RunError>,
+    /// The condition that ended it early.
+    pub(super) broken: Option<Verdict>,
 }
 
 /// The threads of all shards.

@@ -64,6 +64,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "shard": plan.part.to_string(),
         "start_at": plan.start_at.map(|start| start.to_string()),
         "planned_by_all": plan.planned_by_all(),
+        "abort_on": plan.abort_on.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     if let Load::Open {

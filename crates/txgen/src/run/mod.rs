@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use measure::{Finished, RunFolderWriters, ScheduleVerdict, Summary};
+use measure::{RunFolderWriters, ScheduleVerdict, Summary};
 use pacing::Nanos;
 use rpc::BroadcastMethod;
 
@@ -35,7 +35,7 @@ use crate::start_at::{StartAt, StartAtError};
 use crate::threshold::Verdict as ThresholdVerdict;
 use crate::workload::WorkloadError;
 pub(crate) use builtin::BuiltInNode;
-use conduct::Run;
+use conduct::{Played, Run};
 pub(crate) use host::default_folder;
 
 /// What a run came to.
@@ -45,6 +45,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// The plan's conditions.
     pub thresholds: Vec<ThresholdVerdict>,
+    /// The condition that ended the run early.
+    pub stopped_by: Option<ThresholdVerdict>,
     /// The run folder.
     pub folder: PathBuf,
 }
@@ -106,7 +108,9 @@ impl Outcome {
             exit::INTERRUPTED
         } else if self.summary.verdict.schedule == ScheduleVerdict::Invalid {
             exit::INVALID
-        } else if self.thresholds.iter().any(|threshold| !threshold.held) {
+        } else if self.stopped_by.is_some()
+            || self.thresholds.iter().any(|threshold| !threshold.held)
+        {
             exit::THRESHOLD
         } else {
             exit::DONE
@@ -182,8 +186,9 @@ pub(crate) fn perform(
         shutdown,
         built_in: guest.is_some(),
     };
-    let (finished, trouble) = run.play(files.writers, files.manifest, progress)?;
-    let outcome = conclude(plan, &folder, files.summary, finished, words)?;
+    let mut played = run.play(files.writers, files.manifest, progress)?;
+    let trouble = played.trouble.take();
+    let outcome = conclude(plan, &folder, files.summary, played, words)?;
     trouble.map_or(Ok(outcome), Err)
 }
 
@@ -238,9 +243,14 @@ fn conclude(
     plan: &Plan,
     folder: &RunFolder,
     mut summary_file: File,
-    finished: Finished,
+    played: Played,
     words: Words,
 ) -> Result<Outcome, RunError> {
+    let Played {
+        finished,
+        broken: stopped_by,
+        ..
+    } = played;
     let summary = finished.summary;
     let written = summary.write_to(&mut summary_file);
     let document = serde_json::to_value(&summary).unwrap_or_default();
@@ -250,7 +260,7 @@ fn conclude(
         .map(|threshold| threshold.check(&document))
         .collect();
     if words == Words::All {
-        let mut text = report::table(&summary, &thresholds);
+        let mut text = report::table(&summary, &thresholds, stopped_by.as_ref());
         text.push_str(&format!("written to   {}\n", folder.path().display()));
         // A reader that has gone does not make the run a failure.
         let _ = io::stdout().lock().write_all(text.as_bytes());
@@ -262,6 +272,7 @@ fn conclude(
     Ok(Outcome {
         summary,
         thresholds,
+        stopped_by,
         folder: folder.path().into(),
     })
 }

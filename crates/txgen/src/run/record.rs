@@ -16,6 +16,7 @@ use crate::clock::Origin;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
 use crate::shard::{Orders, ShardBatch};
+use crate::threshold::Verdict;
 
 /// What the followers tell the recorder.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ struct SharedState {
     offered_all: bool,
     write_error: Option<String>,
     marks: Vec<(Nanos, String)>,
+    broken: Option<Verdict>,
 }
 
 /// A look at the run from outside.
@@ -55,6 +57,8 @@ pub(crate) struct Glance {
     pub(crate) draining: bool,
     /// The first write error, if there was one.
     pub(crate) write_error: Option<String>,
+    /// The condition of `--abort-on` that was broken, if one was.
+    pub(crate) broken: Option<Verdict>,
 }
 
 impl Shared {
@@ -67,6 +71,7 @@ impl Shared {
             new_steps: std::mem::take(&mut state.steps),
             draining: state.offered_all,
             write_error: state.write_error.clone(),
+            broken: state.broken.clone(),
         })
     }
 
@@ -107,6 +112,8 @@ pub(crate) struct Recording<'a> {
     offered_until: Option<Nanos>,
     published_steps: usize,
     stop_known: bool,
+    check_at: Nanos,
+    broken: Option<Verdict>,
 }
 
 impl<'a> Recording<'a> {
@@ -141,6 +148,8 @@ impl<'a> Recording<'a> {
             offered_until: None,
             published_steps: 0,
             stop_known: false,
+            check_at: CHECK_INTERVAL,
+            broken: None,
         }
     }
 
@@ -153,6 +162,7 @@ impl<'a> Recording<'a> {
             let now = self.origin.now();
             if now >= publish_at {
                 publish_at = now.saturating_add(PUBLISH_INTERVAL);
+                self.check_conditions(now);
                 self.publish();
             }
             if self.is_done(now) {
@@ -262,6 +272,22 @@ impl<'a> Recording<'a> {
             || now >= base.saturating_add(self.plan.drain_timeout)
     }
 
+    /// Looks at the conditions that end a run, until one is broken or nothing more is offered. A
+    /// value that there is not yet breaks nothing.
+    fn check_conditions(&mut self, now: Nanos) {
+        let conditions = &self.plan.abort_on;
+        let idle = conditions.is_empty() || self.broken.is_some() || self.offered_until.is_some();
+        if idle || now < self.check_at {
+            return;
+        }
+        self.check_at = now.saturating_add(CHECK_INTERVAL);
+        let document = serde_json::to_value(self.recorder.so_far()).unwrap_or_default();
+        self.broken = conditions
+            .iter()
+            .map(|condition| condition.check(&document))
+            .find(|verdict| verdict.value.is_some() && !verdict.held);
+    }
+
     fn publish(&mut self) {
         let mut state = lock(&self.channels.shared.state);
         for (at, text) in state.marks.drain(..) {
@@ -273,6 +299,7 @@ impl<'a> Recording<'a> {
             .steps
             .extend_from_slice(&steps[self.published_steps..]);
         self.published_steps = steps.len();
+        state.broken.clone_from(&self.broken);
         state.offered_all = self.offered_until.is_some();
         state.write_error = self.recorder.write_error().map(|error| {
             use std::error::Error as _;
@@ -384,4 +411,6 @@ const ACCEPTED_AND_WAITING: usize = 1_000_000;
 /// Notes between two publications at most.
 const MARKS_WAITING: usize = 64;
 const IDLE_WAIT: Duration = Duration::from_millis(10);
+/// Conditions are about whole seconds.
+const CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
 const PUBLISH_INTERVAL: Nanos = Nanos::from_millis(50);

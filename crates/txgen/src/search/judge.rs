@@ -52,12 +52,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judgement {
             .limits
             .iter()
             .filter(|limit| !limit.held)
-            .map(|limit| {
-                let value = limit
-                    .value
-                    .map_or("no value".into(), |value| format!("{value:.3}"));
-                format!("{} is broken ({value})", limit.text)
-            }),
+            .map(|limit| format!("{} is broken ({})", limit.text, limit.value_text())),
     );
     let (finding, reasons) = match unusable(evidence.summary, overloaded, !broken.is_empty()) {
         Some(reason) => (Finding::Unusable, vec![reason]),

@@ -10,7 +10,8 @@ use pacing::Nanos;
 pub(crate) struct Orders {
     /// Nothing due at or after this instant is offered; in nanoseconds since the origin.
     stop_at: AtomicU64,
-    saturated: AtomicBool,
+    /// Stopped by the run's own rules, not interrupted.
+    by_rule: AtomicBool,
     abort: AtomicBool,
 }
 
@@ -19,6 +20,8 @@ pub(crate) struct Orders {
 pub(crate) enum StopReason {
     /// The run found what it looked for.
     Saturated,
+    /// A condition of the user's was broken.
+    Condition,
     /// The user, or a failure, ended it.
     Interrupted,
 }
@@ -27,7 +30,7 @@ impl Default for Orders {
     fn default() -> Self {
         Self {
             stop_at: AtomicU64::new(u64::MAX),
-            saturated: AtomicBool::new(false),
+            by_rule: AtomicBool::new(false),
             abort: AtomicBool::new(false),
         }
     }
@@ -37,8 +40,8 @@ impl Orders {
     /// Ends the offering at `at`, an instant that no shard has reached; what waits then is unsent for
     /// this reason. The first call counts.
     pub(crate) fn stop(&self, at: Nanos, reason: StopReason) {
-        if reason == StopReason::Saturated && self.stop_at() == Nanos::MAX {
-            self.saturated.store(true, Ordering::Relaxed);
+        if reason != StopReason::Interrupted && self.stop_at() == Nanos::MAX {
+            self.by_rule.store(true, Ordering::Relaxed);
         }
         let _ = self.stop_at.compare_exchange(
             u64::MAX,
@@ -66,7 +69,7 @@ impl Orders {
 
     /// What becomes of transactions that wait when the offering ends by order.
     pub(super) fn unsent_reason(&self) -> UnsentReason {
-        if self.saturated.load(Ordering::Relaxed) {
+        if self.by_rule.load(Ordering::Relaxed) {
             UnsentReason::Stopped
         } else {
             UnsentReason::Interrupted

@@ -278,15 +278,39 @@ fn thresholds_decide_the_exit_code() {
          --threshold fate.committed>=40",
     )
     .expect(0)
-    .prints("commit.p99<60s held")
-    .prints("fate.errors==0 held (0.000)");
+    .prints("threshold    commit.p99<60s      held    ")
+    .prints("threshold    fate.errors==0      held    0");
     flood(2, "--threshold fate.errors==0 --threshold commit.max<1us")
         .expect(99)
-        .prints("fate.errors==0 held")
-        .prints("commit.max<1us BROKEN");
+        .prints("fate.errors==0  held")
+        .prints("commit.max<1us  BROKEN");
     flood(3, "--threshold fate.sent>40")
         .expect(99)
-        .prints("fate.sent>40 BROKEN (40.000)");
+        .prints("fate.sent>40  BROKEN  40");
+}
+
+#[test]
+fn a_broken_condition_ends_the_run_early_and_cleanly() {
+    let node = Node::quick();
+    let place = Place::new();
+    let run = |out: &str, condition: &str| {
+        place.txgen(&format!(
+            "constant --rate 100 --duration 30s --out {out} --abort-on {condition} --endpoints {}",
+            node.url()
+        ))
+    };
+    let ended = run("broken", "fate.sent<150");
+    ended
+        .expect(99)
+        .says("stopped: fate.sent<150 is broken")
+        .prints("stopped by   fate.sent<150");
+    let summary = place.run("broken").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("fate.pending"), 0);
+    assert!(summary.number("time.offered_s") < 15.0);
+    let unknown = run("none", "commit.p98<1s");
+    unknown.expect(2).says("did you mean commit.p");
+    assert!(!place.contents().contains(&"none".to_owned()));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Conditions on `summary.json`: `commit.p99<5s`, `rate.error<0.5%`, `fate.errors==0`.
 
+mod schema;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +32,18 @@ pub struct Verdict {
     pub held: bool,
 }
 
+impl Verdict {
+    /// The value in words.
+    #[must_use]
+    pub fn value_text(&self) -> String {
+        match self.value {
+            None => "no value".into(),
+            Some(value) if value.fract() == 0.0 => format!("{value}"),
+            Some(value) => format!("{value:.3}"),
+        }
+    }
+}
+
 /// Why a condition cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdError {
@@ -40,13 +54,12 @@ pub enum ThresholdError {
         text: String,
     },
     /// The left side names nothing in a summary.
-    #[error(
-        "unknown metric {metric:?}; use commit.p99, accept.p95, service.p50, lateness.max, rate.error, or a \
-         path into summary.json such as fate.errors"
-    )]
+    #[error("unknown metric {metric:?}; {}", hint(near))]
     UnknownMetric {
         /// The left side.
         metric: String,
+        /// What may have been meant.
+        near: Vec<String>,
     },
     /// The right side is not a number.
     #[error(
@@ -93,22 +106,21 @@ impl Metric {
         if parts.iter().any(String::is_empty) || parts.len() < 2 {
             return None;
         }
-        let latency = match parts[0].as_str() {
-            "lateness" => Some("lateness"),
-            "accept" => Some("accept_response"),
-            "service" => Some("accept_service"),
-            "commit" => Some("commit_from_due"),
-            _ => None,
-        };
-        if let Some(latency) = latency {
+        let latency = schema::SHORT.iter().find(|(short, _)| *short == parts[0]);
+        if let Some((_, latency)) = latency {
             let known = QUANTILES.contains(&parts[1].as_str()) && parts.len() == 2;
-            return known
-                .then(|| Self::Path(vec!["latency_ms".into(), latency.into(), parts.remove(1)]));
+            return known.then(|| {
+                Self::Path(vec![
+                    "latency_ms".into(),
+                    (*latency).into(),
+                    parts.remove(1),
+                ])
+            });
         }
         if text == "rate.error" {
             return Some(Self::ErrorRate);
         }
-        is_known(&parts).then_some(Self::Path(parts))
+        schema::is_known(&parts).then_some(Self::Path(parts))
     }
 
     fn value(&self, summary: &Value) -> Option<f64> {
@@ -135,41 +147,6 @@ fn number(summary: &Value, path: &[String]) -> Option<f64> {
         Value::Object(fields) => fields.get("mean")?.as_f64(),
         value => value.as_f64(),
     }
-}
-
-/// Whether the schema of `summary.json` has a number, counts or statistics at this path.
-fn is_known(path: &[String]) -> bool {
-    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
-        return false;
-    };
-    path.iter()
-        .try_fold(&schema, |place, key| {
-            alternatives(&schema, place).find_map(|place| {
-                let named = place.get("properties").and_then(|fields| fields.get(key));
-                named.or_else(|| {
-                    place
-                        .get("additionalProperties")
-                        .filter(|any| any.is_object())
-                })
-            })
-        })
-        .is_some()
-}
-
-/// A place of the schema, with references followed and alternatives side by side.
-fn alternatives<'a>(schema: &'a Value, place: &'a Value) -> impl Iterator<Item = &'a Value> {
-    let follow = move |place: &'a Value| {
-        let target = place.get("$ref").and_then(Value::as_str);
-        target
-            .and_then(|target| schema.pointer(target.trim_start_matches('#')))
-            .unwrap_or(place)
-    };
-    let place = follow(place);
-    let either = ["anyOf", "oneOf"]
-        .into_iter()
-        .filter_map(move |key| place.get(key)?.as_array())
-        .flatten();
-    std::iter::once(place).chain(either.map(follow))
 }
 
 impl Comparison {
@@ -208,6 +185,7 @@ impl FromStr for Threshold {
             .ok_or_else(|| ThresholdError::NoComparison { text: text.into() })?;
         let metric = Metric::parse(metric).ok_or_else(|| ThresholdError::UnknownMetric {
             metric: metric.into(),
+            near: schema::near(metric),
         })?;
         let limit = parse_limit(limit).ok_or_else(|| ThresholdError::BadLimit {
             limit: limit.into(),
@@ -224,6 +202,17 @@ impl FromStr for Threshold {
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// The near metrics, or where to look for one.
+fn hint(near: &[String]) -> String {
+    match near {
+        [] => "use commit.p99, accept.p95, service.p50, lateness.max, rate.error, or a path into \
+               summary.json such as fate.errors"
+            .into(),
+        [one] => format!("did you mean {one}?"),
+        [most @ .., last] => format!("did you mean {} or {last}?", most.join(", ")),
     }
 }
 
@@ -246,7 +235,6 @@ fn parse_limit(text: &str) -> Option<f64> {
 }
 
 const QUANTILES: [&str; 7] = ["p50", "p68", "p95", "p99", "p99_7", "max", "mean"];
-const SCHEMA: &str = include_str!("../../../docs/summary.schema.json");
 
 #[cfg(test)]
 mod tests {
@@ -290,6 +278,13 @@ mod tests {
         assert!(error("commit.p98<1s").contains("unknown metric \"commit.p98\""));
         assert!(error("weather.max<1").contains("unknown metric"));
         assert!(error("fate.eror==0").contains("unknown metric"));
+        assert!(error("commit.p98<1s").contains("did you mean commit.p"));
+        assert!(error("fate.eror==0").contains("did you mean fate.errors"));
+        assert!(error("comit.p99<1").contains("did you mean commit.p99"));
+        assert!(error("commited_tps>1").contains("rate.committed_tps"));
+        assert!(error("weather.max<1").contains("a path into summary.json"));
+        // A text is no metric.
+        assert!(error("verdict.schedule==0").contains("unknown metric"));
         assert!(error("commit.p99<soon").contains("cannot read the limit \"soon\""));
     }
 }

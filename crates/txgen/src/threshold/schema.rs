@@ -1,0 +1,129 @@
+//! Which numbers a summary has, by its schema.
+
+use serde_json::Value;
+
+/// Whether the schema of `summary.json` has a number, counts by name or statistics at this path.
+pub(super) fn is_known(path: &[String]) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
+        return false;
+    };
+    let place = path.iter().try_fold(&schema, |place, key| {
+        alternatives(&schema, place).find_map(|place| {
+            let named = place.get("properties").and_then(|fields| fields.get(key));
+            named.or_else(|| {
+                place
+                    .get("additionalProperties")
+                    .filter(|any| any.is_object())
+            })
+        })
+    });
+    place.is_some_and(|place| is_number(&schema, place))
+}
+
+/// Every metric by the name a person would write.
+pub(super) fn names() -> Vec<String> {
+    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = SHORT
+        .into_iter()
+        .flat_map(|(short, _)| super::QUANTILES.map(|quantile| format!("{short}.{quantile}")))
+        .collect();
+    names.push("rate.error".into());
+    collect(&schema, &schema, &mut String::new(), &mut names);
+    names
+}
+
+/// The metrics that somebody may have meant, nearest first, three at most.
+pub(super) fn near(written: &str) -> Vec<String> {
+    let written = written.to_ascii_lowercase();
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let mut near: Vec<(usize, usize, String)> = names()
+        .into_iter()
+        .filter_map(|name| {
+            // The right word in the wrong place is as likely as a slip of the finger.
+            let distance = if last(&written) == last(&name) {
+                let (head, other) = (
+                    written.len() - last(&written).len(),
+                    name.len() - last(&name).len(),
+                );
+                strsim::damerau_levenshtein(&written[..head], &name[..other]).min(MAX_TYPING_ERRORS)
+            } else {
+                strsim::damerau_levenshtein(&written, &name)
+            };
+            (distance <= MAX_TYPING_ERRORS).then_some((distance, name.len(), name))
+        })
+        .collect();
+    near.sort_unstable();
+    near.truncate(3);
+    near.into_iter().map(|(_, _, name)| name).collect()
+}
+
+/// Adds the paths of all metrics below a place.
+fn collect(schema: &Value, place: &Value, path: &mut String, names: &mut Vec<String>) {
+    for place in alternatives(schema, place) {
+        let Some(fields) = place.get("properties").and_then(Value::as_object) else {
+            continue;
+        };
+        for (key, field) in fields {
+            let length = path.len();
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(key);
+            if length > 0 && is_number(schema, field) {
+                names.push(path.clone());
+            }
+            collect(schema, field, path, names);
+            path.truncate(length);
+        }
+    }
+}
+
+/// A number, counts by name (they are added up) or statistics (their mean stands for them).
+fn is_number(schema: &Value, place: &Value) -> bool {
+    alternatives(schema, place).any(|place| {
+        let is_plain = match place.get("type") {
+            Some(Value::String(name)) => is_numeric(name),
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).any(is_numeric),
+            _ => false,
+        };
+        let fields = place.get("properties");
+        let is_statistics = fields.is_some_and(|fields| fields.get("mean").is_some());
+        let is_counts = place
+            .get("additionalProperties")
+            .is_some_and(|any| any.is_object() && is_number(schema, any));
+        is_plain || is_statistics || is_counts
+    })
+}
+
+fn is_numeric(name: &str) -> bool {
+    matches!(name, "number" | "integer")
+}
+
+/// A place of the schema, with references followed and alternatives side by side.
+fn alternatives<'a>(schema: &'a Value, place: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let follow = move |place: &'a Value| {
+        let target = place.get("$ref").and_then(Value::as_str);
+        target
+            .and_then(|target| schema.pointer(target.trim_start_matches('#')))
+            .unwrap_or(place)
+    };
+    let place = follow(place);
+    let either = ["anyOf", "oneOf"]
+        .into_iter()
+        .filter_map(move |key| place.get(key)?.as_array())
+        .flatten();
+    std::iter::once(place).chain(either.map(follow))
+}
+
+/// Short names of latencies and their keys in `latency_ms`.
+pub(super) const SHORT: [(&str, &str); 4] = [
+    ("lateness", "lateness"),
+    ("accept", "accept_response"),
+    ("service", "accept_service"),
+    ("commit", "commit_from_due"),
+];
+/// Further apart than this two names are different words.
+const MAX_TYPING_ERRORS: usize = 4;
+const SCHEMA: &str = include_str!("../../../../docs/summary.schema.json");
