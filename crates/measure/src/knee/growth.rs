@@ -18,9 +18,10 @@ pub struct BacklogGrowth {
     pub tps: f64,
     /// The standard error of that.
     pub error_tps: f64,
-    /// What the blocks after the first one committed, over the time between the first and the last.
-    pub committed_tps: f64,
-    /// Blocks it was computed from.
+    /// What the blocks after the first one committed, over the time between the first and the last;
+    /// `None` with fewer than two.
+    pub committed_tps: Option<f64>,
+    /// Blocks observed.
     pub blocks: usize,
 }
 
@@ -28,8 +29,9 @@ pub struct BacklogGrowth {
 ///
 /// The backlog is taken where it is highest, just before each block, and a straight line is fitted
 /// by least squares: a chain that takes ever longer for ever fuller blocks shows there, although each
-/// block empties its mempool. `due_before` says how many transactions are due before an instant;
-/// `blocks` are all blocks of the run in order. `None` with fewer than three blocks.
+/// block empties its mempool. The end counts like a block when more waits there than at the last
+/// one: the peak to come is at least as high. `due_before` says how many transactions are due before
+/// an instant; `blocks` are all blocks of the run in order. `None` with fewer than three such points.
 pub fn backlog_growth(
     blocks: &[BlockMark],
     due_before: impl Fn(Nanos) -> u64,
@@ -38,7 +40,8 @@ pub fn backlog_growth(
 ) -> Option<BacklogGrowth> {
     let mut committed = 0;
     let mut peaks: Vec<(f64, f64)> = Vec::new();
-    let mut committed_at_first = None;
+    let mut span: Option<(Nanos, Nanos)> = None;
+    let mut after_first = 0;
     for block in blocks {
         if block.observed >= until {
             break;
@@ -49,19 +52,29 @@ pub fn backlog_growth(
         }
         committed += block.committed;
         if block.observed >= from {
-            committed_at_first.get_or_insert(committed);
+            after_first += span.map_or(0, |_| block.committed);
+            let first = span.map_or(block.observed, |(first, _)| first);
+            span = Some((first, block.observed));
         }
     }
-    if peaks.len() < MIN_BLOCKS {
+    let count = peaks.len();
+    let at_end = due_before(until) as f64 - committed as f64;
+    if peaks.last().is_some_and(|(_, last)| at_end > *last) {
+        peaks.push((until.as_secs_f64(), at_end));
+    }
+    if peaks.len() < MIN_POINTS {
         return None;
     }
-    let span = peaks[peaks.len() - 1].0 - peaks[0].0;
     let (tps, error_tps) = line(&peaks)?;
+    let between = span.map(|(first, last)| last.saturating_sub(first).as_secs_f64());
+    let committed_tps = between
+        .filter(|seconds| *seconds > 0.0)
+        .map(|seconds| after_first as f64 / seconds);
     Some(BacklogGrowth {
         tps,
         error_tps,
-        committed_tps: (committed - committed_at_first?) as f64 / span,
-        blocks: peaks.len(),
+        committed_tps,
+        blocks: count,
     })
 }
 
@@ -90,4 +103,4 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 }
 
 /// Two lie on a line whatever they are.
-const MIN_BLOCKS: usize = 3;
+const MIN_POINTS: usize = 3;

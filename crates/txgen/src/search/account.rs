@@ -143,7 +143,7 @@ impl PointRow {
             growth_error: growth.map(|growth| growth.error_tps / rate),
             accepted_tps: step.and_then(|step| step.accepted_tps),
             committed_tps: growth
-                .map(|growth| growth.committed_tps)
+                .and_then(|growth| growth.committed_tps)
                 .or_else(|| step.and_then(|step| step.committed_tps)),
             accept_p99_ms: latency.accept_response.p99,
             commit_p50_ms: latency.commit_from_due.p50,

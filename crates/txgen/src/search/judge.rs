@@ -44,7 +44,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judgement {
     }
     match growth {
         Some(growth) => broken.extend(growing(&growth, evidence.rate)),
-        None => broken.extend(excess(evidence)),
+        None => broken.extend(excess(evidence).or_else(|| waiting(evidence))),
     }
     let overloaded = !broken.is_empty();
     broken.extend(
@@ -133,23 +133,46 @@ fn growth(evidence: &Evidence<'_>) -> Option<BacklogGrowth> {
         return None;
     }
     let schedule = evidence.schedule?;
-    let until = Nanos::from_nanos((evidence.summary.time.offered_s * 1e9) as u64);
-    backlog_growth(
-        evidence.blocks,
-        |t| schedule.due_before(t),
-        evidence.warmup,
-        until,
-    )
+    let until = offered_until(evidence.summary);
+    let from = |from| backlog_growth(evidence.blocks, |t| schedule.due_before(t), from, until);
+    // Blocks that get ever larger get ever rarer: then the first ones have to help.
+    from(evidence.warmup).or_else(|| from(Nanos::ZERO))
+}
+
+fn offered_until(summary: &Summary) -> Nanos {
+    Nanos::from_nanos((summary.time.offered_s * 1e9) as u64)
+}
+
+/// With hardly a block at all: most of what was offered still waits when the offering ends.
+fn waiting(evidence: &Evidence<'_>) -> Option<String> {
+    if !evidence.followed {
+        return None;
+    }
+    let until = offered_until(evidence.summary);
+    let committed: u64 = evidence
+        .blocks
+        .iter()
+        .filter(|block| block.observed < until)
+        .map(|block| block.committed)
+        .sum();
+    let planned = evidence.summary.offered.planned;
+    let share = 1.0 - committed as f64 / planned.max(1) as f64;
+    (share > WAITING_LIMIT).then(|| {
+        format!(
+            "{:.0} % of what was offered was in no block by the end; blocks are too rare for such short points, \
+             use a longer --duration",
+            share * 100.0
+        )
+    })
 }
 
 fn growing(growth: &BacklogGrowth, rate: f64) -> Option<String> {
     let limit = (GROWTH_LIMIT * rate).max(ERRORS_TO_BE_SURE * growth.error_tps);
     (growth.tps > limit).then(|| {
         format!(
-            "the backlog grew by {:.1} % of the rate ({:.0}/s): {:.0}/s were committed",
+            "the backlog grew by {:.1} % of the rate ({:.0}/s)",
             growth.tps / rate * 100.0,
             growth.tps,
-            growth.committed_tps
         )
     })
 }
@@ -168,6 +191,8 @@ fn excess(evidence: &Evidence<'_>) -> Option<String> {
 pub(super) const LOST_LIMIT: f64 = 0.01;
 /// The backlog may not grow by a larger share of the rate.
 pub(super) const GROWTH_LIMIT: f64 = 0.01;
+/// A chain that keeps up leaves the block under way waiting, which in a point of two blocks is half.
+const WAITING_LIMIT: f64 = 0.6;
 /// A growth below twice its standard error may be chance.
 const ERRORS_TO_BE_SURE: f64 = 2.0;
 /// More of what fell due may not have left by the end of the step.

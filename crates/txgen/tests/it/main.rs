@@ -11,6 +11,7 @@ mod comet;
 mod command_line;
 mod endings;
 mod load;
+mod search;
 mod shards;
 mod stall;
 mod support;
