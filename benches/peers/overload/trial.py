@@ -22,6 +22,8 @@ FLOOD_OWES_SECONDS = 1
 # How long the flood waits for answers, and the polite client for its last commits.
 FLOOD_DRAIN_SECONDS = 5
 POLITE_DRAIN_SECONDS = 30
+# Empty blocks before the flood, so that sentinel has seen how far apart they are.
+IDLE_BLOCKS = 4
 # How long blocks are awaited that hold what the window left over, and date its last block.
 SETTLE_SECONDS = 30
 BIN_SECONDS = 30
@@ -58,6 +60,8 @@ def run(args, variant, folder):
             sentinel = stack.enter_context(Sentinel(args.sentinel, variant, node.url, folder))
             processes["sentinel"] = sentinel.process
             target = sentinel.url
+        # In operation a proxy has seen more of its chain than these blocks when a flood comes.
+        node.wait_height(node.height() + IDLE_BLOCKS)
         polite = stack.enter_context(polite_client(args, target, folder))
         flood = stack.enter_context(flooders(args, target, folder))
         processes["flood"], processes["polite"] = flood, polite

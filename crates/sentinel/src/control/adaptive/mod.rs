@@ -287,6 +287,10 @@ impl AdaptiveRate {
                 used,
             });
         }
+        if self.throughput.interval() == 0.0 {
+            // The first block that is seen: what came before it was no interval.
+            self.usage.take(now);
+        }
         self.refusals.begin_anew();
     }
 
