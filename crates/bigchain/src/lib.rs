@@ -68,8 +68,8 @@ pub use condition::{Condition, Fulfillment};
 pub use error::{Class, Error, JsonProblem, Refusal};
 pub use keys::{KeyPair, PublicKey};
 pub use transaction::{
-    Coin, Create, CreateTemplate, Details, Found, Id, Input, Ledger, Link, MAX_AMOUNT,
-    MAX_THRESHOLDS, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction, Transfer,
+    Coin, Create, CreateTemplate, Details, Effect, Found, Id, Input, Ledger, Link, MAX_AMOUNT,
+    MAX_THRESHOLDS, Made, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction, Transfer,
 };
 
 /// How much is forgiven.

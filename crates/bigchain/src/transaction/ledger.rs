@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
-use super::{Id, Link, Operation, Transaction};
+use super::{Id, Transaction};
 use crate::condition::Condition;
 
 /// Committed transactions, and those that come earlier in the block.
@@ -81,27 +81,23 @@ impl MemoryLedger {
     /// Adds a transaction and marks what it spends. `false` when it was refused: the ledger is
     /// full, has it already, or it names an asset by something that is no id.
     pub fn apply(&mut self, transaction: &Transaction) -> bool {
-        let asset = match transaction.operation {
-            Operation::Create => Some(transaction.id),
-            Operation::Transfer => transaction.transfer_asset().parse().ok(),
-        };
+        let effect = transaction.effect();
         let room = self.transactions.len() < self.limit;
-        let Some(asset) = asset.filter(|_| room && !self.contains(&transaction.id)) else {
+        let Some(asset) = effect
+            .asset()
+            .filter(|_| room && !self.contains(&transaction.id))
+        else {
             self.refused += 1;
             return false;
         };
-        for link in transaction
-            .inputs
-            .iter()
-            .filter_map(|i| i.fulfills.as_ref())
-        {
-            if let Some(slot) = self.slot(link) {
+        for (id, index) in effect.spends() {
+            if let Some(slot) = self.slot(&id, index) {
                 slot.spent = true;
             }
         }
-        let outputs = transaction.outputs.iter().map(|output| Slot {
-            amount: output.amount,
-            condition: output.condition(),
+        let outputs = effect.makes().iter().map(|made| Slot {
+            amount: made.amount,
+            condition: made.condition,
             spent: false,
         });
         let outputs = outputs.collect();
@@ -116,10 +112,9 @@ impl MemoryLedger {
         self.refused
     }
 
-    fn slot(&mut self, link: &Link) -> Option<&mut Slot> {
-        let id = link.transaction_id.parse().ok()?;
-        let index = usize::try_from(link.output_index).ok()?;
-        self.transactions.get_mut(&id)?.outputs.get_mut(index)
+    fn slot(&mut self, id: &Id, output_index: u64) -> Option<&mut Slot> {
+        let index = usize::try_from(output_index).ok()?;
+        self.transactions.get_mut(id)?.outputs.get_mut(index)
     }
 }
 

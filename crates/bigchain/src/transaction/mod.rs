@@ -2,6 +2,7 @@
 
 mod build;
 mod details;
+mod effect;
 mod hash;
 mod ledger;
 mod names;
@@ -15,6 +16,7 @@ use std::str::FromStr;
 
 pub use build::{Create, Transfer};
 pub use details::{Details, MAX_THRESHOLDS};
+pub use effect::{Effect, Made};
 pub(crate) use hash::sha3;
 pub use ledger::{Coin, Found, Ledger, MemoryLedger};
 pub use template::CreateTemplate;

@@ -1,8 +1,6 @@
 //! The checks that need a ledger, and the signatures.
 
-use std::collections::HashSet;
-
-use super::{Coin, Found, Input, Ledger, Operation, Proof, Transaction, hash};
+use super::{Ledger, Operation, Proof, Transaction, hash};
 use crate::condition::{Batch, Condition, Fulfillment};
 use crate::error::{Class, Refusal};
 
@@ -23,65 +21,7 @@ impl Transaction {
     /// # Errors
     /// The first check that fails.
     pub fn check_spending(&self, ledger: &impl Ledger) -> Result<Vec<Condition>, Refusal> {
-        if self.operation == Operation::Create {
-            if ledger.contains(&self.id) {
-                return Err(Refusal::new(
-                    Class::DuplicateTransaction,
-                    format!("transaction `{}` already exists", self.id),
-                ));
-            }
-            return Ok(Vec::new());
-        }
-        let coins = self
-            .inputs
-            .iter()
-            .map(|input| coin_of(input, ledger))
-            .collect::<Result<Vec<Coin>, _>>()?;
-        self.check_distinct()?;
-        self.check_asset(&coins)?;
-        self.check_sums(&coins)?;
-        Ok(coins.iter().map(|coin| coin.condition).collect())
-    }
-
-    fn check_distinct(&self) -> Result<(), Refusal> {
-        let mut seen = HashSet::with_capacity(self.inputs.len());
-        if self.inputs.iter().all(|input| seen.insert(&input.fulfills)) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            Class::DoubleSpend,
-            format!("tx \"{}\" spends inputs twice", self.id),
-        ))
-    }
-
-    fn check_asset(&self, coins: &[Coin]) -> Result<(), Refusal> {
-        let refused = |text| Err(Refusal::new(Class::AssetIdMismatch, text));
-        let asset = coins.first().map(|coin| coin.asset);
-        if coins.iter().any(|coin| Some(coin.asset) != asset) {
-            return refused("All inputs of all transactions passed need to have the same asset id");
-        }
-        if asset.is_none_or(|asset| asset.to_string() != self.transfer_asset()) {
-            return refused(
-                "The asset id of the input does not match the asset id of the transaction",
-            );
-        }
-        Ok(())
-    }
-
-    fn check_sums(&self, coins: &[Coin]) -> Result<(), Refusal> {
-        let taken: u128 = coins.iter().map(|coin| u128::from(coin.amount)).sum();
-        let outputs = self.outputs.iter();
-        let given: u128 = outputs.map(|output| u128::from(output.amount)).sum();
-        if taken == given {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            Class::AmountError,
-            format!(
-                "The amount used in the inputs `{taken}` needs to be same as the amount used in \
-                 the outputs `{given}`"
-            ),
-        ))
+        self.effect().check(ledger)
     }
 
     /// Checks the signatures of all inputs, and on TRANSFER that they are those of the conditions
@@ -115,31 +55,6 @@ impl Transaction {
                 || conditions.get(index) == Some(&fulfillment.condition());
             wanted.then_some(fulfillment)
         })
-    }
-}
-
-fn coin_of(input: &Input, ledger: &impl Ledger) -> Result<Coin, Refusal> {
-    let (id, index) = match &input.fulfills {
-        Some(link) => (link.transaction_id.as_str(), link.output_index),
-        None => ("", 0),
-    };
-    let found = id
-        .parse()
-        .map_or(Found::NoTransaction, |id| ledger.find(&id, index));
-    match found {
-        Found::Unspent(coin) => Ok(coin),
-        Found::NoTransaction => Err(Refusal::new(
-            Class::InputDoesNotExist,
-            format!("input `{id}` doesn't exist"),
-        )),
-        Found::Spent => Err(Refusal::new(
-            Class::DoubleSpend,
-            format!("input `{id}` was already spent"),
-        )),
-        Found::NoOutput => Err(Refusal::new(
-            Class::InputDoesNotExist,
-            format!("output {index} of input `{id}` doesn't exist"),
-        )),
     }
 }
 

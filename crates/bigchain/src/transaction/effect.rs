@@ -1,0 +1,181 @@
+//! What a transaction does to a ledger, and whether the ledger lets it.
+
+use std::collections::HashSet;
+
+use super::{Coin, Found, Id, Ledger, Link, Operation, Transaction};
+use crate::condition::Condition;
+use crate::error::{Class, Refusal};
+use crate::keys::PublicKey;
+
+/// What a transaction does to a ledger, without its body: all that a node must keep of a checked
+/// transaction until its block is made, and a fraction of its size.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Effect {
+    id: Id,
+    operation: Operation,
+    asset: Option<Id>,
+    spends: Vec<Option<Link>>,
+    makes: Vec<Made>,
+}
+
+/// An output as a ledger keeps it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Made {
+    /// How many shares of the asset.
+    pub amount: u64,
+    /// The condition to be fulfilled to spend it.
+    pub condition: Condition,
+    /// The keys anywhere in the condition, each once.
+    pub keys: Vec<PublicKey>,
+}
+
+impl Effect {
+    /// The id of the transaction.
+    #[must_use]
+    pub const fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What the transaction does.
+    #[must_use]
+    pub const fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The asset: on CREATE the transaction itself, on TRANSFER the one it names; nothing if what
+    /// it names is no id, and such a transaction passes no [`Self::check`].
+    #[must_use]
+    pub const fn asset(&self) -> Option<Id> {
+        self.asset
+    }
+
+    /// The outputs it spends, in the order of its inputs. Of a transaction that has passed
+    /// [`Self::check`] none is left out.
+    pub fn spends(&self) -> impl Iterator<Item = (Id, u64)> {
+        let links = self.spends.iter().flatten();
+        links.filter_map(|link| Some((link.transaction_id.parse().ok()?, link.output_index)))
+    }
+
+    /// The outputs it makes, in their order.
+    #[must_use]
+    pub fn makes(&self) -> &[Made] {
+        &self.makes
+    }
+
+    /// Checks existence, double spends, asset and sums, in the original's order. Gives the
+    /// conditions that the inputs must fulfill, in their order; none on CREATE.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn check(&self, ledger: &impl Ledger) -> Result<Vec<Condition>, Refusal> {
+        if self.operation == Operation::Create {
+            if ledger.contains(&self.id) {
+                return Err(Refusal::new(
+                    Class::DuplicateTransaction,
+                    format!("transaction `{}` already exists", self.id),
+                ));
+            }
+            return Ok(Vec::new());
+        }
+        let coins = self
+            .spends
+            .iter()
+            .map(|link| coin_of(link.as_ref(), ledger))
+            .collect::<Result<Vec<Coin>, _>>()?;
+        self.check_distinct()?;
+        self.check_asset(&coins)?;
+        self.check_sums(&coins)?;
+        Ok(coins.iter().map(|coin| coin.condition).collect())
+    }
+
+    fn check_distinct(&self) -> Result<(), Refusal> {
+        let mut seen = HashSet::with_capacity(self.spends.len());
+        if self.spends.iter().all(|link| seen.insert(link)) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Class::DoubleSpend,
+            format!("tx \"{}\" spends inputs twice", self.id),
+        ))
+    }
+
+    fn check_asset(&self, coins: &[Coin]) -> Result<(), Refusal> {
+        let refused = |text| Err(Refusal::new(Class::AssetIdMismatch, text));
+        let asset = coins.first().map(|coin| coin.asset);
+        if coins.iter().any(|coin| Some(coin.asset) != asset) {
+            return refused("All inputs of all transactions passed need to have the same asset id");
+        }
+        if asset.is_none() || asset != self.asset {
+            return refused(
+                "The asset id of the input does not match the asset id of the transaction",
+            );
+        }
+        Ok(())
+    }
+
+    fn check_sums(&self, coins: &[Coin]) -> Result<(), Refusal> {
+        let taken: u128 = coins.iter().map(|coin| u128::from(coin.amount)).sum();
+        let given: u128 = self.makes.iter().map(|made| u128::from(made.amount)).sum();
+        if taken == given {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Class::AmountError,
+            format!(
+                "The amount used in the inputs `{taken}` needs to be same as the amount used in \
+                 the outputs `{given}`"
+            ),
+        ))
+    }
+}
+
+impl Transaction {
+    /// What it does to a ledger.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        let (asset, spends) = match self.operation {
+            Operation::Create => (Some(self.id), Vec::new()),
+            Operation::Transfer => {
+                let links = self.inputs.iter().map(|input| input.fulfills.clone());
+                (self.transfer_asset().parse().ok(), links.collect())
+            }
+        };
+        let makes = self.outputs.iter().map(|output| Made {
+            amount: output.amount,
+            condition: output.condition(),
+            keys: output.details.keys(),
+        });
+        Effect {
+            id: self.id,
+            operation: self.operation,
+            asset,
+            spends,
+            makes: makes.collect(),
+        }
+    }
+}
+
+fn coin_of(link: Option<&Link>, ledger: &impl Ledger) -> Result<Coin, Refusal> {
+    let (id, index) = match link {
+        Some(link) => (link.transaction_id.as_str(), link.output_index),
+        None => ("", 0),
+    };
+    let found = id
+        .parse()
+        .map_or(Found::NoTransaction, |id| ledger.find(&id, index));
+    match found {
+        Found::Unspent(coin) => Ok(coin),
+        Found::NoTransaction => Err(Refusal::new(
+            Class::InputDoesNotExist,
+            format!("input `{id}` doesn't exist"),
+        )),
+        Found::Spent => Err(Refusal::new(
+            Class::DoubleSpend,
+            format!("input `{id}` was already spent"),
+        )),
+        Found::NoOutput => Err(Refusal::new(
+            Class::InputDoesNotExist,
+            format!("output {index} of input `{id}` doesn't exist"),
+        )),
+    }
+}
