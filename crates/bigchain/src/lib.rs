@@ -69,7 +69,8 @@ pub use error::{Class, Error, JsonProblem, Refusal};
 pub use keys::{KeyPair, PublicKey};
 pub use transaction::{
     Coin, Create, CreateTemplate, Details, Effect, Found, Id, Input, Ledger, Link, MAX_AMOUNT,
-    MAX_THRESHOLDS, Made, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction, Transfer,
+    MAX_THRESHOLDS, Made, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction,
+    Transfer,
 };
 
 /// How much is forgiven.

@@ -1,6 +1,7 @@
 //! How a node is set up. Defaults are those of `cometbft init` (0.38.17) where it has the value.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -53,8 +54,13 @@ pub struct Config {
     pub retain_blocks: usize,
     /// Bytes of blocks that are kept, if that is fewer. Default 256 MiB.
     pub retain_bytes: usize,
-    /// Keys that the application keeps; those written longest ago go first. Default 500,000.
+    /// Keys that the key-value application keeps; those written longest ago go first. Default
+    /// 500,000.
     pub retain_keys: usize,
+    /// The application. Default `kvstore`.
+    pub app: Application,
+    /// What concerns BigchainDB, if it is the application.
+    pub bigchaindb: BigchaindbConfig,
 }
 
 impl Default for Config {
@@ -77,8 +83,81 @@ impl Default for Config {
             retain_blocks: 1_000,
             retain_bytes: 256 << 20,
             retain_keys: 500_000,
+            app: Application::default(),
+            bigchaindb: BigchaindbConfig::default(),
         }
     }
+}
+
+/// What blocks are executed on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Application {
+    /// The key-value example of CometBFT.
+    #[default]
+    Kvstore,
+    /// BigchainDB 2.2.2, with its HTTP API and event stream beside the RPC.
+    Bigchaindb,
+}
+
+/// BigchainDB's section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BigchaindbConfig {
+    /// Where the HTTP API listens; port 0 takes a free one. Default `127.0.0.1:0` (the original's
+    /// port is 9984).
+    pub listen: SocketAddr,
+    /// Where the event stream listens. Default `127.0.0.1:0` (the original's port is 9985).
+    pub events: SocketAddr,
+    /// How transactions are checked and blocks executed. Default `parallel`.
+    pub validation: Validation,
+    /// Threads that check transactions, and as many that execute a block, if that is parallel; 0
+    /// for one per core. Default 0.
+    pub workers: usize,
+    /// Whether what the original forgets to check is checked too ([`bigchain::Mode::Strict`]).
+    /// Default false.
+    pub strict: bool,
+    /// Transactions whose outputs and ids the ledger keeps, at least 1; the oldest go first, and
+    /// what has gone can be spent no more. About 600 bytes each. Default 1,000,000.
+    pub retain_transactions: usize,
+    /// Largest body of a request to the HTTP API in bytes. Transactions above 1 MiB are refused in
+    /// any case. Default 2 MiB.
+    pub max_body_bytes: usize,
+}
+
+impl Default for BigchaindbConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            events: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            validation: Validation::default(),
+            workers: 0,
+            strict: false,
+            retain_transactions: 1_000_000,
+            max_body_bytes: 2 << 20,
+        }
+    }
+}
+
+impl BigchaindbConfig {
+    /// How many threads parallel validation takes.
+    pub(crate) fn workers(&self) -> usize {
+        if self.workers > 0 {
+            return self.workers;
+        }
+        std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    }
+}
+
+/// How BigchainDB checks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Validation {
+    /// One transaction after the other, one signature after the other.
+    Serial,
+    /// On several threads, signatures in batches, a block's transactions divided by their asset.
+    #[default]
+    Parallel,
 }
 
 /// The mempool's section.
@@ -171,6 +250,9 @@ pub enum ConfigError {
     /// A limit of nothing.
     #[error("{0} is 0: give it at least 1")]
     Zero(&'static str),
+    /// More threads than a machine has use for.
+    #[error("bigchaindb.workers is {0}: give it 0 (one per core) to 256")]
+    Workers(usize),
     /// The capacity model is out of range.
     #[error("capacity: {0}")]
     Capacity(&'static str),
@@ -180,6 +262,8 @@ pub enum ConfigError {
 const MAX_CHAIN_ID: usize = 50;
 /// Largest block (`MaxBlockSizeBytes`).
 const MAX_BLOCK_BYTES: u64 = 104_857_600;
+/// Most threads that check transactions.
+const MAX_WORKERS: usize = 256;
 /// Smallest block that has room for header and commit.
 const MIN_BLOCK_BYTES: u64 = 1_024;
 
@@ -212,10 +296,18 @@ impl Config {
                 self.rpc.websocket_write_buffer_size,
             ),
             ("rpc.max_body_bytes", self.rpc.max_body_bytes),
+            (
+                "bigchaindb.retain_transactions",
+                self.bigchaindb.retain_transactions,
+            ),
+            ("bigchaindb.max_body_bytes", self.bigchaindb.max_body_bytes),
         ] {
             if value == 0 {
                 return Err(ConfigError::Zero(name));
             }
+        }
+        if self.bigchaindb.workers > MAX_WORKERS {
+            return Err(ConfigError::Workers(self.bigchaindb.workers));
         }
         self.capacity.as_ref().map_or(Ok(()), |model| {
             model.validate().map_err(ConfigError::Capacity)

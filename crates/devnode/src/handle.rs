@@ -13,11 +13,12 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Application, Config, ConfigError};
+use crate::control;
 use crate::faults::Faults;
-use crate::node::Node;
+use crate::node::{BigchaindbAddresses, Node};
 use crate::rpc::methods::results;
-use crate::{control, server};
+use crate::server::{self, Service};
 
 /// Why a node could not be started.
 #[derive(Debug, Error)]
@@ -95,26 +96,34 @@ impl DevNode {
     /// that cannot be had.
     pub async fn bind(config: Config) -> Result<(Self, Worker), DevNodeError> {
         config.validate()?;
-        let listener = listen(config.listen).await?;
-        let address = listener
-            .local_addr()
-            .map_err(|source| DevNodeError::Listen {
-                address: config.listen,
-                source,
-            })?;
-        let control = match config.control {
-            Some(address) => Some(listen(address).await?),
-            None => None,
+        let (listener, address) = listen(config.listen).await?;
+        let (control, control_address) = match config.control {
+            Some(address) => listen(address)
+                .await
+                .map(|(listener, at)| (Some(listener), Some(at)))?,
+            None => (None, None),
         };
-        let control_address = control
-            .as_ref()
-            .and_then(|listener| listener.local_addr().ok());
-        let node = Arc::new(Node::new(config, address));
+        let (bigchaindb, addresses) = match config.app {
+            Application::Kvstore => (None, None),
+            Application::Bigchaindb => {
+                let (api, api_address) = listen(config.bigchaindb.listen).await?;
+                let (events, events_address) = listen(config.bigchaindb.events).await?;
+                let addresses = BigchaindbAddresses {
+                    api: api_address,
+                    events: events_address,
+                };
+                (Some((api, events)), Some(addresses))
+            }
+        };
+        let node = Arc::new(Node::new(config, address, addresses));
         let stop = CancellationToken::new();
         let worker = Worker(Box::pin(work(
             Arc::clone(&node),
-            listener,
-            control,
+            Listeners {
+                rpc: listener,
+                control,
+                bigchaindb,
+            },
             stop.clone(),
         )));
         let handle = Self {
@@ -142,6 +151,19 @@ impl DevNode {
     #[must_use]
     pub fn ws_url(&self) -> String {
         format!("ws://{}/websocket", self.rpc_address())
+    }
+
+    /// Where BigchainDB's HTTP API listens, if it is the application.
+    #[must_use]
+    pub fn api_address(&self) -> Option<SocketAddr> {
+        self.node.bigchaindb.map(|addresses| addresses.api)
+    }
+
+    /// Where BigchainDB's event stream listens, if it is the application; its path is
+    /// `/api/v1/streams/valid_transactions`.
+    #[must_use]
+    pub fn events_address(&self) -> Option<SocketAddr> {
+        self.node.bigchaindb.map(|addresses| addresses.events)
     }
 
     /// Where the control endpoint listens, if there is one.
@@ -203,29 +225,45 @@ pub(crate) fn snapshot(node: &Node) -> Snapshot {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, DevNodeError> {
-    TcpListener::bind(address)
-        .await
+/// Listens on an address; also where that is, if a free port was asked for.
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), DevNodeError> {
+    let listener = TcpListener::bind(address).await;
+    listener
+        .and_then(|listener| listener.local_addr().map(|at| (listener, at)))
         .map_err(|source| DevNodeError::Listen { address, source })
 }
 
-async fn work(
-    node: Arc<Node>,
-    listener: TcpListener,
+#[derive(Debug)]
+struct Listeners {
+    rpc: TcpListener,
     control: Option<TcpListener>,
-    stop: CancellationToken,
-) {
+    /// Those of BigchainDB's HTTP API and event stream.
+    bigchaindb: Option<(TcpListener, TcpListener)>,
+}
+
+async fn work(node: Arc<Node>, listeners: Listeners, stop: CancellationToken) {
+    let serve =
+        |service, listener| server::serve(Arc::clone(&node), service, listener, stop.clone());
     let controlling = async {
-        if let Some(listener) = control {
+        if let Some(listener) = listeners.control {
             control::serve(Arc::clone(&node), listener, stop.clone()).await;
         }
     };
+    let bigchaindb = async {
+        if let Some((api, events)) = listeners.bigchaindb {
+            tokio::join!(serve(Service::Api, api), serve(Service::Events, events));
+        }
+    };
     tokio::join!(
-        server::serve(Arc::clone(&node), listener, stop.clone()),
+        serve(Service::Rpc, listeners.rpc),
         Arc::clone(&node).produce(stop.clone()),
         Arc::clone(&node).forget_on_restart(stop.clone()),
         controlling,
+        bigchaindb,
     );
+    if let Some(app) = node.app.bigchaindb() {
+        app.stop();
+    }
 }
 
 impl Future for Worker {

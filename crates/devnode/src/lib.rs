@@ -10,6 +10,7 @@
 //!
 //! Read first: [`Config`], [`DevNode`], [`Faults`].
 
+mod api;
 mod app;
 mod capacity;
 mod chain;
@@ -27,6 +28,8 @@ mod server;
 mod wire;
 
 pub use capacity::CapacityModel;
-pub use config::{Config, ConfigError, MempoolConfig, RpcConfig};
+pub use config::{
+    Application, BigchaindbConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
+};
 pub use faults::{FailedExecution, Faults, Garbage};
 pub use handle::{BlockSummary, DevNode, DevNodeError, Snapshot, Worker};

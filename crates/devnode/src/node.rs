@@ -1,15 +1,15 @@
 //! The node's shared state and the making of blocks.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::kvstore::{self, KvStore};
+use crate::app::{App, Execution, Finalized, kvstore};
 use crate::capacity::Capacity;
 use crate::chain::block::{self, Block, Proposal, Tx};
 use crate::chain::genesis::Genesis;
@@ -18,7 +18,7 @@ use crate::chain::merkle::sha256;
 use crate::chain::render;
 use crate::chain::store::{Retention, Store};
 use crate::chain::validator::{POWER, address};
-use crate::config::Config;
+use crate::config::{Application, Config};
 use crate::events::bus::{Bus, Committed};
 use crate::faults::{FailedExecution, Faults};
 use crate::mempool::{Limits, Mempool};
@@ -40,6 +40,13 @@ pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
 }
 
+/// Where BigchainDB's two servers listen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BigchaindbAddresses {
+    pub(crate) api: SocketAddr,
+    pub(crate) events: SocketAddr,
+}
+
 /// Everything the parts of a node share.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -47,16 +54,22 @@ pub(crate) struct Node {
     pub(crate) genesis: Genesis,
     pub(crate) node_id: String,
     pub(crate) rpc_address: SocketAddr,
+    /// Where BigchainDB's HTTP API and event stream listen, if the node has them.
+    pub(crate) bigchaindb: Option<BigchaindbAddresses>,
     pub(crate) mempool: Mempool,
     pub(crate) bus: Bus,
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
-    app: RwLock<KvStore>,
+    pub(crate) app: App,
     store: RwLock<Store>,
 }
 
 impl Node {
-    pub(crate) fn new(config: Config, rpc_address: SocketAddr) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        rpc_address: SocketAddr,
+        bigchaindb: Option<BigchaindbAddresses>,
+    ) -> Self {
         let genesis = Genesis::new(&config.chain_id, config.max_block_bytes, BlockTime::now());
         let limits = Limits {
             config: config.mempool.clone(),
@@ -73,10 +86,7 @@ impl Node {
             bus: Bus::new(config.rpc.clone()),
             faults: Faults::new(),
             counters: Counters::default(),
-            app: RwLock::new(KvStore::new(
-                config.retain_keys,
-                (&genesis.validator.public, POWER),
-            )),
+            app: App::new(&config, (&genesis.validator.public, POWER)),
             store: RwLock::new(Store::new(
                 Retention {
                     blocks: config.retain_blocks,
@@ -86,6 +96,7 @@ impl Node {
             )),
             genesis,
             rpc_address,
+            bigchaindb,
             config,
         }
     }
@@ -94,16 +105,8 @@ impl Node {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn app(&self) -> RwLockReadGuard<'_, KvStore> {
-        self.app.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn store_mut(&self) -> RwLockWriteGuard<'_, Store> {
         self.store.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn app_mut(&self) -> RwLockWriteGuard<'_, KvStore> {
-        self.app.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes blocks until the node stops.
@@ -191,10 +194,10 @@ impl Node {
         };
         let block = Arc::new(block);
         let update = self.mempool.update().await;
-        self.app_mut().commit(finalized);
+        self.app.commit(finalized);
         self.store_mut().push(Arc::clone(&block));
         update.remove_committed(&block.txs, |index| results::code(&block, index) == 0);
-        update.recheck().await;
+        update.recheck(&self.app).await;
         drop(update);
         self.counters
             .committed
@@ -203,25 +206,11 @@ impl Node {
         block.txs.len()
     }
 
-    fn execute(
-        &self,
-        reaped: &[Tx],
-        failing: Option<&FailedExecution>,
-    ) -> (Block, kvstore::Finalized) {
-        // The application rewrites `:` to `=`, which gives the transaction another hash: the
-        // original then stays in the mempool, as it does in CometBFT 0.38.
-        let txs: Vec<Tx> = reaped
-            .iter()
-            .map(|tx| {
-                let prepared = kvstore::prepared(&tx.bytes);
-                if prepared == tx.bytes {
-                    tx.clone()
-                } else {
-                    Tx::new(prepared)
-                }
-            })
-            .collect();
-        let failed: Vec<(u32, u32)> = failing.map_or_else(Vec::new, |failing| {
+    fn execute(&self, reaped: &[Tx], failing: Option<&FailedExecution>) -> (Block, Finalized) {
+        // The key-value application rewrites `:` to `=`, which gives the transaction another hash:
+        // the original then stays in the mempool, as it does in CometBFT 0.38.
+        let txs: Vec<Tx> = reaped.iter().map(|tx| self.app.prepared(tx)).collect();
+        let failing: Vec<(u32, u32)> = failing.map_or_else(Vec::new, |failing| {
             let fails = |(index, tx): (u32, &Tx)| {
                 tx.bytes
                     .starts_with(failing.prefix.as_bytes())
@@ -231,13 +220,13 @@ impl Node {
         });
         let (height, previous) = {
             let store = self.store();
-            let first_app_hash = self.app().app_hash();
+            let first_app_hash = self.app.app_hash();
             (
                 store.height() + 1,
                 store.previous(&self.genesis, &first_app_hash),
             )
         };
-        let built = block::build(
+        let mut built = block::build(
             &self.genesis,
             Proposal {
                 height,
@@ -247,23 +236,25 @@ impl Node {
             },
         );
         let commit = block::commit(&self.genesis, &built, BlockTime::now());
-        let raw: Vec<Bytes> = built.txs.iter().map(|tx| tx.bytes.clone()).collect();
-        let succeeds = |index: usize| {
-            failed
-                .binary_search_by_key(&index, |(failed, _)| *failed as usize)
-                .is_err()
-        };
-        let finalized = self.app().finalize(height, &raw, succeeds);
+        let mut finalized = self.app.finalize(Execution {
+            height,
+            txs: &built.txs,
+            failing,
+        });
+        for tx in &mut built.txs {
+            tx.effect = None;
+        }
         let block = Block {
             header: built.header,
             id: built.id,
             size: built.size,
             txs: built.txs,
-            failed,
+            failed: std::mem::take(&mut finalized.failed),
             last_commit: built.last_commit,
             commit,
             app_hash: finalized.app_hash.clone(),
             validator_updates: finalized.validator_updates.clone(),
+            app: self.app.kind(),
         };
         (block, finalized)
     }
@@ -306,16 +297,15 @@ impl Node {
         let hash = json::hex_text(&tx.hash);
         let height = block.header.height.to_string();
         let code = results::code(block, index);
-        let (key, value) = kvstore::event_pair(&tx.bytes);
-        let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
+        let pair = events_of(block, index);
         let mut tags = vec![
             ("tm.event", vec!["Tx"]),
             ("tx.hash", vec![hash.as_str()]),
             ("tx.height", vec![height.as_str()]),
         ];
-        if code == 0 {
+        if let Some((key, value)) = &pair {
             tags.push(("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]));
-            tags.push(("app.key", vec![&key, &value]));
+            tags.push(("app.key", vec![key, value]));
             tags.push(("app.index_key", vec!["index is working"; 2]));
             tags.push(("app.noindex_key", vec!["index is working"; 2]));
         }
@@ -333,12 +323,20 @@ impl Node {
             json::raw(&mut out, r#","tx":"#);
             json::base64(&mut out, &tx.bytes);
             json::raw(&mut out, r#","result":"#);
-            results::sparse_tx_result(&mut out, &tx.bytes, code);
+            results::sparse_tx_result(&mut out, block.app, &tx.bytes, code);
             json::raw(&mut out, "}}},");
             write_tags(&mut out, &tags);
             out
         });
     }
+}
+
+/// Key and value in the events of a transaction, if it has events.
+pub(crate) fn events_of(block: &Block, index: usize) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let has_events = block.app == Application::Kvstore && results::code(block, index) == 0;
+    let tx = block.txs.get(index).filter(|_| has_events)?;
+    let (key, value) = kvstore::event_pair(&tx.bytes);
+    Some((String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
 }
 
 fn write_tags(out: &mut Vec<u8>, tags: &[(&str, Vec<&str>)]) {

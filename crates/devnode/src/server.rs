@@ -1,8 +1,8 @@
 //! Accepts connections and owns their tasks.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -14,19 +14,35 @@ use tokio_util::task::TaskTracker;
 use crate::faults::State;
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
-use crate::rpc;
+use crate::{api, rpc};
 
 /// Pause before a failed accept or bind is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// Where WebSockets are.
 const WEBSOCKET_PATH: &str = "/websocket";
 
+/// What is served on a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// CometBFT's RPC.
+    Rpc,
+    /// BigchainDB's HTTP API.
+    Api,
+    /// BigchainDB's event stream.
+    Events,
+}
+
 /// Serves connections until the node stops; then waits for those that are open to end.
-pub(crate) async fn serve(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
+pub(crate) async fn serve(
+    node: Arc<Node>,
+    service: Service,
+    listener: TcpListener,
+    stop: CancellationToken,
+) {
     let tasks = TaskTracker::new();
     tokio::select! {
         () = stop.cancelled() => {}
-        () = accept_forever(&node, listener, &tasks, &stop) => {}
+        () = accept_forever(&node, service, listener, &tasks, &stop) => {}
     }
     tasks.close();
     tasks.wait().await;
@@ -34,12 +50,14 @@ pub(crate) async fn serve(node: Arc<Node>, listener: TcpListener, stop: Cancella
 
 async fn accept_forever(
     node: &Arc<Node>,
+    service: Service,
     listener: TcpListener,
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(node.config.rpc.max_open_connections));
     let mut faults = node.faults.watch();
+    let address = listener.local_addr().unwrap_or(node.rpc_address);
     let mut listener = Some(listener);
     loop {
         if refusing(&faults.borrow_and_update()) {
@@ -49,7 +67,7 @@ async fn accept_forever(
         }
         let open = match listener.take() {
             Some(open) => open,
-            None => bind_again(node.rpc_address).await,
+            None => bind_again(address).await,
         };
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             return;
@@ -57,7 +75,7 @@ async fn accept_forever(
         tokio::select! {
             accepted = open.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = Connection { node: Arc::clone(node), peer, stop: stop.clone() };
+                    let connection = Connection { node: Arc::clone(node), service, peer, stop: stop.clone(), events: Arc::default() };
                     let faults = node.faults.watch();
                     tasks.spawn(async move {
                         connection.run(stream, faults).await;
@@ -95,8 +113,11 @@ async fn bind_again(address: SocketAddr) -> TcpListener {
 #[derive(Debug, Clone)]
 struct Connection {
     node: Arc<Node>,
+    service: Service,
     peer: SocketAddr,
     stop: CancellationToken,
+    /// Hears of blocks from the handshake on, so that nothing is missed before the first read.
+    events: Arc<Mutex<Option<api::events::Listener>>>,
 }
 
 impl Connection {
@@ -130,20 +151,50 @@ impl Connection {
     }
 
     async fn http(self, stream: TcpStream) {
+        let config = &self.node.config;
         let limits = Limits {
-            idle: self.node.config.rpc.idle_timeout,
-            body: self.node.config.rpc.max_body_bytes,
+            idle: config.rpc.idle_timeout,
+            body: match self.service {
+                Service::Rpc | Service::Events => config.rpc.max_body_bytes,
+                Service::Api => config.bigchaindb.max_body_bytes,
+            },
         };
         let served = http::serve(stream, limits, &self).await;
         // A connection that breaks is the client's affair.
         if let Ok(Some(upgrade)) = served {
-            rpc::ws::serve(&self.node, self.peer, upgrade).await;
+            match self.service {
+                Service::Events => {
+                    let listener = self.events().take();
+                    if let Some(listener) = listener {
+                        api::events::serve(&self.node, upgrade, listener).await;
+                    }
+                }
+                Service::Rpc | Service::Api => {
+                    rpc::ws::serve(&self.node, self.peer, upgrade).await;
+                }
+            }
         }
+    }
+}
+
+impl Connection {
+    fn events(&self) -> MutexGuard<'_, Option<api::events::Listener>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Handler for Connection {
     async fn answer(&self, request: &Request) -> Response {
+        match self.service {
+            Service::Rpc => {}
+            Service::Api => return api::handle(&self.node, request).await,
+            Service::Events => {
+                self.node.faults.pass().await;
+                let (response, listener) = api::events::handshake(&self.node, request);
+                *self.events() = listener;
+                return response;
+            }
+        }
         if request.path() == WEBSOCKET_PATH {
             self.node.faults.pass().await;
             return rpc::ws::handshake(request);

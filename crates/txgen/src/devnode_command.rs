@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use devnode::{Config, DevNode};
+use devnode::{Application, Config, DevNode};
 
-use crate::cli::DevnodeArgs;
+use crate::cli::{DevnodeApp, DevnodeArgs};
 use crate::command::{CommandError, failed, usage};
 use crate::exit;
 use crate::scenario::with_suggestion;
@@ -44,6 +44,13 @@ fn announce(node: &DevNode) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "rpc      http://{}", node.rpc_address())?;
     writeln!(out, "ws       ws://{}/websocket", node.rpc_address())?;
+    if let (Some(api), Some(events)) = (node.api_address(), node.events_address()) {
+        writeln!(out, "api      http://{api}")?;
+        writeln!(
+            out,
+            "events   ws://{events}/api/v1/streams/valid_transactions"
+        )?;
+    }
     if let Some(control) = node.control_address() {
         writeln!(out, "control  http://{control}")?;
     }
@@ -59,13 +66,38 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     for setting in &args.set {
         set(&mut table, setting)?;
     }
+    prefer_well_known_ports(&mut table);
     let mut config: Config = table
         .try_into()
         .map_err(|error: toml::de::Error| anyhow!(with_suggestion(error.message())))
         .context("the node's configuration is not usable")?;
     config.listen = args.listen;
     config.control = args.control.or(config.control);
+    config.app = match args.app {
+        Some(DevnodeApp::Kvstore) => Application::Kvstore,
+        Some(DevnodeApp::Bigchaindb) => Application::Bigchaindb,
+        None => config.app,
+    };
+    if config.app != Application::Bigchaindb && (args.api.is_some() || args.events.is_some()) {
+        return Err(anyhow!(
+            "--api and --events are of BigchainDB: add --app bigchaindb"
+        ));
+    }
+    config.bigchaindb.listen = args.api.unwrap_or(config.bigchaindb.listen);
+    config.bigchaindb.events = args.events.unwrap_or(config.bigchaindb.events);
     Ok(config)
+}
+
+/// A node on its own listens where clients of BigchainDB look for it, unless told otherwise.
+fn prefer_well_known_ports(table: &mut toml::Table) {
+    let section = table
+        .entry("bigchaindb")
+        .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if let Some(section) = section.as_table_mut() {
+        for (key, address) in [("listen", "127.0.0.1:9984"), ("events", "127.0.0.1:9985")] {
+            section.entry(key).or_insert_with(|| address.into());
+        }
+    }
 }
 
 fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
@@ -107,7 +139,10 @@ mod tests {
 
     fn args(set: &[&str]) -> DevnodeArgs {
         DevnodeArgs {
+            app: None,
             listen: ([127, 0, 0, 1], 0).into(),
+            api: None,
+            events: None,
             control: None,
             config: None,
             set: set.iter().map(ToString::to_string).collect(),
@@ -124,6 +159,22 @@ mod tests {
         .unwrap();
         assert_eq!(config.block_interval, Duration::from_millis(250));
         assert_eq!((config.mempool.size, config.chain_id.as_str()), (7, "quay"));
+    }
+
+    #[test]
+    fn bigchaindb_listens_on_its_own_ports_unless_told_otherwise() {
+        let mut given = args(&["bigchaindb.events=127.0.0.1:7", "bigchaindb.workers=3"]);
+        given.app = Some(DevnodeApp::Bigchaindb);
+        let config = configure(&given).unwrap();
+        assert_eq!(config.app, Application::Bigchaindb);
+        assert_eq!(config.bigchaindb.listen.port(), 9984);
+        assert_eq!(config.bigchaindb.events.port(), 7);
+        assert_eq!(config.bigchaindb.workers, 3);
+        given.api = Some(([127, 0, 0, 1], 0).into());
+        assert_eq!(configure(&given).unwrap().bigchaindb.listen.port(), 0);
+        given.app = None;
+        let error = configure(&given).unwrap_err().to_string();
+        assert!(error.contains("--app bigchaindb"), "{error}");
     }
 
     #[test]

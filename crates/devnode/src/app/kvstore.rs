@@ -132,7 +132,7 @@ pub(crate) struct Finalized {
 }
 
 /// The answer of a query.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueryAnswer {
     pub(crate) log: &'static str,
     pub(crate) index: i64,

@@ -1,3 +1,182 @@
-//! The application that blocks are executed on.
+//! The application that blocks are executed on: one of two.
 
+pub(crate) mod bigchaindb;
 pub(crate) mod kvstore;
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use bytes::Bytes;
+
+use crate::chain::block::Tx;
+use crate::config::{Application, Config};
+use bigchaindb::Bigchaindb;
+use kvstore::KvStore;
+
+/// The application of a node.
+#[derive(Debug)]
+pub(crate) enum App {
+    /// CometBFT's own example.
+    KvStore(RwLock<KvStore>),
+    /// BigchainDB.
+    Bigchaindb(Bigchaindb),
+}
+
+/// What a block does to the application; nothing is visible before [`App::commit`].
+#[derive(Debug)]
+pub(crate) struct Finalized {
+    /// Result codes of transactions that failed, by index in ascending order.
+    pub(crate) failed: Vec<(u32, u32)>,
+    pub(crate) app_hash: Vec<u8>,
+    pub(crate) validator_updates: Vec<(Vec<u8>, i64)>,
+    effects: Effects,
+}
+
+#[derive(Debug)]
+enum Effects {
+    KvStore(kvstore::Finalized),
+    Bigchaindb(bigchaindb::Finalized),
+}
+
+/// A block's transactions as they are executed.
+#[derive(Debug)]
+pub(crate) struct Execution<'a> {
+    pub(crate) height: u64,
+    pub(crate) txs: &'a [Tx],
+    /// Codes of transactions that fail whatever the application says, by index in ascending order.
+    pub(crate) failing: Vec<(u32, u32)>,
+}
+
+impl App {
+    pub(crate) fn new(config: &Config, validator: (&[u8], i64)) -> Self {
+        match config.app {
+            Application::Kvstore => {
+                Self::KvStore(RwLock::new(KvStore::new(config.retain_keys, validator)))
+            }
+            Application::Bigchaindb => Self::Bigchaindb(Bigchaindb::new(&config.bigchaindb)),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Application {
+        match self {
+            Self::KvStore(_) => Application::Kvstore,
+            Self::Bigchaindb(_) => Application::Bigchaindb,
+        }
+    }
+
+    /// The key-value application, if it is the one.
+    pub(crate) fn kvstore(&self) -> Option<RwLockReadGuard<'_, KvStore>> {
+        match self {
+            Self::KvStore(app) => Some(app.read().unwrap_or_else(PoisonError::into_inner)),
+            Self::Bigchaindb(_) => None,
+        }
+    }
+
+    /// BigchainDB, if it is the one.
+    pub(crate) fn bigchaindb(&self) -> Option<&Bigchaindb> {
+        match self {
+            Self::KvStore(_) => None,
+            Self::Bigchaindb(app) => Some(app),
+        }
+    }
+
+    /// The code of `CheckTx`. What the check learnt for the block stays with the transaction.
+    pub(crate) async fn check(&self, tx: &mut Tx) -> u32 {
+        match self {
+            Self::KvStore(_) => kvstore::check(&tx.bytes),
+            Self::Bigchaindb(app) => app.check(tx).await,
+        }
+    }
+
+    /// Whether a transaction that passed `CheckTx` may fail it after a block.
+    pub(crate) fn changes_its_mind(&self) -> bool {
+        matches!(self, Self::Bigchaindb(_))
+    }
+
+    /// The code of `CheckTx` after a block, for a transaction that passed it before.
+    pub(crate) fn recheck(&self, tx: &Tx) -> u32 {
+        match self {
+            Self::KvStore(_) => kvstore::check(&tx.bytes),
+            Self::Bigchaindb(app) => app.recheck(tx),
+        }
+    }
+
+    /// What the application makes of a transaction in a proposal.
+    pub(crate) fn prepared(&self, tx: &Tx) -> Tx {
+        match self {
+            Self::KvStore(_) => {
+                let prepared: Bytes = kvstore::prepared(&tx.bytes);
+                if prepared == tx.bytes {
+                    tx.clone()
+                } else {
+                    Tx::new(prepared)
+                }
+            }
+            Self::Bigchaindb(_) => tx.clone(),
+        }
+    }
+
+    pub(crate) fn app_hash(&self) -> Vec<u8> {
+        match self {
+            Self::KvStore(app) => app
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .app_hash(),
+            Self::Bigchaindb(app) => app.app_hash(),
+        }
+    }
+
+    /// Executes a block.
+    pub(crate) fn finalize(&self, execution: Execution<'_>) -> Finalized {
+        match self {
+            Self::KvStore(app) => {
+                let raw: Vec<Bytes> = execution.txs.iter().map(|tx| tx.bytes.clone()).collect();
+                let succeeds = |index| !execution.fails(index);
+                let effects = app.read().unwrap_or_else(PoisonError::into_inner).finalize(
+                    execution.height,
+                    &raw,
+                    succeeds,
+                );
+                Finalized {
+                    failed: execution.failing,
+                    app_hash: effects.app_hash.clone(),
+                    validator_updates: effects.validator_updates.clone(),
+                    effects: Effects::KvStore(effects),
+                }
+            }
+            Self::Bigchaindb(app) => {
+                let effects = app.finalize(&execution);
+                let mut failed = execution.failing;
+                failed.extend(effects.refused.iter().map(|at| (*at, bigchaindb::REFUSED)));
+                failed.sort_unstable();
+                Finalized {
+                    failed,
+                    app_hash: effects.app_hash.as_str().as_bytes().to_vec(),
+                    validator_updates: Vec::new(),
+                    effects: Effects::Bigchaindb(effects),
+                }
+            }
+        }
+    }
+
+    /// Makes a block's effects visible.
+    pub(crate) fn commit(&self, finalized: Finalized) {
+        match (self, finalized.effects) {
+            (Self::KvStore(app), Effects::KvStore(effects)) => app
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .commit(effects),
+            (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => app.commit(effects),
+            // What another application finalized means nothing to this one.
+            _ => {}
+        }
+    }
+}
+
+impl Execution<'_> {
+    /// Whether a transaction fails whatever the application says.
+    pub(crate) fn fails(&self, index: usize) -> bool {
+        self.failing
+            .binary_search_by_key(&index, |(failing, _)| *failing as usize)
+            .is_ok()
+    }
+}

@@ -1,11 +1,15 @@
 //! Makes blocks: header, parts, hash, and the commit that makes them final.
 
+use std::sync::Arc;
+
+use bigchain::Effect;
 use bytes::Bytes;
 
 use super::genesis::Genesis;
 use super::header::{BlockId, Commit, CommitSignature, Header};
 use super::merkle::{self, Hash, sha256};
 use super::validator::Vote;
+use crate::config::Application;
 use crate::wire::proto;
 use crate::wire::time::BlockTime;
 
@@ -17,12 +21,19 @@ const PART_BYTES: usize = 65_536;
 pub(crate) struct Tx {
     pub(crate) bytes: Bytes,
     pub(crate) hash: Hash,
+    /// What its check learnt for the block: with BigchainDB, what it does to the ledger. None of a
+    /// transaction in a committed block.
+    pub(crate) effect: Option<Arc<Effect>>,
 }
 
 impl Tx {
     pub(crate) fn new(bytes: Bytes) -> Self {
         let hash = sha256(&bytes);
-        Self { bytes, hash }
+        Self {
+            bytes,
+            hash,
+            effect: None,
+        }
     }
 }
 
@@ -44,6 +55,8 @@ pub(crate) struct Block {
     pub(crate) app_hash: Vec<u8>,
     /// Validator updates that the application asked for: public key and power.
     pub(crate) validator_updates: Vec<(Vec<u8>, i64)>,
+    /// The application that executed it: the results of its transactions depend on it.
+    pub(crate) app: Application,
 }
 
 /// What a block is made of.

@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub(crate) mod genesis;
 pub(crate) mod header;
 pub(crate) mod merkle;
+pub(crate) mod prefix;
 pub(crate) mod render;
 pub(crate) mod store;
 pub(crate) mod validator;

@@ -156,6 +156,7 @@ mod tests {
 
     use super::*;
     use crate::chain::block::{Proposal, Tx, build, commit};
+    use crate::config::Application;
     use crate::wire::time::BlockTime;
 
     fn chain(retention: Retention, heights: u64) -> Store {
@@ -175,6 +176,7 @@ mod tests {
             );
             let commit = commit(&genesis, &built, BlockTime::from_unix_nanos(2));
             store.push(Arc::new(Block {
+                app: Application::Kvstore,
                 header: built.header,
                 id: built.id,
                 size: built.size,

@@ -163,11 +163,23 @@ impl Bus {
         inner.waiters.entry(*hash).or_default().push(sender);
         Ok(Wait {
             bus: self,
-            client,
-            normal_form,
+            subscription: Some((client, normal_form)),
             hash: *hash,
             committed,
         })
+    }
+
+    /// Waits for a transaction on behalf of a part of the node itself, outside all limits: who
+    /// calls has a bound of its own.
+    pub(crate) fn wait_inside(&self, hash: &Hash) -> Wait<'_> {
+        let (sender, committed) = oneshot::channel();
+        self.lock().waiters.entry(*hash).or_default().push(sender);
+        Wait {
+            bus: self,
+            subscription: None,
+            hash: *hash,
+            committed,
+        }
     }
 
     /// Tells those who wait for a transaction.
@@ -281,8 +293,8 @@ impl Subscription {
 #[derive(Debug)]
 pub(crate) struct Wait<'a> {
     bus: &'a Bus,
-    client: SocketAddr,
-    normal_form: String,
+    /// What counts as a subscription, if anything does.
+    subscription: Option<(SocketAddr, String)>,
     hash: Hash,
     committed: oneshot::Receiver<Committed>,
 }
@@ -298,7 +310,9 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.committed.close();
         let mut inner = self.bus.lock();
-        inner.forget(self.client, &self.normal_form);
+        if let Some((client, normal_form)) = &self.subscription {
+            inner.forget(*client, normal_form);
+        }
         if let Some(waiters) = inner.waiters.get_mut(&self.hash) {
             waiters.retain(|waiter| !waiter.is_closed());
             if waiters.is_empty() {

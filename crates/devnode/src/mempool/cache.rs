@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::hasher::ByPrefix;
 use crate::chain::merkle::Hash;
+use crate::chain::prefix::ByPrefix;
 
 /// An LRU set of transaction hashes.
 ///

@@ -2,7 +2,6 @@
 //! CometBFT 0.38 (`mempool/clist_mempool.go`).
 
 mod cache;
-mod hasher;
 mod pool;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, RwLock, RwLockWriteGuard};
 use tokio::time::Instant;
 
-use crate::app::kvstore;
+use crate::app::App;
 use crate::chain::block::{Tx, data_bytes};
 use crate::config::MempoolConfig;
 use pool::Pool;
@@ -114,26 +113,24 @@ impl Mempool {
     /// # Cancel safety
     /// A call that is dropped while the application checks leaves the transaction in the cache but
     /// not in the pool, as a node does whose client went away.
-    pub(crate) async fn submit(&self, tx: Tx) -> Result<u32, Refusal> {
+    pub(crate) async fn submit(&self, mut tx: Tx, app: &App) -> Result<u32, Refusal> {
         let _shared = match self.gate.try_read() {
             Ok(guard) => guard,
             Err(_) => self.gate.read().await,
         };
-        if self.limits.check_cost.is_zero() {
-            let code = kvstore::check(&tx.bytes);
-            let mut inner = self.lock();
-            self.admit(&mut inner, &tx)?;
-            self.finish(&mut inner, tx, code);
-            return Ok(code);
-        }
+        let cost = self.limits.check_cost;
         let done_at = {
             let mut inner = self.lock();
             self.admit(&mut inner, &tx)?;
-            inner.app_free_at = inner.app_free_at.max(Instant::now()) + self.limits.check_cost;
-            inner.app_free_at
+            (!cost.is_zero()).then(|| {
+                inner.app_free_at = inner.app_free_at.max(Instant::now()) + cost;
+                inner.app_free_at
+            })
         };
-        tokio::time::sleep_until(done_at).await;
-        let code = kvstore::check(&tx.bytes);
+        if let Some(done_at) = done_at {
+            tokio::time::sleep_until(done_at).await;
+        }
+        let code = app.check(&mut tx).await;
         self.finish(&mut self.lock(), tx, code);
         Ok(code)
     }
@@ -271,15 +268,27 @@ impl Update<'_> {
         }
     }
 
-    /// Checks everything left again. The key-value application never changes its mind, so only
-    /// the time passes: `recheck_cost` for each transaction.
-    pub(crate) async fn recheck(&self) {
+    /// Checks everything left again, at `recheck_cost` for each transaction, and drops what does
+    /// not pass any more.
+    pub(crate) async fn recheck(&self, app: &App) {
         let limits = &self.pool.limits;
-        if !limits.config.recheck || limits.recheck_cost.is_zero() {
+        if !limits.config.recheck {
             return;
         }
-        let txs = u32::try_from(self.pool.depth().txs).unwrap_or(u32::MAX);
-        tokio::time::sleep(limits.recheck_cost.saturating_mul(txs)).await;
+        if !limits.recheck_cost.is_zero() {
+            let txs = u32::try_from(self.pool.depth().txs).unwrap_or(u32::MAX);
+            tokio::time::sleep(limits.recheck_cost.saturating_mul(txs)).await;
+        }
+        if app.changes_its_mind() {
+            let mut inner = self.pool.lock();
+            let inner = &mut *inner;
+            for hash in inner.pool.failing(|tx| app.recheck(tx) == 0) {
+                inner.pool.remove(&hash);
+                if !limits.config.keep_invalid_txs_in_cache {
+                    inner.cache.remove(&hash);
+                }
+            }
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::Depth;
-use super::hasher::ByPrefix;
 use crate::chain::block::Tx;
 use crate::chain::merkle::Hash;
+use crate::chain::prefix::ByPrefix;
 
 /// Empty slots that are tolerated beyond the live ones before the queue is tidied.
 const SLACK: usize = 1024;
@@ -59,6 +59,12 @@ impl Pool {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Tx> {
         self.slots.iter().flatten()
+    }
+
+    /// Hashes of the transactions that do not pass.
+    pub(super) fn failing(&self, passes: impl Fn(&Tx) -> bool) -> Vec<Hash> {
+        let failing = self.iter().filter(|tx| !passes(tx));
+        failing.map(|tx| tx.hash).collect()
     }
 
     /// Closes the holes behind a transaction that stays long.

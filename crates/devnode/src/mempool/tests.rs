@@ -3,6 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::*;
+use crate::config::Config;
 
 fn limits() -> Limits {
     Limits {
@@ -11,6 +12,10 @@ fn limits() -> Limits {
         check_cost: Duration::ZERO,
         recheck_cost: Duration::ZERO,
     }
+}
+
+fn app() -> App {
+    App::new(&Config::default(), (b"key", 10))
 }
 
 fn tx(text: &str) -> Tx {
@@ -23,8 +28,11 @@ async fn a_full_pool_refuses_before_it_looks_at_anything_else() {
     limits.config.size = 1;
     limits.config.max_tx_bytes = 3;
     let pool = Mempool::new(limits);
-    assert_eq!(pool.submit(tx("a=1")).await, Ok(0));
-    let refusal = pool.submit(tx("much too large=1")).await.unwrap_err();
+    assert_eq!(pool.submit(tx("a=1"), &app()).await, Ok(0));
+    let refusal = pool
+        .submit(tx("much too large=1"), &app())
+        .await
+        .unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "mempool is full: number of txs 1 (max: 1), total txs bytes 3 (max: 1073741824)"
@@ -38,7 +46,7 @@ async fn each_limit_has_its_text() {
     limits.config.max_txs_bytes = 12;
     limits.max_data_bytes = 9;
     let pool = Mempool::new(limits);
-    let text = async |of: &str| pool.submit(tx(of)).await.unwrap_err().to_string();
+    let text = async |of: &str| pool.submit(tx(of), &app()).await.unwrap_err().to_string();
     assert_eq!(
         text("abcde=12345").await,
         "Tx too large. Max size is 10, but got 11"
@@ -47,7 +55,7 @@ async fn each_limit_has_its_text() {
         text("abcd=1234").await,
         "tx pre check: tx size is too big: 11, max: 9"
     );
-    assert_eq!(pool.submit(tx("abc=123")).await, Ok(0));
+    assert_eq!(pool.submit(tx("abc=123"), &app()).await, Ok(0));
     assert_eq!(
         text("abd=123").await,
         "mempool is full: number of txs 1 (max: 5000), total txs bytes 7 (max: 12)"
@@ -58,10 +66,10 @@ async fn each_limit_has_its_text() {
 #[tokio::test]
 async fn a_seen_transaction_is_refused_and_a_bad_one_may_come_again() {
     let pool = Mempool::new(limits());
-    assert_eq!(pool.submit(tx("a=1")).await, Ok(0));
-    assert_eq!(pool.submit(tx("a=1")).await, Err(Refusal::InCache));
-    assert_eq!(pool.submit(tx("bad")).await, Ok(2));
-    assert_eq!(pool.submit(tx("bad")).await, Ok(2));
+    assert_eq!(pool.submit(tx("a=1"), &app()).await, Ok(0));
+    assert_eq!(pool.submit(tx("a=1"), &app()).await, Err(Refusal::InCache));
+    assert_eq!(pool.submit(tx("bad"), &app()).await, Ok(2));
+    assert_eq!(pool.submit(tx("bad"), &app()).await, Ok(2));
     assert_eq!(pool.depth().txs, 1);
 }
 
@@ -69,23 +77,26 @@ async fn a_seen_transaction_is_refused_and_a_bad_one_may_come_again() {
 async fn a_committed_transaction_stays_in_the_cache() {
     let pool = Mempool::new(limits());
     let committed = tx("a=1");
-    pool.submit(committed.clone()).await.unwrap();
+    pool.submit(committed.clone(), &app()).await.unwrap();
     pool.update()
         .await
         .remove_committed(std::slice::from_ref(&committed), |_| true);
     assert_eq!(pool.depth().txs, 0);
-    assert_eq!(pool.submit(committed.clone()).await, Err(Refusal::InCache));
+    assert_eq!(
+        pool.submit(committed.clone(), &app()).await,
+        Err(Refusal::InCache)
+    );
     pool.update()
         .await
         .remove_committed(std::slice::from_ref(&committed), |_| false);
-    assert_eq!(pool.submit(committed).await, Ok(0));
+    assert_eq!(pool.submit(committed, &app()).await, Ok(0));
 }
 
 #[tokio::test]
 async fn a_block_takes_the_oldest_that_fit() {
     let pool = Mempool::new(limits());
     for text in ["a=1", "b=1", "c=1"] {
-        pool.submit(tx(text)).await.unwrap();
+        pool.submit(tx(text), &app()).await.unwrap();
     }
     let texts = |txs: Vec<Tx>| txs.into_iter().map(|tx| tx.bytes).collect::<Vec<_>>();
     assert_eq!(texts(pool.reap(10, 100)), ["a=1", "b=1"]);
@@ -100,7 +111,10 @@ async fn checks_queue_for_the_one_application() {
     limits.check_cost = Duration::from_millis(10);
     let pool = Arc::new(Mempool::new(limits));
     let start = Instant::now();
-    let both = tokio::join!(pool.submit(tx("a=1")), pool.submit(tx("b=1")));
+    let both = tokio::join!(
+        pool.submit(tx("a=1"), &app()),
+        pool.submit(tx("b=1"), &app())
+    );
     assert_eq!(both, (Ok(0), Ok(0)));
     assert_eq!(start.elapsed().as_millis(), 20);
 }
@@ -111,16 +125,16 @@ async fn a_recheck_keeps_everybody_out_for_as_long_as_it_takes() {
     limits.recheck_cost = Duration::from_millis(5);
     let pool = Mempool::new(limits);
     for text in ["a=1", "b=1", "c=1"] {
-        pool.submit(tx(text)).await.unwrap();
+        pool.submit(tx(text), &app()).await.unwrap();
     }
     let start = Instant::now();
     let update = pool.update().await;
     update.remove_committed(&[tx("a=1")], |_| true);
     let recheck = async {
-        update.recheck().await;
+        update.recheck(&app()).await;
         drop(update);
     };
-    let ((), answer) = tokio::join!(recheck, pool.submit(tx("d=1")));
+    let ((), answer) = tokio::join!(recheck, pool.submit(tx("d=1"), &app()));
     assert_eq!(answer, Ok(0));
     assert_eq!(start.elapsed().as_millis(), 10);
 }

@@ -76,7 +76,7 @@ fn go_kind(kind: Kind) -> &'static str {
 }
 
 /// The pairs of a query, decoded; those that cannot be are left out, as Go does.
-fn pairs(query: &str) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn pairs(query: &str) -> Vec<(String, Vec<u8>)> {
     let decode = |pair: &str| {
         if pair.contains(';') {
             return None;

@@ -7,7 +7,7 @@ pub(crate) mod text;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use pacing::{Nanos, Rate, SignedRate};
 
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
@@ -175,9 +175,18 @@ pub struct RunArgs {
 /// `txgen devnode`
 #[derive(Debug, Args)]
 pub struct DevnodeArgs {
+    /// What its blocks are executed on [default: kvstore].
+    #[arg(long, value_enum, value_name = "APP")]
+    pub app: Option<DevnodeApp>,
     /// Where its RPC listens.
     #[arg(long, default_value = "127.0.0.1:26657")]
     pub listen: std::net::SocketAddr,
+    /// Where BigchainDB's HTTP API listens; port 0 takes a free one [default: 127.0.0.1:9984].
+    #[arg(long, value_name = "ADDRESS")]
+    pub api: Option<std::net::SocketAddr>,
+    /// Where BigchainDB's event stream listens [default: 127.0.0.1:9985].
+    #[arg(long, value_name = "ADDRESS")]
+    pub events: Option<std::net::SocketAddr>,
     /// Where its control endpoint for scripted faults listens (none by default).
     #[arg(long)]
     pub control: Option<std::net::SocketAddr>,
@@ -187,6 +196,15 @@ pub struct DevnodeArgs {
     /// A single key of the configuration, e.g. --set block_interval=500ms --set mempool.size=1000.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+/// An application of the built-in node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DevnodeApp {
+    /// CometBFT's key-value example.
+    Kvstore,
+    /// BigchainDB 2.2.2 with its HTTP API and event stream.
+    Bigchaindb,
 }
 
 const EXIT_CODES: &str = "\

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::results;
-use crate::app::kvstore;
 use crate::chain::block::Tx;
 use crate::chain::merkle::Hash;
 use crate::chain::render;
+use crate::config::Application;
 use crate::events::bus::Committed;
 use crate::mempool::Refusal;
 use crate::node::Node;
@@ -58,11 +58,12 @@ fn write_broadcast_answer(out: &mut Vec<u8>, code: u32, hash: &Hash) {
     out.push(b'}');
 }
 
-async fn submit(node: &Node, tx: Tx) -> Result<u32, Refusal> {
+/// Hands a transaction to the mempool; the application's code.
+pub(crate) async fn submit(node: &Node, tx: Tx) -> Result<u32, Refusal> {
     let answer = if !node.faults.untouched() && node.faults.now().mempool_full {
         Err(node.mempool.full(node.mempool.depth()))
     } else {
-        node.mempool.submit(tx).await
+        node.mempool.submit(tx, &node.app).await
     };
     if answer.is_err() {
         node.counters.refused.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +78,7 @@ async fn commit(node: &Node, tx: Tx, client: SocketAddr) -> Result<Vec<u8>, Stri
         .await
         .map_err(|refusal| format!("error on broadcastTxCommit: {refusal}"))?;
     if code != 0 {
-        return Ok(commit_answer(&tx, code, None));
+        return Ok(commit_answer(node.app.kind(), &tx, code, None));
     }
     match tokio::time::timeout(
         node.config.rpc.timeout_broadcast_tx_commit,
@@ -85,19 +86,24 @@ async fn commit(node: &Node, tx: Tx, client: SocketAddr) -> Result<Vec<u8>, Stri
     )
     .await
     {
-        Ok(Some(committed)) => Ok(commit_answer(&tx, code, Some(committed))),
+        Ok(Some(committed)) => Ok(commit_answer(node.app.kind(), &tx, code, Some(committed))),
         Ok(None) => Err("txSub was canceled (reason: CometBFT exited)".to_owned()),
         Err(_) => Err("timed out waiting for tx to be included in a block".to_owned()),
     }
 }
 
-fn commit_answer(tx: &Tx, check_code: u32, committed: Option<Committed>) -> Vec<u8> {
+fn commit_answer(
+    app: Application,
+    tx: &Tx,
+    check_code: u32,
+    committed: Option<Committed>,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(900);
     json::raw(&mut out, r#"{"check_tx":"#);
-    results::check_tx(&mut out, check_code);
+    results::check_tx(&mut out, app, check_code);
     json::raw(&mut out, r#","tx_result":"#);
     match committed {
-        Some(committed) => results::tx_result(&mut out, &tx.bytes, committed.code),
+        Some(committed) => results::tx_result(&mut out, app, &tx.bytes, committed.code),
         None => results::no_tx_result(&mut out),
     }
     json::raw(&mut out, r#","hash":"#);
@@ -108,9 +114,10 @@ fn commit_answer(tx: &Tx, check_code: u32, committed: Option<Committed>) -> Vec<
     out
 }
 
-pub(super) fn check_tx(tx: &[u8]) -> Vec<u8> {
+pub(super) async fn check_tx(node: &Node, tx: Vec<u8>) -> Vec<u8> {
+    let code = node.app.check(&mut Tx::new(Bytes::from(tx))).await;
     let mut out = Vec::with_capacity(140);
-    results::check_tx(&mut out, kvstore::check(tx));
+    results::check_tx(&mut out, node.app.kind(), code);
     out
 }
 

@@ -1,7 +1,7 @@
 //! The node itself, the application, the genesis.
 
 use super::chain;
-use crate::app::kvstore;
+use crate::app::kvstore::{self, QueryAnswer};
 use crate::chain::block::Block;
 use crate::chain::header::optional;
 use crate::chain::validator::POWER;
@@ -11,6 +11,8 @@ use crate::wire::json;
 
 /// The version this node stands in for.
 const VERSION: &str = "0.38.17";
+/// What BigchainDB says of itself.
+const BIGCHAINDB: &str = "BigchainDB 2.2.2";
 
 pub(super) fn status(node: &Node) -> Vec<u8> {
     let (latest, earliest) = {
@@ -97,27 +99,34 @@ pub(super) fn genesis_chunked(node: &Node, chunk: i64) -> Result<Vec<u8>, String
 }
 
 pub(super) fn abci_info(node: &Node) -> Vec<u8> {
-    let app = node.app();
+    let (data, height) = match node.app.kvstore() {
+        Some(app) => (format!(r#"{{"size":{}}}"#, app.size()), app.height()),
+        None => (BIGCHAINDB.to_owned(), node.store().height()),
+    };
     let mut out = Vec::with_capacity(180);
     json::raw(&mut out, r#"{"response":{"data":"#);
-    json::string(&mut out, &format!(r#"{{"size":{}}}"#, app.size()));
+    json::string(&mut out, &data);
     json::raw(&mut out, r#","version":"#);
     json::string(&mut out, kvstore::ABCI_VERSION);
     json::raw(&mut out, r#","app_version":"#);
     json::int_text(&mut out, kvstore::APP_VERSION);
-    if app.height() > 0 {
+    if height > 0 {
         json::raw(&mut out, r#","last_block_height":"#);
-        json::int_text(&mut out, app.height());
+        json::int_text(&mut out, height);
     }
     json::raw(&mut out, r#","last_block_app_hash":"#);
-    json::base64(&mut out, &app.app_hash());
+    json::base64(&mut out, &node.app.app_hash());
     json::raw(&mut out, "}}");
     out
 }
 
 pub(super) fn abci_query(node: &Node, args: &Args) -> Vec<u8> {
     let key = args.bytes(1);
-    let answer = node.app().query(args.text(0), key, args.flag(3));
+    let answer = match node.app.kvstore() {
+        Some(app) => app.query(args.text(0), key, args.flag(3)),
+        // BigchainDB does not answer queries: its state is asked over its own API.
+        None => QueryAnswer::default(),
+    };
     let mut out = Vec::with_capacity(200);
     json::raw(&mut out, r#"{"response":{"code":0,"log":"#);
     json::string(&mut out, answer.log);

@@ -14,7 +14,7 @@ use super::table::Name;
 use crate::events::bus::{Outbox, Subscribe};
 use crate::node::Node;
 
-pub(crate) use broadcast::broadcast;
+pub(crate) use broadcast::{broadcast, submit};
 
 /// Who calls and how.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub(crate) async fn call(
         Name::BroadcastTxAsync | Name::BroadcastTxSync | Name::BroadcastTxCommit => {
             broadcast(node, name, args.take_bytes(0), caller.address).await
         }
-        Name::CheckTx => Ok(broadcast::check_tx(args.bytes(0))),
+        Name::CheckTx => Ok(broadcast::check_tx(node, args.take_bytes(0)).await),
         Name::NumUnconfirmedTxs => Ok(broadcast::num_unconfirmed_txs(node)),
         Name::UnconfirmedTxs => Ok(broadcast::unconfirmed_txs(node, args.maybe(0))),
         Name::Block => chain::block(node, args.maybe(0)),

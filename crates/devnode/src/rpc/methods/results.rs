@@ -2,6 +2,7 @@
 
 use crate::app::kvstore;
 use crate::chain::block::Block;
+use crate::config::Application;
 use crate::wire::json;
 
 /// Result code of a block's transaction.
@@ -13,14 +14,14 @@ pub(crate) fn code(block: &Block, index: usize) -> u32 {
 }
 
 /// Appends an `ExecTxResult`. One that failed has no events.
-pub(crate) fn tx_result(out: &mut Vec<u8>, tx: &[u8], code: u32) {
+pub(crate) fn tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
     json::raw(out, r#"{"code":"#);
     json::int(out, code);
     json::raw(
         out,
         r#","data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":"#,
     );
-    if code == 0 {
+    if code == 0 && app == Application::Kvstore {
         kvstore::write_events(out, tx);
     } else {
         json::raw(out, "[]");
@@ -37,23 +38,28 @@ pub(crate) fn no_tx_result(out: &mut Vec<u8>) {
 }
 
 /// Appends an `ExecTxResult` without its zero values, as `Tx` events carry it.
-pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, tx: &[u8], code: u32) {
-    if code == 0 {
-        json::raw(out, r#"{"events":"#);
-        kvstore::write_events(out, tx);
-    } else {
-        json::raw(out, r#"{"code":"#);
+pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
+    out.push(b'{');
+    if code != 0 {
+        json::raw(out, r#""code":"#);
         json::int(out, code);
+    } else if app == Application::Kvstore {
+        json::raw(out, r#""events":"#);
+        kvstore::write_events(out, tx);
     }
     out.push(b'}');
 }
 
 /// Appends a `ResponseCheckTx`.
-pub(crate) fn check_tx(out: &mut Vec<u8>, code: u32) {
+pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, code: u32) {
     json::raw(out, r#"{"code":"#);
     json::int(out, code);
     json::raw(out, r#","data":null,"log":"","info":"","gas_wanted":"#);
-    json::int_text(out, if code == 0 { kvstore::GAS_WANTED } else { 0 });
+    let gas_wanted = match app {
+        Application::Kvstore if code == 0 => kvstore::GAS_WANTED,
+        _ => 0,
+    };
+    json::int_text(out, gas_wanted);
     json::raw(out, r#","gas_used":"0","events":[],"codespace":""}"#);
 }
 
@@ -64,7 +70,7 @@ pub(crate) fn tx_results(out: &mut Vec<u8>, block: &Block) {
         return;
     }
     json::array(out, block.txs.iter().enumerate(), |out, (index, tx)| {
-        tx_result(out, &tx.bytes, code(block, index));
+        tx_result(out, block.app, &tx.bytes, code(block, index));
     });
 }
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::results;
-use crate::app::kvstore;
 use crate::chain::block::Block;
 use crate::chain::merkle::{Hash, prove};
 use crate::chain::render;
 use crate::events::bus::MAX_QUERY_LEN;
 use crate::events::query::{Argument, Operator, Query};
-use crate::node::Node;
+use crate::node::{Node, events_of};
 use crate::rpc::params::Args;
 use crate::wire::bytes::hex;
 use crate::wire::json;
@@ -56,7 +55,7 @@ fn write_tx(out: &mut Vec<u8>, found: &Found, with_proof: bool) {
     json::raw(out, r#","index":"#);
     json::int(out, *index);
     json::raw(out, r#","tx_result":"#);
-    results::tx_result(out, &tx.bytes, results::code(block, *index));
+    results::tx_result(out, block.app, &tx.bytes, results::code(block, *index));
     json::raw(out, r#","tx":"#);
     json::base64(out, &tx.bytes);
     if with_proof {
@@ -175,12 +174,9 @@ fn matching_txs(node: &Node, query: &Query) -> Result<Vec<Found>, String> {
 
 /// Whether a transaction matches by what is indexed of it.
 fn tx_matches(query: &Query, block: &Block, index: usize, height: &str) -> bool {
-    let tx = &block.txs[index];
-    if results::code(block, index) != 0 {
+    let Some((key, value)) = events_of(block, index) else {
         return query.matches(&[("tx.height", vec![height])]);
-    }
-    let (key, value) = kvstore::event_pair(&tx.bytes);
-    let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
+    };
     query.matches(&[
         ("tx.height", vec![height]),
         ("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]),

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-/// Takes the first bytes of a SHA-256 as they are. Only for maps of a development tool: who wants
+/// Takes the first bytes of a cryptographic hash as they are. Only for maps of a development tool: who wants
 /// to can make transactions that collide.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ByPrefix;

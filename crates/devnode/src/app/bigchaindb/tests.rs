@@ -1,0 +1,212 @@
+//! Blocks executed without a node around them.
+
+use std::sync::LazyLock;
+
+use bigchain::json::{self, Object, Value};
+use bigchain::{Create, KeyPair, Output, Transaction, Transfer};
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::BigchaindbConfig;
+
+const BLOCKS: &str = include_str!("../../../../bigchain/tests/vectors/blocks.json");
+const VALID: &str = include_str!("../../../../bigchain/tests/vectors/valid.json");
+
+fn app(validation: Validation, workers: usize) -> Bigchaindb {
+    Bigchaindb::new(&BigchaindbConfig {
+        validation,
+        workers,
+        ..BigchaindbConfig::default()
+    })
+}
+
+fn tx(effect: &Arc<Effect>) -> Tx {
+    Tx {
+        effect: Some(Arc::clone(effect)),
+        ..Tx::new(Bytes::new())
+    }
+}
+
+/// Executes a block and commits it; the indices that were refused, and the hash after it.
+fn run(app: &Bigchaindb, height: u64, effects: &[&Arc<Effect>]) -> (Vec<u32>, AppHash) {
+    let txs: Vec<Tx> = effects.iter().map(|effect| tx(effect)).collect();
+    let finalized = app.finalize(&Execution {
+        height,
+        txs: &txs,
+        failing: Vec::new(),
+    });
+    let outcome = (finalized.refused.clone(), finalized.app_hash.clone());
+    app.commit(finalized);
+    outcome
+}
+
+fn file(text: &str) -> Value {
+    let limits = json::Limits {
+        bytes: 8 << 20,
+        ..json::Limits::default()
+    };
+    json::parse_within(text.as_bytes(), limits).unwrap()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).unwrap()
+}
+
+#[test]
+fn hashes_are_those_of_blocks_json() {
+    let valid = file(VALID);
+    let effect_of = |id: &Value| {
+        let mut vectors = list(&valid, "vectors").iter();
+        let vector = vectors.find(|vector| vector.get("id") == Some(id)).unwrap();
+        let body = vector.get("tx").unwrap().clone();
+        Arc::new(
+            Transaction::from_value(body, Mode::Compatible)
+                .unwrap()
+                .effect(),
+        )
+    };
+    for validation in [Validation::Serial, Validation::Parallel] {
+        let app = app(validation, 2);
+        for (height, block) in (1..).zip(list(&file(BLOCKS), "app_hash")) {
+            let previous = block.get("previous_app_hash").and_then(Value::as_str);
+            assert_eq!(Some(app.state().app_hash().as_str()), previous);
+            let effects: Vec<Arc<Effect>> = list(block, "transaction_ids")
+                .iter()
+                .map(effect_of)
+                .collect();
+            let (refused, hash) = run(&app, height, &effects.iter().collect::<Vec<_>>());
+            assert_eq!(refused, [0_u32; 0]);
+            assert_eq!(
+                Some(hash.as_str()),
+                block.get("app_hash").and_then(Value::as_str)
+            );
+        }
+    }
+}
+
+/// What a transaction that fails by order does to the block: nothing.
+#[test]
+fn forced_failures_take_no_effect() {
+    let app = app(Validation::Parallel, 2);
+    let txs: Vec<Tx> = UNIVERSE[..2].iter().map(tx).collect();
+    let finalized = app.finalize(&Execution {
+        height: 1,
+        txs: &txs,
+        failing: vec![(0, 7)],
+    });
+    assert_eq!(finalized.refused, [0_u32; 0]);
+    assert_eq!(finalized.valid.len(), 1);
+    assert_eq!(finalized.events.messages.len(), 1);
+}
+
+/// Three assets of several shares, and all that may happen to them: chains of TRANSFERs, rivals for
+/// every output, wrong sums, inputs of two assets, the wrong asset named, inputs that are nowhere.
+static UNIVERSE: LazyLock<Vec<Arc<Effect>>> = LazyLock::new(|| {
+    let owner = KeyPair::from_seed([1; 32]);
+    let to = |shares| Output::to(&[owner.public()], shares).unwrap();
+    let creates: Vec<Transaction> = (0..3_i64)
+        .map(|number| {
+            Create::new()
+                .metadata(Object::new().with("number", number))
+                .signer(owner.public())
+                .output(to(3))
+                .output(to(5))
+                .sign(&[&owner])
+                .unwrap()
+        })
+        .collect();
+    let mut all = creates.clone();
+    for (number, create) in creates.iter().enumerate() {
+        let other = &creates[(number + 1) % creates.len()];
+        let spend = |of: &Transaction, index: u64, number: i64, shares: &[u64]| {
+            let metadata = Object::new().with("rival", number);
+            let draft = Transfer::of(create).metadata(metadata).spend(of, index);
+            let draft = shares
+                .iter()
+                .fold(draft, |draft, shares| draft.output(to(*shares)));
+            draft.sign(&[&owner]).unwrap()
+        };
+        let first = spend(create, 0, 1, &[1, 2]);
+        let rival = spend(create, 0, 2, &[3]);
+        let second = spend(&first, 1, 3, &[2]);
+        let second_rival = spend(&first, 1, 4, &[1, 1]);
+        let third = spend(&second, 0, 5, &[2]);
+        let sums = spend(create, 1, 6, &[4]);
+        let nowhere = spend(create, 9, 7, &[5]);
+        let wrong_asset = spend(other, 1, 8, &[5]);
+        let two_assets = Transfer::of(create)
+            .spend(create, 1)
+            .spend(other, 1)
+            .output(to(10))
+            .sign(&[&owner])
+            .unwrap();
+        let joined = Transfer::of(create)
+            .spend(create, 1)
+            .spend(&first, 0)
+            .output(to(6))
+            .sign(&[&owner])
+            .unwrap();
+        all.extend([
+            first,
+            rival,
+            second,
+            second_rival,
+            third,
+            sums,
+            nowhere,
+            wrong_asset,
+            two_assets,
+            joined,
+        ]);
+    }
+    all.iter().map(|one| Arc::new(one.effect())).collect()
+});
+
+proptest! {
+    /// Whatever is in the blocks and however many threads there are, the same transactions take
+    /// effect as in order, with the same hashes, and the same outputs are left.
+    #[test]
+    fn parallel_is_serial(
+        blocks in prop::collection::vec(prop::collection::vec(0_usize..33, 0..40), 1..4),
+        workers in 2_usize..6,
+    ) {
+        let (serial, parallel) = (app(Validation::Serial, 1), app(Validation::Parallel, workers));
+        let owner = KeyPair::from_seed([1; 32]).public();
+        for (height, block) in (1..).zip(&blocks) {
+            let effects: Vec<&Arc<Effect>> = block.iter().map(|at| &UNIVERSE[*at]).collect();
+            prop_assert_eq!(run(&serial, height, &effects), run(&parallel, height, &effects));
+            for filter in [OutputFilter::All, OutputFilter::Spent, OutputFilter::Unspent] {
+                let outputs = |app: &Bigchaindb| app.state().outputs(&owner, filter);
+                prop_assert_eq!(outputs(&serial), outputs(&parallel));
+            }
+        }
+        for effect in UNIVERSE.iter() {
+            let place = |app: &Bigchaindb| app.state().place(&effect.id());
+            prop_assert_eq!(place(&serial), place(&parallel));
+        }
+    }
+
+    /// No output is spent twice and no share is made of nothing, whatever comes.
+    #[test]
+    fn shares_are_kept(block in prop::collection::vec(0_usize..33, 0..80)) {
+        let app = app(Validation::Parallel, 3);
+        let effects: Vec<&Arc<Effect>> = block.iter().map(|at| &UNIVERSE[*at]).collect();
+        run(&app, 1, &effects);
+        let state = app.state();
+        let owner = KeyPair::from_seed([1; 32]).public();
+        for create in &UNIVERSE[..3] {
+            let exists = state.place(&create.id()).is_some();
+            let unspent: u64 = UNIVERSE
+                .iter()
+                .filter(|effect| effect.asset() == Some(create.id()))
+                .flat_map(|effect| (0..).zip(effect.makes()).map(|(at, made)| (effect.id(), at, made)))
+                .filter(|(id, at, _)| {
+                    let left = state.outputs(&owner, OutputFilter::Unspent);
+                    left.iter().any(|output| output.transaction == *id && output.index == *at)
+                })
+                .map(|(_, _, made)| made.amount)
+                .sum();
+            prop_assert_eq!(unspent, if exists { 8 } else { 0 });
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Whatever comes over the API is refused in the original's form, and the node goes on.
+
+use bigchain::condition::{Fulfillment, ThresholdDraft};
+use bigchain::json::{self, Object, Value};
+use bigchain::{Create, Details, Id, Output, Transaction};
+use devnode::Validation;
+
+use super::client::{api, bigchaindb, config, create, get, pair, post, refusal, vector};
+use crate::support::start;
+
+/// A body with its id made right, so that the checks behind the id are reached.
+fn with_id(text: &str) -> String {
+    let Value::Object(mut body) = json::parse(text.as_bytes()).unwrap() else {
+        panic!("{text} is no object");
+    };
+    body.insert("id", Value::Null);
+    let id = Id::of(&body);
+    body.insert("id", id.to_string());
+    json::default_text(&Value::Object(body))
+}
+
+fn one() -> Transaction {
+    create(&pair(1), 1, 1)
+}
+
+/// A valid transaction with one text in it replaced, and its id made right.
+fn with(from: &str, to: &str) -> String {
+    let text = one().text();
+    assert!(text.contains(from), "{text}");
+    with_id(&text.replace(from, to))
+}
+
+/// The text of the one fulfillment in a transaction.
+fn fulfillment() -> String {
+    let body = one();
+    let inputs = body.body().get("inputs").unwrap().as_array().unwrap();
+    inputs[0]
+        .get("fulfillment")
+        .unwrap()
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_json_is_undecodable() {
+    let running = bigchaindb().await;
+    let deep = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
+    let nested =
+        with("{\"number\": 1}", "{\"number\": 1}").replace("1}", &format!("{}}}", deep(10_000)));
+    let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
+    let bodies: [(&str, &[u8]); 9] = [
+        ("empty", b""),
+        ("spaces", b"  "),
+        ("not utf-8", b"{\"a\": \"\xff\"}"),
+        ("a lone surrogate", br#"{"a": "\ud800"}"#),
+        (
+            "surrogates the wrong way round",
+            br#"{"a": "\udc00\ud800"}"#,
+        ),
+        ("depth 10,000", deep(10_000).as_bytes()),
+        ("depth 10,000 in metadata", nested.as_bytes()),
+        ("open for ever", "[".repeat(10_000).as_bytes()),
+        ("above 1 MiB", long.as_bytes()),
+    ];
+    for (name, body) in bodies {
+        let (status, message) = refusal(&running, body).await;
+        assert_eq!(status, 400, "{name}");
+        assert!(
+            message.starts_with("Failed to decode JSON object: "),
+            "{name}: {message}"
+        );
+    }
+    let (status, _) = post(&running, "commit", one().text().as_bytes()).await;
+    assert_eq!(status, 202);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_above_the_limit_is_refused_unread() {
+    let mut config = config(Validation::Parallel);
+    config.bigchaindb.max_body_bytes = 1000;
+    let running = start(config).await;
+    let answer = api(&running, "POST", "/api/v1/transactions", &[b' '; 1001]).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("too large"), "{}", answer.text());
+    running.stop().await;
+}
+
+/// A transaction of just less than 1 MiB is one like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_of_a_mebibyte_is_taken() {
+    let running = bigchaindb().await;
+    let owner = pair(1);
+    let large = Create::new()
+        .asset(Object::new().with("_", "x".repeat((1 << 20) - 1000)))
+        .signer(owner.public())
+        .output(Output::to(&[owner.public()], 1).unwrap())
+        .sign(&[&owner])
+        .unwrap();
+    let (status, answer) = post(&running, "commit", large.text().as_bytes()).await;
+    assert_eq!(status, 202, "{answer}");
+    let found = get(&running, &format!("/api/v1/transactions/{}", large.id())).await;
+    assert_eq!(
+        found["asset"]["data"]["_"].as_str().unwrap().len(),
+        (1 << 20) - 1000
+    );
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_of_two_equal_keys_counts() {
+    let running = bigchaindb().await;
+    let text = one().text();
+    let twice = text.replacen('{', "{\"version\": \"1.0\", \"metadata\": 7, ", 1);
+    let (status, answer) = post(&running, "commit", twice.as_bytes()).await;
+    assert_eq!(status, 202, "{answer}");
+    assert_eq!(answer["version"], "2.0");
+    let other = text.replacen(
+        "\"version\": \"2.0\"",
+        "\"version\": \"2.0\", \"version\": \"1.0\"",
+        1,
+    );
+    let (status, message) = refusal(&running, other.as_bytes()).await;
+    assert_eq!(status, 400);
+    assert!(message.contains("InvalidHash"), "{message}");
+    running.stop().await;
+}
+
+/// The original takes such a transaction and then stops for ever, because its database cannot hold
+/// the number. Here it is stored; strict validation refuses it.
+#[tokio::test(flavor = "multi_thread")]
+async fn integers_beyond_64_bits_stop_nobody() {
+    let owner = pair(1);
+    let digits = "9223372036854775808";
+    let metadata =
+        json::parse(format!("{{\"big\": {digits}, \"bigger\": {digits}{digits}}}").as_bytes());
+    let Value::Object(metadata) = metadata.unwrap() else {
+        panic!("no object");
+    };
+    let large = Create::new()
+        .metadata(metadata)
+        .signer(owner.public())
+        .output(Output::to(&[owner.public()], 1).unwrap())
+        .sign(&[&owner])
+        .unwrap();
+    let running = start(config(Validation::Parallel)).await;
+    let (status, _) = post(&running, "commit", large.text().as_bytes()).await;
+    assert_eq!(status, 202);
+    let path = format!("/api/v1/transactions/{}", large.id());
+    let found = api(&running, "GET", &path, b"").await.text();
+    assert!(found.contains(&format!("{digits}{digits}")), "{found}");
+    running.stop().await;
+    let mut config = config(Validation::Parallel);
+    config.bigchaindb.strict = true;
+    let running = start(config).await;
+    let (status, message) = refusal(&running, large.text().as_bytes()).await;
+    assert_eq!(status, 400);
+    assert!(
+        message.contains("strict: an integer beyond 64 bits"),
+        "{message}"
+    );
+    let index = vector("transfer-simple");
+    let index = with_id(&index.replace(
+        "\"output_index\": 0",
+        &format!("\"output_index\": {digits}0"),
+    ));
+    let (status, message) = refusal(&running, index.as_bytes()).await;
+    assert_eq!(
+        (status, message.contains("InputDoesNotExist")),
+        (400, true),
+        "{message}"
+    );
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fulfillments_that_are_none_are_invalid_signatures() {
+    let running = bigchaindb().await;
+    let good = fulfillment();
+    for length in 0..good.len() {
+        let text = with(&good, &good[..length]);
+        let (status, message) = refusal(&running, text.as_bytes()).await;
+        assert_eq!(status, 400, "{length}");
+        assert!(
+            message.contains("(InvalidSignature)"),
+            "{length}: {message}"
+        );
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_thresholds_inside_each_other_are_too_deep() {
+    let running = bigchaindb().await;
+    let owner = pair(1);
+    let nested = |depth| {
+        (0..depth).fold(Details::Key(owner.public()), |inner, _| {
+            Details::Threshold {
+                threshold: 1,
+                subconditions: vec![inner],
+            }
+        })
+    };
+    for (depth, wanted) in [(99, 202), (100, 400)] {
+        let transaction = Create::new()
+            .signer(owner.public())
+            .output(Output::with_details(nested(depth), 1).unwrap())
+            .sign(&[&owner])
+            .unwrap();
+        let (status, answer) = post(&running, "commit", transaction.text().as_bytes()).await;
+        assert_eq!(status, wanted, "{depth}: {answer}");
+        assert!(
+            wanted == 202 || answer.to_string().contains("ThresholdTooDeep"),
+            "{answer}"
+        );
+    }
+    let mut proof = Fulfillment::from_uri(&fulfillment(), bigchain::Mode::Compatible).unwrap();
+    for _ in 0..100 {
+        proof = Fulfillment::Threshold(ThresholdDraft::new().fulfilled(proof).seal(1).unwrap());
+    }
+    let text = with(&fulfillment(), &proof.to_uri());
+    let (status, answer) = post(&running, "commit", text.as_bytes()).await;
+    assert!(status == 400 || status == 202, "{answer}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn base58_garbage_is_refused() {
+    let running = bigchaindb().await;
+    let key = pair(1).public().to_string();
+    let owners = format!("\"owners_before\": [\"{key}\"]");
+    for garbage in [
+        "",
+        "0",
+        "l".repeat(44).as_str(),
+        "1".repeat(43).as_str(),
+        "😀",
+        &"z".repeat(44),
+        &"^".repeat(44),
+    ] {
+        for (from, to) in [
+            (key.clone(), garbage.to_owned()),
+            (
+                format!("\"public_key\": \"{key}\""),
+                format!("\"public_key\": \"{garbage}\""),
+            ),
+        ] {
+            let (status, message) = refusal(&running, with(&from, &to).as_bytes()).await;
+            assert_eq!(status, 400, "{garbage}: {message}");
+            assert!(message.starts_with("Invalid transaction"), "{message}");
+        }
+        let path = format!("/api/v1/outputs?public_key={garbage}");
+        if garbage.is_ascii() {
+            let answer = api(&running, "GET", &path, b"").await;
+            assert!(matches!(answer.status, 200 | 400), "{}", answer.text());
+        }
+    }
+    assert!(one().text().contains(&owners));
+    running.stop().await;
+}
+
+/// Bytes changed at random, one request after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_texts_never_break_the_node() {
+    let running = bigchaindb().await;
+    let text = vector("create-nested").into_bytes();
+    let original = json::parse(&text).unwrap();
+    // A fixed sequence, so that what fails once fails always.
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for _ in 0..200 {
+        let mut broken = text.clone();
+        for _ in 0..=next(3) {
+            let at = next(broken.len());
+            match next(3) {
+                0 => broken[at] = u8::try_from(next(256)).unwrap(),
+                1 => {
+                    broken.remove(at);
+                }
+                _ => broken.truncate(at.max(1)),
+            }
+        }
+        if json::parse(&broken).is_ok_and(|body| body == original) {
+            continue;
+        }
+        let (status, answer) = post(&running, "sync", &broken).await;
+        assert_eq!(
+            status,
+            400,
+            "{answer} for {}",
+            String::from_utf8_lossy(&broken)
+        );
+        assert!(answer["message"].is_string());
+    }
+    let (status, _) = post(&running, "commit", &text).await;
+    assert_eq!(status, 202);
+    running.stop().await;
+}
