@@ -89,6 +89,32 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// A node with BigchainDB on it, for the loads of the original's studies: a mempool as large as
+    /// theirs, which a second would fill otherwise, and room for a thousand clients at once.
+    #[must_use]
+    pub fn bigchaindb() -> Self {
+        Self {
+            app: Application::Bigchaindb,
+            mempool: MempoolConfig {
+                size: BIGCHAINDB_MEMPOOL,
+                cache_size: BIGCHAINDB_MEMPOOL,
+                ..MempoolConfig::default()
+            },
+            rpc: RpcConfig {
+                max_open_connections: BIGCHAINDB_CONNECTIONS,
+                ..RpcConfig::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
+/// BEP-10 posts on up to 1,000 connections; twice that leaves room for those who watch.
+const BIGCHAINDB_CONNECTIONS: usize = 2_000;
+/// Mempool and cache in the configuration that BEP-23 measured.
+const BIGCHAINDB_MEMPOOL: usize = 100_000;
+
 /// What blocks are executed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

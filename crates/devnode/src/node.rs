@@ -194,7 +194,7 @@ impl Node {
         };
         let block = Arc::new(block);
         let update = self.mempool.update().await;
-        self.app.commit(finalized);
+        let news = self.app.commit(finalized);
         self.store_mut().push(Arc::clone(&block));
         update.remove_committed(&block.txs, |index| results::code(&block, index) == 0);
         update.recheck(&self.app).await;
@@ -202,6 +202,7 @@ impl Node {
         self.counters
             .committed
             .fetch_add(block.txs.len() as u64, Ordering::Relaxed);
+        self.app.publish(news);
         self.publish(&block).await;
         block.txs.len()
     }

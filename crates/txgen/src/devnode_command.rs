@@ -66,18 +66,22 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     for setting in &args.set {
         set(&mut table, setting)?;
     }
-    prefer_well_known_ports(&mut table);
+    let app = args.app.map(|app| match app {
+        DevnodeApp::Kvstore => "kvstore",
+        DevnodeApp::Bigchaindb => "bigchaindb",
+    });
+    if let Some(app) = app {
+        table.insert("app".into(), app.into());
+    }
+    if table.get("app").and_then(toml::Value::as_str) == Some("bigchaindb") {
+        prefer_bigchaindbs_defaults(&mut table);
+    }
     let mut config: Config = table
         .try_into()
         .map_err(|error: toml::de::Error| anyhow!(with_suggestion(error.message())))
         .context("the node's configuration is not usable")?;
     config.listen = args.listen;
     config.control = args.control.or(config.control);
-    config.app = match args.app {
-        Some(DevnodeApp::Kvstore) => Application::Kvstore,
-        Some(DevnodeApp::Bigchaindb) => Application::Bigchaindb,
-        None => config.app,
-    };
     if config.app != Application::Bigchaindb && (args.api.is_some() || args.events.is_some()) {
         return Err(anyhow!(
             "--api and --events are of BigchainDB: add --app bigchaindb"
@@ -88,14 +92,27 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// A node on its own listens where clients of BigchainDB look for it, unless told otherwise.
-fn prefer_well_known_ports(table: &mut toml::Table) {
-    let section = table
-        .entry("bigchaindb")
-        .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-    if let Some(section) = section.as_table_mut() {
-        for (key, address) in [("listen", "127.0.0.1:9984"), ("events", "127.0.0.1:9985")] {
-            section.entry(key).or_insert_with(|| address.into());
+/// Unless told otherwise, a node on its own listens where clients of BigchainDB look for it, and
+/// has the limits of [`Config::bigchaindb`].
+fn prefer_bigchaindbs_defaults(table: &mut toml::Table) {
+    let Config { mempool, rpc, .. } = Config::bigchaindb();
+    let size = |size| toml::Value::Integer(i64::try_from(size).unwrap_or(i64::MAX));
+    for (section, key, value) in [
+        ("bigchaindb", "listen", "127.0.0.1:9984".into()),
+        ("bigchaindb", "events", "127.0.0.1:9985".into()),
+        ("mempool", "size", size(mempool.size)),
+        ("mempool", "cache_size", size(mempool.cache_size)),
+        (
+            "rpc",
+            "max_open_connections",
+            size(rpc.max_open_connections),
+        ),
+    ] {
+        let section = table
+            .entry(section)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        if let Some(section) = section.as_table_mut() {
+            section.entry(key).or_insert(value);
         }
     }
 }
@@ -163,13 +180,21 @@ mod tests {
 
     #[test]
     fn bigchaindb_listens_on_its_own_ports_unless_told_otherwise() {
-        let mut given = args(&["bigchaindb.events=127.0.0.1:7", "bigchaindb.workers=3"]);
+        let mut given = args(&[
+            "bigchaindb.events=127.0.0.1:7",
+            "bigchaindb.workers=3",
+            "mempool.size=7",
+        ]);
         given.app = Some(DevnodeApp::Bigchaindb);
         let config = configure(&given).unwrap();
         assert_eq!(config.app, Application::Bigchaindb);
         assert_eq!(config.bigchaindb.listen.port(), 9984);
         assert_eq!(config.bigchaindb.events.port(), 7);
         assert_eq!(config.bigchaindb.workers, 3);
+        assert_eq!(
+            (config.mempool.size, config.mempool.cache_size),
+            (7, 100_000)
+        );
         given.api = Some(([127, 0, 0, 1], 0).into());
         assert_eq!(configure(&given).unwrap().bigchaindb.listen.port(), 0);
         given.app = None;

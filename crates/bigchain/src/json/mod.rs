@@ -3,6 +3,7 @@
 //!
 //! [`canonical`] is what is hashed. [`default_text`] is what the original hands to Tendermint.
 
+mod decode;
 mod float;
 mod members;
 mod parse;
@@ -11,6 +12,7 @@ mod write;
 
 use std::borrow::Cow;
 
+pub use decode::python_error;
 pub(crate) use members::Member;
 use members::key_of;
 pub use parse::{Limits, parse, parse_within};

@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
 
 /// How many bytes come before a quote, a backslash or a control character: eight at a time, with
 /// the usual arithmetic that marks the bytes of a word that are zero.
-fn plain_bytes(bytes: &[u8]) -> usize {
+pub(super) fn plain_bytes(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
     const fn zeros(word: u64) -> u64 {

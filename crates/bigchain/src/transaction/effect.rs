@@ -25,7 +25,8 @@ pub struct Made {
     pub amount: u64,
     /// The condition to be fulfilled to spend it.
     pub condition: Condition,
-    /// The keys anywhere in the condition, each once.
+    /// The keys under which the original finds it: those anywhere in the condition, each once, that
+    /// the `public_keys` of any output of the transaction name too.
     pub keys: Vec<PublicKey>,
 }
 
@@ -140,10 +141,17 @@ impl Transaction {
                 (self.transfer_asset().parse().ok(), links.collect())
             }
         };
+        let named: HashSet<PublicKey> = self
+            .outputs
+            .iter()
+            .flat_map(|output| output.public_keys.iter().flatten())
+            .filter_map(|key| key.parse().ok())
+            .collect();
+        let named = |key: &PublicKey| named.contains(key);
         let makes = self.outputs.iter().map(|output| Made {
             amount: output.amount,
             condition: output.condition(),
-            keys: output.details.keys(),
+            keys: output.details.keys().into_iter().filter(named).collect(),
         });
         Effect {
             id: self.id,

@@ -26,7 +26,7 @@ pub(super) async fn post(node: &Node, app: &Bigchaindb, request: &Request) -> Re
         Ok(checked) => checked,
         Err(rejection) => {
             node.counters.refused.fetch_add(1, Ordering::Relaxed);
-            return refused(&rejection);
+            return refused(&rejection, &request.body);
         }
     };
     let text = checked.text.clone();
@@ -40,9 +40,13 @@ pub(super) async fn post(node: &Node, app: &Bigchaindb, request: &Request) -> Re
     }
 }
 
-fn refused(rejection: &Rejection) -> Response {
+fn refused(rejection: &Rejection, body: &[u8]) -> Response {
     match rejection {
-        Rejection::Refused(Error::Json { .. }) => answer::undecodable(rejection),
+        Rejection::Refused(Error::Json { .. }) => {
+            // What the original can read and this node will not, has words of its own.
+            let original = str::from_utf8(body).ok().and_then(json::python_error);
+            answer::undecodable(original.unwrap_or_else(|| rejection.to_string()))
+        }
         Rejection::Refused(_) => answer::error(400, rejection.to_string()),
         Rejection::Stopping => answer::error(500, rejection.to_string()),
     }

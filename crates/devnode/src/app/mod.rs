@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::chain::block::Tx;
 use crate::config::{Application, Config};
-use bigchaindb::Bigchaindb;
+use bigchaindb::{Bigchaindb, ValidTransactions};
 use kvstore::KvStore;
 
 /// The application of a node.
@@ -36,6 +36,11 @@ enum Effects {
     KvStore(kvstore::Finalized),
     Bigchaindb(bigchaindb::Finalized),
 }
+
+/// What listeners of the application are told of a block, once it can be asked for.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct News(Option<ValidTransactions>);
 
 /// A block's transactions as they are executed.
 #[derive(Debug)]
@@ -158,16 +163,27 @@ impl App {
         }
     }
 
-    /// Makes a block's effects visible.
-    pub(crate) fn commit(&self, finalized: Finalized) {
+    /// Makes a block's effects visible. Gives what is to be told of them.
+    pub(crate) fn commit(&self, finalized: Finalized) -> News {
         match (self, finalized.effects) {
-            (Self::KvStore(app), Effects::KvStore(effects)) => app
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .commit(effects),
-            (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => app.commit(effects),
+            (Self::KvStore(app), Effects::KvStore(effects)) => {
+                app.write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .commit(effects);
+                News(None)
+            }
+            (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => {
+                News(Some(app.commit(effects)))
+            }
             // What another application finalized means nothing to this one.
-            _ => {}
+            _ => News(None),
+        }
+    }
+
+    /// Tells those who listen to the application itself.
+    pub(crate) fn publish(&self, news: News) {
+        if let (Self::Bigchaindb(app), News(Some(events))) = (self, news) {
+            app.publish(events);
         }
     }
 }

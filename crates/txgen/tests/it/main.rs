@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod bad_node;
+mod bigchaindb_driver;
 mod built_in;
 mod comet;
 mod command_line;

@@ -157,14 +157,19 @@ impl Bigchaindb {
         }
     }
 
-    pub(super) fn commit(&self, block: Finalized) {
+    pub(super) fn commit(&self, block: Finalized) -> ValidTransactions {
         self.state
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .apply(block.height, &block.valid, block.app_hash);
-        if !block.events.messages.is_empty() {
+        block.events
+    }
+
+    /// Tells the listeners of the event stream of a block that can be asked for by now.
+    pub(super) fn publish(&self, events: ValidTransactions) {
+        if !events.messages.is_empty() {
             // Without listeners nobody is told.
-            let _ = self.events.send(Arc::new(block.events));
+            let _ = self.events.send(Arc::new(events));
         }
     }
 }

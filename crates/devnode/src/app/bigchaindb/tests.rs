@@ -36,7 +36,7 @@ fn run(app: &Bigchaindb, height: u64, effects: &[&Arc<Effect>]) -> (Vec<u32>, Ap
         failing: Vec::new(),
     });
     let outcome = (finalized.refused.clone(), finalized.app_hash.clone());
-    app.commit(finalized);
+    app.publish(app.commit(finalized));
     outcome
 }
 
@@ -104,7 +104,7 @@ fn forced_failures_take_no_effect() {
 static UNIVERSE: LazyLock<Vec<Arc<Effect>>> = LazyLock::new(|| {
     let owner = KeyPair::from_seed([1; 32]);
     let to = |shares| Output::to(&[owner.public()], shares).unwrap();
-    let creates: Vec<Transaction> = (0..3_i64)
+    let mut creates: Vec<Transaction> = (0..4_i64)
         .map(|number| {
             Create::new()
                 .metadata(Object::new().with("number", number))
@@ -115,10 +115,12 @@ static UNIVERSE: LazyLock<Vec<Arc<Effect>>> = LazyLock::new(|| {
                 .unwrap()
         })
         .collect();
+    // One that is never committed.
+    let lost = creates.remove(3);
     let mut all = creates.clone();
     for (number, create) in creates.iter().enumerate() {
         let other = &creates[(number + 1) % creates.len()];
-        let spend = |of: &Transaction, index: u64, number: i64, shares: &[u64]| {
+        let spend = |of: &Transaction, index: usize, number: i64, shares: &[u64]| {
             let metadata = Object::new().with("rival", number);
             let draft = Transfer::of(create).metadata(metadata).spend(of, index);
             let draft = shares
@@ -132,7 +134,7 @@ static UNIVERSE: LazyLock<Vec<Arc<Effect>>> = LazyLock::new(|| {
         let second_rival = spend(&first, 1, 4, &[1, 1]);
         let third = spend(&second, 0, 5, &[2]);
         let sums = spend(create, 1, 6, &[4]);
-        let nowhere = spend(create, 9, 7, &[5]);
+        let nowhere = spend(&lost, 1, 7, &[5]);
         let wrong_asset = spend(other, 1, 8, &[5]);
         let two_assets = Transfer::of(create)
             .spend(create, 1)

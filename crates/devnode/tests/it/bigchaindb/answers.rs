@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bigchain::json;
 use serde_json::{Value, json};
 
-use super::client::{CASES, Events, VALID, api, bigchaindb, post, vectors};
+use super::client::{CASES, Events, VALID, api, bigchaindb, post_raw, vectors};
 
 const HTTP: &str = include_str!("../../vectors/http.json");
 
@@ -34,19 +34,25 @@ async fn the_original_and_the_node_answer_alike() {
     let mut different = Vec::new();
     for wanted in recorded["posts"].as_array().unwrap() {
         let name = wanted["name"].as_str().unwrap();
-        let (status, answer) = post(&running, "commit", texts[name].as_bytes()).await;
+        let (status, text) = post_raw(&running, "commit", texts[name].as_bytes()).await;
+        let answer = json::parse(text.as_bytes()).unwrap();
+        let message = |answer: &json::Value| answer.get("message").cloned();
         let same = match wanted["status"].as_u64().unwrap() {
             202 => {
                 accepted += 1;
-                let posted: Value = serde_json::from_str(&texts[name]).unwrap();
-                status == 202 && answer == posted
+                status == 202 && json::default_text(&answer) == texts[name]
             }
             // The original crashes; here it is a refusal in the original's form.
-            500 => status == 400 && answer["status"] == 400 && answer["message"].is_string(),
-            _ => status == 400 && answer == wanted["body"],
+            500 => status == 400 && message(&answer).is_some(),
+            _ => {
+                let wanted = json::parse(wanted["body"].to_string().as_bytes()).unwrap();
+                status == 400
+                    && message(&answer) == message(&wanted)
+                    && answer.get("status") == wanted.get("status")
+            }
         };
         if !same {
-            different.push(format!("{name}: {status} {answer} and not {wanted}"));
+            different.push(format!("{name}: {status} {text} and not {wanted}"));
         }
     }
     assert_eq!(accepted, 50);

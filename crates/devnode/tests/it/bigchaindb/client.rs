@@ -50,9 +50,16 @@ pub(crate) async fn get(running: &Running, path: &str) -> serde_json::Value {
 
 /// Status and JSON that the HTTP API answers to a transaction.
 pub(crate) async fn post(running: &Running, mode: &str, body: &[u8]) -> (u16, serde_json::Value) {
+    let (status, text) = post_raw(running, mode, body).await;
+    (status, serde_json::from_str(&text).unwrap())
+}
+
+/// Status and text that the HTTP API answers to a transaction, which may be deeper than the reader
+/// of the tests goes.
+pub(crate) async fn post_raw(running: &Running, mode: &str, body: &[u8]) -> (u16, String) {
     let path = format!("/api/v1/transactions?mode={mode}");
     let answer = api(running, "POST", &path, body).await;
-    (answer.status, serde_json::from_slice(&answer.body).unwrap())
+    (answer.status, answer.text())
 }
 
 /// The status and message that refuse a transaction.

@@ -112,6 +112,11 @@ impl Running {
         kill_process(id, signal).unwrap();
     }
 
+    /// What it has written to stdout so far.
+    pub(crate) fn out_so_far(&self) -> String {
+        self.out.text()
+    }
+
     /// What it has written to stderr so far.
     pub(crate) fn err_so_far(&self) -> String {
         self.err.text()
