@@ -25,6 +25,7 @@ mod rates;
 pub mod read;
 mod rebuild;
 mod recorder;
+pub mod report;
 mod rows;
 mod segments;
 mod span;

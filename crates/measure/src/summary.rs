@@ -260,6 +260,22 @@ pub enum LimitedBy {
     Node,
 }
 
+impl LimitedBy {
+    /// What it is, a colon, and what that means.
+    #[must_use]
+    pub const fn explain(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing: the plan was carried out and the node kept up",
+            Self::Schedule => "schedule: the generator did not get the processor in time",
+            Self::Source => "source: transactions were not ready in time",
+            Self::Connection => {
+                "connection: all were busy or down; more --connections may carry more"
+            }
+            Self::Node => "node: it pushed back, refused, or did not commit what it accepted",
+        }
+    }
+}
+
 /// What broken connections cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reconnects {

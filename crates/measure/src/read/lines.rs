@@ -67,7 +67,7 @@ impl<R: BufRead> Lines<R> {
                 problem: format!("it is longer than {MAX_LINE} bytes"),
             });
         }
-        self.torn = !self.line.is_empty();
+        self.torn |= !self.line.is_empty();
         self.line.clear();
         Ok(false)
     }

@@ -1,0 +1,290 @@
+//! BEP-23's analysis (`analysis.py` of BigchainDB's benchmark), by its own rules.
+//!
+//! Time begins with the first send. *Accept* is send to answer, *finalize* is answer to block event.
+//! Quantiles interpolate linearly between neighbours. An event belongs to the second it rounds to,
+//! half to even; seconds run from 0 up to the last event's, which itself is left out when that event
+//! rounds up. Mean and median of those counts are rounded.
+
+use std::fmt;
+
+use hashbrown::HashMap;
+use serde::Serialize;
+
+use crate::read::TxRow;
+
+/// Gathers transactions, one by one.
+#[derive(Debug)]
+pub struct Bep23Collector {
+    first_send_us: u64,
+    accept: Delays,
+    finalize: Delays,
+    accepted: Seconds,
+    finalized: Seconds,
+}
+
+/// What the analysis comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bep23 {
+    /// From send to answer.
+    pub accept: DelayFigures,
+    /// From answer to block.
+    pub finalize: DelayFigures,
+    /// Answers in each second.
+    pub accepted: SecondFigures,
+    /// Transactions seen in blocks in each second.
+    pub finalized: SecondFigures,
+}
+
+/// One delay, in seconds; empty when there was none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct DelayFigures {
+    /// How many.
+    pub count: u64,
+    /// The .68 quantile.
+    pub p68: Option<f64>,
+    /// The .95 quantile.
+    pub p95: Option<f64>,
+    /// The .997 quantile.
+    pub p99_7: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+    /// 25 equal bins from the shortest to the longest: left edge, right edge, count.
+    pub histogram: Vec<(f64, f64, u64)>,
+}
+
+/// One count for each second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SecondFigures {
+    /// Mean, rounded.
+    pub mean: f64,
+    /// Median, rounded.
+    pub median: f64,
+    /// The counts.
+    pub counts: Vec<u32>,
+}
+
+impl Bep23Collector {
+    /// Of a run whose earliest transaction was sent at `first_send_us` since the Unix epoch.
+    #[must_use]
+    pub fn new(first_send_us: u64) -> Self {
+        Self {
+            first_send_us,
+            accept: Delays::default(),
+            finalize: Delays::default(),
+            accepted: Seconds::default(),
+            finalized: Seconds::default(),
+        }
+    }
+
+    /// Takes one transaction.
+    pub fn tx(&mut self, row: &TxRow<'_>) {
+        self.stamps(row.send_unix_us, row.accept_unix_us, row.commit_unix_us);
+    }
+
+    /// Takes one transaction's stamps, microseconds since the Unix epoch.
+    pub fn stamps(&mut self, send: u64, accept: Option<u64>, commit: Option<u64>) {
+        let between = |from: u64, to: u64| to.cast_signed().wrapping_sub(from.cast_signed());
+        if let Some(accept) = accept {
+            self.accept.add(between(send, accept));
+            self.accepted.add(accept.saturating_sub(self.first_send_us));
+        }
+        if let Some(commit) = commit {
+            self.finalized
+                .add(commit.saturating_sub(self.first_send_us));
+            if let Some(accept) = accept {
+                self.finalize.add(between(accept, commit));
+            }
+        }
+    }
+
+    /// The figures.
+    #[must_use]
+    pub fn finish(self) -> Bep23 {
+        Bep23 {
+            accept: self.accept.figures(),
+            finalize: self.finalize.figures(),
+            accepted: self.accepted.figures(),
+            finalized: self.finalized.figures(),
+        }
+    }
+}
+
+/// How often each delay occurred: to the microsecond, and to the millisecond (the original's
+/// resolution) once there are too many different ones.
+#[derive(Debug, Default)]
+struct Delays {
+    counts: HashMap<i64, u64>,
+    coarse: bool,
+}
+
+impl Delays {
+    fn add(&mut self, micros: i64) {
+        let key = if self.coarse {
+            whole_millis(micros)
+        } else {
+            micros
+        };
+        *self.counts.entry(key).or_default() += 1;
+        if !self.coarse && self.counts.len() > MAX_DIFFERENT {
+            self.coarse = true;
+            for (micros, count) in std::mem::take(&mut self.counts) {
+                *self.counts.entry(whole_millis(micros)).or_default() += count;
+            }
+        }
+    }
+
+    fn figures(&self) -> DelayFigures {
+        let mut sorted: Vec<(i64, u64)> = self.counts.iter().map(|(k, v)| (*k, *v)).collect();
+        sorted.sort_unstable();
+        let count: u64 = sorted.iter().map(|(_, count)| count).sum();
+        DelayFigures {
+            count,
+            p68: quantile(&sorted, count, 0.68),
+            p95: quantile(&sorted, count, 0.95),
+            p99_7: quantile(&sorted, count, 0.997),
+            max: sorted.last().map(|(micros, _)| *micros as f64 / 1e6),
+            histogram: histogram(&sorted),
+        }
+    }
+}
+
+/// Linear interpolation between the two neighbours of place q·(n − 1).
+fn quantile(sorted: &[(i64, u64)], count: u64, q: f64) -> Option<f64> {
+    let place = q * count.checked_sub(1)? as f64;
+    let at = |rank: u64| {
+        let mut passed = 0;
+        let found = sorted.iter().find(|(_, count)| {
+            passed += count;
+            passed > rank
+        });
+        found.map(|(micros, _)| *micros as f64 / 1e6)
+    };
+    let lower = at(place.floor() as u64)?;
+    let upper = at(place.ceil() as u64)?;
+    Some(lower + (upper - lower) * place.fract())
+}
+
+fn histogram(sorted: &[(i64, u64)]) -> Vec<(f64, f64, u64)> {
+    let (Some((low, _)), Some((high, _))) = (sorted.first(), sorted.last()) else {
+        return Vec::new();
+    };
+    let (low, high) = (*low as f64 / 1e6, *high as f64 / 1e6);
+    // A single value gets a bin of its own width, as numpy gives it.
+    let (low, high) = if high > low {
+        (low, high)
+    } else {
+        (low - 0.5, high + 0.5)
+    };
+    let width = (high - low) / BINS as f64;
+    let mut bins: Vec<(f64, f64, u64)> = (0..BINS)
+        .map(|bin| (low + width * bin as f64, low + width * (bin + 1) as f64, 0))
+        .collect();
+    for (micros, count) in sorted {
+        let bin = ((*micros as f64 / 1e6 - low) / width) as usize;
+        bins[bin.min(BINS - 1)].2 += count;
+    }
+    bins
+}
+
+/// Events by the second they round to.
+#[derive(Debug, Default)]
+struct Seconds {
+    counts: Vec<u32>,
+    last_us: u64,
+}
+
+impl Seconds {
+    fn add(&mut self, since_us: u64) {
+        self.last_us = self.last_us.max(since_us);
+        let second = rounded_to_even(since_us).min(MAX_SECONDS) as usize;
+        if second >= self.counts.len() {
+            self.counts.resize(second + 1, 0);
+        }
+        self.counts[second] += 1;
+    }
+
+    fn figures(mut self) -> SecondFigures {
+        let seconds = self.last_us.div_ceil(SECOND_US).min(MAX_SECONDS + 1);
+        self.counts.resize(seconds as usize, 0);
+        SecondFigures::of(self.counts)
+    }
+}
+
+impl SecondFigures {
+    /// Of one count for each second.
+    #[must_use]
+    pub fn of(counts: Vec<u32>) -> Self {
+        if counts.is_empty() {
+            return Self::default();
+        }
+        let sum: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+        let mut sorted = counts.clone();
+        sorted.sort_unstable();
+        let upper = f64::from(sorted[sorted.len() / 2]);
+        let lower = f64::from(sorted[(sorted.len() - 1) / 2]);
+        Self {
+            mean: (sum as f64 / counts.len() as f64).round_ties_even(),
+            median: f64::midpoint(lower, upper).round_ties_even(),
+            counts,
+        }
+    }
+}
+
+/// Whole seconds, half to even.
+const fn rounded_to_even(micros: u64) -> u64 {
+    let (whole, rest) = (micros / SECOND_US, micros % SECOND_US);
+    let up = rest > SECOND_US / 2 || (rest == SECOND_US / 2 && whole % 2 == 1);
+    whole + up as u64
+}
+
+const fn whole_millis(micros: i64) -> i64 {
+    micros.div_euclid(1_000) * 1_000
+}
+
+impl fmt::Display for Bep23 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<28}{:>10}{:>10}{:>10}{:>10}{:>12}",
+            "seconds", ".68", ".95", ".997", "longest", "count"
+        )?;
+        for (name, figures) in [
+            ("accept (send to answer)", &self.accept),
+            ("finalize (answer to block)", &self.finalize),
+        ] {
+            write!(f, "{name:<28}")?;
+            for value in [figures.p68, figures.p95, figures.p99_7, figures.max] {
+                match value {
+                    Some(value) => write!(f, "{value:>10.3}")?,
+                    None => write!(f, "{:>10}", "-")?,
+                }
+            }
+            writeln!(f, "{:>12}", figures.count)?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "{:<28}{:>10}{:>10}{:>10}{:>10}{:>12}",
+            "per second", "mean", "median", "most", "zeros", "seconds"
+        )?;
+        for (name, figures) in [("accepted", &self.accepted), ("finalized", &self.finalized)] {
+            writeln!(
+                f,
+                "{name:<28}{:>10}{:>10}{:>10}{:>10}{:>12}",
+                figures.mean,
+                figures.median,
+                figures.counts.iter().max().unwrap_or(&0),
+                figures.counts.iter().filter(|count| **count == 0).count(),
+                figures.counts.len()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+const BINS: usize = 25;
+const SECOND_US: u64 = 1_000_000;
+/// Twelve days; later events count in its last second.
+const MAX_SECONDS: u64 = 1 << 20;
+/// Different delays before they are taken to the millisecond: 64 MiB.
+const MAX_DIFFERENT: usize = 1 << 21;

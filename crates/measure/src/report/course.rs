@@ -1,0 +1,149 @@
+//! Latencies over time: from the intervals of `latency.hlog` to heat maps and lines of quantiles.
+
+use super::chart::HeatMap;
+use crate::latency::{Latency, LatencyKind, LatencySet, millis};
+use crate::read::{HlogInterval, ReadError};
+
+/// The course of the latencies that a report draws, in at most [`MAX_COLUMNS`] columns, and their
+/// sums after the warm-up.
+#[derive(Debug)]
+pub struct LatencyCourse {
+    column_s: f64,
+    warmup_s: f64,
+    drawn: Vec<Drawn>,
+    sum: LatencySet,
+}
+
+/// One latency as a picture: heat map, and a quantile for each column.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    kind: LatencyKind,
+    pub(crate) map: HeatMap,
+    pub(crate) p50: Vec<(f64, f64)>,
+    pub(crate) p95: Vec<(f64, f64)>,
+    pub(crate) p99: Vec<(f64, f64)>,
+    column: usize,
+    values: Latency,
+}
+
+impl LatencyCourse {
+    /// Of a run that ended `ended_s` after its origin and warmed up for `warmup_s`.
+    #[must_use]
+    pub fn new(ended_s: f64, warmup_s: f64) -> Self {
+        let column_s = (ended_s / MAX_COLUMNS as f64).ceil().max(1.0);
+        let drawn = [LatencyKind::AcceptResponse, LatencyKind::CommitFromDue];
+        Self {
+            column_s,
+            warmup_s,
+            drawn: drawn.map(|kind| Drawn::new(kind, column_s)).into(),
+            sum: LatencySet::new(),
+        }
+    }
+
+    /// Takes one interval; those of a latency must ascend. Intervals of latencies that are not drawn
+    /// are passed over without decoding them.
+    ///
+    /// # Errors
+    /// When its histogram does not decode.
+    pub fn add(&mut self, interval: HlogInterval<'_>) -> Result<(), ReadError> {
+        let kind = interval.kind;
+        if !WANTED.contains(&kind) {
+            return Ok(());
+        }
+        let start_s = interval.start_s;
+        let column = (start_s.max(0.0) / self.column_s + 1e-9) as usize;
+        // Written with three decimals.
+        let warm = start_s >= self.warmup_s - 0.000_5;
+        let drawn = self.drawn.iter_mut().find(|drawn| drawn.kind == kind);
+        let Some(drawn) = drawn else {
+            return if warm {
+                interval.add_to(self.sum.of_mut(kind))
+            } else {
+                Ok(())
+            };
+        };
+        if column != drawn.column {
+            drawn.close(self.column_s);
+            drawn.column = column;
+        }
+        if self.column_s == 1.0 && warm {
+            // Decoded once, added twice.
+            interval.add_to(&mut drawn.values)?;
+            self.sum.of_mut(kind).merge(&drawn.values);
+            drawn.close(self.column_s);
+            return Ok(());
+        }
+        if warm {
+            let mut values = Latency::new();
+            interval.add_to(&mut values)?;
+            self.sum.of_mut(kind).merge(&values);
+            drawn.values.merge(&values);
+            return Ok(());
+        }
+        interval.add_to(&mut drawn.values)
+    }
+
+    /// Closes the last columns.
+    pub fn finish(&mut self) {
+        for drawn in &mut self.drawn {
+            drawn.close(self.column_s);
+        }
+    }
+
+    /// All values after the warm-up, of the latencies that a report draws.
+    #[must_use]
+    pub const fn sum(&self) -> &LatencySet {
+        &self.sum
+    }
+
+    pub(crate) fn drawn(&self, kind: LatencyKind) -> Option<&Drawn> {
+        self.drawn.iter().find(|drawn| drawn.kind == kind)
+    }
+
+    pub(crate) const fn column_s(&self) -> f64 {
+        self.column_s
+    }
+}
+
+impl Drawn {
+    fn new(kind: LatencyKind, column_s: f64) -> Self {
+        Self {
+            kind,
+            map: HeatMap::new(0.0, column_s, (LOWEST_MS, HIGHEST_MS), ROWS),
+            p50: Vec::new(),
+            p95: Vec::new(),
+            p99: Vec::new(),
+            column: 0,
+            values: Latency::new(),
+        }
+    }
+
+    fn close(&mut self, column_s: f64) {
+        if self.values.is_empty() {
+            return;
+        }
+        for value in self.values.histogram().iter_recorded() {
+            let ms = value.value_iterated_to() as f64 / 1e6;
+            self.map.add(self.column, ms, value.count_at_value());
+        }
+        let middle = (self.column as f64 + 0.5) * column_s;
+        let at = |q| self.values.quantile(q).map_or(f64::NAN, millis);
+        self.p50.push((middle, at(0.50)));
+        self.p95.push((middle, at(0.95)));
+        self.p99.push((middle, at(0.99)));
+        self.values.clear();
+    }
+}
+
+/// Columns of a heat map at most.
+pub const MAX_COLUMNS: usize = 240;
+const WANTED: [LatencyKind; 4] = [
+    LatencyKind::Lateness,
+    LatencyKind::AcceptResponse,
+    LatencyKind::AcceptService,
+    LatencyKind::CommitFromDue,
+];
+/// From 1 µs to one hour, sixteen rows to a decade.
+const LOWEST_MS: f64 = 1e-3;
+const HIGHEST_MS: f64 = 3.6e6;
+const ROWS: usize = 153;

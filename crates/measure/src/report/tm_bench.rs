@@ -1,0 +1,191 @@
+//! tm-bench's table: transactions and blocks in each second.
+//!
+//! Its rules (`statistics.go` of tm-bench, tendermint/tools before and tendermint/tendermint 0.22.8
+//! after July 2018): whole seconds since the start, by the time in a block's header; seconds without
+//! a block count as 0; the deviation is that of the population. Two things differ from it here: every
+//! block counts (until 22 June 2018 only the newest 21 headers did, which `newest` brings back), and
+//! the statistics are exact instead of sampled.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::rows::BlockRow;
+
+/// Both lines of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TmBench {
+    /// Transactions in blocks, those of others too.
+    pub txs_per_sec: PerSecondStats,
+    /// Blocks.
+    pub blocks_per_sec: PerSecondStats,
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PerSecondStats {
+    /// Mean over all seconds.
+    pub avg: f64,
+    /// Standard deviation of the population.
+    pub stddev: f64,
+    /// Most in one second.
+    pub max: u64,
+    /// Sum.
+    pub total: u64,
+}
+
+/// What part of a run the table is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TmBenchSpan {
+    /// Begin, nanoseconds since the Unix epoch.
+    pub start_unix_ns: u64,
+    /// How long transactions were sent, in whole seconds.
+    pub seconds: u64,
+    /// How many of the newest blocks count; `None` for all, 21 for the old statistic.
+    pub newest: Option<usize>,
+}
+
+impl TmBench {
+    /// The table over `blocks`, which ascend.
+    #[must_use]
+    pub fn of(blocks: &[BlockRow], span: TmBenchSpan) -> Self {
+        let seconds = usize::try_from(span.seconds.min(MAX_SECONDS)).unwrap_or(0);
+        let mut txs = vec![0; seconds];
+        let mut count = vec![0; seconds];
+        let start = i128::from(span.start_unix_ns);
+        let end = start + i128::from(span.seconds) * SECOND;
+        // The newest headers at the end of the run are asked for; those of before it do not count.
+        let before_end = |block: &&BlockRow| i128::from(block.header_time_unix_ns) < end;
+        let newest = span.newest.unwrap_or(usize::MAX);
+        for block in blocks.iter().filter(before_end).rev().take(newest) {
+            let since = i128::from(block.header_time_unix_ns) - start;
+            if since < 0 {
+                continue;
+            }
+            let second = (since / SECOND) as usize;
+            if second < seconds {
+                txs[second] += block.txs;
+                count[second] += 1;
+            }
+        }
+        Self {
+            txs_per_sec: PerSecondStats::of(&txs),
+            blocks_per_sec: PerSecondStats::of(&count),
+        }
+    }
+}
+
+impl PerSecondStats {
+    fn of(values: &[u64]) -> Self {
+        if values.is_empty() {
+            return Self::default();
+        }
+        let total: u64 = values.iter().sum();
+        let avg = total as f64 / values.len() as f64;
+        let squares: f64 = values.iter().map(|v| (*v as f64 - avg).powi(2)).sum();
+        Self {
+            avg,
+            stddev: (squares / values.len() as f64).sqrt(),
+            max: values.iter().copied().max().unwrap_or(0),
+            total,
+        }
+    }
+}
+
+/// tm-bench's plain output: columns five blanks apart.
+impl fmt::Display for TmBench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |name: &str, stats: &PerSecondStats, decimals: usize| {
+            [
+                name.to_owned(),
+                format!("{:.decimals$}", stats.avg),
+                format!("{:.decimals$}", stats.stddev),
+                stats.max.to_string(),
+                stats.total.to_string(),
+            ]
+        };
+        let rows = [
+            ["Stats", "Avg", "StdDev", "Max", "Total"].map(str::to_owned),
+            line("Txs/sec", &self.txs_per_sec, 0),
+            line("Blocks/sec", &self.blocks_per_sec, 3),
+        ];
+        for row in &rows {
+            for (column, field) in row.iter().enumerate() {
+                let width = rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+                write!(f, "{field:<width$}", width = width + 5)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+const SECOND: i128 = 1_000_000_000;
+/// Twelve days; a longer run is cut there.
+const MAX_SECONDS: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(height: u64, at_s: f64, txs: u64) -> BlockRow {
+        BlockRow {
+            height,
+            header_time_unix_ns: (at_s * 1e9) as i64,
+            txs,
+            ..BlockRow::default()
+        }
+    }
+
+    fn span(seconds: u64, newest: Option<usize>) -> TmBenchSpan {
+        TmBenchSpan {
+            start_unix_ns: 10_000_000_000,
+            seconds,
+            newest,
+        }
+    }
+
+    #[test]
+    fn seconds_without_a_block_count() {
+        let blocks = [
+            block(1, 9.0, 99),
+            block(2, 10.5, 100),
+            block(3, 12.2, 300),
+            block(4, 14.0, 7),
+        ];
+        let table = TmBench::of(&blocks, span(4, None));
+        assert_eq!(table.txs_per_sec.total, 400);
+        assert_eq!((table.txs_per_sec.avg, table.txs_per_sec.max), (100.0, 300));
+        assert!((table.txs_per_sec.stddev - 122.474).abs() < 1e-3);
+        assert_eq!(table.blocks_per_sec.avg, 0.5);
+        assert_eq!(
+            table.to_string(),
+            "Stats          Avg       StdDev     Max     Total     \n\
+             Txs/sec        100       122        300     400       \n\
+             Blocks/sec     0.500     0.500      1       2         \n"
+        );
+    }
+
+    /// BEP-19, 16 June 2018, line of 1,000 s: average 210, 0.021 blocks a second.
+    #[test]
+    fn the_window_of_21_blocks_makes_210_of_1_000() {
+        let blocks: Vec<BlockRow> = (0..100)
+            .map(|n| block(n, 10.0 + 10.0 * n as f64, 10_000))
+            .collect();
+        let all = TmBench::of(&blocks, span(1_000, None));
+        assert_eq!(all.txs_per_sec.avg, 1_000.0);
+        let old = TmBench::of(&blocks, span(1_000, Some(21)));
+        assert_eq!(
+            (old.txs_per_sec.avg, old.blocks_per_sec.avg),
+            (210.0, 0.021)
+        );
+    }
+
+    #[test]
+    fn an_empty_run_has_an_empty_table() {
+        assert_eq!(
+            TmBench::of(&[], span(0, None)).txs_per_sec,
+            PerSecondStats::default()
+        );
+    }
+}

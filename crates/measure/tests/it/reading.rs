@@ -1,0 +1,257 @@
+//! What a run writes comes back as it was, whole or cut off anywhere.
+
+use std::io::BufRead;
+
+use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxFate, TxReader};
+use measure::{
+    BlockRow, EndpointInfo, FORMAT, Host, LatencyKind, Manifest, Remains, ScheduleVerdict,
+    SeriesRow, StepRow, Summary,
+};
+use proptest::prelude::*;
+
+use crate::support::{File, Folder, ORIGIN_UNIX_NS, hash, steady_run};
+
+fn rows<T: TableRow>(bytes: &[u8]) -> Vec<T> {
+    RowReader::new(bytes).unwrap().map(Result::unwrap).collect()
+}
+
+fn manifest() -> Manifest {
+    Manifest {
+        format: FORMAT.into(),
+        version: "0.1.0".into(),
+        command: vec!["txgen".into()],
+        origin_unix_ns: ORIGIN_UNIX_NS,
+        started: "2026-11-20T00:00:00.123456789Z".into(),
+        plan: serde_json::json!({ "warmup": "0s", "arrivals": "even" }),
+        profile: "1000/s for 3s".into(),
+        planned: Some(3_000),
+        seed: 1,
+        endpoints: vec![EndpointInfo {
+            url: "http://127.0.0.1:26657/".into(),
+            chain_id: None,
+            node_version: None,
+            built_in: true,
+        }],
+        host: Host {
+            os: "Linux".into(),
+            cpu: None,
+            cpus: 2,
+            memory_bytes: None,
+        },
+    }
+}
+
+#[test]
+fn the_tables_come_back_as_they_were_written() {
+    let folder = Folder::new();
+    let summary = steady_run(&folder).summary;
+    let series: Vec<SeriesRow> = rows(&folder.series.bytes());
+    assert_eq!(series.len(), 4);
+    assert_eq!(series.iter().map(|row| row.sent).sum::<u64>(), 3_000);
+    assert_eq!(series[1].span_s, 1.0);
+    assert_eq!(series[3].step, None);
+    let steps: Vec<StepRow> = rows(&folder.steps.bytes());
+    // The file has three decimals, the summary all of them.
+    assert_eq!(steps[0].committed, summary.steps[0].committed);
+    assert_eq!(steps[0].accept_p99_ms, Some(2.0));
+    let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
+    assert_eq!(blocks.len() as u64, summary.blocks.count);
+    assert_eq!(blocks.iter().map(|row| row.own_txs).sum::<u64>(), 3_000);
+}
+
+#[test]
+fn the_summary_and_the_manifest_come_back_as_they_were_written() {
+    let summary = steady_run(&Folder::new()).summary;
+    let mut text = Vec::new();
+    summary.write_to(&mut text).unwrap();
+    assert_eq!(Summary::read_from(&mut &text[..]).unwrap(), summary);
+    let mut text = Vec::new();
+    manifest().write_to(&mut text).unwrap();
+    assert_eq!(Manifest::read_from(&mut &text[..]).unwrap(), manifest());
+}
+
+#[test]
+fn transactions_come_back_one_by_one() {
+    let folder = Folder::new();
+    steady_run(&folder);
+    let bytes = folder.txs.bytes();
+    let mut reader = TxReader::new(&bytes[..]).unwrap();
+    let mut count = 0;
+    while let Some(row) = reader.next_row().unwrap() {
+        assert_eq!(row.fate(), TxFate::Committed);
+        assert_eq!(row.sent.as_nanos() - row.due.as_nanos(), 20_000);
+        assert_eq!(
+            row.accepted.unwrap().as_nanos() - row.due.as_nanos(),
+            2_000_000
+        );
+        assert_eq!(
+            row.send_unix_us,
+            (ORIGIN_UNIX_NS + row.sent.as_nanos()) / 1_000
+        );
+        assert_eq!(
+            (row.size, row.endpoint, row.step, row.code),
+            (250, 0, 0, Some(0))
+        );
+        assert_eq!(row.txid.len(), 64);
+        assert!(row.txid.ends_with(&format!("{:02X}", hash(count)[31])));
+        count += 1;
+    }
+    assert_eq!(count, 3_000);
+    assert!(!reader.is_torn());
+}
+
+#[test]
+fn the_log_adds_up_to_the_latencies_of_the_summary() {
+    let folder = Folder::new();
+    let summary = steady_run(&folder).summary;
+    let sum = HlogReader::new(&folder.hlog.bytes()[..])
+        .sum(0.0)
+        .unwrap()
+        .summary();
+    for (found, written) in [
+        (&sum.accept_response, &summary.latency_ms.accept_response),
+        (&sum.commit_from_due, &summary.latency_ms.commit_from_due),
+        (&sum.lateness, &summary.latency_ms.lateness),
+    ] {
+        assert_eq!(
+            (found.count, found.p50, found.p99_7),
+            (written.count, written.p50, written.p99_7)
+        );
+        let (mean, exact) = (found.mean.unwrap(), written.mean.unwrap());
+        assert!((mean - exact).abs() <= exact * 1e-3, "{mean} {exact}");
+    }
+    let bytes = folder.hlog.bytes();
+    let mut log = HlogReader::new(&bytes[..]);
+    let first = log.next_interval().unwrap().unwrap();
+    assert_eq!(
+        (first.kind, first.start_s, first.length_s),
+        (LatencyKind::Lateness, 0.0, 1.0)
+    );
+    assert_eq!(first.histogram().unwrap().len(), 1_000);
+}
+
+#[test]
+fn a_killed_run_is_summed_up_from_its_rows() {
+    let folder = Folder::new();
+    let whole = steady_run(&folder).summary;
+    let series: Vec<SeriesRow> = rows(&folder.series.bytes());
+    let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
+    let manifest = manifest();
+    // Killed after two of its three seconds: no step had ended.
+    let mut remains = Remains::new(&manifest, &series[..2], Vec::new(), &blocks);
+    let txs = folder.txs.bytes();
+    let mut reader = TxReader::new(&txs[..]).unwrap();
+    while let Some(row) = reader.next_row().unwrap() {
+        remains.tx(&row);
+    }
+    let latencies = HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap();
+    let summary = remains.summary(&latencies);
+    assert_eq!(summary.verdict.schedule, ScheduleVerdict::Degraded);
+    assert!(summary.verdict.reasons[0].contains("killed"));
+    assert!(summary.conservation.holds, "{:?}", summary.conservation);
+    assert_eq!((summary.offered.planned, summary.fate.sent), (2_000, 2_000));
+    assert_eq!(summary.fate.accepted, 1_998);
+    assert_eq!(summary.fate.unanswered, 2);
+    assert_eq!(summary.fate.committed + summary.fate.pending, 1_998);
+    let anyway = summary.fate.committed_anyway.total();
+    assert_eq!(summary.blocks.own_txs, summary.fate.committed + anyway);
+    assert!(summary.fate.committed < whole.fate.committed);
+    assert_eq!(summary.steps.len(), 1);
+    assert_eq!(summary.steps[0].end_s, 2.0);
+    assert_eq!(summary.time.offered_s, 2.0);
+    assert_eq!(summary.rate.accepted_tps.unwrap().seconds, 2);
+}
+
+fn read_all<T: TableRow>(bytes: impl BufRead) -> Result<(usize, bool), ReadError> {
+    let mut reader = RowReader::<_, T>::new(bytes)?;
+    let mut count = 0;
+    while let Some(row) = reader.next() {
+        row?;
+        count += 1;
+    }
+    Ok((count, reader.is_torn()))
+}
+
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte == b'\n').count()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_file_cut_anywhere_gives_its_whole_rows(share in 0.0..1.0_f64) {
+        let folder = Folder::new();
+        steady_run(&folder);
+        let cut = |file: &File| {
+            let bytes = file.bytes();
+            bytes[..(bytes.len() as f64 * share) as usize].to_vec()
+        };
+        for (bytes, found) in [
+            (cut(&folder.series), read_all::<SeriesRow>(&cut(&folder.series)[..])),
+            (cut(&folder.steps), read_all::<StepRow>(&cut(&folder.steps)[..])),
+            (cut(&folder.blocks), read_all::<BlockRow>(&cut(&folder.blocks)[..])),
+        ] {
+            let (rows, torn) = found.unwrap();
+            prop_assert_eq!(rows, whole_lines(&bytes).saturating_sub(1));
+            prop_assert_eq!(torn, !bytes.is_empty() && !bytes.ends_with(b"\n"));
+        }
+        let txs = cut(&folder.txs);
+        let mut reader = TxReader::new(&txs[..]).unwrap();
+        let mut rows = 0;
+        while reader.next_row().unwrap().is_some() {
+            rows += 1;
+        }
+        prop_assert_eq!(rows, whole_lines(&txs).saturating_sub(1));
+        let log = cut(&folder.hlog);
+        let mut log = HlogReader::new(&log[..]);
+        prop_assert!(log.sum(0.0).is_ok());
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let with_header = |header: &str| [header.as_bytes(), &bytes].concat();
+        let _ = read_all::<SeriesRow>(&bytes[..]);
+        let _ = read_all::<SeriesRow>(&with_header(SeriesRow::HEADER)[..]);
+        let _ = read_all::<StepRow>(&with_header(StepRow::HEADER)[..]);
+        let _ = HlogReader::new(&with_header("Tag=lateness,0.0,1.0,0.1,")[..]).sum(0.0);
+        let _ = Summary::read_from(&mut &bytes[..]);
+    }
+}
+
+#[test]
+fn errors_name_file_line_and_column() {
+    let message = |error: ReadError| error.to_string();
+    let header = BlockRow::HEADER;
+    let bad = format!("{header}1,2,3,,5,6,7,8,,\n1,2,x,,5,6,7,8,,\n");
+    let error = read_all::<BlockRow>(bad.as_bytes()).unwrap_err();
+    assert_eq!(
+        message(error),
+        "blocks.csv, line 3, column observed_ns: \"x\" is not a whole number of this column's range"
+    );
+    let short = format!("{header}1,2\n");
+    let error = read_all::<BlockRow>(short.as_bytes()).unwrap_err();
+    assert_eq!(
+        message(error),
+        "blocks.csv, line 2: it has 2 fields where the first line names 10"
+    );
+    let error = read_all::<BlockRow>(&b"height,size\n1,2\n"[..]).unwrap_err();
+    assert!(message(error).starts_with("blocks.csv has no column \"header_time_ns\""));
+    let error = Summary::read_from(&mut &br#"{"format":"tidegate.run/2"}"#[..]).unwrap_err();
+    assert!(message(error).contains("summary.json is of format \"tidegate.run/2\""));
+}
+
+#[test]
+fn columns_are_found_by_name_and_unknown_ones_passed_over() {
+    let text = "new,bytes,height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,commit_p50_ms,commit_max_ms\n\
+                \"a, b\",8,1,2,3,4.5,5,6,7,,9\n";
+    let blocks: Vec<BlockRow> = rows(text.as_bytes());
+    assert_eq!(
+        (blocks[0].height, blocks[0].bytes, blocks[0].interval_ms),
+        (1, 8, Some(4.5))
+    );
+    assert_eq!(
+        (blocks[0].commit_p50_ms, blocks[0].commit_max_ms),
+        (None, Some(9.0))
+    );
+}

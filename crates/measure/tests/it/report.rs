@@ -1,0 +1,151 @@
+//! Reports of whole runs.
+
+use measure::read::{HlogReader, RowReader, TxReader};
+use measure::report::{Bep23Collector, LatencyCourse, RunReport};
+use measure::{EndpointInfo, FORMAT, Host, Manifest};
+
+use crate::support::{Folder, ORIGIN_UNIX_NS, steady_run};
+
+fn report() -> RunReport {
+    let folder = Folder::new();
+    let summary = steady_run(&folder).summary;
+    let txs = folder.txs.bytes();
+    let mut collector = Bep23Collector::new(ORIGIN_UNIX_NS / 1_000);
+    let mut reader = TxReader::new(&txs[..]).unwrap();
+    while let Some(row) = reader.next_row().unwrap() {
+        collector.tx(&row);
+    }
+    let mut course = LatencyCourse::new(summary.time.ended_s, summary.time.warmup_s);
+    let log = folder.hlog.bytes();
+    let mut log = HlogReader::new(&log[..]);
+    while let Some(interval) = log.next_interval().unwrap() {
+        course.add(interval).unwrap();
+    }
+    course.finish();
+    let series = folder.series.bytes();
+    let mut series: Vec<_> = RowReader::new(&series[..])
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let first: &mut measure::SeriesRow = &mut series[1];
+    first.mark = "index <off>".into();
+    let blocks = folder.blocks.bytes();
+    RunReport {
+        manifest: Manifest {
+            format: FORMAT.into(),
+            version: "0.1.0".into(),
+            command: vec!["txgen".into(), "constant".into()],
+            origin_unix_ns: ORIGIN_UNIX_NS,
+            started: "2026-11-20T00:00:00.123456789Z".into(),
+            plan: serde_json::json!({ "warmup": "0s", "arrivals": "even", "threads": 1 }),
+            profile: "1000/s for 3s".into(),
+            planned: Some(3_000),
+            seed: 1,
+            endpoints: vec![EndpointInfo {
+                url: "http://[::1]:26657/\"><script>".into(),
+                chain_id: Some("chain".into()),
+                node_version: Some("0.38.17".into()),
+                built_in: false,
+            }],
+            host: Host {
+                os: "Linux".into(),
+                cpu: None,
+                cpus: 2,
+                memory_bytes: Some(1 << 30),
+            },
+        },
+        notes: vec!["a note".into()],
+        excesses: vec![None],
+        thresholds: vec![("commit.p99<5s (0.500)".into(), true)],
+        series,
+        blocks: RowReader::new(&blocks[..])
+            .unwrap()
+            .map(Result::unwrap)
+            .collect(),
+        bep23: Some(collector.finish()),
+        course,
+        summary,
+    }
+}
+
+/// The page must open from a stick on a plane: nothing is fetched, nothing runs.
+#[test]
+fn the_page_is_self_contained() {
+    let html = report().html();
+    for foreign in [
+        "<script", "<link", "<img", "src=", "@import", "url(", "href=",
+    ] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    assert!(html.starts_with("<!doctype html>"));
+    assert!(html.contains("prefers-color-scheme"));
+    assert!(html.contains("@media print"));
+}
+
+#[test]
+fn the_page_says_everything_there_is_to_say() {
+    let report = report();
+    let html = report.html();
+    for part in [
+        "Offered <b>3,000</b> transactions in 3 s, <b>1,000/s</b> on average.",
+        "<b>Nothing</b> limited it",
+        "Every law of conservation holds",
+        "Transactions per second",
+        "in the mempool",
+        "Due to committed",
+        "Accepted: response and service time",
+        "99.9 %",
+        "Due to sent, by percentile",
+        "Transactions in each block",
+        "Accept: from send to answer",
+        "Finalized in each second",
+        "index &lt;off&gt;",
+        "a note",
+        "commit.p99&lt;5s",
+    ] {
+        if part == "in the mempool" {
+            // No mempool was sampled in this run.
+            assert!(!html.contains(part));
+            continue;
+        }
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(html.len() < 300_000, "{}", html.len());
+}
+
+/// Every tag that is opened is closed, in order.
+#[test]
+fn the_page_is_well_formed() {
+    let html = report().html();
+    let mut open = Vec::new();
+    let body = &html[html.find("<body>").unwrap()..];
+    for tag in body.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').unwrap();
+        let name = tag.split_whitespace().next().unwrap();
+        if let Some(name) = name.strip_prefix('/') {
+            let expected = open.pop();
+            // The head was skipped.
+            assert!(
+                expected == Some(name) || name == "html",
+                "{name} closes {expected:?}"
+            );
+        } else if !tag.ends_with('/') && name != "br" {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new());
+}
+
+#[test]
+fn the_markdown_has_the_figures() {
+    let text = report().markdown();
+    for part in [
+        "# 1000/s for 3s",
+        "Offered **3,000** transactions",
+        "| planned | 3,000 |",
+        "| accept, response (due to accepted) |",
+        "- 1 s: index <off>",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
