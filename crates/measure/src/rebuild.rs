@@ -258,7 +258,7 @@ impl<'a> Remains<'a> {
             let belongs = move |row: &&SeriesRow| row.step.is_some_and(|step| step >= next);
             self.series.iter().filter(belongs)
         };
-        let (first, last) = (rows().next()?, rows().last()?);
+        let (first, last) = (rows().next()?, rows().next_back()?);
         let start_s = self
             .steps
             .last()

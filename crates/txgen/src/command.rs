@@ -12,6 +12,7 @@ use crate::devnode_command;
 use crate::exit;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::report::preview;
+use crate::report_command;
 use crate::run::{self, BuiltInError, RunError};
 use crate::scenario::Scenario;
 use crate::search::{self, SearchError};
@@ -80,6 +81,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             let seed = args.settings.seed.unwrap_or_else(fresh_seed);
             search(|shutdown| search::scan(args, seed, shutdown))
         }
+        Command::Report(args) => report_command::show(&args),
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Completions { shell } => {
             let mut out = io::stdout().lock();

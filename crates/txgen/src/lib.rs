@@ -16,6 +16,7 @@ pub mod folder;
 pub mod part;
 pub mod plan;
 pub mod report;
+mod report_command;
 pub mod run;
 pub mod scenario;
 pub mod search;

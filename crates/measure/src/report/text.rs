@@ -40,7 +40,7 @@ pub fn number(value: f64) -> String {
 #[must_use]
 pub fn millis(value: f64) -> String {
     match value.abs() {
-        size if size == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         size if size < 0.999_5 => format!("{} µs", number((value * 1e3 * 10.0).round() / 10.0)),
         size if size < 999.5 => format!("{} ms", number(value)),
         size if size < 599_500.0 => format!("{} s", number(value / 1e3)),

@@ -165,7 +165,7 @@ fn a_killed_run_is_summed_up_from_its_rows() {
 fn read_all<T: TableRow>(bytes: impl BufRead) -> Result<(usize, bool), ReadError> {
     let mut reader = RowReader::<_, T>::new(bytes)?;
     let mut count = 0;
-    while let Some(row) = reader.next() {
+    for row in reader.by_ref() {
         row?;
         count += 1;
     }

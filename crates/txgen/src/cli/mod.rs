@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pacing::{Nanos, Rate, SignedRate};
 
+use crate::report::recorded::ReportFormat;
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use settings::{Settings, TransportChoice};
 
@@ -58,6 +59,11 @@ pub enum Command {
     Search(SearchArgs),
     /// Measure a list of rates, one after the other, from rest to rest.
     Scan(ScanArgs),
+    /// Show a run folder again: as a page with plots, in Markdown, as JSON, or as the tables of
+    /// tm-bench and BEP-23.
+    ///
+    /// Works on any run, also one that was killed: what is missing is made from the rows it left.
+    Report(ReportArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast
@@ -170,6 +176,20 @@ pub struct RunArgs {
     /// Flags given here override the file's settings table.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// `txgen report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The run's folder.
+    pub run: PathBuf,
+    /// The form of the report.
+    #[arg(short, long, value_enum, default_value = "html")]
+    pub format: ReportFormat,
+    /// Where to write it; - is stdout. By default html goes to report.html in the run's folder, the
+    /// other forms to stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 /// `txgen devnode`

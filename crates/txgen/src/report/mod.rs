@@ -2,8 +2,10 @@
 
 mod preview;
 mod progress;
+pub mod recorded;
 mod table;
 
-pub use preview::{describe_load, describe_target, grouped, preview};
+pub use measure::report::text::grouped;
+pub use preview::{describe_load, describe_target, preview};
 pub use progress::Progress;
 pub use table::table;

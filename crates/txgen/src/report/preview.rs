@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use measure::report::text::grouped;
 use pacing::{Arrivals, Nanos, Profile};
 
 use crate::plan::{Load, Plan, Target};
@@ -96,20 +97,6 @@ pub fn describe_target(plan: &Plan) -> String {
     }
 }
 
-/// A number with its thousands apart: 1,234,567.
-#[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:<13} {value}");
@@ -166,14 +153,6 @@ const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-    }
 
     #[test]
     fn the_chart_has_the_shape_of_the_profile() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use measure::{LimitedBy, LoadModel, Quantiles, RateStats, StepRow, Summary};
+use measure::{LoadModel, Quantiles, RateStats, StepRow, Summary};
 
 use super::grouped;
 use crate::run::saturation;
@@ -261,19 +261,7 @@ fn ending(text: &mut String, summary: &Summary) {
             .map_or("not found".into(), |knee| format!("{:.0}/s", knee.rate_tps));
         line(text, "knee", &format!("{knee}: {}", summary.knee_reason));
     }
-    line(text, "limited by", limit(summary.limited_by));
-}
-
-fn limit(limit: LimitedBy) -> &'static str {
-    match limit {
-        LimitedBy::Nothing => "nothing: the plan was carried out and the node kept up",
-        LimitedBy::Schedule => "schedule: the generator did not get the processor in time",
-        LimitedBy::Source => "source: transactions were not ready in time",
-        LimitedBy::Connection => {
-            "connection: all were busy or down; more --connections may carry more"
-        }
-        LimitedBy::Node => "node: it pushed back, refused, or did not commit what it accepted",
-    }
+    line(text, "limited by", summary.limited_by.explain());
 }
 
 fn line(text: &mut String, name: &str, value: &str) {

@@ -28,7 +28,7 @@ pub use preflight::PreflightError;
 use crate::clock::{Origin, RunClock};
 use crate::exit;
 use crate::plan::{Plan, Target};
-use crate::report::{self, Progress};
+use crate::report::{self, Progress, recorded};
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
@@ -265,6 +265,8 @@ fn conclude(
         // A reader that has gone does not make the run a failure.
         let _ = io::stdout().lock().write_all(text.as_bytes());
     }
+    drop(summary_file);
+    draw(folder, words);
     if let Some(error) = finished.error {
         return Err(RunError::Record(error.into()));
     }
@@ -275,6 +277,20 @@ fn conclude(
         stopped_by,
         folder: folder.path().into(),
     })
+}
+
+/// Writes `report.html`. The run is recorded whatever comes of it, and `txgen report` draws it again.
+fn draw(folder: &RunFolder, words: Words) {
+    match recorded::write_html_after_run(folder.path()) {
+        Ok(page) if words == Words::All => {
+            let _ = writeln!(io::stdout(), "report       {}", page.display());
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "no report.html was written; txgen report RUN draws it"
+        ),
+    }
 }
 
 /// All files of the folder, open.

@@ -34,6 +34,7 @@ fn a_ramp_on_the_built_in_node_is_accounted_for_in_every_file() {
             "blocks.csv",
             "latency.hlog",
             "manifest.json",
+            "report.html",
             "series.csv",
             "steps.csv",
             "summary.json",

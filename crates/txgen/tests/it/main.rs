@@ -12,6 +12,7 @@ mod comet;
 mod command_line;
 mod endings;
 mod load;
+mod report;
 mod search;
 mod shards;
 mod stall;

@@ -124,7 +124,7 @@ impl Ruler {
         };
         match axis.scale {
             Scale::Linear => ruler.widen(),
-            Scale::Log => ruler.to_decades(low),
+            Scale::Log => ruler.span_decades(low),
             Scale::Percentile => {
                 ruler.low = 0.0;
                 ruler.high = high.clamp(0.9, 0.999_999_99);
@@ -197,7 +197,7 @@ impl Ruler {
         }
     }
 
-    fn to_decades(&mut self, low: f64) {
+    fn span_decades(&mut self, low: f64) {
         let low = self.low.max(low).max(1e-9);
         let high = self.high.max(low * 2.0);
         // To the next 1, 2 or 5.
@@ -319,7 +319,7 @@ fn short(value: f64) -> String {
 
 fn round_millis(value: f64) -> String {
     match value.abs() {
-        size if size == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         size if size < 0.999 => format!("{} µs", trim(value * 1e3)),
         size if size < 999.0 => format!("{} ms", trim(value)),
         size if size < 599_000.0 => format!("{} s", trim(value / 1e3)),

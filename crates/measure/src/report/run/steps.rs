@@ -49,7 +49,7 @@ pub(super) fn knee(report: &RunReport) -> String {
 }
 
 fn saturation(report: &RunReport, steps: &[&StepRow]) -> String {
-    let points = |of: fn(&StepRow) -> Option<f64>| -> Vec<(f64, f64)> {
+    let points = |of: Field| -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = steps
             .iter()
             .filter_map(|step| Some((step.offered_tps?, of(step)?)))
@@ -72,7 +72,7 @@ fn saturation(report: &RunReport, steps: &[&StepRow]) -> String {
         (
             "accepted",
             Tone::Accepted,
-            (|step| step.accepted_tps) as fn(&StepRow) -> Option<f64>,
+            (|step| step.accepted_tps) as Field,
         ),
         ("committed", Tone::Committed, |step| step.committed_tps),
     ] {
@@ -100,7 +100,7 @@ fn latency_by_rate(report: &RunReport, steps: &[&StepRow]) -> String {
             step.accepted_tps
         }
     };
-    let points = |of: fn(&StepRow) -> Option<f64>| -> Vec<(f64, f64)> {
+    let points = |of: Field| -> Vec<(f64, f64)> {
         steps
             .iter()
             .filter_map(|step| Some((through(step)?, of(step)?)))
@@ -118,7 +118,7 @@ fn latency_by_rate(report: &RunReport, steps: &[&StepRow]) -> String {
     )
     .tall()
     .note("Steps in the order of the run; where throughput falls back, the line turns back.");
-    let lines: [(&str, Tone, fn(&StepRow) -> Option<f64>); 3] = [
+    let lines: [(&str, Tone, Field); 3] = [
         ("to accept, p99", Tone::Accepted, |step| step.accept_p99_ms),
         ("to commit, p50", Tone::P50, |step| step.commit_p50_ms),
         ("to commit, p99", Tone::P99, |step| step.commit_p99_ms),
@@ -192,6 +192,9 @@ pub(super) fn table(report: &RunReport) -> Table {
     }
     table
 }
+
+/// A figure of a step.
+type Field = fn(&StepRow) -> Option<f64>;
 
 /// Rows of a table that still stand on the page as they are.
 const MANY: usize = 40;

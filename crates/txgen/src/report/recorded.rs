@@ -1,0 +1,192 @@
+//! A recorded run in the forms people read: from its folder to text.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use measure::report::{Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
+
+use crate::folder::{OpenError, RecordedRun};
+use crate::run::saturation;
+use crate::threshold::Threshold;
+
+/// The forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// One self-contained page with plots; without --out it is written into the run folder.
+    Html,
+    /// Markdown without plots, for an issue or a chat.
+    Md,
+    /// The summary, made from the rows if the run was killed.
+    Json,
+    /// tm-bench's table: Avg, StdDev, Max and Total of transactions and blocks per second.
+    TmBench,
+    /// BEP-23's figures by its own rules: .68, .95 and .997 quantiles, mean and median per second.
+    Bep23,
+}
+
+/// Why a report cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The folder cannot be read as a run.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The report cannot be written.
+    #[error("cannot write the report to {}", path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The summary cannot be written as JSON.
+    #[error("cannot write the summary as JSON")]
+    Json(#[source] serde_json::Error),
+}
+
+/// The report of a run in one of its forms.
+///
+/// # Errors
+/// When a file of the folder cannot be read.
+pub fn render(run: &RecordedRun, format: ReportFormat) -> Result<String, ReportError> {
+    Ok(match format {
+        ReportFormat::Html => assemble(run, u64::MAX)?.html(),
+        ReportFormat::Md => assemble(run, u64::MAX)?.markdown(),
+        ReportFormat::Json => {
+            let text = serde_json::to_string_pretty(run.summary()).map_err(ReportError::Json)?;
+            text + "\n"
+        }
+        ReportFormat::TmBench => tm_bench(run)?.to_string(),
+        ReportFormat::Bep23 => bep23(run)?.to_string(),
+    })
+}
+
+/// Writes `report.html` into a run's own folder; gives its path.
+///
+/// # Errors
+/// When a file of the folder cannot be read, or the report cannot be written.
+pub fn write_html(run: &RecordedRun) -> Result<PathBuf, ReportError> {
+    write_page(run, u64::MAX)
+}
+
+/// The same at the end of a run: what takes long with very many transactions is left out.
+///
+/// # Errors
+/// As [`write_html`].
+pub fn write_html_after_run(folder: &Path) -> Result<PathBuf, ReportError> {
+    write_page(&RecordedRun::open(folder)?, MAX_TXS_AFTER_RUN)
+}
+
+fn write_page(run: &RecordedRun, max_txs: u64) -> Result<PathBuf, ReportError> {
+    let path = run.path().join(FILE);
+    let html = assemble(run, max_txs)?.html();
+    match fs::write(&path, html) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(ReportError::Write { path, source }),
+    }
+}
+
+/// tm-bench's table of the time of offering.
+///
+/// # Errors
+/// When the blocks cannot be read.
+pub fn tm_bench(run: &RecordedRun) -> Result<TmBench, OpenError> {
+    let time = run.summary().time;
+    let span = TmBenchSpan {
+        start_unix_ns: time.origin_unix_ns,
+        seconds: time.offered_s.round() as u64,
+        newest: None,
+    };
+    Ok(TmBench::of(&run.all_blocks()?, span))
+}
+
+/// BEP-23's analysis of all transactions: two passes, as its time begins with the first send.
+///
+/// # Errors
+/// When the transactions cannot be read.
+pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
+    let mut first_send = u64::MAX;
+    each_tx(run, |row| first_send = first_send.min(row.send_unix_us))?;
+    let mut collector = Bep23Collector::new(first_send);
+    each_tx(run, |row| collector.tx(row))?;
+    Ok(collector.finish())
+}
+
+/// Everything a report is made of. With more than `max_txs` sent transactions BEP-23's plots are left
+/// out, because they need every row.
+///
+/// # Errors
+/// When a file of the folder cannot be read.
+pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError> {
+    let summary = run.summary().clone();
+    let excesses = saturation::excesses(&summary.steps, summary.blocks.count > 0)
+        .into_iter()
+        .map(|excess| excess.map(|excess| excess.to_string()))
+        .collect();
+    let bep23 = (summary.fate.sent <= max_txs)
+        .then(|| bep23(run))
+        .transpose()?;
+    Ok(RunReport {
+        manifest: run.manifest().clone(),
+        thresholds: thresholds(run),
+        notes: run.notes().to_vec(),
+        excesses,
+        series: run.all_series()?,
+        blocks: run.all_blocks()?,
+        course: course(run)?,
+        bep23,
+        summary,
+    })
+}
+
+fn course(run: &RecordedRun) -> Result<LatencyCourse, OpenError> {
+    let time = run.summary().time;
+    let mut course = LatencyCourse::new(time.ended_s, time.warmup_s);
+    let mut log = run.hlog()?;
+    loop {
+        let interval = log.next_interval().map_err(|error| run.unusable(error))?;
+        let Some(interval) = interval else {
+            break;
+        };
+        course.add(interval).map_err(|error| run.unusable(error))?;
+    }
+    course.finish();
+    Ok(course)
+}
+
+/// The plan's conditions, checked on the summary.
+fn thresholds(run: &RecordedRun) -> Vec<(String, bool)> {
+    let texts = run.manifest().plan.get("thresholds");
+    let Some(texts) = texts.and_then(|texts| texts.as_array()) else {
+        return Vec::new();
+    };
+    let document = serde_json::to_value(run.summary()).unwrap_or_default();
+    texts
+        .iter()
+        .filter_map(|text| text.as_str())
+        .filter_map(|text| text.parse::<Threshold>().ok())
+        .map(|threshold| {
+            let verdict = threshold.check(&document);
+            let value = verdict
+                .value
+                .map_or_else(|| "no value".to_owned(), |value| format!("{value:.3}"));
+            (format!("{} ({value})", verdict.text), verdict.held)
+        })
+        .collect()
+}
+
+fn each_tx(
+    run: &RecordedRun,
+    mut take: impl FnMut(&measure::read::TxRow<'_>),
+) -> Result<(), OpenError> {
+    let mut txs = run.txs()?;
+    while let Some(row) = txs.next_row().map_err(|error| run.unusable(error))? {
+        take(&row);
+    }
+    Ok(())
+}
+
+/// The report's name inside a run folder.
+pub const FILE: &str = "report.html";
+/// Rows that are read twice within a few seconds.
+const MAX_TXS_AFTER_RUN: u64 = 5_000_000;

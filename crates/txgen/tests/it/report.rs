@@ -1,0 +1,152 @@
+//! Run folders shown again: whole ones, killed ones, and what is none.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Place, wait_until};
+
+fn rows(place: &Place, file: &str) -> usize {
+    let text = fs::read_to_string(place.path().join("run").join(file));
+    text.map_or(0, |text| text.lines().count().saturating_sub(1))
+}
+
+#[test]
+fn a_run_leaves_its_report_and_every_form_can_be_had_again() {
+    let place = Place::new();
+    let ended = place.txgen(
+        "ramp --start 50 --step 50 --every 1s --to 150 --threshold fate.errors==0 --out run",
+    );
+    let summary = place.run("run").summary();
+    ended
+        .expect_done(&summary)
+        .prints("report       run/report.html");
+    let page = place.run("run").text("report.html");
+    for part in [
+        "Offered <b>300</b>",
+        "fate.errors==0",
+        "Latency against throughput",
+        "the built-in node",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+
+    fs::remove_file(place.path().join("run/report.html")).unwrap();
+    place
+        .txgen("report run")
+        .expect(0)
+        .prints("run/report.html");
+    assert_eq!(place.run("run").text("report.html"), page);
+    let again = place.txgen("report run --out -").expect(0).out.clone();
+    assert_eq!(again, page);
+
+    place
+        .txgen("report run --format md")
+        .expect(0)
+        .prints("| committed | 300 |");
+    let json = place.txgen("report run -f json");
+    let json: Value = serde_json::from_str(&json.expect(0).out).unwrap();
+    assert_eq!(json.pointer("/fate/committed").unwrap(), 300);
+    let table = place.txgen("report run --format tm-bench");
+    table
+        .expect(0)
+        .prints("Stats")
+        .prints("Txs/sec")
+        .prints("Blocks/sec");
+    let figures = place.txgen("report run --format bep23 --out figures.txt");
+    figures.expect(0);
+    let figures = fs::read_to_string(place.path().join("figures.txt")).unwrap();
+    assert!(figures.contains("finalize (answer to block)"), "{figures}");
+}
+
+#[test]
+fn a_killed_run_is_reported_from_the_rows_it_left() {
+    let place = Place::new();
+    let running = place.start("constant --rate 200 --duration 60s --out run");
+    wait_until("seconds", || rows(&place, "series.csv") >= 3);
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait().code, None);
+    assert_eq!(place.run("run").text("summary.json"), "");
+
+    place
+        .txgen("report run")
+        .expect(0)
+        .says("note: summary.json is missing: the run was killed after");
+    let page = place.run("run").text("report.html");
+    assert!(page.contains("made from the rows it left"));
+    let json = place.txgen("report run --format json");
+    let summary: Value = serde_json::from_str(&json.expect(0).out).unwrap();
+    assert_eq!(
+        summary.pointer("/conservation/holds").unwrap(),
+        &Value::Bool(true),
+        "{summary}"
+    );
+    assert_eq!(summary.pointer("/verdict/schedule").unwrap(), "degraded");
+    let sent = summary.pointer("/fate/sent").unwrap().as_u64().unwrap();
+    assert!((500..2_000).contains(&sent), "{sent}");
+    assert_eq!(
+        summary.pointer("/steps").unwrap().as_array().unwrap().len(),
+        1
+    );
+    place.txgen("report run --format tm-bench").expect(0);
+    place.txgen("report run --format bep23").expect(0);
+}
+
+#[test]
+fn what_is_no_run_is_refused_with_a_hint() {
+    let place = Place::new();
+    place
+        .txgen("report nowhere")
+        .expect(2)
+        .says("there is no nowhere");
+    place.write("file", "");
+    place
+        .txgen("report file")
+        .expect(2)
+        .says("file is a file; give the run's folder");
+    for run in ["runs/a", "runs/b"] {
+        fs::create_dir_all(place.path().join(run)).unwrap();
+        fs::write(place.path().join(run).join("manifest.json"), "").unwrap();
+    }
+    place
+        .txgen("report runs")
+        .expect(2)
+        .says("runs is not a run: it has no manifest.json; below it are the runs a, b");
+    place
+        .txgen("report runs/a")
+        .expect(2)
+        .says("ended before it began");
+    place.write("runs/a/manifest.json", r#"{"format":"tidegate.run/9"}"#);
+    place
+        .txgen("report runs/a")
+        .expect(2)
+        .says("cannot read the run in runs/a")
+        .says("manifest.json is of format \"tidegate.run/9\"; this program reads tidegate.run/1");
+    place.write("runs/b/manifest.json", "{\"format\":");
+    place
+        .txgen("report runs/b")
+        .expect(2)
+        .says("manifest.json is not what a run writes");
+    place
+        .txgen("report runs/b/manifest.json")
+        .expect(2)
+        .says("give the run's folder, runs/b");
+}
+
+#[test]
+fn a_damaged_row_is_named_and_a_torn_one_left_out() {
+    let place = Place::new();
+    let ended = place.txgen("constant --rate 100 --duration 1s --out run");
+    ended.expect_done(&place.run("run").summary());
+    let series = place.run("run").text("series.csv");
+    place.write("run/series.csv", format!("{series}4,1.0"));
+    place.txgen("report run").expect(0);
+    let damaged = series.replacen(",100,", ",1x0,", 1);
+    place.write("run/series.csv", damaged);
+    place
+        .txgen("report run")
+        .expect(1)
+        .says("cannot read the run in run: series.csv, line 2, column")
+        .says("\"1x0\" is not a whole number");
+}
