@@ -7,16 +7,18 @@ use clap::CommandFactory;
 use devnode::DevNodeError;
 use pacing::Profile;
 
+use crate::campaign;
 use crate::cli::{Cli, Command, FloodArgs, Settings};
 use crate::devnode_command;
 use crate::exit;
+use crate::managed;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::report::preview;
 use crate::report_command;
-use crate::run::{self, BuiltInError, RunError};
-use crate::scenario::Scenario;
+use crate::run::{self, BuiltInError, Outcome, RunError, Words};
 use crate::search::{self, SearchError};
 use crate::shutdown::Shutdown;
+use crate::tm_bench;
 
 /// An error and the exit code it leads to.
 #[derive(Debug)]
@@ -69,10 +71,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
                 settings,
             )
         }
-        Command::Run(args) => {
-            let (request, file) = Scenario::load(&args.scenario).map_err(usage)?;
-            start(request, args.settings.over(file))
-        }
+        Command::Run(args) => campaign::play(*args),
         Command::Search(args) => {
             let seed = args.settings.seed.unwrap_or_else(fresh_seed);
             search(|shutdown| search::search(args, seed, shutdown))
@@ -82,7 +81,9 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             search(|shutdown| search::scan(args, seed, shutdown))
         }
         Command::Report(args) => report_command::show(&args),
+        Command::TmBench(args) => tm_bench::run(&args),
         Command::Devnode(args) => devnode_command::serve(&args),
+        Command::Guard(args) => Err(failed(managed::become_program(&args))),
         Command::Completions { shell } => {
             let mut out = io::stdout().lock();
             clap_complete::generate(shell, &mut Cli::command(), "txgen", &mut out);
@@ -131,19 +132,25 @@ fn load(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, Co
 
 fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
     let dry_run = settings.dry_run;
-    let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
+    let plan = resolve(request, settings)?;
     if dry_run {
         let _ = io::stdout().lock().write_all(preview(&plan).as_bytes());
         return Ok(exit::DONE);
     }
+    start_run(&plan, Words::All).map(|outcome| outcome.exit_code())
+}
+
+pub(crate) fn resolve(request: Request, settings: Settings) -> Result<Plan, CommandError> {
+    Plan::resolve(request, settings, fresh_seed()).map_err(usage)
+}
+
+/// Carries out a plan; signals end it.
+pub(crate) fn start_run(plan: &Plan, words: Words) -> Result<Outcome, CommandError> {
     let shutdown = Shutdown::on_signals().map_err(failed)?;
-    match run::run(&plan, &shutdown) {
-        Ok(outcome) => Ok(outcome.exit_code()),
-        Err(error) => Err(CommandError {
-            code: exit_code_of(&error),
-            source: error.into(),
-        }),
-    }
+    run::start(plan, &shutdown, words).map_err(|error| CommandError {
+        code: exit_code_of(&error),
+        source: error.into(),
+    })
 }
 
 fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8, CommandError> {
@@ -158,7 +165,7 @@ fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8
     })
 }
 
-fn exit_code_of(error: &RunError) -> u8 {
+pub(crate) fn exit_code_of(error: &RunError) -> u8 {
     match error {
         RunError::Folder(_) | RunError::Preflight(_) | RunError::StartAt(_) => exit::USAGE,
         RunError::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
@@ -168,7 +175,7 @@ fn exit_code_of(error: &RunError) -> u8 {
 }
 
 /// A seed nobody chose: the standard library's randomly keyed hasher is seeded by the system.
-fn fresh_seed() -> u64 {
+pub(crate) fn fresh_seed() -> u64 {
     // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
     RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
 }

@@ -7,12 +7,14 @@
 //! Read first: [`plan::Plan`] (what is to be done), [`run::run`] (does it) and the `shard` module
 //! (the senders' loop).
 
+pub mod campaign;
 pub mod cli;
 pub mod clock;
 pub mod command;
 mod devnode_command;
 pub mod exit;
 pub mod folder;
+pub mod managed;
 pub mod part;
 pub mod plan;
 pub mod report;
@@ -25,4 +27,5 @@ pub mod shutdown;
 mod source;
 pub mod start_at;
 pub mod threshold;
+pub mod tm_bench;
 pub mod workload;

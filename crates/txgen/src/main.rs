@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use txgen::cli::Cli;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(txgen::tm_bench::with_two_dashes(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             // clap prints help and version to stdout, everything else to stderr.

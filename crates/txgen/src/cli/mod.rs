@@ -3,16 +3,21 @@
 mod search;
 mod settings;
 pub(crate) mod text;
+mod tm_bench;
 
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pacing::{Nanos, Rate, SignedRate};
 
+use crate::scenario::{NodeKind, Scale};
+
 use crate::report::recorded::ReportFormat;
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use settings::{Settings, TransportChoice};
+pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
 /// due to committed.
@@ -46,10 +51,11 @@ pub enum Command {
     ///
     /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
     Flood(FloodArgs),
-    /// Play a scenario file (see config/ for one of each kind).
+    /// Play a scenario file (see config/ for one of each kind and for the published studies).
     ///
-    /// Flags given here override the file's settings table.
-    Run(RunArgs),
+    /// Flags given here override the file's settings table. A file with cases or a matrix makes a
+    /// campaign: a folder with a run folder for each run, campaign.json and one report.
+    Run(Box<RunArgs>),
     /// Find the highest rate that the target sustains (the knee), with an interval.
     ///
     /// Offers one rate after the other, doubling until one is not sustained, then always in the
@@ -64,11 +70,19 @@ pub enum Command {
     ///
     /// Works on any run, also one that was killed: what is missing is made from the rows it left.
     Report(ReportArgs),
+    /// Measure as tm-bench did: its flags, its table, but every block counted.
+    ///
+    /// -r is per connection here, as it was there; the sum over all connections is printed. The load
+    /// is spread evenly over each second instead of being sent in a burst at its begin.
+    TmBench(TmBenchArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast
     /// fixture for tests.
     Devnode(DevnodeArgs),
+    /// Become a program that ends with its parent (how txgen starts nodes).
+    #[command(hide = true)]
+    Guard(GuardArgs),
     /// Print the completion script of a shell.
     Completions {
         /// The shell.
@@ -173,6 +187,29 @@ pub struct FloodArgs {
 pub struct RunArgs {
     /// The scenario file (TOML).
     pub scenario: PathBuf,
+    /// Play it this much smaller: every duration and every count times the factor, rates as they are.
+    #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
+    pub scale: Option<Scale>,
+    /// Put a value into the file first, under its dotted key, e.g. --set settings.connections=4
+    /// --set campaign.repeats=3 --set phases.0.rate=500/s; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Another kind of node than the file's.
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub node: Option<NodeKind>,
+    /// The CometBFT that node kind cometbft starts [default: the one in PATH].
+    #[arg(long, value_name = "PATH", env = "COMETBFT_BIN")]
+    pub cometbft: Option<PathBuf>,
+    /// The sentinel that a scenario puts in front of its node [default: the one beside txgen, or in
+    /// PATH].
+    #[arg(long, value_name = "PATH", env = "TXGEN_SENTINEL")]
+    pub sentinel: Option<PathBuf>,
+    /// Only the runs of a matrix whose label contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// Begin also what takes longer than a day.
+    #[arg(long)]
+    pub yes: bool,
     /// Flags given here override the file's settings table.
     #[command(flatten)]
     pub settings: Settings,
@@ -190,6 +227,17 @@ pub struct ReportArgs {
     /// other forms to stdout.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// `txgen guard`
+#[derive(Debug, Args)]
+pub struct GuardArgs {
+    /// The process that it ends with.
+    #[arg(long)]
+    pub parent: i32,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub command: Vec<OsString>,
 }
 
 /// `txgen devnode`

@@ -109,7 +109,8 @@ fn fingerprint(schedule: &Schedule) -> String {
         .collect()
 }
 
-fn host() -> Host {
+/// The machine that generates.
+pub(crate) fn host() -> Host {
     let system = rustix::system::uname();
     let os = format!(
         "{} {}",

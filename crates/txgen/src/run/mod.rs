@@ -36,7 +36,7 @@ use crate::threshold::Verdict as ThresholdVerdict;
 use crate::workload::WorkloadError;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Played, Run};
-pub(crate) use host::default_folder;
+pub(crate) use host::{default_folder, host};
 
 /// What a run came to.
 #[derive(Debug)]
@@ -127,13 +127,14 @@ impl Outcome {
 /// Before the first transaction when the target, the folder or the workload cannot be used; after the
 /// run when a thread failed or the record could not be written.
 pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
+    start(plan, shutdown, Words::All)
+}
+
+/// As [`run`], and says as much as is wanted.
+pub(crate) fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Outcome, RunError> {
     let guest = guest(plan)?;
-    perform(
-        plan,
-        guest.as_ref().map(BuiltInNode::address),
-        shutdown,
-        Words::All,
-    )
+    let address = guest.as_ref().map(BuiltInNode::address);
+    perform(plan, address, shutdown, words)
 }
 
 /// The node that the plan wants started, if it wants one. It stops when it is dropped.

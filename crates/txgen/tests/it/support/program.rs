@@ -85,6 +85,7 @@ impl Place {
             .env_remove("TXGEN_ENDPOINTS")
             .env_remove("TXGEN_BROADCAST_TX_METHOD")
             .env_remove("TXGEN_LOG")
+            .env_remove("TXGEN_SENTINEL")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -115,6 +116,11 @@ impl Running {
     /// What it has written to stdout so far.
     pub(crate) fn out_so_far(&self) -> String {
         self.out.text()
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has written to stderr so far.

@@ -1,0 +1,181 @@
+//! What one run of a campaign came to.
+
+use measure::{BenchSpan, BlockRow, HeaderSeen, LimitedBy, ScheduleVerdict, StepRow, TmBench};
+use serde::Serialize;
+
+use super::prepare::Prepared;
+use crate::folder::RecordedRun;
+use crate::run::Outcome;
+use crate::tm_bench;
+
+/// The figures of one run, as in `campaign.json`. Rates are per second of the time of offering.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Figures {
+    pub(super) verdict: ScheduleVerdict,
+    pub(super) offered_s: f64,
+    pub(super) planned: u64,
+    pub(super) sent: u64,
+    pub(super) unsent: u64,
+    pub(super) accepted: u64,
+    pub(super) rejected: u64,
+    pub(super) errors: u64,
+    pub(super) unanswered: u64,
+    pub(super) committed: u64,
+    pub(super) pending: u64,
+    pub(super) planned_tps: Option<f64>,
+    pub(super) sent_tps: Option<f64>,
+    pub(super) accepted_tps: Option<f64>,
+    /// Of the blocks observed while the load was offered.
+    pub(super) committed_tps: Option<f64>,
+    pub(super) accept_p50_ms: Option<f64>,
+    pub(super) accept_p99_ms: Option<f64>,
+    pub(super) commit_p50_ms: Option<f64>,
+    pub(super) commit_p95_ms: Option<f64>,
+    pub(super) commit_p99_ms: Option<f64>,
+    pub(super) blocks: u64,
+    /// The longest time between two blocks while the load was offered.
+    pub(super) longest_gap_s: Option<f64>,
+    pub(super) knee_tps: Option<f64>,
+    pub(super) limited_by: LimitedBy,
+    /// Size of tm-bench's window, where it is asked for.
+    pub(super) window: Option<usize>,
+    /// The steps that are no pauses, as tm-bench saw each.
+    pub(super) bursts: Vec<Burst>,
+}
+
+/// One step under load by tm-bench's rules: by the times of the headers.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Burst {
+    pub(super) step: u32,
+    pub(super) start_s: f64,
+    pub(super) end_s: f64,
+    pub(super) planned_tps: f64,
+    /// Of every block.
+    pub(super) txs_avg: f64,
+    pub(super) txs_stddev: f64,
+    pub(super) txs_max: u64,
+    pub(super) txs_total: u64,
+    pub(super) blocks_total: u64,
+    /// Of the newest blocks in the window.
+    pub(super) window_txs_avg: Option<f64>,
+    pub(super) window_blocks_total: Option<u64>,
+}
+
+impl Figures {
+    /// Gathers them from the summary and the folder.
+    pub(super) fn of(outcome: &Outcome, run: &Prepared, window: Option<usize>) -> Self {
+        let summary = &outcome.summary;
+        let (offered, fate, latency) = (&summary.offered, &summary.fate, &summary.latency_ms);
+        let span = summary.time.offered_s;
+        let per_second = |count: u64| (span > 0.0).then(|| count as f64 / span);
+        let follows = !run.settings.no_follow;
+        let rows = RecordedRun::open(&outcome.folder)
+            .and_then(|recorded| recorded.all_blocks())
+            .unwrap_or_default();
+        let blocks = Blocks::of(&rows);
+        let headers = tm_bench::headers(&rows);
+        Self {
+            verdict: summary.verdict.schedule,
+            offered_s: span,
+            planned: offered.planned,
+            sent: offered.sent,
+            unsent: offered.unsent,
+            accepted: fate.accepted,
+            rejected: fate.rejected,
+            errors: fate.errors,
+            unanswered: fate.unanswered,
+            committed: fate.committed,
+            pending: fate.pending,
+            planned_tps: summary.rate.planned_tps,
+            sent_tps: summary.rate.sent_tps,
+            accepted_tps: per_second(fate.accepted),
+            committed_tps: follows
+                .then(|| per_second(blocks.own_until(span)))
+                .flatten(),
+            accept_p50_ms: latency.accept_response.p50,
+            accept_p99_ms: latency.accept_response.p99,
+            commit_p50_ms: latency.commit_from_due.p50,
+            commit_p95_ms: latency.commit_from_due.p95,
+            commit_p99_ms: latency.commit_from_due.p99,
+            blocks: summary.blocks.count,
+            longest_gap_s: blocks.longest_gap(span),
+            knee_tps: summary.knee.as_ref().map(|knee| knee.rate_tps),
+            limited_by: summary.limited_by,
+            window,
+            bursts: bursts(outcome, &headers, window),
+        }
+    }
+
+    /// Mean over the bursts of what tm-bench would print, and of the same over every block.
+    pub(super) fn benched(&self) -> Option<(f64, f64)> {
+        self.window?;
+        let count = self.bursts.len() as f64;
+        if self.bursts.is_empty() {
+            return None;
+        }
+        let windowed = self.bursts.iter().filter_map(|burst| burst.window_txs_avg);
+        let all = self.bursts.iter().map(|burst| burst.txs_avg);
+        Some((windowed.sum::<f64>() / count, all.sum::<f64>() / count))
+    }
+}
+
+fn bursts(outcome: &Outcome, headers: &[HeaderSeen], window: Option<usize>) -> Vec<Burst> {
+    let Some(window) = window else {
+        return Vec::new();
+    };
+    let origin = i64::try_from(outcome.summary.time.origin_unix_ns).unwrap_or(i64::MAX);
+    let loaded = outcome.summary.steps.iter().filter(|step| !step.pause);
+    loaded
+        .map(|step| burst(step, origin, headers, window))
+        .collect()
+}
+
+fn burst(step: &StepRow, origin: i64, headers: &[HeaderSeen], window: usize) -> Burst {
+    let span = BenchSpan {
+        start_unix_ns: origin.saturating_add((step.start_s * 1e9) as i64),
+        seconds: step.end_s - step.start_s,
+    };
+    let all = TmBench::of(headers, span);
+    let newest = TmBench::of_newest(headers, span, window);
+    Burst {
+        step: step.step,
+        start_s: step.start_s,
+        end_s: step.end_s,
+        planned_tps: step.rate_tps,
+        txs_avg: all.txs.avg,
+        txs_stddev: all.txs.stddev,
+        txs_max: all.txs.max,
+        txs_total: all.txs.total,
+        blocks_total: all.blocks.total,
+        window_txs_avg: Some(newest.txs.avg),
+        window_blocks_total: Some(newest.blocks.total),
+    }
+}
+
+/// The blocks by our own clock: when each was observed, in seconds, and how many of ours it had.
+struct Blocks(Vec<(f64, u64)>);
+
+impl Blocks {
+    fn of(rows: &[BlockRow]) -> Self {
+        let seen = |block: &BlockRow| (block.observed_ns as f64 / 1e9, block.own_txs);
+        let mut blocks: Vec<(f64, u64)> = rows.iter().map(seen).collect();
+        blocks.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Self(blocks)
+    }
+
+    fn own_until(&self, end_s: f64) -> u64 {
+        let inside = self.0.iter().filter(|(at, _)| *at <= end_s);
+        inside.map(|(_, own)| own).sum()
+    }
+
+    /// A span that begins or ends in a gap has lived through that part of it.
+    fn longest_gap(&self, end_s: f64) -> Option<f64> {
+        if self.0.is_empty() || end_s <= 0.0 {
+            return None;
+        }
+        let inside = self.0.iter().map(|(at, _)| *at).filter(|at| *at <= end_s);
+        let instants: Vec<f64> = std::iter::once(0.0).chain(inside).chain([end_s]).collect();
+        let gaps = instants.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.reduce(f64::max)
+    }
+}

@@ -1,0 +1,417 @@
+//! `txgen run`: the runs of a scenario file, one after the other, each with the node it asks for.
+
+mod figures;
+mod html;
+mod prepare;
+mod record;
+mod table;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pacing::Nanos;
+use rpc::{Endpoint, Transport};
+
+use crate::cli::{RunArgs, Settings};
+use crate::command::{CommandError, exit_code_of, failed, fresh_seed, usage};
+use crate::exit;
+use crate::managed::{ManagedError, Programs, Stage};
+use crate::plan::Plan;
+use crate::report::preview;
+use crate::run::{self, Outcome, RunFolder, Words, default_folder};
+use crate::scenario::{NodeKind, ScenarioOptions, Script, ScriptRun};
+use crate::shutdown::Shutdown;
+use figures::Figures;
+use prepare::{Prepared, prepare};
+use record::{Record, RunState};
+
+/// Plays the runs of a scenario file.
+pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
+    let options = options(&args).map_err(usage)?;
+    let script = Script::load(&args.scenario, &options).map_err(usage)?;
+    let settings = args.settings;
+    let runs = prepare(&script, &settings, fresh_seed()).map_err(usage)?;
+    if settings.dry_run {
+        // A reader that has gone has seen enough.
+        let _ = io::stdout()
+            .lock()
+            .write_all(dry_run(&script, &runs).as_bytes());
+        return Ok(exit::DONE);
+    }
+    if script.campaign.is_some() && !args.yes {
+        patience(&script).map_err(usage)?;
+    }
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let place = settings
+        .out
+        .clone()
+        .unwrap_or_else(|| default_folder(&record::slug(&script.name)));
+    let parent = if script.campaign.is_some() {
+        place.clone()
+    } else {
+        place.parent().map_or_else(PathBuf::new, Path::to_path_buf)
+    };
+    let programs = Programs {
+        cometbft: args.cometbft,
+        sentinel: args.sentinel,
+        guard: std::env::current_exe().ok(),
+        folder: if parent.as_os_str().is_empty() {
+            ".".into()
+        } else {
+            parent
+        },
+    };
+    match &script.campaign {
+        None => single(&runs[0], place, &programs, &shutdown),
+        Some(_) => {
+            let folder = RunFolder::create(place).map_err(usage)?;
+            Campaign {
+                script: &script,
+                runs: &runs,
+                folder: folder.path(),
+                programs: &programs,
+                shutdown: &shutdown,
+            }
+            .play()
+        }
+    }
+}
+
+fn options(args: &RunArgs) -> anyhow::Result<ScenarioOptions> {
+    let given = !args.settings.endpoints.is_empty();
+    let node = match (args.node, given) {
+        (Some(kind), true) if kind != NodeKind::Endpoints => {
+            anyhow::bail!("--endpoints are nodes that are there already; leave out --node or them")
+        }
+        (None, true) => Some(NodeKind::Endpoints),
+        (kind, _) => kind,
+    };
+    Ok(ScenarioOptions {
+        set: args.set.clone(),
+        scale: args.scale,
+        node,
+        only: args.only.clone(),
+    })
+}
+
+/// A run that is no campaign: its run folder is the place itself.
+fn single(
+    run: &Prepared,
+    place: PathBuf,
+    programs: &Programs,
+    shutdown: &Shutdown,
+) -> Result<u8, CommandError> {
+    let mut stage = set_stage(run, programs, shutdown).map_err(|error| CommandError {
+        code: managed_code(&error),
+        source: error.into(),
+    })?;
+    let mut plan = run.plan(&stage).map_err(usage)?;
+    plan.out = Some(place);
+    let outcome = run::run(&plan, shutdown).map_err(|error| CommandError {
+        code: exit_code_of(&error),
+        source: error.into(),
+    })?;
+    stage.keep_logs(&outcome.folder);
+    match stage.trouble() {
+        Some(trouble) => Err(failed(anyhow::anyhow!(trouble))),
+        None => Ok(outcome.exit_code()),
+    }
+}
+
+fn set_stage(
+    run: &Prepared,
+    programs: &Programs,
+    shutdown: &Shutdown,
+) -> Result<Stage, ManagedError> {
+    let given = &run.settings.endpoints;
+    Stage::set(run.script, given, run.transport, programs, shutdown)
+}
+
+fn managed_code(error: &ManagedError) -> u8 {
+    match error {
+        ManagedError::Missing { .. } | ManagedError::Config(_) => exit::USAGE,
+        ManagedError::Interrupted => exit::INTERRUPTED,
+        _ => exit::FAILED,
+    }
+}
+
+/// Refuses what would take more than a day and was not asked for twice.
+fn patience(script: &Script) -> anyhow::Result<()> {
+    let estimate = Estimate::of(script);
+    if estimate.known > LONGEST_UNASKED {
+        anyhow::bail!(
+            "{} would take {estimate}: say --yes to begin, or choose a --scale (0.01 is a hundredth), \
+             --only some of its runs, or fewer with --set",
+            script.path.display()
+        );
+    }
+    Ok(())
+}
+
+/// How long a script takes, as far as it says so itself.
+pub(super) struct Estimate {
+    pub(super) known: Duration,
+    pub(super) runs: usize,
+    unknown: usize,
+}
+
+impl Estimate {
+    pub(super) fn of(script: &Script) -> Self {
+        let spans: Vec<Option<Nanos>> = script.runs.iter().map(ScriptRun::duration).collect();
+        let offered: Nanos = spans
+            .iter()
+            .flatten()
+            .fold(Nanos::ZERO, |sum, span| sum.saturating_add(*span));
+        let pause = script.campaign.as_ref().map_or(Nanos::ZERO, |it| it.pause);
+        let pauses = pause.saturating_mul(spans.len().saturating_sub(1) as u64);
+        Self {
+            known: offered.saturating_add(pauses).as_duration(),
+            runs: spans.len(),
+            unknown: spans.iter().filter(|span| span.is_none()).count(),
+        }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plural = if self.runs == 1 { "" } else { "s" };
+        write!(f, "{} run{plural}, {}", self.runs, rough(self.known))?;
+        match self.unknown {
+            0 => f.write_str(" and the drains"),
+            1 => f.write_str(", and one without an end of its own"),
+            unknown => write!(f, ", and {unknown} without an end of their own"),
+        }
+    }
+}
+
+/// A span of time as people say it.
+fn rough(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{:.1} s", span.as_secs_f64()),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} days {hours} h"),
+    }
+}
+
+fn dry_run(script: &Script, runs: &[Prepared<'_>]) -> String {
+    if script.campaign.is_none() {
+        return runs[0].check.as_ref().map_or(String::new(), preview);
+    }
+    let mut text = format!("{}: {}\n", script.name, Estimate::of(script));
+    for (number, run) in runs.iter().enumerate() {
+        let span = run
+            .script
+            .duration()
+            .map_or("no end of its own".into(), |span| span.to_string());
+        text.push_str(&format!(
+            "{:>5}  {:<12} {}\n",
+            number + 1,
+            span,
+            run.script.label()
+        ));
+    }
+    text
+}
+
+/// A campaign under way.
+struct Campaign<'a> {
+    script: &'a Script,
+    runs: &'a [Prepared<'a>],
+    folder: &'a Path,
+    programs: &'a Programs,
+    shutdown: &'a Shutdown,
+}
+
+impl Campaign<'_> {
+    fn play(&self) -> Result<u8, CommandError> {
+        let mut record = Record::begin(self.script, self.runs, self.folder).map_err(failed)?;
+        self.say(&format!(
+            "{}: {}; writing {}",
+            self.script.name,
+            Estimate::of(self.script),
+            self.folder.display()
+        ));
+        let mut stage: Option<Stage> = None;
+        for (number, run) in self.runs.iter().enumerate() {
+            if self.shutdown.is_requested() {
+                break;
+            }
+            self.say(&format!(
+                "run {} of {}: {}",
+                number + 1,
+                self.runs.len(),
+                run.script.label()
+            ));
+            record.starts(number).map_err(failed)?;
+            let began = Instant::now();
+            let played = self.one(run, &record.place(number), &mut stage);
+            let first = number == 0;
+            match played {
+                Ok((outcome, trouble)) => {
+                    let figures = Figures::of(&outcome, run, self.window());
+                    self.say(&format!("  {}", table::line(&figures)));
+                    if let Some(trouble) = &trouble {
+                        self.say(&format!("  {trouble}"));
+                    }
+                    let state = if outcome.summary.interrupted {
+                        RunState::Interrupted
+                    } else if trouble.is_some() {
+                        RunState::Failed
+                    } else {
+                        RunState::Done
+                    };
+                    let code = outcome.exit_code();
+                    record.ends(number, state, code, trouble, Some(figures), began.elapsed());
+                }
+                Err(error) => {
+                    stage = None;
+                    let message = format!("{:#}", error.source);
+                    let state = if error.code == exit::INTERRUPTED {
+                        RunState::Interrupted
+                    } else {
+                        RunState::Failed
+                    };
+                    record.ends(
+                        number,
+                        state,
+                        error.code,
+                        Some(message.clone()),
+                        None,
+                        began.elapsed(),
+                    );
+                    if first {
+                        // What cannot even begin once is wrong as a whole.
+                        record
+                            .finish(self.shutdown.is_requested())
+                            .map_err(failed)?;
+                        return Err(error);
+                    }
+                    self.say(&format!("  failed: {message}"));
+                }
+            }
+            record.write().map_err(failed)?;
+            if number + 1 < self.runs.len() {
+                self.between(run, &mut stage);
+            }
+        }
+        drop(stage);
+        record
+            .finish(self.shutdown.is_requested())
+            .map_err(failed)?;
+        let mut text = table::table(&record);
+        text.push_str(&format!("written to {}\n", self.folder.display()));
+        // A reader that has gone does not make the campaign a failure.
+        let _ = io::stdout().lock().write_all(text.as_bytes());
+        Ok(record.exit_code())
+    }
+
+    /// One run; beside its outcome what went wrong with the processes around it.
+    fn one(
+        &self,
+        run: &Prepared,
+        place: &Path,
+        stage: &mut Option<Stage>,
+    ) -> Result<(Outcome, Option<String>), CommandError> {
+        if stage
+            .as_ref()
+            .is_some_and(|stage| !stage.serves(run.script))
+        {
+            *stage = None;
+        }
+        let stage = match stage {
+            Some(stage) => stage,
+            none => {
+                let set = set_stage(run, self.programs, self.shutdown);
+                none.insert(set.map_err(|error| CommandError {
+                    code: managed_code(&error),
+                    source: error.into(),
+                })?)
+            }
+        };
+        let mut plan: Plan = run.plan(stage).map_err(usage)?;
+        plan.out = Some(place.into());
+        let played = run::start(&plan, self.shutdown, Words::Few);
+        let outcome = played.map_err(|error| {
+            let mut source = anyhow::Error::from(error);
+            let code = source.downcast_ref().map_or(exit::FAILED, exit_code_of);
+            if let Some(trouble) = stage.trouble() {
+                source = source.context(trouble);
+            }
+            CommandError { code, source }
+        })?;
+        stage.keep_logs(&outcome.folder);
+        Ok((outcome, stage.trouble()))
+    }
+
+    /// The rest between two runs, and the wait for an empty mempool where they share a node.
+    fn between(&self, run: &Prepared, stage: &mut Option<Stage>) {
+        if run.script.node.fresh {
+            *stage = None;
+        }
+        if let Some(stage) = stage
+            && !stage.settle(SETTLE_PATIENCE, self.shutdown)
+            && !self.shutdown.is_requested()
+        {
+            self.say(&format!(
+                "  the mempool is not empty after {} s; the next run starts with what is left in it",
+                SETTLE_PATIENCE.as_secs()
+            ));
+        }
+        let pause = self
+            .script
+            .campaign
+            .as_ref()
+            .map_or(Nanos::ZERO, |it| it.pause);
+        let deadline = Instant::now() + pause.as_duration();
+        while Instant::now() < deadline && !self.shutdown.is_requested() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            thread::sleep(left.min(LOOK_INTERVAL));
+        }
+    }
+
+    fn window(&self) -> Option<usize> {
+        let window = self.script.campaign.as_ref()?.window?;
+        Some(window.get() as usize)
+    }
+
+    fn say(&self, message: &str) {
+        // Nobody reads stderr: nothing to be done about it.
+        let _ = writeln!(io::stderr(), "{message}");
+    }
+}
+
+/// Whether the settings' endpoints, or the transport asked for, speak WebSocket.
+fn transport(settings: &Settings, endpoints: &[Endpoint]) -> Transport {
+    match settings.transport {
+        Some(crate::cli::TransportChoice::Ws) => Transport::Ws,
+        Some(crate::cli::TransportChoice::Http) => Transport::Http,
+        None => endpoints
+            .first()
+            .map_or(Transport::Http, Endpoint::transport),
+    }
+}
+
+/// What takes longer than this is not begun by mistake.
+const LONGEST_UNASKED: Duration = Duration::from_secs(24 * 3600);
+/// A flooded node that commits nothing for this long will not.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_said_as_people_do() {
+        let said = |seconds| rough(Duration::from_secs_f64(seconds));
+        assert_eq!(said(0.25), "0.2 s");
+        assert_eq!(said(61.0), "1 min 1 s");
+        assert_eq!(said(9_824.0), "2 h 43 min");
+        assert_eq!(said(200_000.0), "2 days 7 h");
+    }
+}

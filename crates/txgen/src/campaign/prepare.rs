@@ -1,0 +1,129 @@
+//! Every run of a script checked before the first one starts.
+
+use anyhow::Context as _;
+use rpc::Transport;
+
+use super::transport;
+use crate::cli::Settings;
+use crate::managed::Stage;
+use crate::plan::{Plan, PlanError};
+use crate::scenario::{NodeKind, Script, ScriptRun};
+
+/// A run whose settings are complete.
+pub(super) struct Prepared<'a> {
+    pub(super) script: &'a ScriptRun,
+    pub(super) settings: Settings,
+    pub(super) transport: Transport,
+    pub(super) seed: u64,
+    /// The plan as it is without the node that is started later.
+    pub(super) check: Option<Plan>,
+}
+
+impl Prepared<'_> {
+    /// The plan on the stage that was set for it.
+    pub(super) fn plan(&self, stage: &Stage) -> Result<Plan, PlanError> {
+        let mut settings = self.settings.clone();
+        settings.endpoints = stage.endpoints().to_vec();
+        Plan::resolve(self.script.request.clone(), settings, self.seed)
+    }
+}
+
+/// Completes and checks all runs; `flags` beat the file, `fresh_seed` is used where it names none.
+pub(super) fn prepare<'a>(
+    script: &'a Script,
+    flags: &Settings,
+    fresh_seed: u64,
+) -> anyhow::Result<Vec<Prepared<'a>>> {
+    let mut prepared: Vec<Prepared<'a>> = Vec::with_capacity(script.runs.len());
+    for (number, run) in script.runs.iter().enumerate() {
+        let label = run.label();
+        let mut made = complete(run, number, flags, fresh_seed);
+        let plan = || -> anyhow::Result<Plan> {
+            if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
+                anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
+            }
+            run.request
+                .builtin
+                .validate()
+                .context("the built-in node's configuration")?;
+            Ok(Plan::resolve(
+                run.request.clone(),
+                made.settings.clone(),
+                made.seed,
+            )?)
+        };
+        made.check = Some(if script.runs.len() == 1 {
+            plan()?
+        } else {
+            plan().with_context(|| format!("run {label:?}"))?
+        });
+        prepared.push(made);
+    }
+    distinct(&prepared)?;
+    if script.campaign.is_some() {
+        // Thousands of plans with workloads are no use to anybody.
+        for run in &mut prepared {
+            run.check = None;
+        }
+    }
+    Ok(prepared)
+}
+
+fn complete<'a>(
+    run: &'a ScriptRun,
+    number: usize,
+    flags: &Settings,
+    fresh_seed: u64,
+) -> Prepared<'a> {
+    let mut settings = flags.clone().over(run.settings.clone());
+    if run.node.kind() != NodeKind::Endpoints {
+        settings.endpoints.clear();
+    }
+    // Transactions repeated on one chain would be refused; on a fresh one, what is compared gets the
+    // same load.
+    let own = if run.node.fresh && run.node.kind() != NodeKind::Endpoints {
+        u64::from(run.repeat) - 1
+    } else {
+        number as u64
+    };
+    let base = settings.seed.unwrap_or(fresh_seed);
+    let seed = if run.seeded {
+        base
+    } else {
+        base.wrapping_add(own)
+    };
+    settings.seed = Some(seed);
+    Prepared {
+        script: run,
+        transport: transport(&settings, &settings.endpoints),
+        settings,
+        seed,
+        check: None,
+    }
+}
+
+/// Refuses runs that differ by name only: a flag has overridden what is swept.
+fn distinct(prepared: &[Prepared]) -> anyhow::Result<()> {
+    let mut seen: Vec<(String, String)> = prepared
+        .iter()
+        .filter(|run| run.script.repeat == 1 && !run.script.parameters.is_empty())
+        .map(|run| {
+            let mut settings = run.settings.clone();
+            settings.seed = None;
+            let script = run.script;
+            let what = (&script.request, &settings, &script.node, &script.sentinel);
+            (format!("{what:?}"), script.label())
+        })
+        .collect();
+    seen.sort();
+    let same = seen.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    if let Some(pair) = same {
+        anyhow::bail!(
+            "the runs {:?} and {:?} would be the same: a flag overrides what the matrix sweeps, or \
+             the key has no effect on this kind of node",
+            pair[0].1,
+            pair[1].1
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! `campaign.json`: what was planned, what has been played. Written again after every run, so a
+//! campaign that was killed leaves what is done.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use measure::Host;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::figures::Figures;
+use super::html;
+use super::prepare::Prepared;
+use crate::exit;
+use crate::run::host;
+use crate::scenario::{NodeKind, Order, Script};
+
+/// The version of `campaign.json`.
+pub(super) const FORMAT: &str = "tidegate.campaign/1";
+
+/// The whole of `campaign.json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    pub(super) format: &'static str,
+    pub(super) name: String,
+    pub(super) state: State,
+    pub(super) scenario: String,
+    pub(super) scenario_text: String,
+    pub(super) scale: f64,
+    pub(super) order: Order,
+    pub(super) pause_s: f64,
+    pub(super) version: &'static str,
+    pub(super) command: Vec<String>,
+    pub(super) host: Host,
+    pub(super) started: String,
+    pub(super) ended: Option<String>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// How far a campaign has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    Running,
+    Done,
+    Interrupted,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RunState {
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Interrupted,
+}
+
+/// One run of `campaign.json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Run {
+    pub(super) number: usize,
+    /// Case and parameters; equal for repetitions.
+    pub(super) cell: String,
+    pub(super) label: String,
+    pub(super) case: Option<String>,
+    pub(super) parameters: BTreeMap<String, Value>,
+    pub(super) repeat: u32,
+    pub(super) repeats: u32,
+    pub(super) node: NodeKind,
+    pub(super) fresh_node: bool,
+    pub(super) sentinel: bool,
+    pub(super) seed: u64,
+    pub(super) planned_s: Option<f64>,
+    /// The run folder, inside the campaign's.
+    pub(super) folder: String,
+    pub(super) state: RunState,
+    pub(super) started: Option<String>,
+    pub(super) took_s: Option<f64>,
+    pub(super) exit_code: Option<u8>,
+    pub(super) problem: Option<String>,
+    pub(super) figures: Option<Figures>,
+}
+
+/// A campaign's document and where it is written.
+pub(super) struct Record {
+    pub(super) document: Document,
+    folder: PathBuf,
+}
+
+impl Record {
+    /// Writes down what is planned.
+    pub(super) fn begin(script: &Script, runs: &[Prepared], folder: &Path) -> anyhow::Result<Self> {
+        let campaign = script.campaign.clone().unwrap_or_default();
+        let document = Document {
+            format: FORMAT,
+            name: script.name.clone(),
+            state: State::Running,
+            scenario: script.path.display().to_string(),
+            scenario_text: script.text.clone(),
+            scale: script.scale.factor(),
+            order: campaign.order,
+            pause_s: campaign.pause.as_secs_f64(),
+            version: env!("CARGO_PKG_VERSION"),
+            command: std::env::args().collect(),
+            host: host(),
+            started: Timestamp::now().to_string(),
+            ended: None,
+            runs: runs
+                .iter()
+                .enumerate()
+                .map(|(number, run)| planned(number, run))
+                .collect(),
+        };
+        let record = Self {
+            document,
+            folder: folder.into(),
+        };
+        record.write()?;
+        Ok(record)
+    }
+
+    /// The run folder of a run.
+    pub(super) fn place(&self, number: usize) -> PathBuf {
+        self.folder.join(&self.document.runs[number].folder)
+    }
+
+    /// Notes that a run begins.
+    pub(super) fn starts(&mut self, number: usize) -> anyhow::Result<()> {
+        let run = &mut self.document.runs[number];
+        run.state = RunState::Running;
+        run.started = Some(Timestamp::now().to_string());
+        self.write()
+    }
+
+    /// Notes how a run ended.
+    pub(super) fn ends(
+        &mut self,
+        number: usize,
+        state: RunState,
+        exit_code: u8,
+        problem: Option<String>,
+        figures: Option<Figures>,
+        took: Duration,
+    ) {
+        let run = &mut self.document.runs[number];
+        run.state = state;
+        run.exit_code = Some(exit_code);
+        run.problem = problem;
+        run.figures = figures;
+        run.took_s = Some(took.as_secs_f64());
+    }
+
+    /// Notes the end of the campaign.
+    pub(super) fn finish(&mut self, interrupted: bool) -> anyhow::Result<()> {
+        self.document.state = if interrupted {
+            State::Interrupted
+        } else {
+            State::Done
+        };
+        self.document.ended = Some(Timestamp::now().to_string());
+        self.write()
+    }
+
+    /// Writes everything anew: the document, the bursts as CSV, the report.
+    pub(super) fn write(&self) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(&self.document)?;
+        text.push('\n');
+        self.replace("campaign.json", text.as_bytes())?;
+        if self.has_bursts() {
+            self.replace("bursts.csv", self.bursts().as_bytes())?;
+        }
+        self.replace("report.html", html::page(&self.document).as_bytes())
+    }
+
+    /// An interruption beats a failure, a failure an invalid run, that a broken threshold.
+    pub(super) fn exit_code(&self) -> u8 {
+        if self.document.state == State::Interrupted {
+            return exit::INTERRUPTED;
+        }
+        let codes = || self.document.runs.iter().filter_map(|run| run.exit_code);
+        let failed = self
+            .document
+            .runs
+            .iter()
+            .any(|run| run.state == RunState::Failed);
+        if failed {
+            return exit::FAILED;
+        }
+        [exit::INVALID, exit::THRESHOLD]
+            .into_iter()
+            .find(|code| codes().any(|other| other == *code))
+            .unwrap_or(exit::DONE)
+    }
+
+    /// A reader sees the old text or the new one, never half of one.
+    fn replace(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        let place = self.folder.join(name);
+        let beside = self.folder.join(format!(".{name}.new"));
+        let replaced: io::Result<()> =
+            fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, &place));
+        replaced.with_context(|| format!("cannot write {}", place.display()))
+    }
+
+    fn has_bursts(&self) -> bool {
+        let figures = self
+            .document
+            .runs
+            .iter()
+            .filter_map(|run| run.figures.as_ref());
+        figures
+            .into_iter()
+            .any(|figures| !figures.bursts.is_empty())
+    }
+
+    fn bursts(&self) -> String {
+        let mut text = String::from(BURSTS_HEADER);
+        for run in &self.document.runs {
+            let bursts = run.figures.iter().flat_map(|figures| &figures.bursts);
+            for burst in bursts {
+                let optional =
+                    |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
+                text.push_str(&format!(
+                    "{},{},{:.3},{:.3},{:.3},{:.3},{:.3},{},{},{},{},{}\n",
+                    run.number,
+                    burst.step,
+                    burst.start_s,
+                    burst.end_s,
+                    burst.planned_tps,
+                    burst.txs_avg,
+                    burst.txs_stddev,
+                    burst.txs_max,
+                    burst.txs_total,
+                    burst.blocks_total,
+                    optional(burst.window_txs_avg),
+                    burst
+                        .window_blocks_total
+                        .map_or(String::new(), |blocks| blocks.to_string()),
+                ));
+            }
+        }
+        text
+    }
+}
+
+fn planned(number: usize, run: &Prepared) -> Run {
+    let script = run.script;
+    let label = script.label();
+    Run {
+        number: number + 1,
+        cell: script.cell(),
+        folder: format!("{:03}-{}", number + 1, slug(&label)),
+        label,
+        case: script.case.clone(),
+        parameters: script
+            .parameters
+            .iter()
+            .map(|it| {
+                let value = serde_json::to_value(&it.value).unwrap_or_default();
+                (it.name.clone(), value)
+            })
+            .collect(),
+        repeat: script.repeat,
+        repeats: script.repeats,
+        node: script.node.kind(),
+        fresh_node: script.node.fresh,
+        sentinel: script.sentinel.is_some(),
+        seed: run.seed,
+        planned_s: script.duration().map(pacing::Nanos::as_secs_f64),
+        state: RunState::Waiting,
+        started: None,
+        took_s: None,
+        exit_code: None,
+        problem: None,
+        figures: None,
+    }
+}
+
+/// A label as part of a folder's name.
+pub(super) fn slug(label: &str) -> String {
+    let mut slug = String::new();
+    for character in label.chars().take(LONGEST_SLUG) {
+        match character {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '=' | '.' => slug.push(character),
+            _ if slug.ends_with('-') => {}
+            _ => slug.push('-'),
+        }
+    }
+    let slug = slug.trim_matches(['-', '.']);
+    if slug.is_empty() {
+        "run".into()
+    } else {
+        slug.into()
+    }
+}
+
+const LONGEST_SLUG: usize = 60;
+const BURSTS_HEADER: &str = "run,step,start_s,end_s,planned_tps,txs_avg,txs_stddev,txs_max,txs_total,blocks_total,window_txs_avg,window_blocks_total\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_become_names_of_folders() {
+        assert_eq!(
+            slug("bursts of 10 s, pause=1s #2"),
+            "bursts-of-10-s-pause=1s-2"
+        );
+        assert_eq!(slug("../../etc"), "etc");
+        assert_eq!(slug("…"), "run");
+    }
+}

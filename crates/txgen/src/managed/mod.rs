@@ -1,0 +1,286 @@
+//! What a run starts beside itself: a node of its own and a sentinel in front of it, as processes that
+//! end with it.
+
+mod cometbft;
+mod guard;
+mod process;
+mod sentinel;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rpc::{Client, Endpoint, Transport};
+
+use crate::run::{BuiltInError, BuiltInNode};
+use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
+use crate::shutdown::Shutdown;
+use cometbft::CometBft;
+use process::Process;
+use sentinel::Sentinel;
+
+pub use cometbft::ConfigError;
+pub(crate) use guard::become_program;
+
+/// Where the programs are, and where their homes may be.
+#[derive(Debug, Clone, Default)]
+pub struct Programs {
+    /// CometBFT; looked for in PATH otherwise.
+    pub cometbft: Option<PathBuf>,
+    /// sentinel; looked for beside this program and in PATH otherwise.
+    pub sentinel: Option<PathBuf>,
+    /// This program, if its command line may be used to start others that end with it.
+    pub guard: Option<PathBuf>,
+    /// Where temporary homes are made.
+    pub folder: PathBuf,
+}
+
+/// Why something could not be started. Messages end with its own log where it has written one.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagedError {
+    /// A program is nowhere.
+    #[error("{name} is not found: give --{flag} PATH, set {variable}, or put it into PATH{hint}")]
+    Missing {
+        /// The program.
+        name: &'static str,
+        /// The flag that names it.
+        flag: &'static str,
+        /// The variable that names it.
+        variable: &'static str,
+        /// How to get it.
+        hint: &'static str,
+    },
+    /// A file or process operation failed.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// `cometbft init` refused.
+    #[error("`cometbft init` failed: {0}")]
+    Init(String),
+    /// A configuration override cannot be applied.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The process ended before it was ready.
+    #[error("{name} ended while starting ({status}); its log ends with:\n{log}")]
+    Ended {
+        /// The program.
+        name: &'static str,
+        /// How.
+        status: String,
+        /// Last lines of its log.
+        log: String,
+    },
+    /// It did not become ready in time.
+    #[error("{name} is not ready after {waited:?}; its log ends with:\n{log}")]
+    NotReady {
+        /// The program.
+        name: &'static str,
+        /// How long it was awaited.
+        waited: Duration,
+        /// Last lines of its log.
+        log: String,
+    },
+    /// The built-in node does not start.
+    #[error(transparent)]
+    BuiltIn(#[from] BuiltInError),
+    /// An address cannot be used.
+    #[error("cannot ask {endpoint}")]
+    Query {
+        /// The node.
+        endpoint: String,
+        /// What the client said.
+        #[source]
+        source: rpc::ClientError,
+    },
+    /// The user called it off.
+    #[error("interrupted before the start: nothing was sent")]
+    Interrupted,
+}
+
+pub(crate) fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> ManagedError {
+    let what = what.into();
+    move |source| ManagedError::Io { what, source }
+}
+
+/// What was started for a run, or for several.
+pub(crate) struct Stage {
+    // The sentinel is stopped before its node: fields are dropped in this order.
+    sentinel: Option<Sentinel>,
+    node: Option<Node>,
+    of: (NodeSection, Option<SentinelSection>),
+    /// Where transactions go; empty when the run starts the built-in node itself.
+    endpoints: Vec<Endpoint>,
+}
+
+enum Node {
+    BuiltIn(BuiltInNode),
+    CometBft(Box<CometBft>),
+}
+
+impl Node {
+    fn endpoint(&self, transport: Transport) -> Endpoint {
+        let address = match self {
+            Self::BuiltIn(node) => node.address(),
+            Self::CometBft(node) => node.address(),
+        };
+        endpoint(transport, address)
+    }
+}
+
+fn endpoint(transport: Transport, address: std::net::SocketAddr) -> Endpoint {
+    format!("{transport}://{address}")
+        .parse()
+        .expect("a socket address makes an endpoint")
+}
+
+impl Stage {
+    /// Starts what the run needs; `given` are the endpoints of a run that brings its own.
+    pub(crate) fn set(
+        run: &ScriptRun,
+        given: &[Endpoint],
+        transport: Transport,
+        programs: &Programs,
+        shutdown: &Shutdown,
+    ) -> Result<Self, ManagedError> {
+        let node = match run.node.kind() {
+            NodeKind::Endpoints => None,
+            // The run starts it itself, with the rest of its clockwork.
+            NodeKind::Builtin if run.node.fresh && run.sentinel.is_none() => None,
+            NodeKind::Builtin => {
+                let config = run.request.builtin.clone();
+                Some(Node::BuiltIn(BuiltInNode::start(config)?))
+            }
+            NodeKind::Cometbft => {
+                let node = CometBft::start(&run.node, programs, shutdown)?;
+                Some(Node::CometBft(Box::new(node)))
+            }
+        };
+        let mut endpoints = match &node {
+            Some(node) => vec![node.endpoint(transport)],
+            None => given.to_vec(),
+        };
+        let sentinel = match &run.sentinel {
+            Some(section) => {
+                let sentinel = Sentinel::start(section, &endpoints, programs, shutdown)?;
+                endpoints = vec![endpoint(transport, sentinel.address())];
+                Some(sentinel)
+            }
+            None => None,
+        };
+        Ok(Self {
+            sentinel,
+            node,
+            of: (run.node.clone(), run.sentinel.clone()),
+            endpoints,
+        })
+    }
+
+    /// Whether a run may go on with what is there.
+    pub(crate) fn serves(&self, run: &ScriptRun) -> bool {
+        !run.node.fresh && self.of.0 == run.node && self.of.1 == run.sentinel
+    }
+
+    /// Where transactions go; empty when the run starts the built-in node itself.
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// What has ended although it should not, with the end of its log.
+    pub(crate) fn trouble(&mut self) -> Option<String> {
+        let sentinel = self.sentinel.as_mut().and_then(Sentinel::trouble);
+        let node = match &mut self.node {
+            Some(Node::CometBft(node)) => node.trouble(),
+            _ => None,
+        };
+        sentinel.or(node)
+    }
+
+    /// Copies the logs of the processes into the run folder, the end of each.
+    pub(crate) fn keep_logs(&self, folder: &Path) {
+        if let Some(Node::CometBft(node)) = &self.node {
+            node.process().keep_log(&folder.join("node.log"));
+        }
+        if let Some(sentinel) = &self.sentinel {
+            sentinel.process().keep_log(&folder.join("sentinel.log"));
+        }
+    }
+
+    /// Waits until the mempools are empty; false if they are not after `patience`.
+    pub(crate) fn settle(&self, patience: Duration, shutdown: &Shutdown) -> bool {
+        let Ok(runtime) = runtime() else {
+            return false;
+        };
+        let clients: Vec<Client> = self
+            .endpoints
+            .iter()
+            .filter_map(|endpoint| Client::new(endpoint, PROBE_TIMEOUT).ok())
+            .collect();
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline && !shutdown.is_requested() {
+            let waiting = clients.iter().any(|client| {
+                let depth = runtime.block_on(client.num_unconfirmed_txs());
+                depth.map_or(true, |mempool| mempool.txs > 0)
+            });
+            if !waiting {
+                return true;
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        false
+    }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+/// Waits until the RPC at `address` shows a block.
+fn wait_ready(
+    process: &mut Process,
+    address: std::net::SocketAddr,
+    timeout: Duration,
+    shutdown: &Shutdown,
+) -> Result<(), ManagedError> {
+    let runtime = runtime().map_err(io_error("cannot ask whether it is ready"))?;
+    let endpoint = endpoint(Transport::Http, address);
+    let client = Client::new(&endpoint, PROBE_TIMEOUT).map_err(|source| ManagedError::Query {
+        endpoint: endpoint.to_string(),
+        source,
+    })?;
+    let start = Instant::now();
+    loop {
+        if let Ok(status) = runtime.block_on(client.status())
+            && status.latest_block_height >= 1
+        {
+            return Ok(());
+        }
+        if let Some(status) = process.ended() {
+            return Err(ManagedError::Ended {
+                name: process.name(),
+                status: status.to_string(),
+                log: process.tail(),
+            });
+        }
+        if shutdown.is_requested() {
+            return Err(ManagedError::Interrupted);
+        }
+        if start.elapsed() >= timeout {
+            return Err(ManagedError::NotReady {
+                name: process.name(),
+                waited: start.elapsed(),
+                log: process.tail(),
+            });
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,0 +1,136 @@
+//! Scenario files: runs as TOML, with the names of the flags.
+//!
+//! A file says what to offer (phases or a flood), to what (a node that the run starts, or endpoints),
+//! and how often: cases and matrices make many runs of one file.
+
+mod dotted;
+mod error;
+mod grid;
+mod node;
+mod phase;
+mod scale;
+mod script;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use pacing::Profile;
+use serde::Deserialize;
+
+use crate::cli::Settings;
+use crate::plan::RequestedLoad;
+use grid::{Axis, Case};
+use phase::Phase;
+
+pub use dotted::{DottedError, assign, leaves, parse_assignment};
+pub use error::ScenarioError;
+pub(crate) use error::{nearest, with_suggestion};
+pub use grid::{CampaignSection, Order, Parameter};
+pub use node::{NodeKind, NodeSection, SentinelSection};
+pub use scale::{Scale, ScaleError};
+pub use script::{ScenarioOptions, Script, ScriptRun};
+
+/// A scenario file as written, or one of its runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// What people call it; the file's name otherwise.
+    name: Option<String>,
+    /// The profiles, played one after the other. Not together with `flood`.
+    #[serde(default)]
+    phases: Vec<Phase>,
+    /// A closed loop instead of phases.
+    flood: Option<Flood>,
+    /// End when the target is saturated for two steps.
+    #[serde(default)]
+    stop_when_saturated: bool,
+    /// Break all connections in every pause.
+    #[serde(default)]
+    reconnect: bool,
+    /// The common options.
+    #[serde(default)]
+    settings: Settings,
+    /// The built-in node; the same as `node.builtin`.
+    builtin: Option<devnode::Config>,
+    /// The node that the run starts.
+    #[serde(default)]
+    node: NodeSection,
+    /// A sentinel in front of the node.
+    sentinel: Option<SentinelSection>,
+    /// How often, in which order.
+    campaign: Option<CampaignSection>,
+    /// Parameters that are swept.
+    #[serde(default)]
+    matrix: Vec<Axis>,
+    /// Runs that differ in several parameters at once.
+    #[serde(default)]
+    cases: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flood {
+    concurrency: NonZeroU32,
+    count: u64,
+}
+
+impl Scenario {
+    fn requested_load(&self, path: &Path, scale: Scale) -> Result<RequestedLoad, ScenarioError> {
+        let illegal = |problem: String| ScenarioError::Illegal {
+            path: path.into(),
+            problem,
+        };
+        match &self.flood {
+            Some(_) if !self.phases.is_empty() => Err(illegal(
+                "has both phases and flood; keep one of them".into(),
+            )),
+            Some(flood) => Ok(RequestedLoad::Flood {
+                concurrency: flood.concurrency,
+                count: scale.count(flood.count),
+            }),
+            None if self.phases.is_empty() => Err(illegal(
+                "has nothing to run; add a [[phases]] table or a [flood] table".into(),
+            )),
+            None => {
+                let profile = self.profile(path, scale)?;
+                let ramps = self.phases.last().is_some_and(Phase::is_ramp);
+                if profile.duration().is_none() && !(self.stop_when_saturated && ramps) {
+                    return Err(illegal(
+                        "its last phase has no end; give it one, or make it a ramp and set \
+                         stop_when_saturated = true"
+                            .into(),
+                    ));
+                }
+                Ok(RequestedLoad::Open {
+                    profile,
+                    stop_when_saturated: self.stop_when_saturated,
+                    reconnect_in_pauses: self.reconnect,
+                })
+            }
+        }
+    }
+
+    fn profile(&self, path: &Path, scale: Scale) -> Result<Profile, ScenarioError> {
+        let mut profiles = Vec::with_capacity(self.phases.len());
+        for (position, phase) in self.phases.iter().enumerate() {
+            profiles.push(phase.profile(path, position + 1, scale)?);
+        }
+        if profiles.len() == 1 {
+            return Ok(profiles.remove(0));
+        }
+        Profile::phases(profiles).map_err(|error| ScenarioError::Illegal {
+            path: path.into(),
+            problem: error.to_string(),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, ScenarioError> {
+    fs::read_to_string(path).map_err(|source| ScenarioError::Unreadable {
+        path: path.into(),
+        source,
+    })
+}

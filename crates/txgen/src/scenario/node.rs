@@ -1,0 +1,122 @@
+//! What a scenario says about the node and about a sentinel in front of it.
+
+use clap::ValueEnum;
+use pacing::Nanos;
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::cli::{Settings, text};
+
+/// The node that a run starts, or that it finds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeSection {
+    /// What kind; `endpoints` when `settings.endpoints` are given, else `builtin`.
+    pub kind: Option<NodeKind>,
+    /// Whether every run gets a new one; otherwise the runs share one as long as its configuration
+    /// is the same, and its mempool is awaited empty between them.
+    pub fresh: bool,
+    /// The built-in node's configuration.
+    pub builtin: Option<devnode::Config>,
+    /// Keys of CometBFT's `config.toml` and their values; the rest is what `cometbft init` writes.
+    pub cometbft: Table,
+    /// Keys of its `genesis.json` and their values.
+    pub genesis: Table,
+    /// What CometBFT gets as `--proxy_app`.
+    pub app: String,
+    /// How long it may take until its first block.
+    #[serde(deserialize_with = "text::value")]
+    pub start_timeout: Nanos,
+}
+
+impl Default for NodeSection {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            fresh: true,
+            builtin: None,
+            cometbft: Table::new(),
+            genesis: Table::new(),
+            app: "kvstore".into(),
+            start_timeout: Nanos::from_secs(60),
+        }
+    }
+}
+
+/// Where transactions go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// The built-in node.
+    Builtin,
+    /// A real CometBFT in a home of its own.
+    Cometbft,
+    /// Nodes that are already there.
+    Endpoints,
+}
+
+/// A sentinel that a run starts in front of its node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SentinelSection {
+    /// Whether there is one; so that a matrix can have runs with and without.
+    pub enabled: bool,
+    /// Its configuration file; where it listens and its upstream are filled in.
+    pub config: Table,
+    /// How long it may take until it answers for the node.
+    #[serde(deserialize_with = "text::value")]
+    pub start_timeout: Nanos,
+}
+
+impl Default for SentinelSection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            config: Table::new(),
+            start_timeout: Nanos::from_secs(30),
+        }
+    }
+}
+
+impl NodeSection {
+    /// Its kind, once chosen.
+    #[must_use]
+    pub fn kind(&self) -> NodeKind {
+        self.kind.unwrap_or(NodeKind::Builtin)
+    }
+
+    /// Settles the kind: the command line's, else the file's, else what the settings say.
+    pub(super) fn choose(
+        &mut self,
+        given: Option<NodeKind>,
+        settings: &Settings,
+    ) -> Result<(), String> {
+        let found = !settings.endpoints.is_empty();
+        let kind = given.or(self.kind).unwrap_or(if found {
+            NodeKind::Endpoints
+        } else {
+            NodeKind::Builtin
+        });
+        if found && kind != NodeKind::Endpoints && given.is_none() {
+            return Err(
+                "has both settings.endpoints and a node of its own; keep one of them".into(),
+            );
+        }
+        self.kind = Some(kind);
+        Ok(())
+    }
+
+    /// Takes the table `[builtin]` as `[node.builtin]`.
+    pub(super) fn take_builtin(&mut self, other: Option<devnode::Config>) -> Result<(), String> {
+        match (&self.builtin, other) {
+            (Some(_), Some(_)) => {
+                Err("has both [builtin] and [node.builtin]; they are the same, keep one".into())
+            }
+            (None, Some(config)) => {
+                self.builtin = Some(config);
+                Ok(())
+            }
+            (_, None) => Ok(()),
+        }
+    }
+}

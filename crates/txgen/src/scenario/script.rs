@@ -1,0 +1,267 @@
+//! A scenario file, read: which runs it asks for, and in which order.
+
+use std::path::{Path, PathBuf};
+
+use pacing::Nanos;
+use serde::Deserialize as _;
+use toml::Table;
+
+use super::error::{nearest, with_suggestion};
+use super::grid::{self, Cell};
+use super::{
+    CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, ScenarioError,
+    SentinelSection, assign, parse_assignment, read,
+};
+use crate::cli::Settings;
+use crate::plan::{Request, RequestedLoad};
+
+/// What the command line says about a scenario file.
+#[derive(Debug, Clone, Default)]
+pub struct ScenarioOptions {
+    /// `KEY=VALUE` put into the file before it is read.
+    pub set: Vec<String>,
+    /// How much smaller it is played.
+    pub scale: Option<Scale>,
+    /// Another kind of node than the file's.
+    pub node: Option<NodeKind>,
+    /// Only the runs whose label contains this.
+    pub only: Option<String>,
+}
+
+/// A scenario file, read: the runs it asks for, in their order.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// What people call it.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// How much smaller it is played.
+    pub scale: Scale,
+    /// How often and in which order, when it is a campaign; `None` for a single run.
+    pub campaign: Option<CampaignSection>,
+    /// The runs.
+    pub runs: Vec<ScriptRun>,
+}
+
+/// One run of a scenario file.
+#[derive(Debug, Clone)]
+pub struct ScriptRun {
+    /// The case it belongs to.
+    pub case: Option<String>,
+    /// The values of the matrix.
+    pub parameters: Vec<Parameter>,
+    /// Which repetition of the same it is, from 1.
+    pub repeat: u32,
+    /// How often the same is played.
+    pub repeats: u32,
+    /// What is offered.
+    pub request: Request,
+    /// The file's settings.
+    pub settings: Settings,
+    /// Whether a case, the matrix or the file names the seed of this very run.
+    pub seeded: bool,
+    /// The node that is started for it.
+    pub node: NodeSection,
+    /// The sentinel in front of it, if any.
+    pub sentinel: Option<SentinelSection>,
+}
+
+impl ScriptRun {
+    /// Case and parameters in one line; empty when the file has one run only.
+    #[must_use]
+    pub fn cell(&self) -> String {
+        let parameters = self.parameters.iter().map(ToString::to_string);
+        let parts: Vec<String> = self.case.iter().cloned().chain(parameters).collect();
+        parts.join(", ")
+    }
+
+    /// The same with the number of the repetition, if there are several.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut label = self.cell();
+        if self.repeats > 1 {
+            let blank = if label.is_empty() { "" } else { " " };
+            label.push_str(&format!("{blank}#{}", self.repeat));
+        }
+        label
+    }
+
+    /// How long the load is offered, where the file says so.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        match &self.request.load {
+            RequestedLoad::Open { profile, .. } => profile.duration(),
+            RequestedLoad::Flood { .. } => None,
+        }
+    }
+}
+
+impl Script {
+    /// Reads and checks a scenario file; every run of it is legal afterwards.
+    ///
+    /// # Errors
+    /// When the file cannot be read, has unknown or illegal keys, or describes nothing to run.
+    pub fn load(path: &Path, options: &ScenarioOptions) -> Result<Self, ScenarioError> {
+        let text = read(path)?;
+        // First as a whole: only then do messages know the line.
+        let written: Scenario = toml::from_str(&text).map_err(|error| malformed(path, &error))?;
+        let mut table: Table = toml::from_str(&text).map_err(|error| malformed(path, &error))?;
+        let keys = |source| ScenarioError::Key {
+            path: path.into(),
+            source,
+        };
+        for setting in &options.set {
+            let (key, value) = parse_assignment(setting).map_err(keys)?;
+            assign(&mut table, &key, value).map_err(keys)?;
+        }
+        let scenario = if options.set.is_empty() {
+            written
+        } else {
+            typed(path, &table)?
+        };
+        let scale = options.scale.unwrap_or(Scale::ONE);
+        let is_campaign = scenario.campaign.is_some()
+            || !scenario.matrix.is_empty()
+            || !scenario.cases.is_empty();
+        let mut campaign = scenario.campaign.unwrap_or_default();
+        campaign.pause = scale.time(campaign.pause);
+        let cells = grid::cells(&scenario.cases, &scenario.matrix, campaign.repeats).map_err(
+            |problem| ScenarioError::Illegal {
+                path: path.into(),
+                problem,
+            },
+        )?;
+        let cells =
+            chosen(cells, options.only.as_deref()).map_err(|problem| ScenarioError::Illegal {
+                path: path.into(),
+                problem,
+            })?;
+        let single = cells.len() == 1;
+        let made: Vec<ScriptRun> = cells
+            .iter()
+            .map(|cell| {
+                run_of(path, &table, cell, scale, options).map_err(|error| {
+                    if single {
+                        return error;
+                    }
+                    ScenarioError::Run {
+                        path: path.into(),
+                        label: cell.label(),
+                        source: Box::new(error),
+                    }
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let repeats: Vec<u32> = cells.iter().map(|cell| cell.repeats.get()).collect();
+        let runs = campaign
+            .order
+            .of(&repeats)
+            .into_iter()
+            .map(|(cell, repeat)| ScriptRun {
+                repeat,
+                ..made[cell].clone()
+            })
+            .collect();
+        let name = scenario.name.unwrap_or_else(|| {
+            path.file_stem()
+                .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned())
+        });
+        Ok(Self {
+            name,
+            path: path.into(),
+            text,
+            scale,
+            campaign: is_campaign.then_some(campaign),
+            runs,
+        })
+    }
+}
+
+/// The runs that `--only` leaves.
+fn chosen(cells: Vec<Cell>, only: Option<&str>) -> Result<Vec<Cell>, String> {
+    let Some(only) = only else {
+        return Ok(cells);
+    };
+    let labels: Vec<String> = cells.iter().map(Cell::label).collect();
+    let left: Vec<Cell> = cells
+        .into_iter()
+        .filter(|cell| cell.label().contains(only))
+        .collect();
+    if left.is_empty() {
+        let nearest = nearest(only, labels.iter().map(String::as_str));
+        return Err(match nearest {
+            Some(label) => {
+                format!("has no run with {only:?} in its label; did you mean {label:?}?")
+            }
+            None => format!("has no run with {only:?} in its label; --dry-run lists them"),
+        });
+    }
+    Ok(left)
+}
+
+/// One run: the file with the values of its cell.
+fn run_of(
+    path: &Path,
+    table: &Table,
+    cell: &Cell,
+    scale: Scale,
+    options: &ScenarioOptions,
+) -> Result<ScriptRun, ScenarioError> {
+    let mut table = table.clone();
+    // What makes the runs is no part of one.
+    for section in ["matrix", "cases"] {
+        table.remove(section);
+    }
+    for (key, value) in &cell.assignments {
+        assign(&mut table, key, value.clone()).map_err(|source| ScenarioError::Key {
+            path: path.into(),
+            source,
+        })?;
+    }
+    let scenario = typed(path, &table)?;
+    let load = scenario.requested_load(path, scale)?;
+    let mut settings = scenario.settings;
+    settings.warmup = settings.warmup.map(|warmup| scale.time(warmup));
+    let mut node = scenario.node;
+    node.choose(options.node, &settings)
+        .and_then(|()| node.take_builtin(scenario.builtin.clone()))
+        .map_err(|problem| ScenarioError::Illegal {
+            path: path.into(),
+            problem,
+        })?;
+    let name = scenario.name.unwrap_or_else(|| {
+        path.file_stem()
+            .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned())
+    });
+    Ok(ScriptRun {
+        case: cell.case.clone(),
+        parameters: cell.parameters.clone(),
+        repeat: 1,
+        repeats: cell.repeats.get(),
+        request: Request {
+            command: name,
+            load,
+            builtin: node.builtin.clone().unwrap_or_default(),
+        },
+        seeded: cell
+            .assignments
+            .iter()
+            .any(|(key, _)| key == "settings.seed"),
+        settings,
+        node,
+        sentinel: scenario.sentinel.filter(|sentinel| sentinel.enabled),
+    })
+}
+
+fn typed(path: &Path, table: &Table) -> Result<Scenario, ScenarioError> {
+    Scenario::deserialize(table.clone()).map_err(|error| malformed(path, &error))
+}
+
+fn malformed(path: &Path, error: &toml::de::Error) -> ScenarioError {
+    ScenarioError::Malformed {
+        path: path.into(),
+        message: with_suggestion(&error.to_string()),
+    }
+}

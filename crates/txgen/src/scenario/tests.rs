@@ -1,0 +1,154 @@
+//! Scenario files that are right and wrong.
+
+use std::fs;
+
+use super::*;
+use crate::plan::RequestedLoad;
+
+fn load(text: &str) -> Result<Script, ScenarioError> {
+    load_with(text, &ScenarioOptions::default())
+}
+
+fn load_with(text: &str, options: &ScenarioOptions) -> Result<Script, ScenarioError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenario.toml");
+    fs::write(folder.path().join("trace.csv"), "second,rate\n0,5\n1,x\n").unwrap();
+    fs::write(&path, text).unwrap();
+    Script::load(&path, options)
+}
+
+fn problem(text: &str) -> String {
+    format!("{:#}", anyhow::Error::from(load(text).unwrap_err()))
+}
+
+#[test]
+fn phases_and_settings_are_read() {
+    let script = load(
+        "[settings]\nsize = 100\nseed = 4\ndrain_timeout = \"5s\"\n\
+         [[phases]]\nprofile = \"constant\"\nrate = 100\nduration = \"2s\"\n\
+         [[phases]]\nprofile = \"linear\"\nfrom = \"100/s\"\nto = \"300/s\"\nduration = \"4s\"\n",
+    )
+    .unwrap();
+    assert!(script.campaign.is_none());
+    let run = &script.runs[0];
+    assert_eq!((run.settings.size, run.settings.seed), (Some(100), Some(4)));
+    let RequestedLoad::Open { profile, .. } = &run.request.load else {
+        panic!("not an open loop");
+    };
+    assert_eq!(profile.total().unwrap().whole(), 1000);
+    assert_eq!(run.request.command, "scenario");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_nearest() {
+    let text = problem("[[phases]]\nprofile = \"constant\"\nrate = 1\nduratoin = \"2s\"\n");
+    assert!(text.contains("unknown field `duratoin`"), "{text}");
+    assert!(text.contains("did you mean `duration`?"), "{text}");
+    let text = problem("[settings]\nsiez = 100\n");
+    assert!(text.contains("did you mean `size`?"), "{text}");
+    assert!(text.contains("line 2"), "{text}");
+    let text = problem("[builtin]\nblock_intervall = \"1s\"\n");
+    assert!(text.contains("did you mean `block_interval`?"), "{text}");
+}
+
+#[test]
+fn illegal_scenarios_say_what_to_do() {
+    assert!(problem("name = \"x\"").contains("add a [[phases]] table"));
+    assert!(problem("[[phases]]\nprofile = \"constant\"\nrate = 1\n").contains("has no end"));
+    let text = problem("[[phases]]\nprofile=\"ramp\"\nstart=100\nstep=\"-60/s\"\nevery=\"1s\"\n");
+    assert!(text.contains("phase 1"), "{text}");
+    let text = problem("[[phases]]\nprofile = \"trace\"\npath = \"trace.csv\"\n");
+    assert!(text.contains("line 3"), "{text}");
+    let text = problem("[[phases]]\nprofile = \"trace\"\npath = \"none.csv\"\n");
+    assert!(text.contains("none.csv"), "{text}");
+    let text = problem(
+        "[flood]\nconcurrency = 1\ncount = 1\n[[phases]]\nprofile=\"pause\"\nduration=\"1s\"\n",
+    );
+    assert!(text.contains("keep one of them"), "{text}");
+}
+
+const SWEEP: &str = "[[phases]]\nprofile = \"constant\"\nrate = 100\nduration = \"2s\"\n\
+     [campaign]\nrepeats = 2\npause = \"1s\"\n\
+     [[cases]]\nname = \"slow\"\nset.phases.0.rate = 10\n\
+     [[cases]]\nname = \"fast\"\nrepeats = 1\n\
+     [[matrix]]\nkey = \"settings.connections\"\nvalues = [1, 2]\n\
+     [[matrix]]\nname = \"mempool\"\n\
+     keys = [\"node.builtin.mempool.size\", \"node.cometbft.mempool.size\"]\nvalues = [10]\n";
+
+#[test]
+fn cases_and_the_matrix_make_runs() {
+    let script = load(SWEEP).unwrap();
+    let labels: Vec<String> = script.runs.iter().map(ScriptRun::label).collect();
+    assert_eq!(
+        labels,
+        [
+            "slow, connections=1, mempool=10 #1",
+            "slow, connections=2, mempool=10 #1",
+            "fast, connections=1, mempool=10",
+            "fast, connections=2, mempool=10",
+            "slow, connections=2, mempool=10 #2",
+            "slow, connections=1, mempool=10 #2",
+        ]
+    );
+    let run = &script.runs[1];
+    assert_eq!(run.settings.connections.unwrap().get(), 2);
+    assert_eq!(run.request.builtin.mempool.size, 10);
+    assert_eq!(
+        run.node.cometbft["mempool"]["size"],
+        toml::Value::Integer(10)
+    );
+    let RequestedLoad::Open { profile, .. } = &run.request.load else {
+        panic!("not an open loop");
+    };
+    assert_eq!(profile.total().unwrap().whole(), 20);
+}
+
+#[test]
+fn the_command_line_sets_scales_and_chooses() {
+    let options = ScenarioOptions {
+        set: vec!["campaign.repeats=1".into(), "phases.0.duration=4s".into()],
+        scale: Some("0.5".parse().unwrap()),
+        node: Some(NodeKind::Cometbft),
+        only: Some("fast".into()),
+    };
+    let script = load_with(SWEEP, &options).unwrap();
+    assert_eq!(script.runs.len(), 2);
+    assert_eq!(script.runs[0].node.kind(), NodeKind::Cometbft);
+    assert_eq!(script.runs[0].duration(), Some(pacing::Nanos::from_secs(2)));
+    let pause = script.campaign.unwrap().pause;
+    assert_eq!(pause, pacing::Nanos::from_millis(500));
+    let nothing = ScenarioOptions {
+        only: Some("slow, connections=3, mempool=10".into()),
+        ..ScenarioOptions::default()
+    };
+    let error = load_with(SWEEP, &nothing).unwrap_err().to_string();
+    assert!(
+        error.contains("did you mean \"slow, connections="),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_that_cannot_be_is_named() {
+    let text = problem(&SWEEP.replace("settings.connections", "settings.conections"));
+    assert!(
+        text.contains("run \"slow, conections=1, mempool=10\""),
+        "{text}"
+    );
+    assert!(text.contains("did you mean `connections`?"), "{text}");
+    let text = problem(&SWEEP.replace("set.phases.0.rate", "set.phases.1.rate"));
+    assert!(text.contains("phases has 1 elements"), "{text}");
+    let text = problem(&SWEEP.replace("values = [1, 2]", "values = []"));
+    assert!(text.contains("over no values"), "{text}");
+    let text = problem(&SWEEP.replace("name = \"fast\"", "name = \"slow\""));
+    assert!(text.contains("two runs called"), "{text}");
+}
+
+#[test]
+fn a_node_and_endpoints_are_one_too_many() {
+    let text = problem(
+        "[[phases]]\nprofile=\"constant\"\nrate=1\nduration=\"1s\"\n[node]\nkind = \"cometbft\"\n\
+         [settings]\nendpoints = [\"http://127.0.0.1:1\"]\n",
+    );
+    assert!(text.contains("keep one of them"), "{text}");
+}

@@ -1,0 +1,321 @@
+//! `txgen tm-bench`: the flags and the table of Tendermint's old benchmark, with every block counted.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::num::NonZeroU32;
+
+use anyhow::{Context as _, anyhow};
+use measure::{BenchRow, BenchSpan, BlockRow, HeaderSeen, Summary, TmBench};
+use pacing::{Nanos, Profile, Rate};
+use rpc::{Endpoint, Transport};
+
+use crate::cli::{Settings, TmBenchArgs, TmBenchFormat, TransportChoice};
+use crate::command::{CommandError, failed, resolve, start_run, usage};
+use crate::exit;
+use crate::folder::RecordedRun;
+use crate::plan::{Request, RequestedLoad};
+use crate::report::grouped;
+use crate::run::Words;
+
+/// The command's name on the command line.
+const NAME: &str = "tm-bench";
+
+/// The command line with tm-bench's `-long-flags` written with two dashes, which Go's flag package
+/// does not tell apart.
+#[must_use]
+pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_none_or(|command| command != NAME) {
+        return arguments;
+    }
+    for argument in &mut arguments[2..] {
+        let Some(text) = argument.to_str() else {
+            continue;
+        };
+        let name = text.trim_start_matches('-');
+        let dashes = text.len() - name.len();
+        let long = name.split('=').next().is_some_and(|flag| flag.len() > 1);
+        let flag = name.starts_with(|first: char| first.is_ascii_alphabetic());
+        if dashes == 1 && long && flag && LONG_FLAGS.iter().any(|known| name.starts_with(known)) {
+            *argument = format!("--{name}").into();
+        } else if dashes == 2 && !long && flag {
+            *argument = format!("-{name}").into();
+        }
+    }
+    arguments
+}
+
+/// Flags of more than one letter; anything else after one dash is a letter with its value.
+const LONG_FLAGS: [&str; 7] = [
+    "broadcast-tx-method",
+    "output-format",
+    "window",
+    "out",
+    "seed",
+    "help",
+    "version",
+];
+
+/// Runs as tm-bench did and prints its table.
+pub(crate) fn run(args: &TmBenchArgs) -> Result<u8, CommandError> {
+    let endpoints = endpoints(&args.endpoints).map_err(usage)?;
+    let format = args.output_format;
+    let window = args.window.map(|window| window.get() as usize);
+    let (rate, note) = total_rate(args, endpoints.len()).map_err(usage)?;
+    let duration = Nanos::from_secs(u64::from(args.duration.get()));
+    let profile = Profile::constant(rate, Some(duration)).map_err(usage)?;
+    let request = Request {
+        command: NAME.into(),
+        load: RequestedLoad::Open {
+            profile,
+            stop_when_saturated: false,
+            reconnect_in_pauses: false,
+        },
+        builtin: devnode::Config::default(),
+    };
+    let plan = resolve(request, settings(args, endpoints))?;
+    let words = if args.verbose { Words::All } else { Words::Few };
+    let _ = writeln!(io::stderr(), "{note}");
+    let outcome = start_run(&plan, words)?;
+    let run = RecordedRun::open(&outcome.folder).map_err(failed)?;
+    let headers = headers(&run.all_blocks().map_err(failed)?);
+    let span = span(&outcome.summary, duration);
+    let all = TmBench::of(&headers, span);
+    let newest = window.map(|window| (window, TmBench::of_newest(&headers, span, window)));
+    let text = match format {
+        TmBenchFormat::Plain => plain(&all, newest),
+        TmBenchFormat::Json => json(&all, newest),
+    };
+    // A reader that has gone does not make the run a failure.
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let folder = outcome.folder.display();
+    let _ = writeln!(io::stderr(), "the run folder is {folder}");
+    match outcome.exit_code() {
+        exit::INVALID => {
+            let reasons = outcome.summary.verdict.reasons.join("; ");
+            let _ = writeln!(io::stderr(), "the load was not the planned one: {reasons}");
+            Ok(exit::INVALID)
+        }
+        code => Ok(code),
+    }
+}
+
+fn endpoints(given: &[String]) -> anyhow::Result<Vec<Endpoint>> {
+    given
+        .iter()
+        .flat_map(|list| list.split(','))
+        .map(|text| {
+            let address = text.strip_prefix("tcp://").unwrap_or(text);
+            let url = if address.contains("://") {
+                address.to_owned()
+            } else {
+                format!("{}://{address}", Transport::Ws)
+            };
+            url.parse::<Endpoint>()
+                .with_context(|| format!("{text:?} is no endpoint; write host:port"))
+        })
+        .collect()
+}
+
+/// The rate over all connections, and the sentence that says how it came about.
+fn total_rate(args: &TmBenchArgs, endpoints: usize) -> anyhow::Result<(Rate, String)> {
+    let connections = u64::from(args.connections.get()) * endpoints.max(1) as u64;
+    let total = u64::from(args.rate.get())
+        .checked_mul(connections)
+        .ok_or_else(|| anyhow!("-r times the connections is beyond every rate"))?;
+    let rate = Rate::per_second(total)
+        .with_context(|| format!("-r {} on each of {connections} connections", args.rate))?;
+    let note = format!(
+        "-r is per connection, as in tm-bench: {} a second on each of {connections} connection{} is \
+         {} a second in all",
+        grouped(u64::from(args.rate.get())),
+        if connections == 1 { "" } else { "s" },
+        grouped(total),
+    );
+    Ok((rate, note))
+}
+
+fn settings(args: &TmBenchArgs, endpoints: Vec<Endpoint>) -> Settings {
+    Settings {
+        endpoints,
+        broadcast_tx_method: Some(args.broadcast_tx_method),
+        connections: Some(args.connections),
+        transport: Some(TransportChoice::Ws),
+        size: Some(args.size),
+        seed: args.seed,
+        out: args.out.clone(),
+        threads: Some(NonZeroU32::MIN),
+        ..Settings::default()
+    }
+}
+
+/// The span of offering, by the wall clock: what tm-bench compares the headers' times with.
+fn span(summary: &Summary, duration: Nanos) -> BenchSpan {
+    BenchSpan {
+        start_unix_ns: i64::try_from(summary.time.origin_unix_ns).unwrap_or(i64::MAX),
+        seconds: duration
+            .as_secs_f64()
+            .min(summary.time.offered_s.max(f64::MIN_POSITIVE)),
+    }
+}
+
+/// The headers of a run's blocks.
+pub(crate) fn headers(blocks: &[BlockRow]) -> Vec<HeaderSeen> {
+    let header = |block: &BlockRow| HeaderSeen {
+        height: block.height,
+        time_unix_ns: block.header_time_unix_ns,
+        txs: block.txs,
+    };
+    blocks.iter().map(header).collect()
+}
+
+fn plain(all: &TmBench, newest: Option<(usize, TmBench)>) -> String {
+    let mut text = table(all);
+    if let Some((window, newest)) = newest {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\nof the newest {window} blocks alone, as tm-bench computed it before 22 June 2018:"
+        );
+        text.push_str(&table(&newest));
+    }
+    text
+}
+
+/// The columns as wide as their widest cell and five blanks, as Go's tabwriter had them.
+fn table(bench: &TmBench) -> String {
+    let (txs, blocks) = (&bench.txs, &bench.blocks);
+    let rows = [
+        ["Stats", "Avg", "StdDev", "Max", "Total"].map(String::from),
+        [
+            "Txs/sec".into(),
+            format!("{:.0}", txs.avg),
+            format!("{:.0}", txs.stddev),
+            txs.max.to_string(),
+            txs.total.to_string(),
+        ],
+        [
+            "Blocks/sec".into(),
+            format!("{:.3}", blocks.avg),
+            format!("{:.3}", blocks.stddev),
+            blocks.max.to_string(),
+            blocks.total.to_string(),
+        ],
+    ];
+    let mut widths = [0; 5];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.len().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        for (width, cell) in widths.iter().zip(row) {
+            let _ = write!(text, "{cell:<padded$}", padded = width + PADDING);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn json(all: &TmBench, newest: Option<(usize, TmBench)>) -> String {
+    let mut document = object(all);
+    if let Some((window, newest)) = newest {
+        document["window"] = object(&newest);
+        document["window"]["blocks"] = window.into();
+    }
+    format!("{document}\n")
+}
+
+/// tm-bench's own two keys, and the rest of its table.
+fn object(bench: &TmBench) -> serde_json::Value {
+    let mut document = serde_json::Map::new();
+    for (name, row) in [("txs", bench.txs), ("blocks", bench.blocks)] {
+        let BenchRow {
+            avg,
+            stddev,
+            max,
+            total,
+        } = row;
+        document.insert(format!("{name}_per_sec_avg"), avg.into());
+        document.insert(format!("{name}_per_sec_stddev"), stddev.into());
+        document.insert(format!("{name}_per_sec_max"), max.into());
+        document.insert(format!("{name}_total"), total.into());
+    }
+    document.into()
+}
+
+const PADDING: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dashes(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from);
+        let words: Vec<String> = with_two_dashes(words)
+            .into_iter()
+            .map(|word| word.into_string().unwrap())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn long_flags_may_have_one_dash_and_letters_two() {
+        assert_eq!(
+            dashes(
+                "txgen tm-bench -T 10 -r1000 -broadcast-tx-method=sync -output-format json --c 2"
+            ),
+            "txgen tm-bench -T 10 -r1000 --broadcast-tx-method=sync --output-format json -c 2"
+        );
+        // Values and other commands are left alone.
+        assert_eq!(dashes("txgen constant -rate 5"), "txgen constant -rate 5");
+        assert_eq!(
+            dashes("txgen tm-bench host-out:1 -s 250"),
+            "txgen tm-bench host-out:1 -s 250"
+        );
+    }
+
+    #[test]
+    fn the_table_is_spaced_as_there() {
+        let bench = TmBench {
+            txs: BenchRow {
+                avg: 3981.1,
+                stddev: 1993.2,
+                max: 5000,
+                total: 119_434,
+            },
+            blocks: BenchRow {
+                avg: 0.8,
+                stddev: 0.4,
+                max: 1,
+                total: 24,
+            },
+        };
+        assert_eq!(
+            table(&bench),
+            "Stats          Avg       StdDev     Max      Total      \n\
+             Txs/sec        3981      1993       5000     119434     \n\
+             Blocks/sec     0.800     0.400      1        24         \n"
+        );
+        let document: serde_json::Value =
+            serde_json::from_str(&json(&bench, Some((21, bench)))).unwrap();
+        assert_eq!(document["txs_per_sec_avg"], 3981.1);
+        assert_eq!(document["window"]["blocks_per_sec_avg"], 0.8);
+    }
+
+    #[test]
+    fn endpoints_are_host_and_port() {
+        let given = ["127.0.0.1:1,tcp://[::1]:2".into(), "http://x:3".into()];
+        let urls: Vec<String> = endpoints(&given)
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert!(urls[0].starts_with("ws://127.0.0.1:1"), "{urls:?}");
+        assert!(urls[1].starts_with("ws://[::1]:2"), "{urls:?}");
+        assert_eq!(urls.len(), 3);
+        assert!(endpoints(&["a b:1".into()]).is_err());
+    }
+}
