@@ -31,7 +31,6 @@ mod segments;
 mod span;
 mod summary;
 mod tally;
-mod tm_bench;
 mod verdict;
 mod watermarks;
 mod windows;
@@ -61,7 +60,6 @@ pub use summary::{
     Blocks, CommittedAnyway, FORMAT, Fate, Knee, LateCauses, Latencies, LimitedBy, LoadModel,
     Offered, Rates, Reconnects, RecorderHealth, Summary, TimeSpans,
 };
-pub use tm_bench::{BLOCKCHAIN_PAGE, BenchRow, BenchSpan, HeaderSeen, TmBench};
 pub use verdict::{
     LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, ScheduleVerdict,
     UNSENT_SHARE_INVALID, Verdict,

@@ -6,7 +6,8 @@ use std::io::{self, Write as _};
 use std::num::NonZeroU32;
 
 use anyhow::{Context as _, anyhow};
-use measure::{BenchRow, BenchSpan, BlockRow, HeaderSeen, Summary, TmBench};
+use measure::Summary;
+use measure::report::{TmBench, TmBenchSpan};
 use pacing::{Nanos, Profile, Rate};
 use rpc::{Endpoint, Transport};
 
@@ -79,10 +80,13 @@ pub(crate) fn run(args: &TmBenchArgs) -> Result<u8, CommandError> {
     let _ = writeln!(io::stderr(), "{note}");
     let outcome = start_run(&plan, words)?;
     let run = RecordedRun::open(&outcome.folder).map_err(failed)?;
-    let headers = headers(&run.all_blocks().map_err(failed)?);
+    let blocks = run.all_blocks().map_err(failed)?;
     let span = span(&outcome.summary, duration);
-    let all = TmBench::of(&headers, span);
-    let newest = window.map(|window| (window, TmBench::of_newest(&headers, span, window)));
+    let all = TmBench::of(&blocks, span);
+    let newest = window.map(|window| {
+        let newest = Some(window);
+        (window, TmBench::of(&blocks, TmBenchSpan { newest, ..span }))
+    });
     let text = match format {
         TmBenchFormat::Plain => plain(&all, newest),
         TmBenchFormat::Json => json(&all, newest),
@@ -151,70 +155,23 @@ fn settings(args: &TmBenchArgs, endpoints: Vec<Endpoint>) -> Settings {
 }
 
 /// The span of offering, by the wall clock: what tm-bench compares the headers' times with.
-fn span(summary: &Summary, duration: Nanos) -> BenchSpan {
-    BenchSpan {
-        start_unix_ns: i64::try_from(summary.time.origin_unix_ns).unwrap_or(i64::MAX),
-        seconds: duration
-            .as_secs_f64()
-            .min(summary.time.offered_s.max(f64::MIN_POSITIVE)),
+fn span(summary: &Summary, duration: Nanos) -> TmBenchSpan {
+    TmBenchSpan {
+        start_unix_ns: summary.time.origin_unix_ns,
+        seconds: duration.as_secs_f64().min(summary.time.offered_s),
+        newest: None,
     }
 }
 
-/// The headers of a run's blocks.
-pub(crate) fn headers(blocks: &[BlockRow]) -> Vec<HeaderSeen> {
-    let header = |block: &BlockRow| HeaderSeen {
-        height: block.height,
-        time_unix_ns: block.header_time_unix_ns,
-        txs: block.txs,
-    };
-    blocks.iter().map(header).collect()
-}
-
 fn plain(all: &TmBench, newest: Option<(usize, TmBench)>) -> String {
-    let mut text = table(all);
+    let mut text = all.to_string();
     if let Some((window, newest)) = newest {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "\nof the newest {window} blocks alone, as tm-bench computed it before 22 June 2018:"
         );
-        text.push_str(&table(&newest));
-    }
-    text
-}
-
-/// The columns as wide as their widest cell and five blanks, as Go's tabwriter had them.
-fn table(bench: &TmBench) -> String {
-    let (txs, blocks) = (&bench.txs, &bench.blocks);
-    let rows = [
-        ["Stats", "Avg", "StdDev", "Max", "Total"].map(String::from),
-        [
-            "Txs/sec".into(),
-            format!("{:.0}", txs.avg),
-            format!("{:.0}", txs.stddev),
-            txs.max.to_string(),
-            txs.total.to_string(),
-        ],
-        [
-            "Blocks/sec".into(),
-            format!("{:.3}", blocks.avg),
-            format!("{:.3}", blocks.stddev),
-            blocks.max.to_string(),
-            blocks.total.to_string(),
-        ],
-    ];
-    let mut widths = [0; 5];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.len().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        for (width, cell) in widths.iter().zip(row) {
-            let _ = write!(text, "{cell:<padded$}", padded = width + PADDING);
-        }
-        text.push('\n');
+        text.push_str(&newest.to_string());
     }
     text
 }
@@ -231,25 +188,19 @@ fn json(all: &TmBench, newest: Option<(usize, TmBench)>) -> String {
 /// tm-bench's own two keys, and the rest of its table.
 fn object(bench: &TmBench) -> serde_json::Value {
     let mut document = serde_json::Map::new();
-    for (name, row) in [("txs", bench.txs), ("blocks", bench.blocks)] {
-        let BenchRow {
-            avg,
-            stddev,
-            max,
-            total,
-        } = row;
-        document.insert(format!("{name}_per_sec_avg"), avg.into());
-        document.insert(format!("{name}_per_sec_stddev"), stddev.into());
-        document.insert(format!("{name}_per_sec_max"), max.into());
-        document.insert(format!("{name}_total"), total.into());
+    for (name, row) in [("txs", bench.txs_per_sec), ("blocks", bench.blocks_per_sec)] {
+        document.insert(format!("{name}_per_sec_avg"), row.avg.into());
+        document.insert(format!("{name}_per_sec_stddev"), row.stddev.into());
+        document.insert(format!("{name}_per_sec_max"), row.max.into());
+        document.insert(format!("{name}_total"), row.total.into());
     }
     document.into()
 }
 
-const PADDING: usize = 5;
-
 #[cfg(test)]
 mod tests {
+    use measure::report::PerSecondStats;
+
     use super::*;
 
     fn dashes(line: &str) -> String {
@@ -278,31 +229,22 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_spaced_as_there() {
-        let bench = TmBench {
-            txs: BenchRow {
-                avg: 3981.1,
-                stddev: 1993.2,
-                max: 5000,
-                total: 119_434,
-            },
-            blocks: BenchRow {
-                avg: 0.8,
-                stddev: 0.4,
-                max: 1,
-                total: 24,
-            },
+    fn the_old_keys_of_the_json_are_there() {
+        let row = PerSecondStats {
+            avg: 3981.1,
+            stddev: 1993.2,
+            max: 5000,
+            total: 119_434,
         };
-        assert_eq!(
-            table(&bench),
-            "Stats          Avg       StdDev     Max      Total      \n\
-             Txs/sec        3981      1993       5000     119434     \n\
-             Blocks/sec     0.800     0.400      1        24         \n"
-        );
+        let bench = TmBench {
+            txs_per_sec: row,
+            blocks_per_sec: row,
+        };
         let document: serde_json::Value =
             serde_json::from_str(&json(&bench, Some((21, bench)))).unwrap();
         assert_eq!(document["txs_per_sec_avg"], 3981.1);
-        assert_eq!(document["window"]["blocks_per_sec_avg"], 0.8);
+        assert_eq!(document["window"]["blocks_per_sec_avg"], 3981.1);
+        assert_eq!(document["window"]["blocks"], 21);
     }
 
     #[test]

@@ -35,12 +35,13 @@ pub struct PerSecondStats {
 }
 
 /// What part of a run the table is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TmBenchSpan {
     /// Begin, nanoseconds since the Unix epoch.
     pub start_unix_ns: u64,
-    /// How long transactions were sent, in whole seconds.
-    pub seconds: u64,
+    /// How long transactions were sent, in seconds; a last one that is not whole has its own place
+    /// among the seconds, and the average is over the time as it is.
+    pub seconds: f64,
     /// How many of the newest blocks count; `None` for all, 21 for the old statistic.
     pub newest: Option<usize>,
 }
@@ -49,11 +50,12 @@ impl TmBench {
     /// The table over `blocks`, which ascend.
     #[must_use]
     pub fn of(blocks: &[BlockRow], span: TmBenchSpan) -> Self {
-        let seconds = usize::try_from(span.seconds.min(MAX_SECONDS)).unwrap_or(0);
+        let length = span.seconds.clamp(0.0, MAX_SECONDS);
+        let seconds = length.ceil() as usize;
         let mut txs = vec![0; seconds];
         let mut count = vec![0; seconds];
         let start = i128::from(span.start_unix_ns);
-        let end = start + i128::from(span.seconds) * SECOND;
+        let end = start + (length * SECOND as f64) as i128;
         // The newest headers at the end of the run are asked for; those of before it do not count.
         let before_end = |block: &&BlockRow| i128::from(block.header_time_unix_ns) < end;
         let newest = span.newest.unwrap_or(usize::MAX);
@@ -69,22 +71,22 @@ impl TmBench {
             }
         }
         Self {
-            txs_per_sec: PerSecondStats::of(&txs),
-            blocks_per_sec: PerSecondStats::of(&count),
+            txs_per_sec: PerSecondStats::of(&txs, length),
+            blocks_per_sec: PerSecondStats::of(&count, length),
         }
     }
 }
 
 impl PerSecondStats {
-    fn of(values: &[u64]) -> Self {
+    fn of(values: &[u64], seconds: f64) -> Self {
         if values.is_empty() {
             return Self::default();
         }
         let total: u64 = values.iter().sum();
-        let avg = total as f64 / values.len() as f64;
-        let squares: f64 = values.iter().map(|v| (*v as f64 - avg).powi(2)).sum();
+        let mean = total as f64 / values.len() as f64;
+        let squares: f64 = values.iter().map(|v| (*v as f64 - mean).powi(2)).sum();
         Self {
-            avg,
+            avg: total as f64 / seconds,
             stddev: (squares / values.len() as f64).sqrt(),
             max: values.iter().copied().max().unwrap_or(0),
             total,
@@ -122,7 +124,7 @@ impl fmt::Display for TmBench {
 
 const SECOND: i128 = 1_000_000_000;
 /// Twelve days; a longer run is cut there.
-const MAX_SECONDS: u64 = 1 << 20;
+const MAX_SECONDS: f64 = 1_048_576.0;
 
 #[cfg(test)]
 mod tests {
@@ -137,7 +139,7 @@ mod tests {
         }
     }
 
-    fn span(seconds: u64, newest: Option<usize>) -> TmBenchSpan {
+    fn span(seconds: f64, newest: Option<usize>) -> TmBenchSpan {
         TmBenchSpan {
             start_unix_ns: 10_000_000_000,
             seconds,
@@ -153,7 +155,7 @@ mod tests {
             block(3, 12.2, 300),
             block(4, 14.0, 7),
         ];
-        let table = TmBench::of(&blocks, span(4, None));
+        let table = TmBench::of(&blocks, span(4.0, None));
         assert_eq!(table.txs_per_sec.total, 400);
         assert_eq!((table.txs_per_sec.avg, table.txs_per_sec.max), (100.0, 300));
         assert!((table.txs_per_sec.stddev - 122.474).abs() < 1e-3);
@@ -172,9 +174,9 @@ mod tests {
         let blocks: Vec<BlockRow> = (0..100)
             .map(|n| block(n, 10.0 + 10.0 * n as f64, 10_000))
             .collect();
-        let all = TmBench::of(&blocks, span(1_000, None));
+        let all = TmBench::of(&blocks, span(1_000.0, None));
         assert_eq!(all.txs_per_sec.avg, 1_000.0);
-        let old = TmBench::of(&blocks, span(1_000, Some(21)));
+        let old = TmBench::of(&blocks, span(1_000.0, Some(21)));
         assert_eq!(
             (old.txs_per_sec.avg, old.blocks_per_sec.avg),
             (210.0, 0.021)
@@ -182,9 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn half_a_second_is_half_a_second() {
+        let table = TmBench::of(&[block(1, 10.25, 50)], span(0.5, None));
+        assert_eq!((table.txs_per_sec.avg, table.txs_per_sec.max), (100.0, 50));
+        let table = TmBench::of(&[block(1, 10.75, 50)], span(0.5, None));
+        assert_eq!(table.txs_per_sec.total, 0);
+    }
+
+    #[test]
     fn an_empty_run_has_an_empty_table() {
         assert_eq!(
-            TmBench::of(&[], span(0, None)).txs_per_sec,
+            TmBench::of(&[], span(0.0, None)).txs_per_sec,
             PerSecondStats::default()
         );
     }

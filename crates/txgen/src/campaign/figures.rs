@@ -1,12 +1,12 @@
 //! What one run of a campaign came to.
 
-use measure::{BenchSpan, BlockRow, HeaderSeen, LimitedBy, ScheduleVerdict, StepRow, TmBench};
+use measure::report::{TmBench, TmBenchSpan};
+use measure::{BlockRow, LimitedBy, ScheduleVerdict, StepRow};
 use serde::Serialize;
 
 use super::prepare::Prepared;
 use crate::folder::RecordedRun;
 use crate::run::Outcome;
-use crate::tm_bench;
 
 /// The figures of one run, as in `campaign.json`. Rates are per second of the time of offering.
 #[derive(Debug, Clone, Serialize)]
@@ -41,6 +41,9 @@ pub(super) struct Figures {
     pub(super) window: Option<usize>,
     /// The steps that are no pauses, as tm-bench saw each.
     pub(super) bursts: Vec<Burst>,
+    /// Committed a second over the time of the run, in [`COURSE_POINTS`] points, for the plots.
+    #[serde(skip)]
+    pub(super) course: Vec<(f64, f64)>,
 }
 
 /// One step under load by tm-bench's rules: by the times of the headers.
@@ -73,7 +76,6 @@ impl Figures {
             .and_then(|recorded| recorded.all_blocks())
             .unwrap_or_default();
         let blocks = Blocks::of(&rows);
-        let headers = tm_bench::headers(&rows);
         Self {
             verdict: summary.verdict.schedule,
             offered_s: span,
@@ -102,7 +104,8 @@ impl Figures {
             knee_tps: summary.knee.as_ref().map(|knee| knee.rate_tps),
             limited_by: summary.limited_by,
             window,
-            bursts: bursts(outcome, &headers, window),
+            bursts: bursts(outcome, &rows, window),
+            course: blocks.course(summary.time.ended_s),
         }
     }
 
@@ -119,36 +122,38 @@ impl Figures {
     }
 }
 
-fn bursts(outcome: &Outcome, headers: &[HeaderSeen], window: Option<usize>) -> Vec<Burst> {
+fn bursts(outcome: &Outcome, blocks: &[BlockRow], window: Option<usize>) -> Vec<Burst> {
     let Some(window) = window else {
         return Vec::new();
     };
-    let origin = i64::try_from(outcome.summary.time.origin_unix_ns).unwrap_or(i64::MAX);
+    let origin = outcome.summary.time.origin_unix_ns;
     let loaded = outcome.summary.steps.iter().filter(|step| !step.pause);
     loaded
-        .map(|step| burst(step, origin, headers, window))
+        .map(|step| burst(step, origin, blocks, window))
         .collect()
 }
 
-fn burst(step: &StepRow, origin: i64, headers: &[HeaderSeen], window: usize) -> Burst {
-    let span = BenchSpan {
-        start_unix_ns: origin.saturating_add((step.start_s * 1e9) as i64),
+fn burst(step: &StepRow, origin: u64, blocks: &[BlockRow], window: usize) -> Burst {
+    let span = TmBenchSpan {
+        start_unix_ns: origin.saturating_add((step.start_s * 1e9) as u64),
         seconds: step.end_s - step.start_s,
+        newest: None,
     };
-    let all = TmBench::of(headers, span);
-    let newest = TmBench::of_newest(headers, span, window);
+    let all = TmBench::of(blocks, span);
+    let newest = Some(window);
+    let newest = TmBench::of(blocks, TmBenchSpan { newest, ..span });
     Burst {
         step: step.step,
         start_s: step.start_s,
         end_s: step.end_s,
         planned_tps: step.rate_tps,
-        txs_avg: all.txs.avg,
-        txs_stddev: all.txs.stddev,
-        txs_max: all.txs.max,
-        txs_total: all.txs.total,
-        blocks_total: all.blocks.total,
-        window_txs_avg: Some(newest.txs.avg),
-        window_blocks_total: Some(newest.blocks.total),
+        txs_avg: all.txs_per_sec.avg,
+        txs_stddev: all.txs_per_sec.stddev,
+        txs_max: all.txs_per_sec.max,
+        txs_total: all.txs_per_sec.total,
+        blocks_total: all.blocks_per_sec.total,
+        window_txs_avg: Some(newest.txs_per_sec.avg),
+        window_blocks_total: Some(newest.blocks_per_sec.total),
     }
 }
 
@@ -178,4 +183,22 @@ impl Blocks {
         let gaps = instants.windows(2).map(|pair| pair[1] - pair[0]);
         gaps.reduce(f64::max)
     }
+
+    /// Own transactions a second, over equal stretches of at least a second.
+    fn course(&self, end_s: f64) -> Vec<(f64, f64)> {
+        let width = (end_s / COURSE_POINTS).max(1.0);
+        let mut counts = vec![0_u64; (end_s / width).ceil().max(1.0) as usize];
+        for (at, own) in &self.0 {
+            if let Some(count) = counts.get_mut((at / width) as usize) {
+                *count += own;
+            }
+        }
+        let points = counts.iter().enumerate();
+        points
+            .map(|(number, count)| (number as f64 * width, *count as f64 / width))
+            .collect()
+    }
 }
+
+/// Finer than this a line in a plot is not.
+const COURSE_POINTS: f64 = 120.0;

@@ -94,7 +94,7 @@ pub fn tm_bench(run: &RecordedRun) -> Result<TmBench, OpenError> {
     let time = run.summary().time;
     let span = TmBenchSpan {
         start_unix_ns: time.origin_unix_ns,
-        seconds: time.offered_s.round() as u64,
+        seconds: time.offered_s.round(),
         newest: None,
     };
     Ok(TmBench::of(&run.all_blocks()?, span))
