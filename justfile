@@ -32,3 +32,16 @@ bench *FILTER:
 # txgen beside wrk, oha and k6 on one sink.
 peers-generate:
     bash benches/peers/generate/run
+
+# BEP-10's loops beside Python and Go.
+peers-bigchaindb:
+    bash benches/peers/bigchaindb/run
+
+# Flame graphs of our own hot paths, with perf: runs/profile-*/flame.svg.
+profile:
+    cargo build --release -p txgen
+    rm -rf runs/profile-http runs/profile-ws runs/profile-signing runs/profile-bigchaindb
+    "${CARGO_TARGET_DIR:-target}/release/txgen" flood --concurrency 16 --count 1000000 --profile-pid self --no-tui --out runs/profile-http
+    "${CARGO_TARGET_DIR:-target}/release/txgen" flood --concurrency 256 --count 2000000 --transport ws --profile-pid self --no-tui --out runs/profile-ws
+    "${CARGO_TARGET_DIR:-target}/release/txgen" constant --rate 10000/s --duration 30s --workload bigchaindb-create --profile-pid self --no-tui --out runs/profile-signing
+    "${CARGO_TARGET_DIR:-target}/release/txgen" flood --concurrency 32 --count 200000 --target bigchaindb --profile-pid self --no-tui --out runs/profile-bigchaindb

@@ -70,7 +70,7 @@ pub use keys::{KeyPair, PublicKey};
 pub use transaction::{
     Coin, Create, CreateTemplate, Details, Effect, Found, Id, Input, Ledger, Link, MAX_AMOUNT,
     MAX_THRESHOLDS, Made, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction,
-    Transfer,
+    Transfer, TransferTemplate,
 };
 
 /// How much is forgiven.

@@ -55,7 +55,7 @@ pub use rebuild::Remains;
 pub use recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
-pub use rows::{BlockRow, SeriesRow, StepRow};
+pub use rows::{BlockRow, IdText, SeriesRow, StepRow};
 pub use summary::{
     Blocks, CommittedAnyway, FORMAT, Fate, Knee, LateCauses, Latencies, LimitedBy, LoadModel,
     Offered, Rates, Reconnects, RecorderHealth, Summary, TimeSpans,

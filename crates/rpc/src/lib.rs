@@ -2,7 +2,9 @@
 //!
 //! Three layers: bodies ([`encode_broadcast`], [`decode_answer`]), a non-blocking [`Connection`]
 //! for an event loop that sends many transactions over few sockets, and an asynchronous side for
-//! everything that is not hot: queries ([`Client`]) and every block of a chain ([`follow`]).
+//! everything that is not hot: queries ([`Client`]) and every block of a chain ([`follow`]). What a
+//! BigchainDB server in front of a node says is here too: its API and its events
+//! ([`follow_bigchaindb`]).
 //!
 //! It is not a general HTTP or WebSocket client: it speaks what a node's RPC speaks, bounded in
 //! every dimension. Only the follower tries again by itself, and every stamp comes from the caller's
@@ -10,6 +12,7 @@
 //!
 //! Read first: [`Endpoint`], [`Connection`], [`Follower`].
 
+mod bigchaindb;
 mod client;
 mod codec;
 mod connection;
@@ -17,6 +20,10 @@ mod endpoint;
 mod follower;
 pub mod frame;
 
+pub use bigchaindb::{
+    BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,
+    follow_bigchaindb,
+};
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
     ClientOptions, HeaderTime, Mempool, Status, TimeError,

@@ -42,6 +42,14 @@ impl RunClock {
     pub fn now(&self) -> Nanos {
         self.origin.get().map_or(Nanos::ZERO, Origin::now)
     }
+
+    /// An instant of the run in nanoseconds since the Unix epoch; zero before the origin is set.
+    #[must_use]
+    pub fn unix_ns(&self, at: Nanos) -> u64 {
+        self.origin
+            .get()
+            .map_or(0, |origin| origin.unix_ns().saturating_add(at.as_nanos()))
+    }
 }
 
 impl Origin {

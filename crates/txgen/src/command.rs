@@ -167,7 +167,10 @@ fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8
 
 pub(crate) fn exit_code_of(error: &RunError) -> u8 {
     match error {
-        RunError::Folder(_) | RunError::Preflight(_) | RunError::StartAt(_) => exit::USAGE,
+        RunError::Folder(_)
+        | RunError::Preflight(_)
+        | RunError::Profiler(_)
+        | RunError::StartAt(_) => exit::USAGE,
         RunError::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
         RunError::Interrupted => exit::INTERRUPTED,
         _ => exit::FAILED,

@@ -17,6 +17,7 @@ pub mod folder;
 pub mod managed;
 pub mod part;
 pub mod plan;
+pub mod profiler;
 pub mod report;
 mod report_command;
 pub mod run;

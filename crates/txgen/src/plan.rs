@@ -1,5 +1,7 @@
 //! A run as it was asked for, resolved once: every default is filled in, every value is legal.
 
+mod workload;
+
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -7,14 +9,12 @@ use std::path::PathBuf;
 use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
 use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
-use crate::cli::{Settings, TransportChoice};
+use crate::cli::{Interface, Settings, TransportChoice};
 use crate::part::Part;
+use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
 use crate::start_at::StartAt;
 use crate::threshold::Threshold;
-use crate::workload::{
-    FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE, Workload, WorkloadError,
-    WorkloadKind,
-};
+use crate::workload::{Workload, WorkloadError};
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Plan {
     pub load: Load,
     /// Where it goes.
     pub target: Target,
+    /// How the target is spoken to.
+    pub interface: Interface,
     /// Which broadcast call carries it.
     pub method: BroadcastMethod,
     /// Connections per endpoint.
@@ -35,6 +37,8 @@ pub struct Plan {
     pub trust: Trust,
     /// What is sent.
     pub workload: Workload,
+    /// Threads that make transactions ahead, in all.
+    pub signing_threads: NonZeroU32,
     /// The seed of transactions and random arrivals.
     pub seed: u64,
     /// Which part of the load this generator sends.
@@ -65,6 +69,8 @@ pub struct Plan {
     pub out: Option<PathBuf>,
     /// Interval of JSON lines on stdout.
     pub report_interval: Option<Nanos>,
+    /// The process that is sampled while the load runs.
+    pub profiling: Option<Profiling>,
     /// Whether a progress bar may be drawn.
     pub tui: bool,
 }
@@ -183,10 +189,11 @@ impl Plan {
         fresh_seed: u64,
     ) -> Result<Self, PlanError> {
         let seed = settings.seed.unwrap_or(fresh_seed);
-        let workload = resolve_workload(&settings, seed)?;
+        let interface = settings.target.unwrap_or_default();
         let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
         let load = resolve_load(request.load, arrivals, seed)?;
-        let target = resolve_target(&settings, request.builtin)?;
+        let workload = workload::resolve(&settings, interface, seed, load.planned())?;
+        let target = resolve_target(&settings, interface, &workload, request.builtin)?;
         let part = resolve_part(&settings, &load, &target)?;
         let websocket = target.transport() == Transport::Ws;
         let connections = settings
@@ -218,15 +225,35 @@ impl Plan {
                 problem: format!("is too short; use {MIN_REPORT_INTERVAL} or more"),
             });
         }
+        if workload.preparation().is_some() && settings.no_follow {
+            return Err(PlanError::OutOfRange {
+                name: "--no-follow",
+                problem: format!(
+                    "cannot be used with {workload}: what it spends has to be seen in blocks first"
+                ),
+            });
+        }
+        if workload.preparation().is_some() && !part.is_whole() {
+            return Err(PlanError::OutOfRange {
+                name: "--shard",
+                problem: format!(
+                    "cannot be used with {workload}: each generator would prepare the same"
+                ),
+            });
+        }
+        let profiling = resolve_profiling(&settings)?;
+        let threads = resolve_threads(&settings, &load, connections)?;
         Ok(Self {
             command: request.command,
             method: settings
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
-            threads: resolve_threads(&settings, &load, connections)?,
+            signing_threads: resolve_signing_threads(&settings, &workload, threads)?,
+            threads,
             trust: resolve_trust(&settings)?,
             load,
             target,
+            interface,
             connections,
             sources: settings.source_address,
             workload,
@@ -244,6 +271,7 @@ impl Plan {
             abort_on: settings.abort_on,
             out: settings.out,
             report_interval,
+            profiling,
             tui: !settings.no_tui,
         })
     }
@@ -267,11 +295,7 @@ impl Plan {
     /// Transactions all generators of the load plan together; `None` for a load without end.
     #[must_use]
     pub fn planned_by_all(&self) -> Option<u64> {
-        let planned = match &self.load {
-            Load::Open { schedule, .. } => schedule.planned(),
-            Load::Flood { count, .. } => Some(*count),
-        };
-        match (planned, self.workload.count()) {
+        match (self.load.planned(), self.workload.count()) {
             (Some(planned), Some(supply)) => Some(planned.min(supply)),
             (planned, supply) => planned.or(supply),
         }
@@ -283,6 +307,17 @@ impl Plan {
         match &self.load {
             Load::Open { schedule, .. } => schedule.profile().duration(),
             Load::Flood { .. } => None,
+        }
+    }
+}
+
+impl Load {
+    /// Transactions planned in all; `None` for a load without end.
+    #[must_use]
+    pub fn planned(&self) -> Option<u64> {
+        match self {
+            Self::Open { schedule, .. } => schedule.planned(),
+            Self::Flood { count, .. } => Some(*count),
         }
     }
 }
@@ -307,26 +342,6 @@ impl Target {
     }
 }
 
-fn resolve_workload(settings: &Settings, seed: u64) -> Result<Workload, PlanError> {
-    let kind = settings.workload.clone().unwrap_or(WorkloadKind::KvStore);
-    match kind {
-        WorkloadKind::KvStore => {
-            let size = settings.size.unwrap_or(DEFAULT_SIZE);
-            Ok(Workload::KvStore(KvStore::new(seed, size)?))
-        }
-        WorkloadKind::File(_) if settings.size.is_some() => Err(PlanError::OutOfRange {
-            name: "--size",
-            problem: "has no meaning for a file of transactions; leave it out".into(),
-        }),
-        WorkloadKind::File(path) => {
-            let format = settings.file_format.unwrap_or(FileFormat::Auto);
-            let workload = Workload::File(FileWorkload::check(&path, format)?);
-            workload.check_limit(MAX_SIZE, LIMIT_OF_BODIES)?;
-            Ok(workload)
-        }
-    }
-}
-
 fn resolve_load(load: RequestedLoad, arrivals: Arrivals, seed: u64) -> Result<Load, PlanError> {
     match load {
         RequestedLoad::Flood { count: 0, .. } => Err(PlanError::OutOfRange {
@@ -346,14 +361,31 @@ fn resolve_load(load: RequestedLoad, arrivals: Arrivals, seed: u64) -> Result<Lo
     }
 }
 
-fn resolve_target(settings: &Settings, builtin: devnode::Config) -> Result<Target, PlanError> {
+fn resolve_target(
+    settings: &Settings,
+    interface: Interface,
+    workload: &Workload,
+    builtin: devnode::Config,
+) -> Result<Target, PlanError> {
     let transport = settings.transport.map(|choice| match choice {
         TransportChoice::Http => Transport::Http,
         TransportChoice::Ws => Transport::Ws,
     });
+    let websocket = transport == Some(Transport::Ws)
+        || settings
+            .endpoints
+            .iter()
+            .any(|endpoint| transport.is_none() && endpoint.transport() == Transport::Ws);
+    if interface == Interface::Bigchaindb && websocket {
+        return Err(PlanError::OutOfRange {
+            name: "--target bigchaindb",
+            problem: "takes transactions over http or https, not over ws; its events are found from there"
+                .into(),
+        });
+    }
     if settings.endpoints.is_empty() {
         return Ok(Target::BuiltIn {
-            config: Box::new(builtin),
+            config: Box::new(fitting(builtin, interface, workload)),
             transport: transport.unwrap_or(Transport::Http),
         });
     }
@@ -413,6 +445,47 @@ fn resolve_part(settings: &Settings, load: &Load, target: &Target) -> Result<Par
     }
 }
 
+/// The built-in node with the application that understands the workload. BigchainDB gets the mempool
+/// of BEP-23's nodes, unless it was given another: a closed loop waits for answers, not for blocks, and
+/// fills a small one at once.
+fn fitting(builtin: devnode::Config, interface: Interface, workload: &Workload) -> devnode::Config {
+    if interface == Interface::Cometbft && !workload.is_signed() {
+        return builtin;
+    }
+    let mut config = builtin;
+    config.app = devnode::Application::Bigchaindb;
+    if config.mempool == devnode::MempoolConfig::default() {
+        config.mempool.size = BEP23_MEMPOOL;
+        config.mempool.cache_size = BEP23_MEMPOOL;
+    }
+    config
+}
+
+fn resolve_profiling(settings: &Settings) -> Result<Option<Profiling>, PlanError> {
+    let Some(process) = settings.profile_pid else {
+        let alone = settings.profile_frequency.is_some() || settings.profile_stacks.is_some();
+        return if alone {
+            Err(PlanError::OutOfRange {
+                name: "--profile-frequency or --profile-stacks",
+                problem: "is given without a process; add --profile-pid".into(),
+            })
+        } else {
+            Ok(None)
+        };
+    };
+    let frequency = settings.profile_frequency.unwrap_or(DEFAULT_FREQUENCY);
+    at_most(
+        "--profile-frequency",
+        u64::from(frequency.get()),
+        MAX_PROFILE_FREQUENCY,
+    )?;
+    Ok(Some(Profiling {
+        process,
+        frequency,
+        stacks: settings.profile_stacks.unwrap_or_default(),
+    }))
+}
+
 fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {
     let Some(path) = &settings.ca_file else {
         return Ok(Trust::native());
@@ -443,11 +516,9 @@ fn resolve_threads(
         Load::Flood { concurrency, .. } => *concurrency,
         Load::Open { .. } => NonZeroU32::MAX,
     };
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    let default = NonZeroU32::new(cores / 2).unwrap_or(NonZeroU32::MIN);
     let threads = settings
         .threads
-        .unwrap_or(default.min(connections).min(slots));
+        .unwrap_or(half_the_cores().min(connections).min(slots));
     if threads > slots {
         return Err(PlanError::OutOfRange {
             name: "--threads",
@@ -468,6 +539,25 @@ fn resolve_threads(
     Ok(threads)
 }
 
+/// At least one for each sender; more only where making a transaction takes long.
+fn resolve_signing_threads(
+    settings: &Settings,
+    workload: &Workload,
+    threads: NonZeroU32,
+) -> Result<NonZeroU32, PlanError> {
+    if !workload.is_signed() {
+        return Ok(threads);
+    }
+    let signing = settings.signing_threads.unwrap_or(half_the_cores());
+    at_most("--signing-threads", u64::from(signing.get()), MAX_THREADS)?;
+    Ok(signing.max(threads))
+}
+
+fn half_the_cores() -> NonZeroU32 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    NonZeroU32::new(cores / 2).unwrap_or(NonZeroU32::MIN)
+}
+
 fn at_most(name: &'static str, value: u64, limit: u64) -> Result<(), PlanError> {
     if value > limit {
         return Err(PlanError::OutOfRange {
@@ -478,8 +568,8 @@ fn at_most(name: &'static str, value: u64, limit: u64) -> Result<(), PlanError> 
     Ok(())
 }
 
-/// tm-bench's default transaction size in bytes.
-const DEFAULT_SIZE: usize = 250;
+/// Transactions in the mempools and caches of BEP-23's Tendermint nodes.
+const BEP23_MEMPOOL: usize = 100_000;
 const DEFAULT_HTTP_CONNECTIONS: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
 /// A node reads each WebSocket serially: a few keep its readers busy without starving consensus.
 const DEFAULT_WS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
@@ -490,6 +580,8 @@ const DEFAULT_MAX_IN_FLIGHT: u64 = 100_000;
 const MAX_IN_FLIGHT: u64 = 10_000_000;
 const MAX_CONNECTIONS: u64 = 50_000;
 const MAX_THREADS: u64 = 1024;
+/// The kernel's default limit is 100,000; at this one, unwinding copies 80 MB a second and core.
+const MAX_PROFILE_FREQUENCY: u64 = 10_000;
 /// Longer spins burn a core without making any due time more exact.
 const MAX_SPIN: Nanos = Nanos::from_millis(10);
 const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);

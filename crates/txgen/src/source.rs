@@ -1,4 +1,9 @@
 //! Transactions made ready off the hot path: bytes, hash and request body, ahead of their due time.
+//!
+//! Several threads may make the transactions of one shard: each fills every n-th batch, and the ring
+//! takes the batches in turn. So the order, and what is made, do not depend on their number.
+
+mod worker;
 
 use std::io;
 use std::num::NonZeroU32;
@@ -10,18 +15,18 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use measure::TxHash;
 use rpc::BroadcastMethod;
-use sha2::{Digest, Sha256};
 
 use crate::workload::{TxStream, WorkloadError};
+use worker::{Order, Worker};
 
 /// One transaction, ready to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prepared<'a> {
-    /// Its SHA-256, which is its name on the chain.
+    /// Its name on the chain.
     pub(crate) hash: TxHash,
     /// Its size in bytes.
     pub(crate) size: u32,
-    /// The whole JSON-RPC request, with the transaction's index as id.
+    /// The whole body of its request; a JSON-RPC request has the transaction's index as id.
     pub(crate) body: &'a [u8],
 }
 
@@ -29,11 +34,20 @@ pub(crate) struct Prepared<'a> {
 #[derive(Debug)]
 pub(crate) struct Ring {
     current: Batch,
+    /// Where the current batch came from.
+    current_lane: usize,
     position: usize,
-    full: Receiver<Batch>,
-    empty: Sender<Batch>,
+    lanes: Vec<Lane>,
+    order: Order,
     /// The index that is asked for while the ring is dry: the source may pass over those before it.
     wanted: Arc<AtomicU64>,
+}
+
+/// The way to and from one thread.
+#[derive(Debug)]
+struct Lane {
+    full: Receiver<Batch>,
+    empty: Sender<Batch>,
 }
 
 /// What the ring has for an index.
@@ -47,10 +61,20 @@ pub(crate) enum Take<'a> {
     Ended,
 }
 
-/// What a source thread needs.
+/// The request that carries a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Envelope {
+    /// A broadcast of Tendermint's RPC; the chain calls the transaction by the hash of its bytes.
+    Broadcast(BroadcastMethod),
+    /// The transaction itself, for BigchainDB's API; the chain calls it by its id.
+    Bare,
+}
+
+/// What the sources of a shard need.
 pub(crate) struct SourceConfig {
-    pub(crate) stream: Box<dyn TxStream>,
-    pub(crate) method: BroadcastMethod,
+    /// One for each thread; more than one only for workloads whose streams may take any indices.
+    pub(crate) streams: Vec<Box<dyn TxStream>>,
+    pub(crate) envelope: Envelope,
     /// This shard's number.
     pub(crate) shard: u32,
     /// The first index it sends.
@@ -59,7 +83,12 @@ pub(crate) struct SourceConfig {
     pub(crate) stride: NonZeroU32,
     /// Indices from here on are not made.
     pub(crate) end: u64,
+    /// The size of the workload's largest transaction in bytes.
+    pub(crate) largest: usize,
 }
+
+/// The threads of a source.
+pub(crate) type SourceThread = JoinHandle<Result<(), WorkloadError>>;
 
 #[derive(Debug, Default)]
 struct Batch {
@@ -75,32 +104,60 @@ struct Item {
     end: u32,
 }
 
-/// Starts the source of one shard. The thread ends when the ring is dropped or the supply is used up.
+/// Starts the source of one shard. Its threads end when the ring is dropped or the supply is used up.
 ///
 /// # Errors
 /// When no thread can be started.
-pub(crate) fn spawn(
-    config: SourceConfig,
-) -> io::Result<(Ring, JoinHandle<Result<(), WorkloadError>>)> {
+pub(crate) fn spawn(config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>)> {
+    let workers = config.streams.len().max(1);
+    let order = Order {
+        first: u64::from(config.first),
+        stride: u64::from(config.stride.get()),
+        workers: workers as u64,
+        batch: match workers {
+            1 => BATCH_ITEMS,
+            // With several threads every batch has the same number of transactions, so this bounds
+            // their bytes.
+            _ => (BATCH_BYTES / config.largest.max(1)).clamp(1, BATCH_ITEMS as usize) as u64,
+        },
+    };
     let wanted = Arc::new(AtomicU64::new(0));
-    let jump = wanted.clone();
-    let (full_sender, full) = bounded(RING_BATCHES);
-    let (empty, empty_receiver) = bounded(RING_BATCHES + 1);
-    for _ in 0..RING_BATCHES {
-        // The channel holds one more than this, and the receiver is at hand.
-        let _ = empty.try_send(Batch::default());
+    let batches = (RING_BATCHES / workers).max(MIN_LANE_BATCHES);
+    let (mut lanes, mut threads) = (Vec::new(), Vec::new());
+    for (number, stream) in config.streams.into_iter().enumerate() {
+        let (full_sender, full) = bounded(batches);
+        let (empty, empty_receiver) = bounded(batches + 1);
+        for _ in 0..batches {
+            // The channel holds one more than this, and the receiver is at hand.
+            let _ = empty.try_send(Batch::default());
+        }
+        lanes.push(Lane { full, empty });
+        let worker = Worker {
+            stream,
+            number: number as u64,
+            order,
+            envelope: config.envelope,
+            end: config.end,
+            empty: empty_receiver,
+            full: full_sender,
+            wanted: wanted.clone(),
+        };
+        let name = match workers {
+            1 => format!("source-{}", config.shard),
+            _ => format!("source-{}.{number}", config.shard),
+        };
+        let thread = thread::Builder::new().name(name);
+        threads.push(thread.spawn(move || worker.run())?);
     }
-    let thread = thread::Builder::new()
-        .name(format!("source-{}", config.shard))
-        .spawn(move || fill(config, &empty_receiver, &full_sender, &jump))?;
     let ring = Ring {
         current: Batch::default(),
+        current_lane: 0,
         position: 0,
-        full,
-        empty,
+        lanes,
+        order,
         wanted,
     };
-    Ok((ring, thread))
+    Ok((ring, threads))
 }
 
 impl Ring {
@@ -108,6 +165,9 @@ impl Ring {
     pub(crate) fn take(&mut self, index: u64) -> Take<'_> {
         loop {
             while let Some(item) = self.current.items.get(self.position) {
+                if item.index > index {
+                    break;
+                }
                 self.position += 1;
                 if item.index == index {
                     let start = match self.position {
@@ -121,8 +181,12 @@ impl Ring {
                     });
                 }
             }
-            match self.full.try_recv() {
-                Ok(batch) => self.replace(batch),
+            let lane = self.order.lane_of(index);
+            let Some(full) = self.lanes.get(lane).map(|lane| &lane.full) else {
+                return Take::Ended;
+            };
+            match full.try_recv() {
+                Ok(batch) => self.replace(batch, lane),
                 Err(TryRecvError::Empty) => {
                     self.wanted.store(index, Ordering::Relaxed);
                     return Take::Dry;
@@ -133,63 +197,32 @@ impl Ring {
     }
 
     /// Waits until the source has run ahead as far as it may, or has ended.
-    pub(crate) fn await_full(&self, source: &JoinHandle<Result<(), WorkloadError>>) {
-        while !self.full.is_full() && !source.is_finished() {
-            thread::sleep(FILL_POLL);
+    pub(crate) fn await_full(&self, source: &[SourceThread]) {
+        for (lane, thread) in self.lanes.iter().zip(source) {
+            while !lane.full.is_full() && !thread.is_finished() {
+                thread::sleep(FILL_POLL);
+            }
         }
     }
 
-    fn replace(&mut self, batch: Batch) {
+    fn replace(&mut self, batch: Batch, lane: usize) {
         let mut used = std::mem::replace(&mut self.current, batch);
+        let from = std::mem::replace(&mut self.current_lane, lane);
         self.position = 0;
         used.bytes.clear();
         used.items.clear();
         // A source that has ended takes nothing back; the batch is simply freed then.
-        let _ = self.empty.try_send(used);
+        let _ = self.lanes[from].empty.try_send(used);
     }
-}
-
-fn fill(
-    mut config: SourceConfig,
-    empty: &Receiver<Batch>,
-    full: &Sender<Batch>,
-    wanted: &AtomicU64,
-) -> Result<(), WorkloadError> {
-    let mut tx = Vec::new();
-    let mut index = u64::from(config.first);
-    while index < config.end {
-        let Ok(mut batch) = empty.recv() else {
-            return Ok(());
-        };
-        // Dropped transactions need not be made; what is wanted belongs to this shard as well.
-        index = index.max(wanted.load(Ordering::Relaxed));
-        while index < config.end
-            && batch.items.len() < BATCH_ITEMS
-            && batch.bytes.len() < BATCH_BYTES
-        {
-            tx.clear();
-            config.stream.write(index, &mut tx)?;
-            rpc::encode_broadcast(&mut batch.bytes, index, config.method, &tx);
-            batch.items.push(Item {
-                index,
-                hash: Sha256::digest(&tx).into(),
-                size: tx.len() as u32,
-                end: batch.bytes.len() as u32,
-            });
-            index = index.saturating_add(u64::from(config.stride.get()));
-        }
-        if full.send(batch).is_err() {
-            return Ok(());
-        }
-    }
-    Ok(())
 }
 
 /// Batches in a ring: with [`BATCH_ITEMS`] this is 16,384 small transactions ahead, enough for
 /// 100 ms at 160,000/s while the source's thread waits for a core.
 const RING_BATCHES: usize = 128;
+/// A thread fills one while another is emptied, however many threads share a ring.
+const MIN_LANE_BATCHES: usize = 4;
 const FILL_POLL: Duration = Duration::from_millis(1);
-const BATCH_ITEMS: usize = 128;
+const BATCH_ITEMS: u64 = 128;
 /// A batch ends once it holds this much, so a ring stays under 8 MiB with small transactions and
 /// under 128 largest ones with large.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -197,68 +230,126 @@ const BATCH_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::KvStore;
+    use crate::workload::{Content, CreateWorkload, KvStore, Metadata, bigchain_id};
 
-    fn take_all(shard: u32, of: u32, end: u64) -> Vec<(u64, TxHash)> {
-        let of = NonZeroU32::new(of).unwrap();
-        let (mut ring, thread) = spawn(SourceConfig {
-            stream: Box::new(KvStore::new(1, 64).unwrap()),
-            method: BroadcastMethod::Sync,
+    fn kvstore(workers: usize) -> Vec<Box<dyn TxStream>> {
+        let stream = KvStore::new(1, 64).unwrap();
+        (0..workers).map(|_| Box::new(stream) as _).collect()
+    }
+
+    fn source(workers: usize, shard: u32, of: u32, end: u64) -> (Ring, Vec<SourceThread>) {
+        spawn(SourceConfig {
+            streams: kvstore(workers),
+            envelope: Envelope::Broadcast(BroadcastMethod::Sync),
             shard,
             first: shard,
-            stride: of,
+            stride: NonZeroU32::new(of).unwrap(),
             end,
+            largest: 64,
         })
-        .unwrap();
-        let mut all = Vec::new();
-        let mut index = u64::from(shard);
-        while index < end {
+        .unwrap()
+    }
+
+    fn ready(ring: &mut Ring, index: u64) -> (TxHash, Vec<u8>) {
+        loop {
             match ring.take(index) {
-                Take::Ready(prepared) => {
-                    let text = std::str::from_utf8(prepared.body).unwrap();
-                    assert!(text.contains(&format!("\"id\":{index},")), "{text}");
-                    assert_eq!(prepared.size, 64);
-                    all.push((index, prepared.hash));
-                    index += u64::from(of.get());
-                }
+                Take::Ready(prepared) => break (prepared.hash, prepared.body.to_vec()),
                 Take::Dry => thread::yield_now(),
                 Take::Ended => panic!("ended at {index}"),
             }
         }
+    }
+
+    fn end((ring, threads): (Ring, Vec<SourceThread>)) {
         drop(ring);
-        thread.join().unwrap().unwrap();
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+    }
+
+    fn take_all(workers: usize, shard: u32, of: u32, until: u64) -> Vec<(u64, TxHash)> {
+        let (mut ring, threads) = source(workers, shard, of, until);
+        let all = (u64::from(shard)..until)
+            .step_by(of as usize)
+            .map(|index| {
+                let (hash, body) = ready(&mut ring, index);
+                let text = String::from_utf8(body).unwrap();
+                assert!(text.contains(&format!("\"id\":{index},")), "{text}");
+                (index, hash)
+            })
+            .collect();
+        end((ring, threads));
         all
     }
 
     #[test]
     fn shards_together_make_the_whole() {
-        let whole = take_all(0, 1, 1000);
-        let mut parts: Vec<_> = (0..3).flat_map(|shard| take_all(shard, 3, 1000)).collect();
-        parts.sort_unstable();
-        assert_eq!(parts, whole);
+        let whole = take_all(1, 0, 1, 1000);
+        for workers in [1, 2, 3] {
+            let mut parts: Vec<_> = (0..3)
+                .flat_map(|shard| take_all(workers, shard, 3, 1000))
+                .collect();
+            parts.sort_unstable();
+            assert_eq!(parts, whole);
+        }
     }
 
     #[test]
     fn passed_over_transactions_are_not_sent() {
-        let (mut ring, thread) = spawn(SourceConfig {
-            stream: Box::new(KvStore::new(1, 64).unwrap()),
-            method: BroadcastMethod::Async,
-            shard: 0,
-            first: 0,
-            stride: NonZeroU32::MIN,
-            end: 300,
-        })
-        .unwrap();
-        let wanted = take_all(0, 1, 300);
-        let found = loop {
-            match ring.take(257) {
-                Take::Ready(prepared) => break prepared.hash,
-                Take::Dry => thread::yield_now(),
-                Take::Ended => panic!("ended"),
+        let wanted = take_all(1, 0, 1, 3000);
+        for workers in [1, 2, 5] {
+            let (mut ring, threads) = source(workers, 0, 1, 3000);
+            for index in [0, 5, 257, 258, 1300, 2999] {
+                assert_eq!(ready(&mut ring, index).0, wanted[index as usize].1);
             }
+            end((ring, threads));
+        }
+    }
+
+    #[test]
+    fn a_used_up_supply_ends_the_ring() {
+        for workers in [1, 4] {
+            let (mut ring, threads) = source(workers, 0, 1, 10);
+            for index in 0..10 {
+                ready(&mut ring, index);
+            }
+            for thread in threads {
+                thread.join().unwrap().unwrap();
+            }
+            assert!(matches!(ring.take(600), Take::Ended));
+        }
+    }
+
+    #[test]
+    fn bigchaindb_is_given_the_text_and_names_it_by_its_id() {
+        let content = Content {
+            seed: 1,
+            signers: NonZeroU32::MIN,
+            asset_size: 0,
+            metadata: Metadata::default(),
         };
-        assert_eq!(found, wanted[257].1);
-        drop(ring);
-        thread.join().unwrap().unwrap();
+        let workload = CreateWorkload::new(content).unwrap();
+        let made = |workers: usize| {
+            let (mut ring, threads) = spawn(SourceConfig {
+                streams: (0..workers)
+                    .map(|_| Box::new(workload.open()) as _)
+                    .collect(),
+                envelope: Envelope::Bare,
+                shard: 0,
+                first: 0,
+                stride: NonZeroU32::MIN,
+                end: 300,
+                largest: workload.size(),
+            })
+            .unwrap();
+            let all: Vec<_> = (0..300).map(|index| ready(&mut ring, index)).collect();
+            end((ring, threads));
+            all
+        };
+        let all = made(1);
+        for (index, (id, text)) in all.iter().enumerate() {
+            assert_eq!(bigchain_id(index as u64, text).unwrap(), *id);
+        }
+        assert_eq!(made(3), all);
     }
 }

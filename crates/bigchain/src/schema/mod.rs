@@ -1,6 +1,7 @@
-//! The schema of transactions, by three routes that agree.
+//! The schema of transactions, by routes that agree.
 //!
-//! [`accepts`] is the fast one: written by hand, one pass, a yes or no. [`explain()`] says why not,
+//! [`accepts`] is the fast one: written by hand, one pass, a yes or no; [`accepts_text`] is the same
+//! straight from the text. [`explain()`] says why not,
 //! in the words of the original. [`JsonSchema`] hands the same rules to the `jsonschema` crate.
 //! The rules are in `common.json`, `create.json` and `transfer.json` beside this file; the order
 //! of their keywords is the original's, because it decides which error is reported.
@@ -11,10 +12,12 @@
 
 mod explain;
 mod patterns;
+mod plain;
 mod route;
 mod typed;
 
 pub use explain::explain;
+pub use plain::accepts_text;
 pub use route::JsonSchema;
 pub use typed::accepts;
 

@@ -19,7 +19,7 @@ pub use details::{Details, MAX_THRESHOLDS};
 pub use effect::{Effect, Made};
 pub(crate) use hash::sha3;
 pub use ledger::{Coin, Found, Ledger, MemoryLedger};
-pub use template::CreateTemplate;
+pub use template::{CreateTemplate, TransferTemplate};
 pub use validate::SignatureBatch;
 
 use crate::condition::{Condition, Fulfillment};

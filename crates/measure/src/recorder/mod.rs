@@ -25,7 +25,7 @@ use crate::hlog::{self, HlogWriter};
 use crate::latency::{LatencyKind, LatencySet};
 use crate::pending::{Pending, Slot, State};
 use crate::plan::Plan;
-use crate::rows::{SeriesRow, StepRow, TxWriter};
+use crate::rows::{IdText, SeriesRow, StepRow, TxWriter};
 use crate::segments::{Segment, Segments};
 use crate::span::{Depth, Span};
 use crate::summary::{LoadModel, Reconnects, RecorderHealth};
@@ -56,6 +56,8 @@ pub struct RecorderConfig {
     /// Seconds in one interval of `latency.hlog`. One is right up to a day; a week of seconds
     /// makes a file of gigabytes.
     pub hlog_interval_s: NonZeroU32,
+    /// How ids are written in `txs.csv`.
+    pub ids: IdText,
 }
 
 impl RecorderConfig {
@@ -72,6 +74,7 @@ impl RecorderConfig {
             max_pending: 1 << 21,
             max_lag: Nanos::from_nanos(10_000_000_000),
             hlog_interval_s: NonZeroU32::MIN,
+            ids: IdText::UpperHex,
         }
     }
 }
@@ -130,7 +133,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let sources = usize::from(config.senders) + usize::from(config.followers);
         Self {
             files: Files::new(writers, &hlog::header(config.origin_unix_ns)),
-            tx_writer: TxWriter::new(config.origin_unix_ns),
+            tx_writer: TxWriter::new(config.origin_unix_ns, config.ids),
             hlog: HlogWriter::new(),
             pending: Pending::new(config.max_pending),
             tally: Tally::default(),

@@ -16,4 +16,5 @@ pub use step::StepRow;
 pub(crate) use block::BLOCKS_HEADER;
 pub(crate) use series::SERIES_HEADER;
 pub(crate) use step::STEPS_HEADER;
+pub use tx::IdText;
 pub(crate) use tx::{TXS_HEADER, TxWriter};

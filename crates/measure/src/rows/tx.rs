@@ -10,15 +10,32 @@ use crate::pending::{NEVER, Record, State};
 
 pub(crate) const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
 
+/// How a chain writes the ids of its transactions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IdText {
+    /// Upper-case hexadecimal digits, as CometBFT.
+    #[default]
+    UpperHex,
+    /// Lower-case hexadecimal digits, as BigchainDB.
+    LowerHex,
+}
+
 /// Formats rows; knows when the run's origin was.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TxWriter {
     origin_unix_ns: u64,
+    digits: &'static [u8; 16],
 }
 
 impl TxWriter {
-    pub(crate) const fn new(origin_unix_ns: u64) -> Self {
-        Self { origin_unix_ns }
+    pub(crate) const fn new(origin_unix_ns: u64, ids: IdText) -> Self {
+        Self {
+            origin_unix_ns,
+            digits: match ids {
+                IdText::UpperHex => b"0123456789ABCDEF",
+                IdText::LowerHex => b"0123456789abcdef",
+            },
+        }
     }
 
     pub(crate) fn write(self, record: &Record, out: &mut Vec<u8>) {
@@ -27,7 +44,7 @@ impl TxWriter {
             State::Rejected | State::RpcError | State::Failed(_) => (NEVER, record.answered),
             State::Unanswered | State::Free => (NEVER, NEVER),
         };
-        push_hex(out, &record.hash);
+        push_hex(out, &record.hash, self.digits);
         push_integer(out, u64::from(record.size));
         self.push_wall(out, record.sent);
         self.push_wall(out, accepted);
@@ -78,12 +95,11 @@ fn push_code(out: &mut Vec<u8>, record: &Record) {
     out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
 }
 
-fn push_hex(out: &mut Vec<u8>, hash: &TxHash) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+fn push_hex(out: &mut Vec<u8>, hash: &TxHash, digits: &[u8; 16]) {
     let mut text = [0; 64];
     for (pair, byte) in text.chunks_exact_mut(2).zip(hash) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+        pair[0] = digits[usize::from(byte >> 4)];
+        pair[1] = digits[usize::from(byte & 15)];
     }
     out.extend_from_slice(&text);
 }

@@ -39,6 +39,16 @@ pub enum ClientError {
         /// What it answered, cut short.
         answer: String,
     },
+    /// Something answers, but not BigchainDB's HTTP API.
+    #[error(
+        "{endpoint} is not BigchainDB's HTTP API: it answered {answer}; check host and port (9984 unless it was configured otherwise)"
+    )]
+    NotBigchaindb {
+        /// Whom was asked.
+        endpoint: String,
+        /// What it answered, cut short.
+        answer: String,
+    },
     /// The answer is longer than [`ClientOptions::max_answer_bytes`](crate::ClientOptions).
     #[error("{endpoint} answered more than {limit} bytes; raise the limit or make blocks smaller")]
     TooLarge {
@@ -89,21 +99,16 @@ impl ClientError {
     }
 
     pub(super) fn not_rpc(endpoint: &Endpoint, status: Option<u16>, body: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN * 4)]);
-        let mut shown: String = text
-            .chars()
-            .filter(|char| !char.is_control())
-            .take(SHOWN)
-            .collect();
-        if shown.len() < text.len() {
-            shown.push('…');
-        }
-        let status = status
-            .map(|status| format!("HTTP {status} with "))
-            .unwrap_or_default();
         Self::NotRpc {
             endpoint: endpoint.to_string(),
-            answer: format!("{status}'{shown}'"),
+            answer: quoted(status, body),
+        }
+    }
+
+    pub(super) fn not_bigchaindb(endpoint: &Endpoint, status: u16, body: &[u8]) -> Self {
+        Self::NotBigchaindb {
+            endpoint: endpoint.to_string(),
+            answer: quoted(Some(status), body),
         }
     }
 
@@ -114,6 +119,23 @@ impl ClientError {
             Self::Rpc { .. } | Self::Unexpected { .. } | Self::TooLarge { .. }
         )
     }
+}
+
+/// A foreign answer as an error quotes it.
+fn quoted(status: Option<u16>, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN * 4)]);
+    let mut shown: String = text
+        .chars()
+        .filter(|char| !char.is_control())
+        .take(SHOWN)
+        .collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    let status = status
+        .map(|status| format!("HTTP {status} with "))
+        .unwrap_or_default();
+    format!("{status}'{shown}'")
 }
 
 fn innermost(error: &reqwest::Error) -> String {

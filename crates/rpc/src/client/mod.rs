@@ -245,6 +245,30 @@ impl Client {
     }
 
     async fn post(&self, request: Vec<u8>, body: &mut Vec<u8>) -> Result<(), ClientError> {
+        let request = self
+            .inner
+            .http
+            .post(&self.inner.url)
+            .header("content-type", "application/json")
+            .body(request);
+        let status = self.carry(request, body).await?;
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(self.not_rpc(Some(status), body));
+        }
+        Ok(())
+    }
+
+    /// Leaves what stands at a path under the endpoint's in `body`; gives the HTTP status.
+    pub(crate) async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
+        let url = format!("{}{path}", self.inner.url);
+        self.carry(self.inner.http.get(url), body).await
+    }
+
+    async fn carry(
+        &self,
+        request: reqwest::RequestBuilder,
+        body: &mut Vec<u8>,
+    ) -> Result<u16, ClientError> {
         body.clear();
         let failed = |error| ClientError::of_transport(&self.inner.endpoint, &error);
         let limit = self.inner.options.max_answer_bytes;
@@ -252,12 +276,6 @@ impl Client {
             endpoint: self.inner.endpoint.to_string(),
             limit,
         };
-        let request = self
-            .inner
-            .http
-            .post(&self.inner.url)
-            .header("content-type", "application/json")
-            .body(request);
         let mut answer = request.send().await.map_err(failed)?;
         let expected = answer.content_length().unwrap_or(0);
         if expected > limit as u64 {
@@ -270,11 +288,7 @@ impl Client {
             }
             body.extend_from_slice(&chunk);
         }
-        let status = answer.status();
-        if !body.trim_ascii_start().starts_with(b"{") {
-            return Err(self.not_rpc(Some(status.as_u16()), body));
-        }
-        Ok(())
+        Ok(answer.status().as_u16())
     }
 
     pub(crate) fn decode<'a, T: Deserialize<'a>>(
@@ -310,6 +324,10 @@ impl Client {
             method: method.into(),
             reason: reason.into(),
         }
+    }
+
+    pub(crate) fn not_bigchaindb(&self, status: u16, body: &[u8]) -> ClientError {
+        ClientError::not_bigchaindb(&self.inner.endpoint, status, body)
     }
 
     fn not_rpc(&self, status: Option<u16>, body: &[u8]) -> ClientError {

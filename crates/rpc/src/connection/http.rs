@@ -10,10 +10,11 @@ use super::{Limits, Message};
 use crate::endpoint::Endpoint;
 
 /// The part of a request's head that never changes, up to the digits of the length.
-pub(super) fn request_head(endpoint: &Endpoint) -> Vec<u8> {
+pub(super) fn request_head(endpoint: &Endpoint, path: Option<&str>) -> Vec<u8> {
+    let path = path.map_or_else(|| endpoint.path(), ToOwned::to_owned);
     format!(
         "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: ",
-        endpoint.path(),
+        path,
         endpoint.authority(),
     )
     .into_bytes()

@@ -109,7 +109,7 @@ impl Connection {
         let protocol = match endpoint.transport() {
             Transport::Http => Protocol::Http {
                 reader: HttpReader::default(),
-                head: http::request_head(endpoint),
+                head: http::request_head(endpoint, options.path.as_deref()),
             },
             Transport::Ws => Protocol::Ws {
                 upgrade: Upgrade::new(endpoint, &mut masks),

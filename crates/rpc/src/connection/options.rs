@@ -25,6 +25,8 @@ pub struct ConnectionOptions {
     /// The local address to connect from, of the node's address family. Default: the system's
     /// choice.
     pub source: Option<IpAddr>,
+    /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
+    pub path: Option<String>,
 }
 
 impl Default for ConnectionOptions {
@@ -35,6 +37,7 @@ impl Default for ConnectionOptions {
             max_message_bytes: 16 << 20,
             trust: Trust::native(),
             source: None,
+            path: None,
         }
     }
 }

@@ -95,6 +95,16 @@ impl Endpoint {
         }
     }
 
+    /// This port and path on the host of another endpoint.
+    #[must_use]
+    pub fn on_host_of(self, other: &Self) -> Self {
+        Self {
+            host: other.host.clone(),
+            tls: other.tls,
+            ..self
+        }
+    }
+
     /// Whether both lead to the same host and port, whatever the transport.
     pub fn same_node(&self, other: &Self) -> bool {
         self.host == other.host && self.port == other.port

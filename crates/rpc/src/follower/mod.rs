@@ -11,7 +11,9 @@ use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
+pub(crate) use self::worker::connector;
 use crate::client::{Client, ClientError, ClientOptions, HeaderTime};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
@@ -189,6 +191,10 @@ pub struct Follower {
 }
 
 impl Follower {
+    pub(crate) const fn new(events: mpsc::Receiver<FollowEvent>) -> Self {
+        Self { events }
+    }
+
     /// The next event; `None` when the worker has ended and everything was read.
     ///
     /// # Cancel safety

@@ -79,26 +79,26 @@ impl Loss {
 
 /// Pauses that double.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
     max: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(max: Duration) -> Self {
+    pub(crate) fn new(max: Duration) -> Self {
         Self {
             next: FIRST_PAUSE.min(max),
             max,
         }
     }
 
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.max);
         pause
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = FIRST_PAUSE.min(self.max);
     }
 }

@@ -3,6 +3,7 @@
 // Helpers outside of test functions fail a test by panicking as well.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod bigchaindb;
 mod client;
 mod comet;
 mod fake_node;

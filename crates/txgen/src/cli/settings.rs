@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::text;
 use crate::part::Part;
+use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use crate::workload::{FileFormat, WorkloadKind};
@@ -32,7 +33,12 @@ pub struct Settings {
     #[serde(deserialize_with = "text::list")]
     pub endpoints: Vec<Endpoint>,
 
-    /// Which broadcast call carries a transaction [default: sync].
+    /// What to speak to: cometbft (a node's RPC) or bigchaindb (BigchainDB's HTTP API; commits come
+    /// from its event stream) [default: cometbft].
+    #[arg(long, value_enum, env = "TXGEN_TARGET", value_name = "KIND")]
+    pub target: Option<Interface>,
+
+    /// Which broadcast call carries a transaction; for bigchaindb, which mode [default: sync].
     #[arg(
         long,
         value_name = "async|sync|commit",
@@ -59,7 +65,9 @@ pub struct Settings {
     #[arg(long, value_name = "PATH")]
     pub ca_file: Option<PathBuf>,
 
-    /// What to send: kvstore (unique keys) or file:PATH (one transaction per line) [default: kvstore].
+    /// What to send: kvstore (unique keys), bigchaindb-create, bigchaindb-transfer (chains over
+    /// outputs that are made before the load), or file:PATH (one transaction per line)
+    /// [default: kvstore; with --target bigchaindb: bigchaindb-create].
     #[arg(long, value_name = "KIND")]
     #[serde(deserialize_with = "text::option")]
     pub workload: Option<WorkloadKind>,
@@ -69,9 +77,30 @@ pub struct Settings {
     #[serde(deserialize_with = "text::option")]
     pub file_format: Option<FileFormat>,
 
-    /// Exact size of a kvstore transaction in bytes, from 16 [default: 250].
+    /// Exact size of a kvstore transaction in bytes, from 16 [default: 250]. For bigchaindb as in the
+    /// original's benchmark: characters of text in an asset's data [default: 0, data is null].
     #[arg(short, long, value_name = "BYTES")]
     pub size: Option<usize>,
+
+    /// Who signs a bigchaindb transaction, together, and owns its output: 1 to 100 [default: 1].
+    #[arg(long, value_name = "N")]
+    pub signers: Option<NonZeroU32>,
+
+    /// A JSON object whose members join the unique one in the metadata of each bigchaindb
+    /// transaction; @PATH for one in a file.
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+
+    /// TRANSFERs one after the other over each output, for bigchaindb-transfer. A node refuses to
+    /// spend what is not committed yet: a chain's next one comes after one of every other chain
+    /// [default: 1].
+    #[arg(long, value_name = "N")]
+    pub chain_depth: Option<NonZeroU32>,
+
+    /// Threads that sign bigchaindb transactions ahead; what is sent does not depend on their number
+    /// [default: half the cores].
+    #[arg(long, value_name = "N")]
+    pub signing_threads: Option<NonZeroU32>,
 
     /// Makes transactions and random arrivals repeatable; a random seed is drawn and recorded
     /// otherwise.
@@ -156,6 +185,22 @@ pub struct Settings {
     #[serde(deserialize_with = "text::option")]
     pub report_interval: Option<Nanos>,
 
+    /// Sample a process of this machine with Linux perf while the load runs, by its id; `self` is
+    /// txgen with the built-in node. flame.svg and the top shares go to the run folder.
+    #[arg(long, value_name = "PID")]
+    #[serde(deserialize_with = "text::option")]
+    pub profile_pid: Option<ProfiledProcess>,
+
+    /// Samples a second on each core, for --profile-pid [default: 99].
+    #[arg(long, value_name = "HZ")]
+    pub profile_frequency: Option<NonZeroU32>,
+
+    /// How --profile-pid finds callers: fp (frame pointers), dwarf (unwinding tables) or auto (fp for
+    /// programs made by Go, dwarf for all others) [default: auto].
+    #[arg(long, value_name = "auto|fp|dwarf")]
+    #[serde(deserialize_with = "text::option")]
+    pub profile_stacks: Option<StackMethod>,
+
     /// No progress bar, only lines.
     #[arg(long)]
     pub no_tui: bool,
@@ -176,12 +221,24 @@ pub enum TransportChoice {
     Ws,
 }
 
+/// What a target is spoken to with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interface {
+    /// The RPC of a CometBFT or Tendermint node.
+    #[default]
+    Cometbft,
+    /// The HTTP API and the event stream of a BigchainDB server.
+    Bigchaindb,
+}
+
 impl Settings {
     /// These settings where they are given, `base` elsewhere.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         Self {
             endpoints: or_list(self.endpoints, base.endpoints),
+            target: self.target.or(base.target),
             broadcast_tx_method: self.broadcast_tx_method.or(base.broadcast_tx_method),
             connections: self.connections.or(base.connections),
             source_address: or_list(self.source_address, base.source_address),
@@ -190,6 +247,10 @@ impl Settings {
             workload: self.workload.or(base.workload),
             file_format: self.file_format.or(base.file_format),
             size: self.size.or(base.size),
+            signers: self.signers.or(base.signers),
+            metadata: self.metadata.or(base.metadata),
+            chain_depth: self.chain_depth.or(base.chain_depth),
+            signing_threads: self.signing_threads.or(base.signing_threads),
             seed: self.seed.or(base.seed),
             arrivals: self.arrivals.or(base.arrivals),
             catch_up: self.catch_up.or(base.catch_up),
@@ -206,6 +267,9 @@ impl Settings {
             start_at: self.start_at.or(base.start_at),
             out: self.out.or(base.out),
             report_interval: self.report_interval.or(base.report_interval),
+            profile_pid: self.profile_pid.or(base.profile_pid),
+            profile_frequency: self.profile_frequency.or(base.profile_frequency),
+            profile_stacks: self.profile_stacks.or(base.profile_stacks),
             no_tui: self.no_tui || base.no_tui,
             dry_run: self.dry_run || base.dry_run,
         }

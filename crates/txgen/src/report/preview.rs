@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use devnode::Application;
 use measure::report::text::grouped;
 use pacing::{Arrivals, Nanos, Profile};
 
+use crate::cli::Interface;
 use crate::plan::{Load, Plan, Target};
 
 /// Describes the plan in a few lines and, for a load with a known length, draws its rate.
@@ -37,7 +39,10 @@ pub fn preview(plan: &Plan) -> String {
     line(
         &mut text,
         "method",
-        &format!("broadcast_tx_{}", plan.method),
+        &match plan.interface {
+            Interface::Cometbft => format!("broadcast_tx_{}", plan.method),
+            Interface::Bigchaindb => format!("mode={}", plan.method),
+        },
     );
     if let Load::Open { schedule, .. } = &plan.load {
         text.push('\n');
@@ -82,8 +87,16 @@ pub fn describe_load(load: &Load) -> String {
 #[must_use]
 pub fn describe_target(plan: &Plan) -> String {
     match &plan.target {
-        Target::BuiltIn { transport, .. } => format!(
-            "the built-in node (a fast fixture, not a consensus engine) over {transport}, {} connections",
+        Target::BuiltIn { transport, config } => format!(
+            "the built-in {} (a fast fixture, not a consensus engine) over {}, {} connections",
+            match config.app {
+                Application::Kvstore => "node",
+                Application::Bigchaindb => "BigchainDB node",
+            },
+            match plan.interface {
+                Interface::Cometbft => transport.to_string(),
+                Interface::Bigchaindb => "its HTTP API".into(),
+            },
             plan.connections
         ),
         Target::Endpoints(endpoints) => {

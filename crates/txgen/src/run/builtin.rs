@@ -7,6 +7,8 @@ use std::thread::{self, JoinHandle};
 
 use devnode::{Config, DevNode, DevNodeError};
 
+use crate::cli::Interface;
+
 /// A running built-in node.
 pub(crate) struct BuiltInNode {
     node: Option<DevNode>,
@@ -26,8 +28,8 @@ pub enum BuiltInError {
 }
 
 impl BuiltInNode {
-    /// Starts it and waits until its RPC listens.
-    pub(crate) fn start(config: Config) -> Result<Self, BuiltInError> {
+    /// Starts it and waits until it listens for what the run speaks.
+    pub(crate) fn start(config: Config, interface: Interface) -> Result<Self, BuiltInError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("devnode")
@@ -53,13 +55,16 @@ impl BuiltInNode {
             .recv()
             .map_err(|_| io::Error::other("its thread ended early"))??;
         Ok(Self {
-            address: node.rpc_address(),
+            address: match (interface, node.api_address()) {
+                (Interface::Bigchaindb, Some(api)) => api,
+                _ => node.rpc_address(),
+            },
             node: Some(node),
             thread: Some(thread),
         })
     }
 
-    /// Where its RPC listens.
+    /// Where it listens for what the run speaks.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

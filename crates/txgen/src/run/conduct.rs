@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -16,6 +16,7 @@ use super::follow::{self, Follow};
 use super::preflight::Node;
 use super::record::{RecordChannels, Recording, Shared};
 use super::{RunError, host, saturation};
+use crate::cli::Interface;
 use crate::clock::{Origin, RunClock};
 use crate::plan::{Load, Plan};
 use crate::report::Progress;
@@ -24,7 +25,7 @@ use crate::shard::{
     StopReason,
 };
 use crate::shutdown::Shutdown;
-use crate::source::{self, Ring, SourceConfig};
+use crate::source::{self, Envelope, Ring, SourceConfig, SourceThread};
 use crate::start_at::StartAt;
 use crate::threshold::Verdict;
 use crate::workload::WorkloadError;
@@ -147,7 +148,7 @@ impl Run<'_> {
             };
             let (ring, source) = source::spawn(self.source(shard)?).map_err(RunError::System)?;
             ring.await_full(&source);
-            starting.senders.sources.push(source);
+            starting.senders.sources.extend(source);
             let config = self.shard(shard);
             let thread = thread::Builder::new()
                 .name(format!("sender-{shard}"))
@@ -303,14 +304,21 @@ impl Run<'_> {
     }
 
     fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
-        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
+        let plan = self.plan;
+        let (first, stride) = plan.part.of_thread(shard, plan.threads);
+        let threads = part(u64::from(plan.signing_threads.get()), shard, plan.threads).max(1);
+        let streams: Result<Vec<_>, _> = (0..threads).map(|_| plan.workload.open()).collect();
         Ok(SourceConfig {
-            stream: self.plan.workload.open()?,
-            method: self.plan.method,
+            streams: streams?,
+            envelope: match plan.interface {
+                Interface::Cometbft => Envelope::Broadcast(plan.method),
+                Interface::Bigchaindb => Envelope::Bare,
+            },
             shard,
             first,
             stride,
             end: self.end(),
+            largest: plan.workload.largest(),
         })
     }
 
@@ -417,7 +425,7 @@ pub(super) struct Played {
 #[derive(Default)]
 struct Senders<'scope> {
     shards: Vec<ScopedJoinHandle<'scope, io::Result<()>>>,
-    sources: Vec<JoinHandle<Result<(), WorkloadError>>>,
+    sources: Vec<SourceThread>,
 }
 
 /// Senders that open their connections.

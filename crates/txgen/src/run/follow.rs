@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use measure::{BlockSeen, BlockTx, MempoolSample};
-use rpc::{Client, ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower};
+use rpc::{Client, ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,7 +15,6 @@ use super::preflight::{Node, query_options};
 use super::record::Seen;
 use crate::clock::RunClock;
 use crate::plan::Plan;
-use crate::workload::Workload;
 
 /// Followers at work.
 pub(super) struct Follow {
@@ -99,6 +98,7 @@ pub(super) fn start(
         connecting.push((node, connection));
         let bridge = Bridge {
             follower,
+            clock: clock.clone(),
             number: node.address.number,
             name: node.address.endpoint.to_string(),
             seen: seen.clone(),
@@ -146,13 +146,21 @@ fn spawn_tasks(
     let options = FollowOptions {
         // The kvstore never fails a transaction that passed its check, and the results of a full
         // block are megabytes that the node under test would have to write: ask only where needed.
-        codes: !matches!(plan.workload, Workload::KvStore(_)),
+        codes: plan.workload.may_fail_in_a_block(),
         trust: plan.trust.clone(),
         ..FollowOptions::default()
     };
     let now = clock.clone();
     let endpoint = &node.address.endpoint;
-    let (follower, worker) = rpc::follow(endpoint, options, move || now.now(), shutdown.clone())?;
+    let now = move || now.now();
+    if let Some(events) = &node.events {
+        let (follower, worker) =
+            rpc::follow_bigchaindb(endpoint, events, options, now, shutdown.clone())?;
+        tasks.spawn_on(worker.run(), runtime.handle());
+        // Its API tells nothing of the mempool.
+        return Ok(follower);
+    }
+    let (follower, worker) = rpc::follow(endpoint, options, now, shutdown.clone())?;
     tasks.spawn_on(worker.run(), runtime.handle());
     let poller = MempoolPoller {
         client: Client::with_options(endpoint, query_options(plan, MEMPOOL_TIMEOUT))?,
@@ -176,6 +184,7 @@ fn spawn_tasks(
 /// Carries one follower's events to the recorder, on a thread that may wait for it.
 struct Bridge {
     follower: Follower,
+    clock: RunClock,
     number: u16,
     name: String,
     seen: Sender<Seen>,
@@ -203,7 +212,7 @@ impl Bridge {
 
     fn translate(&self, event: FollowEvent) -> Option<Seen> {
         match event {
-            FollowEvent::Block(block) => Some(Seen::Block(block_seen(&block))),
+            FollowEvent::Block(block) => Some(Seen::Block(block_seen(&block, &self.clock))),
             FollowEvent::Watermark(at) => Some(Seen::Watermark {
                 follower: self.number,
                 at,
@@ -233,10 +242,16 @@ impl Bridge {
     }
 }
 
-fn block_seen(block: &FollowedBlock) -> BlockSeen {
+/// A block without a header time, as BigchainDB tells it, has that of its observation.
+fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
+    let header_time_unix_ns = if block.header_time == HeaderTime::default() {
+        i64::try_from(clock.unix_ns(block.observed)).unwrap_or(i64::MAX)
+    } else {
+        i64::try_from(block.header_time.unix_nanos()).unwrap_or(i64::MAX)
+    };
     BlockSeen {
         height: block.height,
-        header_time_unix_ns: i64::try_from(block.header_time.unix_nanos()).unwrap_or(i64::MAX),
+        header_time_unix_ns,
         observed: block.observed,
         bytes: block.bytes,
         txs: block

@@ -9,6 +9,7 @@ use pacing::{Arrivals, Nanos, Schedule};
 use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
+use crate::cli::Interface;
 use crate::clock::Origin;
 use crate::plan::{Load, Plan};
 use crate::report;
@@ -36,7 +37,7 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
             .iter()
             .map(|node| EndpointInfo {
                 url: node.address.endpoint.to_string(),
-                chain_id: Some(node.chain_id.clone()),
+                chain_id: node.chain_id.clone(),
                 node_version: Some(node.version.clone()),
                 built_in,
             })
@@ -49,6 +50,10 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
 fn plan_document(plan: &Plan) -> serde_json::Value {
     let mut document = serde_json::json!({
         "command": plan.command,
+        "target": match plan.interface {
+            Interface::Cometbft => "cometbft",
+            Interface::Bigchaindb => "bigchaindb",
+        },
         "method": plan.method.to_string(),
         "connections": plan.connections,
         "source_address": plan.sources,
@@ -59,12 +64,14 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "max_in_flight": plan.max_in_flight,
         "answer_timeout": plan.answer_timeout.to_string(),
         "threads": plan.threads,
+        "signing_threads": plan.signing_threads,
         "spin": plan.spin.to_string(),
         "follow": plan.follow,
         "shard": plan.part.to_string(),
         "start_at": plan.start_at.map(|start| start.to_string()),
         "planned_by_all": plan.planned_by_all(),
         "abort_on": plan.abort_on.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "profile": plan.profiling.as_ref().map(ToString::to_string),
         "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     if let Load::Open {

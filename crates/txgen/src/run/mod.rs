@@ -6,6 +6,7 @@ mod folder;
 mod follow;
 mod host;
 mod preflight;
+mod prepare;
 mod record;
 pub mod saturation;
 
@@ -24,10 +25,12 @@ pub use builtin::BuiltInError;
 pub use folder::{FolderError, RunFolder};
 pub use follow::FollowSetupError;
 pub use preflight::PreflightError;
+pub use prepare::PreparationError;
 
 use crate::clock::{Origin, RunClock};
 use crate::exit;
 use crate::plan::{Plan, Target};
+use crate::profiler::{Profile, Profiler, ProfilerError};
 use crate::report::{self, Progress, recorded};
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
@@ -63,6 +66,15 @@ pub enum RunError {
     /// The built-in node does not start.
     #[error(transparent)]
     BuiltIn(#[from] BuiltInError),
+    /// What the load builds on could not be committed.
+    #[error(transparent)]
+    Preparation(PreparationError),
+    /// The process to sample cannot be sampled; nothing was sent.
+    #[error(transparent)]
+    Profiler(ProfilerError),
+    /// The profile is missing; the run itself is recorded.
+    #[error("the run is recorded, its profile is not")]
+    Profile(#[source] ProfilerError),
     /// Blocks cannot be followed.
     #[error(transparent)]
     Follow(#[from] FollowSetupError),
@@ -140,7 +152,9 @@ pub(crate) fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Ou
 /// The node that the plan wants started, if it wants one. It stops when it is dropped.
 pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
     match &plan.target {
-        Target::BuiltIn { config, .. } => BuiltInNode::start((**config).clone()).map(Some),
+        Target::BuiltIn { config, .. } => {
+            BuiltInNode::start((**config).clone(), plan.interface).map(Some)
+        }
         Target::Endpoints(_) => Ok(None),
     }
 }
@@ -165,6 +179,8 @@ pub(crate) fn perform(
         start.check(Origin::capture().unix_ns())?;
     }
     let nodes = preflight::check(plan, guest)?;
+    let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
+    let profiler = profiler.map_err(RunError::Profiler)?;
     let folder = RunFolder::create(
         plan.out
             .clone()
@@ -178,6 +194,7 @@ pub(crate) fn perform(
     if words == Words::All {
         introduce(&progress, plan, &folder);
     }
+    prepare::prepare(plan, guest, &folder, shutdown, &progress)?;
     await_lead(plan, shutdown)?;
     let run = Run {
         plan,
@@ -187,9 +204,24 @@ pub(crate) fn perform(
         shutdown,
         built_in: guest.is_some(),
     };
+    let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
+    let sampling = sampling.transpose().map_err(RunError::Profiler)?;
     let mut played = run.play(files.writers, files.manifest, progress)?;
-    let trouble = played.trouble.take();
-    let outcome = conclude(plan, &folder, files.summary, played, words)?;
+    let profile = sampling.map(|sampling| sampling.finish(folder.path()));
+    let (profile, unprofiled) = match profile {
+        Some(Ok(profile)) => (Some(profile), None),
+        Some(Err(error)) => (None, Some(RunError::Profile(error))),
+        None => (None, None),
+    };
+    let trouble = played.trouble.take().or(unprofiled);
+    let outcome = conclude(
+        plan,
+        &folder,
+        files.summary,
+        played,
+        profile.as_ref(),
+        words,
+    )?;
     trouble.map_or(Ok(outcome), Err)
 }
 
@@ -201,6 +233,9 @@ fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
         plan.workload,
         plan.seed
     ));
+    if let Some(profiling) = &plan.profiling {
+        progress.message(&format!("sampling {profiling}"));
+    }
     progress.message(&format!("writing  {}", folder.path().display()));
     if !plan.part.is_whole() {
         progress.message(&format!(
@@ -215,8 +250,8 @@ fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
     }
     if plan.method == BroadcastMethod::Commit {
         progress.message(
-            "note     broadcast_tx_commit is answered when the block is made: a connection carries about one \
-             transaction per block",
+            "note     a commit is answered when the block is made: a connection carries about one transaction \
+             per block",
         );
     }
 }
@@ -245,6 +280,7 @@ fn conclude(
     folder: &RunFolder,
     mut summary_file: File,
     played: Played,
+    profile: Option<&Profile>,
     words: Words,
 ) -> Result<Outcome, RunError> {
     let Played {
@@ -262,6 +298,9 @@ fn conclude(
         .collect();
     if words == Words::All {
         let mut text = report::table(&summary, &thresholds, stopped_by.as_ref());
+        if let Some(profile) = profile {
+            text.push_str(&profile.text(PROFILE_ROWS));
+        }
         text.push_str(&format!("written to   {}\n", folder.path().display()));
         // A reader that has gone does not make the run a failure.
         let _ = io::stdout().lock().write_all(text.as_bytes());
@@ -293,6 +332,9 @@ fn draw(folder: &RunFolder, words: Words) {
         ),
     }
 }
+
+/// The functions of a profile that are printed; all are in profile.txt.
+const PROFILE_ROWS: usize = 10;
 
 /// All files of the folder, open.
 struct Files {

@@ -5,9 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rpc::{Client, ClientError, ClientOptions, ConnectionOptions, Endpoint};
+use rpc::{
+    BigchaindbClient, Client, ClientError, ClientOptions, ConnectionOptions, Endpoint,
+    bigchaindb_transactions_path,
+};
 use serde::Deserialize;
 
+use crate::cli::Interface;
 use crate::plan::{Plan, Target};
 use crate::shard::Address;
 use crate::workload::WorkloadError;
@@ -16,8 +20,11 @@ use crate::workload::WorkloadError;
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) address: Address,
-    pub(super) chain_id: String,
+    /// `None` for a BigchainDB server, which does not say.
+    pub(super) chain_id: Option<String>,
     pub(super) version: String,
+    /// Where the events of a BigchainDB server are.
+    pub(super) events: Option<Endpoint>,
 }
 
 /// Why the target cannot be measured. Nothing was sent.
@@ -58,6 +65,16 @@ pub enum PreflightError {
         first: String,
         /// The first one's chain.
         first_chain_id: String,
+    },
+    /// A BigchainDB server that names no event stream.
+    #[error(
+        "{endpoint} says that its events are at {streams:?}, which is no WebSocket; mend `wsserver` in its configuration, or use --no-follow"
+    )]
+    NoEvents {
+        /// The endpoint.
+        endpoint: String,
+        /// What it names.
+        streams: String,
     },
     /// Two endpoints are one socket.
     #[error(
@@ -108,6 +125,50 @@ pub(super) fn check(plan: &Plan, guest: Option<SocketAddr>) -> Result<Vec<Node>,
 }
 
 async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, PreflightError> {
+    match plan.interface {
+        Interface::Cometbft => ask_node(plan, number, endpoint).await,
+        Interface::Bigchaindb => ask_bigchaindb(plan, number, endpoint).await,
+    }
+}
+
+async fn ask_bigchaindb(
+    plan: &Plan,
+    number: u16,
+    endpoint: Endpoint,
+) -> Result<Node, PreflightError> {
+    let socket = resolve(&endpoint)?;
+    let client = BigchaindbClient::new(&endpoint, query_options(plan, QUERY_TIMEOUT))?;
+    let about = client.about().await?;
+    let events = about.events_of(&endpoint);
+    if events.is_none() && plan.follow {
+        return Err(PreflightError::NoEvents {
+            endpoint: endpoint.to_string(),
+            streams: about.streams,
+        });
+    }
+    // Behind a gateway the API has a path before its own.
+    let base = endpoint.path();
+    let path = bigchaindb_transactions_path(plan.method);
+    let path = format!("{}{path}", base.trim_end_matches('/'));
+    Ok(Node {
+        address: Address {
+            number,
+            endpoint,
+            socket,
+            interface: plan.interface,
+            options: Arc::new(ConnectionOptions {
+                trust: plan.trust.clone(),
+                path: Some(path),
+                ..ConnectionOptions::default()
+            }),
+        },
+        chain_id: None,
+        version: format!("BigchainDB {}", about.version),
+        events,
+    })
+}
+
+async fn ask_node(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, PreflightError> {
     let socket = resolve(&endpoint)?;
     let client = Client::with_options(&endpoint, query_options(plan, QUERY_TIMEOUT))?;
     let status = client.status().await?;
@@ -128,13 +189,15 @@ async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> Result<Node, Prefl
             number,
             endpoint,
             socket,
+            interface: plan.interface,
             options: Arc::new(ConnectionOptions {
                 trust: plan.trust.clone(),
                 ..ConnectionOptions::default()
             }),
         },
-        chain_id: status.chain_id,
+        chain_id: Some(status.chain_id),
         version: status.version,
+        events: None,
     })
 }
 
@@ -188,9 +251,9 @@ fn compare(earlier: &[Node], node: &Node) -> Result<(), PreflightError> {
     {
         return Err(PreflightError::OtherChain {
             endpoint: endpoint(),
-            chain_id: node.chain_id.clone(),
+            chain_id: node.chain_id.clone().unwrap_or_default(),
             first: first.address.endpoint.to_string(),
-            first_chain_id: first.chain_id.clone(),
+            first_chain_id: first.chain_id.clone().unwrap_or_default(),
         });
     }
     let same = earlier

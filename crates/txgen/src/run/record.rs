@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
-    BlockSeen, ClosedLoop, Finished, LiveView, LoadModel, MempoolSample, Plan as RecorderPlan,
-    Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan, SourceId, StepRow,
+    BlockSeen, ClosedLoop, Finished, IdText, LiveView, LoadModel, MempoolSample,
+    Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
+    SourceId, StepRow,
 };
 use pacing::{Nanos, Step};
 
 use super::saturation;
+use crate::cli::Interface;
 use crate::clock::Origin;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
@@ -131,6 +133,10 @@ impl<'a> Recording<'a> {
                 Load::Flood { .. } => LoadModel::Closed,
             },
             warmup: plan.warmup,
+            ids: match plan.interface {
+                Interface::Cometbft => IdText::UpperHex,
+                Interface::Bigchaindb => IdText::LowerHex,
+            },
             max_pending: usize::try_from(plan.max_in_flight)
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),

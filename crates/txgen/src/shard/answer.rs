@@ -5,6 +5,7 @@ use rpc::{AnswerId, ConnectionError, Message, Outcome, Transport};
 
 use super::Shard;
 use super::link::{Link, State};
+use crate::cli::Interface;
 
 impl Shard<'_> {
     /// Reads what the socket holds and gives every complete answer to its transaction.
@@ -49,6 +50,9 @@ impl Shard<'_> {
 
 /// Finds the transaction a message belongs to and what it says about it.
 fn settle(link: &mut Link, message: &Message<'_>) -> Option<(super::link::Matched, Reply)> {
+    if link.address.interface == Interface::Bigchaindb {
+        return Some((link.answered_oldest()?, reply_of_bigchaindb(message)));
+    }
     let http = link.address.endpoint.transport() == Transport::Http;
     let Ok(answer) = rpc::decode_answer(message.body) else {
         let failure = if http && message.status != HTTP_OK {
@@ -69,6 +73,19 @@ fn settle(link: &mut Link, message: &Message<'_>) -> Option<(super::link::Matche
         None if http => Some((link.answered_oldest()?, reply)),
         None if answer.id == AnswerId::Missing => Some((link.answered_oldest()?, reply)),
         None => None,
+    }
+}
+
+/// BigchainDB says it with the status: 202 with the transaction when it was taken, 400 when the server
+/// refuses it, 500 when its Tendermint does. Anything else comes from somebody else.
+fn reply_of_bigchaindb(message: &Message<'_>) -> Reply {
+    match message.status {
+        202 if message.body.trim_ascii_start().starts_with(b"{") => Reply::Accepted,
+        202 => Reply::Failed(Failure::Malformed),
+        status @ (400 | 500) => Reply::Rejected {
+            code: u32::from(status),
+        },
+        _ => Reply::Failed(Failure::HttpStatus),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{TxStream, WorkloadError};
+use super::{TxName, TxStream, WorkloadError};
 
 /// How a line spells a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
@@ -99,7 +99,7 @@ pub struct FileStream {
 }
 
 impl TxStream for FileStream {
-    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<(), WorkloadError> {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
         while self.lines.number < index {
             if !self.lines.read()? {
                 return Err(self
@@ -108,7 +108,7 @@ impl TxStream for FileStream {
             }
         }
         if self.lines.next_into(out)? {
-            Ok(())
+            Ok(TxName::Hash)
         } else {
             Err(self
                 .lines
@@ -287,7 +287,7 @@ mod tests {
         let txs = (0..workload.count())
             .map(|index| {
                 let mut tx = Vec::new();
-                stream.write(index, &mut tx).map(|()| tx)
+                stream.write(index, &mut tx).map(|_| tx)
             })
             .collect::<Result<_, _>>()?;
         Ok((workload.format(), txs))

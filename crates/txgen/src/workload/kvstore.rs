@@ -1,6 +1,6 @@
 //! `key=value` transactions for CometBFT's kvstore, unique within a run and repeatable by seed.
 
-use super::{LIMIT_OF_BODIES, MAX_SIZE, TxStream, WorkloadError};
+use super::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, WorkloadError, mix};
 
 /// The smallest transaction: eleven characters of key, the equals sign, four of value.
 ///
@@ -71,19 +71,10 @@ impl KvStore {
 }
 
 impl TxStream for KvStore {
-    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<(), WorkloadError> {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
         self.append(index, out);
-        Ok(())
+        Ok(TxName::Hash)
     }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014): a bijection on 64-bit words.
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 const KEY_CHARACTERS: usize = 11;

@@ -1,5 +1,6 @@
 //! What is sent: transactions as a pure function of the seed and the index.
 
+mod bigchain;
 mod file;
 mod kvstore;
 
@@ -7,6 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub(crate) use self::bigchain::bigchain_id;
+pub use self::bigchain::{Chains, Content, CreateWorkload, Metadata, TransferWorkload};
 pub use file::{FileFormat, FileWorkload};
 pub use kvstore::{KvStore, MIN_SIZE};
 
@@ -28,6 +31,10 @@ pub enum WorkloadKind {
     KvStore,
     /// One transaction per line of a file.
     File(PathBuf),
+    /// BigchainDB's CREATE.
+    BigchainCreate,
+    /// Chains of BigchainDB's TRANSFER.
+    BigchainTransfer,
 }
 
 /// A checked workload: opens one sequential stream of transactions per shard.
@@ -37,17 +44,31 @@ pub enum Workload {
     KvStore(KvStore),
     /// Read from a file.
     File(FileWorkload),
+    /// CREATEs for a BigchainDB.
+    BigchainCreate(CreateWorkload),
+    /// TRANSFERs for a BigchainDB, over outputs that have to be made before.
+    BigchainTransfer(TransferWorkload),
+}
+
+/// What the chain calls a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TxName {
+    /// On Tendermint the hash of its bytes, on BigchainDB the id in its text: whoever wants to know
+    /// works it out.
+    Hash,
+    /// On Tendermint the same; on BigchainDB this id.
+    Known([u8; 32]),
 }
 
 /// The transactions of one shard, in the order of its due times.
 pub trait TxStream: Send {
-    /// Appends the bytes of the transaction with this index to `out`.
+    /// Appends the bytes of the transaction with this index to `out`, and names it.
     ///
     /// Indices are asked for in ascending order.
     ///
     /// # Errors
     /// When the transaction cannot be made, for instance because the file changed under the run.
-    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<(), WorkloadError>;
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError>;
 }
 
 /// Why a workload cannot be used.
@@ -87,6 +108,42 @@ pub enum WorkloadError {
         /// The file.
         path: PathBuf,
     },
+    /// `--metadata` cannot be used.
+    #[error("--metadata {problem}")]
+    Metadata {
+        /// What is wrong with it and what to do.
+        problem: String,
+    },
+    /// `--signers` is out of range.
+    #[error("--signers: {problem}; use 1 to 100")]
+    Signers {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// More TRANSFERs than can be kept track of.
+    #[error(
+        "{transactions} TRANSFERs are more than the {limit} whose ids can be kept; offer fewer"
+    )]
+    TooMany {
+        /// How many were asked for.
+        transactions: u64,
+        /// How many are possible.
+        limit: u64,
+    },
+    /// A load without an end on a workload that is prepared for a number of transactions.
+    #[error(
+        "bigchaindb-transfer needs to know how many transactions there will be, to make their outputs \
+         before; give the load an end (--duration, --to or --count)"
+    )]
+    Endless,
+    /// A transaction for a BigchainDB that is none.
+    #[error("transaction {index} is no BigchainDB transaction: {problem}")]
+    NotBigchain {
+        /// Its index, from zero.
+        index: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A line of the transaction file is not what its first line promised.
     #[error("{}, line {line}: {problem}", path.display())]
     Malformed {
@@ -104,8 +161,9 @@ impl Workload {
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         match self {
-            Self::KvStore(_) => None,
+            Self::KvStore(_) | Self::BigchainCreate(_) => None,
             Self::File(file) => Some(file.count()),
+            Self::BigchainTransfer(transfer) => Some(transfer.count()),
         }
     }
 
@@ -115,6 +173,8 @@ impl Workload {
         match self {
             Self::KvStore(kvstore) => kvstore.size(),
             Self::File(file) => file.largest(),
+            Self::BigchainCreate(create) => create.size(),
+            Self::BigchainTransfer(transfer) => transfer.size(),
         }
     }
 
@@ -126,6 +186,32 @@ impl Workload {
         match self {
             Self::KvStore(kvstore) => Ok(Box::new(*kvstore)),
             Self::File(file) => Ok(Box::new(file.open()?)),
+            Self::BigchainCreate(create) => Ok(Box::new(create.open())),
+            Self::BigchainTransfer(transfer) => Ok(Box::new(transfer.open())),
+        }
+    }
+
+    /// Whether making a transaction takes long enough to be shared between threads, and can be.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        matches!(self, Self::BigchainCreate(_) | Self::BigchainTransfer(_))
+    }
+
+    /// Whether its transactions can pass the check of a mempool and fail in a block.
+    #[must_use]
+    pub fn may_fail_in_a_block(&self) -> bool {
+        !matches!(self, Self::KvStore(_))
+    }
+
+    /// What has to be committed before it can be offered, and how many transactions that is.
+    #[must_use]
+    pub fn preparation(&self) -> Option<(Self, u64)> {
+        match self {
+            Self::BigchainTransfer(transfer) => Some((
+                Self::BigchainCreate(transfer.roots().clone()),
+                transfer.chains().count.get(),
+            )),
+            _ => None,
         }
     }
 
@@ -160,6 +246,21 @@ impl fmt::Display for Workload {
                 file.path().display(),
                 file.format()
             ),
+            Self::BigchainCreate(create) => write!(
+                f,
+                "bigchaindb-create, {} bytes each, {}",
+                create.size(),
+                create.content()
+            ),
+            Self::BigchainTransfer(transfer) => {
+                let Chains { count, depth } = transfer.chains();
+                write!(
+                    f,
+                    "bigchaindb-transfer, {} bytes each, {}, {count} chains of {depth}",
+                    transfer.size(),
+                    transfer.content()
+                )
+            }
         }
     }
 }
@@ -170,9 +271,11 @@ impl FromStr for WorkloadKind {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             None if text == "kvstore" => Ok(Self::KvStore),
+            None if text == CREATE => Ok(Self::BigchainCreate),
+            None if text == TRANSFER => Ok(Self::BigchainTransfer),
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
             _ => Err(format!(
-                "unknown workload {text:?}; use kvstore or file:PATH"
+                "unknown workload {text:?}; use kvstore, {CREATE}, {TRANSFER} or file:PATH"
             )),
         }
     }
@@ -183,6 +286,20 @@ impl fmt::Display for WorkloadKind {
         match self {
             Self::KvStore => f.write_str("kvstore"),
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::BigchainCreate => f.write_str(CREATE),
+            Self::BigchainTransfer => f.write_str(TRANSFER),
         }
     }
 }
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014): a bijection on 64-bit words.
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+const CREATE: &str = "bigchaindb-create";
+const TRANSFER: &str = "bigchaindb-transfer";

@@ -101,11 +101,8 @@ fn settings_out_of_their_ranges() {
             "constant --rate 5 --report-interval 1ms",
             "--report-interval",
         ),
-        (
-            "constant --rate 5 --workload bitcoin",
-            "kvstore or file:PATH",
-        ),
-        ("constant --rate 5 --workload file:", "kvstore or file:PATH"),
+        ("constant --rate 5 --workload bitcoin", "or file:PATH"),
+        ("constant --rate 5 --workload file:", "or file:PATH"),
         (
             "constant --rate 5 --arrivals burst:0",
             "even, poisson or burst:N",

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod bad_node;
+mod bigchaindb;
 mod bigchaindb_driver;
 mod built_in;
 mod campaign;
@@ -13,6 +14,7 @@ mod comet;
 mod command_line;
 mod endings;
 mod load;
+mod profile;
 mod report;
 mod search;
 mod shards;

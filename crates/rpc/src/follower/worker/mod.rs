@@ -17,7 +17,8 @@ use super::fetch::{Fetched, fetch};
 use super::wake::{Backoff, Loss, Wake, WakeEvent};
 use super::{FollowError, FollowEvent, FollowOptions, Height};
 use crate::client::{Client, ClientError, Status};
-use crate::endpoint::Transport;
+use crate::connection::Trust;
+use crate::endpoint::{Endpoint, Transport};
 
 /// The side of a follower that works; see [`follow`](super::follow).
 ///
@@ -93,17 +94,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         shutdown: CancellationToken,
     ) -> Result<Self, ClientError> {
         let endpoint = client.endpoint().with_transport(Transport::Ws);
-        let connector = if endpoint.is_tls() {
-            let config = options.trust.client_config();
-            let reason = |error: crate::TrustError| error.to_string();
-            let setup = |reason| ClientError::Setup {
-                endpoint: endpoint.to_string(),
-                reason,
-            };
-            Connector::Rustls(config.map_err(reason).map_err(setup)?)
-        } else {
-            Connector::Plain
-        };
+        let connector = connector(&endpoint, &options.trust)?;
         let now = Instant::now();
         Ok(Self {
             wake: Wake::new(endpoint.websocket_url(), connector, options.max_backoff),
@@ -356,6 +347,20 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     fn tell(&mut self, event: FollowEvent) {
         self.outbox.push_back(event);
     }
+}
+
+/// How a WebSocket to this endpoint is secured.
+pub(crate) fn connector(endpoint: &Endpoint, trust: &Trust) -> Result<Connector, ClientError> {
+    if !endpoint.is_tls() {
+        return Ok(Connector::Plain);
+    }
+    let config = trust.client_config();
+    config
+        .map(Connector::Rustls)
+        .map_err(|error| ClientError::Setup {
+            endpoint: endpoint.to_string(),
+            reason: error.to_string(),
+        })
 }
 
 /// Waits for a query, if there is one. Cancel safe: the query stays where it is.

@@ -1,0 +1,159 @@
+//! Queries of BigchainDB's HTTP API.
+
+use serde::Deserialize;
+
+use crate::client::{Client, ClientError, ClientOptions};
+use crate::codec::BroadcastMethod;
+use crate::connection::Trust;
+use crate::endpoint::{Endpoint, Transport};
+
+/// Asks a BigchainDB server over its HTTP API. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BigchaindbClient {
+    client: Client,
+}
+
+/// What a server says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BigchaindbAbout {
+    /// The version of its software.
+    pub version: String,
+    /// Where it says its events are.
+    pub streams: String,
+}
+
+/// The path, with its query, of a POST that brings in a transaction.
+#[must_use]
+pub fn bigchaindb_transactions_path(method: BroadcastMethod) -> String {
+    format!("/api/v1/transactions?mode={method}")
+}
+
+impl BigchaindbClient {
+    /// A client for the server at this address.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    pub fn new(endpoint: &Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
+        Client::with_options(endpoint, options).map(|client| Self { client })
+    }
+
+    /// Whom it asks.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.client.endpoint()
+    }
+
+    /// Who answers: the version, and where the events are.
+    ///
+    /// # Errors
+    /// [`ClientError::NotBigchaindb`] when it is no BigchainDB, and the others.
+    pub async fn about(&self) -> Result<BigchaindbAbout, ClientError> {
+        #[derive(Deserialize)]
+        struct Root {
+            software: String,
+            version: String,
+            api: Versions,
+        }
+        #[derive(Deserialize)]
+        struct Versions {
+            v1: Links,
+        }
+        #[derive(Deserialize)]
+        struct Links {
+            streams: String,
+        }
+        let mut body = Vec::new();
+        let status = self.client.get("", &mut body).await?;
+        match serde_json::from_slice::<Root>(&body) {
+            Ok(root) if root.software == "BigchainDB" => Ok(BigchaindbAbout {
+                version: root.version,
+                streams: root.api.v1.streams,
+            }),
+            _ => Err(self.client.not_bigchaindb(status, &body)),
+        }
+    }
+
+    /// The ids of the valid transactions of a block, in its order; `None` when the server has no
+    /// block of this height (yet, or any more).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn block(&self, height: u64) -> Result<Option<Vec<[u8; 32]>>, ClientError> {
+        #[derive(Deserialize)]
+        struct Block {
+            height: u64,
+            transactions: Vec<Transaction>,
+        }
+        #[derive(Deserialize)]
+        struct Transaction {
+            id: String,
+        }
+        let mut body = Vec::new();
+        let path = format!("api/v1/blocks/{height}");
+        let status = self.client.get(&path, &mut body).await?;
+        if status == 404 {
+            return Ok(None);
+        }
+        let refused = || self.client.not_bigchaindb(status, &body);
+        let block: Block = serde_json::from_slice(&body).map_err(|_| refused())?;
+        if block.height != height {
+            return Err(refused());
+        }
+        let ids: Option<Vec<_>> = block.transactions.iter().map(|tx| id_of(&tx.id)).collect();
+        ids.map(Some).ok_or_else(refused)
+    }
+
+    /// The height of the newest block; 0 when there is none yet. It asks for some 2 log2(height)
+    /// blocks, because the API has no other way.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn newest_height(&self) -> Result<u64, ClientError> {
+        let (mut low, mut step) = (0, 1);
+        // The blocks of a server that has thrown old ones away end the first search too early, so
+        // one that keeps only the last N is recognised from N on.
+        while self.block(low + step).await?.is_some() {
+            low += step;
+            step = step.saturating_mul(2);
+        }
+        let mut missing = low + step;
+        while missing - low > 1 {
+            let middle = low + (missing - low) / 2;
+            match self.block(middle).await? {
+                Some(_) => low = middle,
+                None => missing = middle,
+            }
+        }
+        Ok(low)
+    }
+}
+
+impl BigchaindbAbout {
+    /// Where the events of this server are: on the advertised port and path, and on the host that
+    /// was asked, because many advertise a name that only they know, such as `localhost`.
+    #[must_use]
+    pub fn events_of(&self, endpoint: &Endpoint) -> Option<Endpoint> {
+        let advertised: Endpoint = self.streams.parse().ok()?;
+        if advertised.transport() != Transport::Ws {
+            return None;
+        }
+        Some(advertised.on_host_of(endpoint))
+    }
+}
+
+/// Reads an id of 64 hexadecimal digits.
+pub(super) fn id_of(text: &str) -> Option<[u8; 32]> {
+    crate::codec::decode_hash(text.as_bytes())
+}
+
+/// Options of a client that shares limits and trust with a follower.
+pub(super) fn client_options(
+    timeout: std::time::Duration,
+    max_answer_bytes: usize,
+    trust: Trust,
+) -> ClientOptions {
+    ClientOptions {
+        timeout,
+        max_answer_bytes,
+        trust,
+    }
+}

@@ -1,0 +1,107 @@
+//! Which workload the settings ask for, and whether it can be had.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use super::PlanError;
+use crate::cli::{Interface, Settings};
+use crate::workload::{
+    Content, CreateWorkload, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
+    Metadata, TransferWorkload, Workload, WorkloadError, WorkloadKind,
+};
+
+/// Makes the workload that was asked for, for a load of `planned` transactions.
+pub(super) fn resolve(
+    settings: &Settings,
+    interface: Interface,
+    seed: u64,
+    planned: Option<u64>,
+) -> Result<Workload, PlanError> {
+    let kind = settings.workload.clone().unwrap_or(match interface {
+        Interface::Cometbft => WorkloadKind::KvStore,
+        Interface::Bigchaindb => WorkloadKind::BigchainCreate,
+    });
+    refuse_meaningless(settings, interface, &kind)?;
+    match kind {
+        WorkloadKind::KvStore => {
+            let size = settings.size.unwrap_or(DEFAULT_SIZE);
+            Ok(Workload::KvStore(KvStore::new(seed, size)?))
+        }
+        WorkloadKind::File(path) => {
+            let format = settings.file_format.unwrap_or(FileFormat::Auto);
+            let workload = Workload::File(FileWorkload::check(&path, format)?);
+            workload.check_limit(MAX_SIZE, LIMIT_OF_BODIES)?;
+            Ok(workload)
+        }
+        WorkloadKind::BigchainCreate => {
+            let content = resolve_content(settings, seed)?;
+            Ok(Workload::BigchainCreate(CreateWorkload::new(content)?))
+        }
+        WorkloadKind::BigchainTransfer => {
+            let planned = planned.and_then(NonZeroU64::new);
+            let planned = planned.ok_or(WorkloadError::Endless)?;
+            let content = resolve_content(settings, seed)?;
+            let depth = settings.chain_depth.unwrap_or(NonZeroU32::MIN);
+            let transfers = TransferWorkload::new(content, planned, depth)?;
+            Ok(Workload::BigchainTransfer(transfers))
+        }
+    }
+}
+
+/// Refuses settings that the workload would silently ignore.
+fn refuse_meaningless(
+    settings: &Settings,
+    interface: Interface,
+    kind: &WorkloadKind,
+) -> Result<(), PlanError> {
+    let meaningless = |name, problem: &str| {
+        Err(PlanError::OutOfRange {
+            name,
+            problem: problem.into(),
+        })
+    };
+    let bigchain = matches!(
+        kind,
+        WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer
+    );
+    if matches!(kind, WorkloadKind::File(_)) && settings.size.is_some() {
+        return meaningless(
+            "--size",
+            "has no meaning for a file of transactions; leave it out",
+        );
+    }
+    if *kind == WorkloadKind::KvStore && interface == Interface::Bigchaindb {
+        return meaningless(
+            "--workload kvstore",
+            "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",
+        );
+    }
+    for (name, given) in [
+        ("--signers", settings.signers.is_some()),
+        ("--metadata", settings.metadata.is_some()),
+        ("--signing-threads", settings.signing_threads.is_some()),
+    ] {
+        if given && !bigchain {
+            return meaningless(
+                name,
+                "needs --workload bigchaindb-create or bigchaindb-transfer",
+            );
+        }
+    }
+    if settings.chain_depth.is_some() && *kind != WorkloadKind::BigchainTransfer {
+        return meaningless("--chain-depth", "needs --workload bigchaindb-transfer");
+    }
+    Ok(())
+}
+
+fn resolve_content(settings: &Settings, seed: u64) -> Result<Content, PlanError> {
+    let metadata = settings.metadata.as_deref().map(Metadata::read);
+    Ok(Content {
+        seed,
+        signers: settings.signers.unwrap_or(NonZeroU32::MIN),
+        asset_size: settings.size.unwrap_or(0),
+        metadata: metadata.transpose()?.unwrap_or_default(),
+    })
+}
+
+/// tm-bench's default transaction size in bytes.
+const DEFAULT_SIZE: usize = 250;

@@ -1,0 +1,347 @@
+//! A sampler on a process while the load runs: Linux `perf`, folded and drawn by `inferno`.
+//!
+//! `perf record` runs a small command of its own, which says when sampling has begun and ends when
+//! this program closes its input. So nothing has to be guessed about when it is attached, and it ends
+//! with the run however the run ends.
+
+mod perf;
+mod shares;
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin};
+use std::str::FromStr;
+
+use perf::Script;
+pub use shares::{Share, Shares};
+
+/// What is sampled, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profiling {
+    /// Which process.
+    pub process: ProfiledProcess,
+    /// Samples a second on each processor that it uses.
+    pub frequency: NonZeroU32,
+    /// How the callers are found.
+    pub stacks: StackMethod,
+}
+
+/// Which process is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProfiledProcess {
+    /// The one with this id.
+    Id(u32),
+    /// This program, and with it the built-in node.
+    Own,
+}
+
+/// How the callers of a sampled function are found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StackMethod {
+    /// Frame pointers for programs made by Go, which have them; unwinding for all others.
+    #[default]
+    Auto,
+    /// By frame pointers: cheap; right only for programs that keep them.
+    FramePointers,
+    /// By copies of the stack and unwinding tables: 8 KiB a sample.
+    Unwinding,
+}
+
+/// Why a process cannot be sampled.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfilerError {
+    /// There is no such process.
+    #[error("--profile-pid: there is no process {id}; look it up with `pgrep -a NAME`")]
+    NoProcess {
+        /// What was asked for.
+        id: u32,
+    },
+    /// `perf` is not there.
+    #[error(
+        "--profile-pid needs Linux perf, and `perf` is not in the PATH; install it (Debian: linux-perf, \
+         Ubuntu: linux-tools-generic, Fedora: perf)"
+    )]
+    Missing(#[source] io::Error),
+    /// The system does not let us.
+    #[error(
+        "--profile-pid: perf may not sample process {id} (kernel.perf_event_paranoid is {level}); run as \
+         the process's owner with `sysctl kernel.perf_event_paranoid=1`, or as root"
+    )]
+    NotPermitted {
+        /// The process.
+        id: u32,
+        /// The kernel's setting, as text.
+        level: String,
+    },
+    /// `perf` refuses for another reason.
+    #[error("--profile-pid: perf cannot sample process {id}: {reason}")]
+    Refused {
+        /// The process.
+        id: u32,
+        /// What it said.
+        reason: String,
+    },
+    /// What was sampled cannot be read or written.
+    #[error("--profile-pid: {what}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A process that can be sampled: tried out before the load.
+#[derive(Debug, Clone)]
+pub struct Profiler {
+    id: u32,
+    name: String,
+    frequency: NonZeroU32,
+    stacks: &'static str,
+}
+
+/// Sampling under way; dropping it ends it.
+#[derive(Debug)]
+pub struct Sampling {
+    profiler: Profiler,
+    perf: Child,
+    /// Sampling goes on until this is closed.
+    hold: Option<ChildStdin>,
+    data: PathBuf,
+}
+
+/// A finished profile.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// Which process.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// How often it was looked at.
+    pub samples: u64,
+    /// Where the time went.
+    pub shares: Shares,
+}
+
+impl Profiler {
+    /// Checks that the process is there and may be sampled, by sampling it for a moment.
+    ///
+    /// # Errors
+    /// [`ProfilerError`], with what to do about it.
+    pub fn check(profiling: &Profiling) -> Result<Self, ProfilerError> {
+        let id = match profiling.process {
+            ProfiledProcess::Id(id) => id,
+            ProfiledProcess::Own => std::process::id(),
+        };
+        let name = fs::read_to_string(format!("/proc/{id}/comm"))
+            .map_err(|_| ProfilerError::NoProcess { id })?
+            .trim_end()
+            .to_owned();
+        let stacks = match profiling.stacks {
+            StackMethod::FramePointers => perf::FRAME_POINTERS,
+            StackMethod::Unwinding => perf::UNWINDING,
+            StackMethod::Auto if perf::is_made_by_go(id) => perf::FRAME_POINTERS,
+            StackMethod::Auto => perf::UNWINDING,
+        };
+        let profiler = Self {
+            id,
+            name,
+            frequency: profiling.frequency,
+            stacks,
+        };
+        // What it samples in this moment is of no interest; only that it may.
+        let trial = profiler.attach_to(PathBuf::from("/dev/null"))?;
+        drop(trial);
+        Ok(profiler)
+    }
+
+    /// Begins to sample; when it returns, samples are taken. Raw data goes to a file in `folder`.
+    ///
+    /// # Errors
+    /// When `perf` refuses, as in [`Profiler::check`].
+    pub fn attach(&self, folder: &Path) -> Result<Sampling, ProfilerError> {
+        self.attach_to(folder.join(RAW))
+    }
+
+    fn attach_to(&self, data: PathBuf) -> Result<Sampling, ProfilerError> {
+        let (perf, hold) = perf::record(self, &data)?;
+        Ok(Sampling {
+            profiler: self.clone(),
+            perf,
+            hold: Some(hold),
+            data,
+        })
+    }
+}
+
+impl Sampling {
+    /// Ends sampling and writes `profile.folded`, `flame.svg` and `profile.txt` into `folder`; the
+    /// raw data is removed.
+    ///
+    /// # Errors
+    /// When `perf` fails, nothing was sampled, or a file cannot be written.
+    pub fn finish(mut self, folder: &Path) -> Result<Profile, ProfilerError> {
+        self.hold = None;
+        let ended = self
+            .perf
+            .wait()
+            .map_err(|source| failed("perf record", source))?;
+        let script = perf::script(&self.data);
+        let id = self.profiler.id;
+        let Script {
+            folded,
+            samples,
+            unit,
+        } = script.and_then(|script| {
+            if script.samples > 0 {
+                return Ok(script);
+            }
+            Err(ProfilerError::Refused {
+                id,
+                reason: format!("it took no sample: the process did not run ({ended})"),
+            })
+        })?;
+        let folded = shares::demangled(&folded);
+        let profile = Profile {
+            id,
+            name: self.profiler.name.clone(),
+            samples,
+            shares: Shares::of(&folded),
+        };
+        write(folder, "profile.folded", |out| {
+            out.write_all(folded.as_bytes())
+        })?;
+        write(folder, "flame.svg", |out| {
+            let mut options = inferno::flamegraph::Options::default();
+            options.title = format!("{} (process {id})", profile.name);
+            options.subtitle = Some(format!("{samples} samples"));
+            unit.clone_into(&mut options.count_name);
+            options.deterministic = true;
+            inferno::flamegraph::from_lines(&mut options, folded.lines(), out)
+        })?;
+        write(folder, "profile.txt", |out| {
+            out.write_all(profile.text(usize::MAX).as_bytes())
+        })?;
+        // Tens of megabytes that nobody reads; a file that stays is no failure of the run.
+        let _ = fs::remove_file(&self.data);
+        Ok(profile)
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.hold = None;
+        // It ends by itself now; a child that was waited for already says so.
+        let _ = self.perf.wait();
+    }
+}
+
+impl Profile {
+    /// The functions with the largest shares, at most `rows`, as a table.
+    #[must_use]
+    pub fn text(&self, rows: usize) -> String {
+        let head = format!(
+            "profile      {} samples of process {} ({}); its own share of the time, and with what it calls\n",
+            self.samples, self.id, self.name
+        );
+        head + &self.shares.table(rows)
+    }
+}
+
+fn write(
+    folder: &Path,
+    name: &str,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), ProfilerError> {
+    let path = folder.join(name);
+    let written = File::create_new(&path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        content(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|source| failed(&format!("cannot write {}", path.display()), source))
+}
+
+fn failed(what: &str, source: io::Error) -> ProfilerError {
+    ProfilerError::Io {
+        what: what.to_owned(),
+        source,
+    }
+}
+
+impl FromStr for ProfiledProcess {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            _ if text == "self" => Ok(Self::Own),
+            Ok(id) if id > 0 => Ok(Self::Id(id)),
+            _ => Err(format!(
+                "{text:?} is no process; give its id, or self for txgen and the built-in node"
+            )),
+        }
+    }
+}
+
+impl FromStr for StackMethod {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "fp" => Ok(Self::FramePointers),
+            "dwarf" => Ok(Self::Unwinding),
+            _ => Err(format!(
+                "{text:?} is no way to find callers; use auto, fp or dwarf"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Profiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.process {
+            ProfiledProcess::Id(id) => write!(f, "process {id}")?,
+            ProfiledProcess::Own => f.write_str("this process")?,
+        }
+        write!(f, ", {} samples/s", self.frequency)
+    }
+}
+
+/// Between the samples of 99 a second no common timer of 100 or 1,000 a second, and no schedule of a
+/// round rate, falls into step. Half a minute of one busy core gives some 3,000 samples: a share of
+/// 1 % is then known to ± 0.2 %.
+pub const DEFAULT_FREQUENCY: NonZeroU32 = NonZeroU32::new(99).expect("not zero");
+const RAW: &str = "perf.data";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_named_by_id_or_self() {
+        assert_eq!("17".parse(), Ok(ProfiledProcess::Id(17)));
+        assert_eq!("self".parse(), Ok(ProfiledProcess::Own));
+        for text in ["0", "-1", "cometbft", ""] {
+            let error = text.parse::<ProfiledProcess>().unwrap_err();
+            assert!(error.contains("give its id"), "{error}");
+        }
+        assert!("lbr".parse::<StackMethod>().unwrap_err().contains("dwarf"));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_refused_before_anything() {
+        let profiling = Profiling {
+            // Above the largest id that Linux gives (2^22).
+            process: ProfiledProcess::Id(1 << 30),
+            frequency: DEFAULT_FREQUENCY,
+            stacks: StackMethod::Auto,
+        };
+        let error = Profiler::check(&profiling).unwrap_err().to_string();
+        assert!(error.contains("there is no process"), "{error}");
+    }
+}

@@ -1,0 +1,117 @@
+//! What has to be committed before a load can be offered: a run of its own, in a folder inside the
+//! run's.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use pacing::{CatchUp, Nanos};
+use rpc::{BroadcastMethod, Transport};
+
+use super::conduct::Run;
+use super::folder::RunFolder;
+use super::{Files, RunError, preflight};
+use crate::clock::RunClock;
+use crate::plan::{Load, Plan};
+use crate::report::{Progress, grouped};
+use crate::shard::Orders;
+use crate::shutdown::Shutdown;
+use crate::workload::Workload;
+
+/// The outputs that the load spends could not all be made.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "only {committed} of the {wanted} transactions that the load builds on were committed; {} says what \
+     became of the others (a mempool that is too small refuses some: raise its size)",
+    folder.display()
+)]
+pub struct PreparationError {
+    committed: u64,
+    wanted: u64,
+    folder: PathBuf,
+}
+
+/// Commits what the plan's workload needs, if it needs something.
+pub(super) fn prepare(
+    plan: &Plan,
+    guest: Option<SocketAddr>,
+    folder: &RunFolder,
+    shutdown: &Shutdown,
+    progress: &Progress,
+) -> Result<(), RunError> {
+    let Some((workload, wanted)) = plan.workload.preparation() else {
+        return Ok(());
+    };
+    progress.message(&format!(
+        "prepare  {} transactions are committed first; {workload}",
+        grouped(wanted)
+    ));
+    let plan = preparation(plan, workload, wanted);
+    let nodes = preflight::check(&plan, guest)?;
+    let folder = RunFolder::create(folder.path().join(FOLDER))?;
+    let mut files = Files::open(&folder)?;
+    let run = Run {
+        plan: &plan,
+        nodes: &nodes,
+        orders: Orders::default(),
+        clock: RunClock::default(),
+        shutdown,
+        built_in: guest.is_some(),
+    };
+    let played = run.play(files.writers, files.manifest, Progress::brief(&plan))?;
+    let summary = played.finished.summary;
+    let written = summary.write_to(&mut files.summary);
+    if let Some(error) = played.trouble {
+        return Err(error);
+    }
+    if let Some(error) = played.finished.error {
+        return Err(RunError::Record(error.into()));
+    }
+    written.map_err(|error| RunError::Record(error.into()))?;
+    if shutdown.is_requested() {
+        return Err(RunError::Interrupted);
+    }
+    let committed = summary.fate.committed;
+    if committed < wanted {
+        return Err(RunError::Preparation(PreparationError {
+            committed,
+            wanted,
+            folder: folder.path().into(),
+        }));
+    }
+    Ok(())
+}
+
+/// As fast as answers come, over the run's own connections.
+fn preparation(plan: &Plan, workload: Workload, count: u64) -> Plan {
+    let per_connection = match plan.target.transport() {
+        Transport::Http => 1,
+        Transport::Ws => IN_FLIGHT_PER_WEBSOCKET,
+    };
+    let slots = u64::from(plan.connections.get()) * per_connection;
+    let slots = slots.min(count).min(plan.max_in_flight);
+    let concurrency = NonZeroU32::new(slots as u32).unwrap_or(NonZeroU32::MIN);
+    Plan {
+        command: "preparation".into(),
+        load: Load::Flood { concurrency, count },
+        workload,
+        // Waiting for the commit of each would take a block for every few.
+        method: match plan.method {
+            BroadcastMethod::Commit => BroadcastMethod::Sync,
+            method => method,
+        },
+        threads: plan.threads.min(concurrency),
+        catch_up: CatchUp::Full,
+        warmup: Nanos::ZERO,
+        thresholds: Vec::new(),
+        abort_on: Vec::new(),
+        start_at: None,
+        out: None,
+        report_interval: None,
+        profiling: None,
+        ..plan.clone()
+    }
+}
+
+const FOLDER: &str = "preparation";
+const IN_FLIGHT_PER_WEBSOCKET: u64 = 64;

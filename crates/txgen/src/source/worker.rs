@@ -1,0 +1,137 @@
+//! One thread of a source: every n-th batch of a shard's transactions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_channel::{Receiver, Sender};
+use sha2::{Digest, Sha256};
+
+use super::{BATCH_BYTES, Batch, Envelope, Item};
+use crate::workload::{TxName, TxStream, WorkloadError, bigchain_id};
+
+/// Which thread makes which transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    /// The first index of the shard.
+    pub(super) first: u64,
+    /// How far apart its indices are.
+    pub(super) stride: u64,
+    pub(super) workers: u64,
+    /// Transactions in a batch; with one thread at most.
+    pub(super) batch: u64,
+}
+
+/// One thread of a source.
+pub(super) struct Worker {
+    pub(super) stream: Box<dyn TxStream>,
+    pub(super) number: u64,
+    pub(super) order: Order,
+    pub(super) envelope: Envelope,
+    pub(super) end: u64,
+    pub(super) empty: Receiver<Batch>,
+    pub(super) full: Sender<Batch>,
+    pub(super) wanted: Arc<AtomicU64>,
+}
+
+impl Order {
+    /// The thread that makes this transaction.
+    pub(super) fn lane_of(self, index: u64) -> usize {
+        if self.workers == 1 {
+            return 0;
+        }
+        (self.batch_of(index) % self.workers) as usize
+    }
+
+    fn batch_of(self, index: u64) -> u64 {
+        index.saturating_sub(self.first) / self.stride / self.batch
+    }
+
+    /// The index at a place of the shard's sequence.
+    fn index(self, place: u64) -> u64 {
+        place.saturating_mul(self.stride).saturating_add(self.first)
+    }
+}
+
+impl Worker {
+    /// Fills batches until nobody wants more or the supply is used up.
+    pub(super) fn run(mut self) -> Result<(), WorkloadError> {
+        let mut tx = Vec::new();
+        let mut place = self.number * self.order.batch;
+        loop {
+            let Ok(mut batch) = self.empty.recv() else {
+                return Ok(());
+            };
+            place = self.skipped(place);
+            if self.order.index(place) >= self.end {
+                return Ok(());
+            }
+            for _ in 0..self.order.batch {
+                let index = self.order.index(place);
+                if index >= self.end || self.is_full(&batch) {
+                    break;
+                }
+                self.add(index, &mut tx, &mut batch)?;
+                place += 1;
+            }
+            // What the other threads make lies between.
+            place += (self.order.workers - 1) * self.order.batch;
+            if self.full.send(batch).is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Dropped transactions need not be made: what is wanted belongs to this shard as well.
+    fn skipped(&self, place: u64) -> u64 {
+        let Order {
+            first,
+            stride,
+            workers,
+            batch,
+        } = self.order;
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        let wanted = wanted.saturating_sub(first) / stride;
+        if workers == 1 {
+            return place.max(wanted);
+        }
+        // The first batch of this thread's that is not before the wanted one.
+        let earliest = wanted / batch;
+        let own = earliest + (self.number + workers - earliest % workers) % workers;
+        place.max(own * batch)
+    }
+
+    /// With one thread batches are cut by their bytes too.
+    fn is_full(&self, batch: &Batch) -> bool {
+        self.order.workers == 1 && batch.bytes.len() >= BATCH_BYTES
+    }
+
+    fn add(
+        &mut self,
+        index: u64,
+        tx: &mut Vec<u8>,
+        batch: &mut Batch,
+    ) -> Result<(), WorkloadError> {
+        tx.clear();
+        let name = self.stream.write(index, tx)?;
+        let hash = match (self.envelope, name) {
+            (Envelope::Broadcast(method), _) => {
+                rpc::encode_broadcast(&mut batch.bytes, index, method, tx);
+                Sha256::digest(&tx).into()
+            }
+            (Envelope::Bare, name) => {
+                batch.bytes.extend_from_slice(tx);
+                match name {
+                    TxName::Known(id) => id,
+                    TxName::Hash => bigchain_id(index, tx)?,
+                }
+            }
+        };
+        batch.items.push(Item {
+            index,
+            hash,
+            size: tx.len() as u32,
+            end: batch.bytes.len() as u32,
+        });
+        Ok(())
+    }
+}

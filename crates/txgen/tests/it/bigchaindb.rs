@@ -1,0 +1,217 @@
+//! BigchainDB's workloads, and its API as a target, on the built-in node.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use devnode::{Application, BigchaindbConfig, Config};
+
+use crate::support::{Node, Place, RunFolder, quick};
+
+/// A built-in BigchainDB node that makes blocks quickly.
+fn bigchaindb() -> Node {
+    Node::start(Config {
+        app: Application::Bigchaindb,
+        bigchaindb: BigchaindbConfig {
+            workers: 1,
+            ..BigchaindbConfig::default()
+        },
+        ..quick()
+    })
+}
+
+fn api(node: &Node) -> String {
+    format!("http://{}", node.api_address().unwrap())
+}
+
+fn ids(run: &RunFolder) -> BTreeSet<String> {
+    let txs = run.table("txs.csv");
+    txs.column("txid").map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn creates_are_committed_over_the_rpc_and_over_the_api() {
+    let node = bigchaindb();
+    let place = Place::new();
+    for (run, target, seed) in [
+        ("rpc", format!("--endpoints {}", node.url()), 1),
+        (
+            "api",
+            format!("--target bigchaindb --endpoints {}", api(&node)),
+            2,
+        ),
+    ] {
+        let ended = place.txgen(&format!(
+            "flood --workload bigchaindb-create --count 200 --concurrency 8 --seed {seed} --out {run} {target}"
+        ));
+        ended.expect(0);
+        let folder = place.run(run);
+        folder.summary().assert_all_committed(200);
+        assert_eq!(folder.table("txs.csv").sum("size"), 200 * 765);
+        assert_eq!(ids(&folder).len(), 200);
+    }
+    // The API's runs name transactions as its users do.
+    let id = ids(&place.run("api")).into_iter().next().unwrap();
+    assert_eq!(id, id.to_lowercase());
+    assert_eq!(node.snapshot().committed, 400);
+}
+
+#[test]
+fn one_seed_makes_the_same_whatever_the_number_of_threads() {
+    let place = Place::new();
+    let made = |threads: u32, out: &str| {
+        let node = bigchaindb();
+        let ended = place.txgen(&format!(
+            "constant --rate 300 --duration 1s --workload bigchaindb-create --signing-threads {threads} \
+             --signers 2 --size 40 --metadata {{\"planet\":\"earth\"}} --seed 11 --out {out} --endpoints {}",
+            node.url()
+        ));
+        let run = place.run(out);
+        let summary = run.summary();
+        ended.expect_done(&summary);
+        summary.assert_all_committed(300);
+        ids(&run)
+    };
+    assert_eq!(made(1, "one"), made(3, "three"));
+}
+
+#[test]
+fn chains_of_transfers_grow_over_outputs_made_before() {
+    let node = bigchaindb();
+    let place = Place::new();
+    for (run, target) in [
+        ("rpc", format!("--seed 5 --endpoints {}", node.url())),
+        (
+            "api",
+            format!("--seed 6 --target bigchaindb --endpoints {}", api(&node)),
+        ),
+    ] {
+        // 100 chains of 3: a second lies between a TRANSFER and the one it spends.
+        let ended = place.txgen(&format!(
+            "constant --rate 100 --duration 3s --workload bigchaindb-transfer --chain-depth 3 \
+             --signing-threads 2 --out {run} {target}"
+        ));
+        let folder = place.run(run);
+        let summary = folder.summary();
+        ended.expect_done(&summary);
+        summary.assert_all_committed(300);
+        let prepared = place.run(&format!("{run}/preparation")).summary();
+        prepared.assert_all_committed(100);
+    }
+}
+
+#[test]
+fn a_node_that_refuses_the_outputs_ends_the_run_before_the_load() {
+    let node = Node::start(Config {
+        app: Application::Bigchaindb,
+        mempool: devnode::MempoolConfig {
+            size: 5,
+            ..Default::default()
+        },
+        block_interval: Duration::from_millis(700),
+        ..Config::default()
+    });
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "flood --count 100 --concurrency 8 --workload bigchaindb-transfer --out run --drain-timeout 3s \
+         --endpoints {}",
+        node.url()
+    ));
+    ended.expect(1);
+    assert!(
+        ended.err.contains("of the 100 transactions"),
+        "{}",
+        ended.err
+    );
+    assert!(place.path().join("run/preparation/summary.json").exists());
+}
+
+#[test]
+fn without_endpoints_a_built_in_bigchaindb_is_started() {
+    let place = Place::new();
+    for (run, flags) in [
+        ("rpc", "--workload bigchaindb-create"),
+        ("api", "--target bigchaindb --broadcast-tx-method async"),
+        ("commit", "--target bigchaindb --broadcast-tx-method commit"),
+    ] {
+        let ended = place.txgen(&format!(
+            "flood --count 40 --concurrency 20 {flags} --out {run}"
+        ));
+        ended.expect(0);
+        assert!(
+            ended.err.contains("built-in BigchainDB node"),
+            "{}",
+            ended.err
+        );
+        place.run(run).summary().assert_all_committed(40);
+    }
+}
+
+#[test]
+fn a_scenario_file_says_the_same() {
+    let place = Place::new();
+    place.write(
+        "chains.toml",
+        "[flood]\nconcurrency = 4\ncount = 40\n[settings]\ntarget = \"bigchaindb\"\n\
+         workload = \"bigchaindb-transfer\"\nchain_depth = 1\nsigners = 2\nsigning_threads = 2\nsize = 10\n\
+         metadata = '{\"a\": 1}'\nout = \"run\"\n",
+    );
+    place.txgen("run chains.toml").expect(0);
+    place.run("run").summary().assert_all_committed(40);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_reason() {
+    let place = Place::new();
+    let node = Node::quick();
+    for (flags, words) in [
+        ("--signers 2", "needs --workload bigchaindb-create"),
+        (
+            "--chain-depth 2 --workload bigchaindb-create",
+            "needs --workload bigchaindb-transfer",
+        ),
+        (
+            "--target bigchaindb --workload kvstore",
+            "means nothing to a BigchainDB",
+        ),
+        ("--target bigchaindb --transport ws", "over http or https"),
+        (
+            "--workload bigchaindb-create --metadata [1]",
+            "is no JSON object",
+        ),
+        ("--workload bigchaindb-create --signers 101", "1 to 100"),
+        (
+            "--workload bigchaindb-create --size 2000000",
+            "above the node's limit",
+        ),
+        (
+            "--workload bigchaindb-transfer --no-follow",
+            "has to be seen in blocks",
+        ),
+        (
+            "--workload bigchaindb",
+            "bigchaindb-create, bigchaindb-transfer",
+        ),
+    ] {
+        let ended = place.txgen(&format!("flood --count 5 --out run {flags}"));
+        ended.expect(2);
+        assert!(ended.err.contains(words), "{flags}: {}", ended.err);
+    }
+    let endless = place.txgen("ramp --workload bigchaindb-transfer --out run");
+    endless.expect(2);
+    assert!(
+        endless.err.contains("give the load an end"),
+        "{}",
+        endless.err
+    );
+    let other = place.txgen(&format!(
+        "flood --count 5 --target bigchaindb --out run --endpoints {}",
+        node.url()
+    ));
+    other.expect(2);
+    assert!(
+        other.err.contains("not BigchainDB's HTTP API"),
+        "{}",
+        other.err
+    );
+    assert!(place.contents().is_empty());
+}

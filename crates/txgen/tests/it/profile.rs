@@ -1,0 +1,77 @@
+//! `--profile-pid`: refused before anything is sent, or a flame graph in the run folder.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{Node, Place};
+
+#[test]
+fn a_process_that_is_not_there_is_said_before_anything_is_written() {
+    let place = Place::new();
+    let ended = place.txgen("flood --count 5 --profile-pid 1073741824 --out run");
+    ended.expect(2);
+    assert!(
+        ended.err.contains("there is no process 1073741824"),
+        "{}",
+        ended.err
+    );
+    assert!(place.contents().is_empty());
+}
+
+#[test]
+fn a_missing_perf_is_said_before_anything_is_written() {
+    let place = Place::new();
+    let nowhere = [("PATH", place.path().to_str().unwrap())];
+    let ended = place.txgen_with(&nowhere, "flood --count 5 --profile-pid self --out run");
+    ended.expect(2);
+    assert!(ended.err.contains("not in the PATH"), "{}", ended.err);
+    assert!(place.contents().is_empty());
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let place = Place::new();
+    for (flags, words) in [
+        ("--profile-pid cometbft", "give its id"),
+        ("--profile-frequency 200", "add --profile-pid"),
+        (
+            "--profile-pid self --profile-frequency 1000000",
+            "at most 10000",
+        ),
+        ("--profile-pid self --profile-stacks lbr", "fp or dwarf"),
+    ] {
+        let ended = place.txgen(&format!("flood --count 5 --out run {flags}"));
+        ended.expect(2);
+        assert!(ended.err.contains(words), "{flags}: {}", ended.err);
+    }
+}
+
+#[test]
+#[ignore = "needs perf"]
+fn a_foreign_process_is_sampled_while_the_load_runs() {
+    let node = Node::quick();
+    let place = Place::new();
+    let mut busy = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ended = place.txgen(&format!(
+        "constant --rate 50 --duration 2s --profile-pid {} --profile-frequency 199 --out run --endpoints {}",
+        busy.id(),
+        node.url()
+    ));
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let summary = place.run("run").summary();
+    ended.expect_done(&summary);
+    assert!(ended.out.contains("samples of process"), "{}", ended.out);
+    let file = |name: &str| std::fs::read_to_string(place.path().join("run").join(name)).unwrap();
+    assert!(file("flame.svg").contains("<svg"));
+    assert!(file("profile.txt").contains("function"));
+    let weights = file("profile.folded");
+    assert!(
+        weights.lines().all(|line| line.starts_with("sh;")),
+        "{weights}"
+    );
+    assert!(!place.path().join("run/perf.data").exists());
+}

@@ -1,0 +1,146 @@
+//! The loops of BEP-10 and BEP-23, for `benches/peers/bigchaindb`: goes round for some seconds on some
+//! threads and prints how often, and the time it took.
+//!
+//! `bigchain_loops LOOP FILE SECONDS THREADS`; FILE is the text of a fulfillment or of a CREATE.
+
+use std::hint::black_box;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use bigchain::json::{Object, parse};
+use bigchain::schema::{JsonSchema, accepts};
+use bigchain::{
+    CreateTemplate, Fulfillment, KeyPair, MemoryLedger, Mode, SignatureBatch, Transaction,
+};
+use ed25519_dalek::{Signer, SigningKey};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, file, seconds, threads] = &arguments[..] else {
+        bail!("usage: bigchain_loops LOOP FILE SECONDS THREADS");
+    };
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+    let span = Duration::from_secs_f64(seconds.parse().context("SECONDS is a number")?);
+    let threads: u64 = threads.parse().context("THREADS is a number")?;
+    let rounds: Vec<Round> = (0..threads)
+        .map(|thread| round(name, &text, thread))
+        .collect::<Result<_>>()?;
+    let start = Instant::now();
+    let total: u64 = std::thread::scope(|scope| {
+        let running: Vec<_> = rounds
+            .into_iter()
+            .map(|round| scope.spawn(move || go_round(round, start, span)))
+            .collect();
+        running.into_iter().filter_map(|run| run.join().ok()).sum()
+    });
+    let elapsed = start.elapsed().as_secs_f64();
+    writeln!(std::io::stdout(), "{total} {elapsed}")?;
+    Ok(())
+}
+
+/// One round of a loop, and how many times it counts.
+type Round = (Box<dyn FnMut() -> bool + Send>, u64);
+
+fn go_round((mut round, weight): Round, start: Instant, span: Duration) -> u64 {
+    let mut rounds = 0;
+    while start.elapsed() < span {
+        for _ in 0..ROUNDS_PER_LOOK.div_ceil(weight) {
+            assert!(round(), "every round succeeds");
+            rounds += weight;
+        }
+    }
+    rounds
+}
+
+fn round(name: &str, text: &str, thread: u64) -> Result<Round> {
+    let text = text.to_owned();
+    let round: Box<dyn FnMut() -> bool + Send> = match name {
+        "fulfillment" => Box::new(move || {
+            Fulfillment::from_uri(black_box(&text), Mode::Compatible)
+                .is_ok_and(|read| read.to_uri() == text)
+        }),
+        "schema-typed" => {
+            Box::new(move || parse(black_box(text.as_bytes())).is_ok_and(|body| accepts(&body)))
+        }
+        "schema-jsonschema" => {
+            let schema = JsonSchema::new();
+            Box::new(move || {
+                serde_json::from_str(black_box(&text)).is_ok_and(|body| schema.accepts_serde(&body))
+            })
+        }
+        "sign-raw" => {
+            let key = SigningKey::from_bytes(&[1; 32]);
+            Box::new(move || {
+                black_box(key.sign(black_box(&[7; 32])));
+                true
+            })
+        }
+        "sign-create" => {
+            let template = CreateTemplate::new(pair(1), None)?;
+            let (mut index, mut text) = (thread << 32, String::with_capacity(1024));
+            Box::new(move || {
+                index += 1;
+                text.clear();
+                black_box(template.sign(&metadata(index), &mut text));
+                text.len() == 765
+            })
+        }
+        "validate" => {
+            let text = create(1)?;
+            let ledger = MemoryLedger::default();
+            Box::new(move || {
+                Transaction::from_text(black_box(text.as_bytes()), Mode::Compatible)
+                    .is_ok_and(|read| read.validate(&ledger).is_ok())
+            })
+        }
+        "block-single" => {
+            let block = block()?;
+            let check = move || block.iter().all(|tx| tx.check_signatures(&[]).is_ok());
+            return Ok((Box::new(check), BLOCK));
+        }
+        "block-batch" => {
+            let block = block()?;
+            let check = move || {
+                let mut batch = SignatureBatch::new();
+                for transaction in &block {
+                    batch.push(transaction, &[]);
+                }
+                batch.verify().iter().all(Result::is_ok)
+            };
+            return Ok((Box::new(check), BLOCK));
+        }
+        _ => bail!("there is no loop {name}"),
+    };
+    Ok((round, 1))
+}
+
+fn block() -> Result<Vec<Transaction>> {
+    (0..BLOCK)
+        .map(|seed| {
+            Ok(Transaction::from_text(
+                create(seed)?.as_bytes(),
+                Mode::Compatible,
+            )?)
+        })
+        .collect()
+}
+
+fn create(seed: u64) -> Result<String> {
+    let mut text = String::new();
+    CreateTemplate::new(pair(seed), None)?.sign(&metadata(seed), &mut text);
+    Ok(text)
+}
+
+fn pair(seed: u64) -> KeyPair {
+    let mut bytes = [1; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    KeyPair::from_seed(bytes)
+}
+
+fn metadata(index: u64) -> Object {
+    Object::new().with("_", format!("{index:012x}-41d0-a765-00a0c91e6bf67"))
+}
+
+const BLOCK: u64 = 512;
+const ROUNDS_PER_LOOK: u64 = 100;
