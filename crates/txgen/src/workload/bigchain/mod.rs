@@ -127,11 +127,6 @@ fn uuid(seed: u64, index: u64) -> String {
 
 /// Checks that a BigchainDB takes transactions like this one and a body can carry it; gives its size.
 fn check(text: &str) -> Result<usize, WorkloadError> {
-    Transaction::from_text(text.as_bytes(), Mode::Compatible).map_err(|error| {
-        WorkloadError::Metadata {
-            problem: format!("makes transactions that a BigchainDB refuses: {error}"),
-        }
-    })?;
     if text.len() > MAX_SIZE {
         return Err(WorkloadError::SizeTooLarge {
             size: text.len(),
@@ -139,6 +134,11 @@ fn check(text: &str) -> Result<usize, WorkloadError> {
             source_of_limit: LIMIT_OF_BODIES,
         });
     }
+    Transaction::from_text(text.as_bytes(), Mode::Compatible).map_err(|error| {
+        WorkloadError::Metadata {
+            problem: format!("makes transactions that a BigchainDB refuses: {error}"),
+        }
+    })?;
     Ok(text.len())
 }
 
