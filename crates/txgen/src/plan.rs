@@ -14,7 +14,7 @@ use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
 use crate::start_at::StartAt;
 use crate::threshold::Threshold;
-use crate::workload::{Workload, WorkloadError};
+use crate::workload::{Workload, WorkloadError, WorkloadKind};
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -193,7 +193,7 @@ impl Plan {
         let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
         let load = resolve_load(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, interface, seed, load.planned())?;
-        let target = resolve_target(&settings, interface, &workload, request.builtin)?;
+        let target = resolve_target(&settings, interface, request.builtin)?;
         let part = resolve_part(&settings, &load, &target)?;
         let websocket = target.transport() == Transport::Ws;
         let connections = settings
@@ -364,7 +364,6 @@ fn resolve_load(load: RequestedLoad, arrivals: Arrivals, seed: u64) -> Result<Lo
 fn resolve_target(
     settings: &Settings,
     interface: Interface,
-    workload: &Workload,
     builtin: devnode::Config,
 ) -> Result<Target, PlanError> {
     let transport = settings.transport.map(|choice| match choice {
@@ -385,7 +384,7 @@ fn resolve_target(
     }
     if settings.endpoints.is_empty() {
         return Ok(Target::BuiltIn {
-            config: Box::new(fitting(builtin, interface, workload)),
+            config: Box::new(fitting(builtin, settings)),
             transport: transport.unwrap_or(Transport::Http),
         });
     }
@@ -445,11 +444,15 @@ fn resolve_part(settings: &Settings, load: &Load, target: &Target) -> Result<Par
     }
 }
 
-/// The built-in node with the application that understands the workload. BigchainDB gets the mempool
-/// of BEP-23's nodes, unless it was given another: a closed loop waits for answers, not for blocks, and
-/// fills a small one at once.
-fn fitting(builtin: devnode::Config, interface: Interface, workload: &Workload) -> devnode::Config {
-    if interface == Interface::Cometbft && !workload.is_signed() {
+/// The built-in node with the application that understands what the settings send. BigchainDB gets the
+/// mempool of BEP-23's nodes, unless it was given another: a closed loop waits for answers, not for
+/// blocks, and fills a small one at once.
+pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode::Config {
+    let signed = matches!(
+        settings.workload,
+        Some(WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer)
+    );
+    if settings.target != Some(Interface::Bigchaindb) && !signed {
         return builtin;
     }
     let mut config = builtin;

@@ -125,8 +125,7 @@ fn set_stage(
     programs: &Programs,
     shutdown: &Shutdown,
 ) -> Result<Stage, ManagedError> {
-    let given = &run.settings.endpoints;
-    Stage::set(run.script, given, run.transport, programs, shutdown)
+    Stage::set(run.script, &run.settings, run.transport, programs, shutdown)
 }
 
 fn managed_code(error: &ManagedError) -> u8 {

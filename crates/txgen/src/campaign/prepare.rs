@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use rpc::Transport;
 
 use super::transport;
-use crate::cli::Settings;
+use crate::cli::{Interface, Settings};
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
@@ -41,6 +41,11 @@ pub(super) fn prepare<'a>(
         let plan = || -> anyhow::Result<Plan> {
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
+            }
+            if run.sentinel.is_some() && made.settings.target == Some(Interface::Bigchaindb) {
+                anyhow::bail!(
+                    "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\""
+                );
             }
             run.request
                 .builtin

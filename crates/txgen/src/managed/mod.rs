@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use rpc::{Client, Endpoint, Transport};
 
+use crate::cli::Settings;
+use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
 use crate::shutdown::Shutdown;
@@ -139,10 +141,11 @@ fn endpoint(transport: Transport, address: std::net::SocketAddr) -> Endpoint {
 }
 
 impl Stage {
-    /// Starts what the run needs; `given` are the endpoints of a run that brings its own.
+    /// Starts what the run needs; its complete `settings` have the endpoints of a run that brings its
+    /// own.
     pub(crate) fn set(
         run: &ScriptRun,
-        given: &[Endpoint],
+        settings: &Settings,
         transport: Transport,
         programs: &Programs,
         shutdown: &Shutdown,
@@ -152,8 +155,9 @@ impl Stage {
             // The run starts it itself, with the rest of its clockwork.
             NodeKind::Builtin if run.node.fresh && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
-                let config = run.request.builtin.clone();
-                Some(Node::BuiltIn(BuiltInNode::start(config)?))
+                let config = plan::fitting(run.request.builtin.clone(), settings);
+                let interface = settings.target.unwrap_or_default();
+                Some(Node::BuiltIn(BuiltInNode::start(config, interface)?))
             }
             NodeKind::Cometbft => {
                 let node = CometBft::start(&run.node, programs, shutdown)?;
@@ -162,7 +166,7 @@ impl Stage {
         };
         let mut endpoints = match &node {
             Some(node) => vec![node.endpoint(transport)],
-            None => given.to_vec(),
+            None => settings.endpoints.clone(),
         };
         let sentinel = match &run.sentinel {
             Some(section) => {
