@@ -51,7 +51,7 @@ height = next_event(created, created["id"])
 
 # Fetch.
 assert driver.transactions.retrieve(created["id"]) == created
-assert driver.blocks.get(txid=created["id"]) == [height]
+assert driver.blocks.get(txid=created["id"]) == height
 block = driver.blocks.retrieve(block_height=str(height))
 assert block == {"height": height, "transactions": [created]}, block
 refused(NotFoundError, lambda: driver.transactions.retrieve("0" * 64))
