@@ -194,7 +194,11 @@ impl Node {
         };
         let block = Arc::new(block);
         let update = self.mempool.update().await;
-        let news = self.app.commit(finalized);
+        let node = Arc::clone(self);
+        // So is adding ten thousand transactions to a ledger.
+        let Ok(news) = tokio::task::spawn_blocking(move || node.app.commit(finalized)).await else {
+            return 0;
+        };
         self.store_mut().push(Arc::clone(&block));
         update.remove_committed(&block.txs, |index| results::code(&block, index) == 0);
         update.recheck(&self.app).await;

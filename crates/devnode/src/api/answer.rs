@@ -52,6 +52,13 @@ pub(super) fn not_found() -> Response {
     error(404, "Not found")
 }
 
+/// A list that would be too long for one answer. The original has no limit; here each answer is in
+/// memory as a whole.
+pub(super) fn too_many(what: &str, count: usize, most: usize, instead: &str) -> Response {
+    let message = format!("{count} {what} are more than the {most} of one answer: {instead}");
+    error(400, message)
+}
+
 /// A body that is no JSON.
 pub(super) fn undecodable(why: impl fmt::Display) -> Response {
     let message = format!("Failed to decode JSON object: {why}");

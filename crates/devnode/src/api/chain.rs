@@ -18,6 +18,9 @@ struct Output {
     transaction_id: String,
 }
 
+/// Outputs in one answer at most: 11 MB of them.
+const MOST_OUTPUTS: usize = 100_000;
+
 /// `GET /api/v1/outputs?public_key=`.
 pub(super) fn outputs(app: &Bigchaindb, request: &Request) -> Response {
     let asked = (|| {
@@ -32,6 +35,10 @@ pub(super) fn outputs(app: &Bigchaindb, request: &Request) -> Response {
         Err(answer) => return answer,
     };
     let found = key.map_or_else(Vec::new, |key| app.state().outputs(&key, filter));
+    if found.len() > MOST_OUTPUTS {
+        let instead = "ask with spent=false or spent=true, or follow the blocks";
+        return answer::too_many("outputs", found.len(), MOST_OUTPUTS, instead);
+    }
     let found: Vec<Output> = found
         .into_iter()
         .map(|output| Output {

@@ -108,6 +108,9 @@ pub(super) fn by_id(node: &Node, app: &Bigchaindb, id: &str) -> Response {
     }
 }
 
+/// Transactions in one answer at most: 10 MB of common ones.
+const MOST_TRANSACTIONS: usize = 10_000;
+
 /// `GET /api/v1/transactions?asset_id=`.
 pub(super) fn of_asset(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
     let places = (|| {
@@ -118,6 +121,16 @@ pub(super) fn of_asset(node: &Node, app: &Bigchaindb, request: &Request) -> Resp
         let mut places = app.state().of_asset(&asset, operation);
         if last == Some(true) {
             places.drain(..places.len().saturating_sub(1));
+        }
+        if places.len() > MOST_TRANSACTIONS {
+            let instead = "ask with last_tx=true, or follow the blocks";
+            let count = places.len();
+            return Err(answer::too_many(
+                "transactions",
+                count,
+                MOST_TRANSACTIONS,
+                instead,
+            ));
         }
         Ok(places)
     })();

@@ -22,6 +22,20 @@ fn refused(cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn addresses_of_bigchaindb_need_bigchaindb() {
+    let place = Place::new();
+    for flag in ["--api", "--events"] {
+        let ended = place.txgen(&format!("devnode --listen 127.0.0.1:0 {flag} 127.0.0.1:0"));
+        ended.expect(2).says("add --app bigchaindb");
+    }
+    let ended = place.txgen("devnode --app bigchaindb --set bigchaindb.validaton=serial");
+    ended.expect(2).says("did you mean `validation`?");
+    let ended = place.txgen("devnode --app bigchaindb --set bigchaindb.workers=300");
+    assert_ne!(ended.code, Some(0));
+    ended.says("bigchaindb.workers is 300");
+}
+
+#[test]
 fn rates_that_cannot_be_offered() {
     refused(&[
         ("constant --rate 0", "use a rate above zero"),
