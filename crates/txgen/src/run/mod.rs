@@ -194,7 +194,8 @@ pub(crate) fn perform(
     if words == Words::All {
         introduce(&progress, plan, &folder);
     }
-    prepare::prepare(plan, guest, &folder, shutdown, &progress)?;
+    let said = (words == Words::All).then_some(&progress);
+    prepare::prepare(plan, guest, &folder, shutdown, said)?;
     await_lead(plan, shutdown)?;
     let run = Run {
         plan,

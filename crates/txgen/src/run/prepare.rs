@@ -31,21 +31,23 @@ pub struct PreparationError {
     folder: PathBuf,
 }
 
-/// Commits what the plan's workload needs, if it needs something.
+/// Commits what the plan's workload needs, if it needs something, and says so in a run that talks.
 pub(super) fn prepare(
     plan: &Plan,
     guest: Option<SocketAddr>,
     folder: &RunFolder,
     shutdown: &Shutdown,
-    progress: &Progress,
+    said: Option<&Progress>,
 ) -> Result<(), RunError> {
     let Some((workload, wanted)) = plan.workload.preparation() else {
         return Ok(());
     };
-    progress.message(&format!(
-        "prepare  {} transactions are committed first; {workload}",
-        grouped(wanted)
-    ));
+    if let Some(progress) = said {
+        progress.message(&format!(
+            "prepare  {} transactions are committed first; {workload}",
+            grouped(wanted)
+        ));
+    }
     let plan = preparation(plan, workload, wanted);
     let nodes = preflight::check(&plan, guest)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
