@@ -10,6 +10,7 @@
 
 mod blocks;
 mod buckets;
+mod compare;
 mod conservation;
 mod event;
 mod files;
@@ -19,6 +20,7 @@ mod latency;
 mod limit;
 mod live;
 mod manifest;
+mod merge;
 mod pending;
 mod plan;
 mod rates;
@@ -36,6 +38,7 @@ mod watermarks;
 mod windows;
 
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
+pub use compare::{Change, Difference, Drawn, Meaning, Metric, Quantile, RunCourse, compare};
 pub use conservation::{Conservation, Law};
 pub use event::{
     Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
@@ -49,6 +52,7 @@ pub use knee::{
 pub use latency::{HIGHEST, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS};
 pub use live::{Counters, LiveView, Totals};
 pub use manifest::{EndpointInfo, Host, Manifest};
+pub use merge::{MergeError, MergePart, PartName, merge, merged_manifest};
 pub use plan::{ClosedLoop, Plan, SchedulePlan};
 pub use rates::RateStats;
 pub use rebuild::Remains;

@@ -9,9 +9,11 @@ use pacing::Profile;
 
 use crate::campaign;
 use crate::cli::{Cli, Command, FloodArgs, Settings};
+use crate::compare::{self, CompareError};
 use crate::devnode_command;
 use crate::exit;
 use crate::managed;
+use crate::merge_command;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::report::preview;
 use crate::report_command;
@@ -82,6 +84,17 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         }
         Command::Report(args) => report_command::show(&args),
         Command::TmBench(args) => tm_bench::run(&args),
+        Command::Compare(args) => compare::execute(args).map_err(|error| match error {
+            CompareError::Write { .. } => failed(error),
+            _ => usage(error),
+        }),
+        Command::Merge(args) => merge_command::execute(args).map_err(|error| {
+            if error.is_usage() {
+                usage(error)
+            } else {
+                failed(error)
+            }
+        }),
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(managed::become_program(&args))),
         Command::Completions { shell } => {

@@ -83,12 +83,12 @@ pub enum Because {
     Higher,
     /// Nothing held so far.
     Lower,
-    /// The knee is as likely above it as below, between these two.
+    /// The knee is as likely above it as below.
     Middle {
-        /// Lower end of what is still open.
-        low: f64,
-        /// Upper end.
-        high: f64,
+        /// The nearest lower rate that held.
+        held: Option<f64>,
+        /// The nearest higher rate that broke.
+        broken: Option<f64>,
     },
     /// The trial before was not usable, or one trial is not enough to end on.
     Again,
@@ -329,11 +329,14 @@ impl KneeSearch {
             return Next::Done(Ending::Found);
         }
         let KneeSettings { min, max, .. } = self.settings;
+        let rate = rounded(estimate.rate).clamp(min, max);
+        let held = self.rates(Finding::Held).filter(|held| *held < rate);
+        let broken = self.rates(Finding::Broken).filter(|broken| *broken > rate);
         Next::Try {
-            rate: rounded(estimate.rate).clamp(min, max),
+            rate,
             because: Because::Middle {
-                low: estimate.low,
-                high: estimate.high,
+                held: held.reduce(f64::max),
+                broken: broken.reduce(f64::min),
             },
         }
     }

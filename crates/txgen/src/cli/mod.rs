@@ -1,5 +1,6 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
+mod analysis;
 mod search;
 mod settings;
 pub(crate) mod text;
@@ -15,6 +16,7 @@ use pacing::{Nanos, Rate, SignedRate};
 use crate::scenario::{NodeKind, Scale};
 
 use crate::report::recorded::ReportFormat;
+pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use settings::{Interface, Settings, TransportChoice};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
@@ -75,6 +77,10 @@ pub enum Command {
     /// -r is per connection here, as it was there; the sum over all connections is printed. The load
     /// is spread evenly over each second instead of being sent in a burst at its begin.
     TmBench(TmBenchArgs),
+    /// Compare runs: by how much each metric differs, and whether chance explains it.
+    Compare(CompareArgs),
+    /// Join the run folders of several generators of one load (--shard) into one.
+    Merge(MergeArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast

@@ -170,9 +170,12 @@ pub(super) fn because_words(because: Because) -> String {
         Because::Higher => "everything held so far".into(),
         Because::Lower => "nothing held so far".into(),
         Because::Again => "once more, to be sure".into(),
-        Because::Middle { low, high } => {
-            format!("the middle of what is still open, {low:.0} to {high:.0}")
-        }
+        Because::Middle { held, broken } => match (held, broken) {
+            (Some(held), Some(broken)) => {
+                format!("the middle of what is open; {held} held and {broken} did not")
+            }
+            _ => "the middle of what is open, against the noise".into(),
+        },
     }
 }
 

@@ -12,6 +12,7 @@ mod built_in;
 mod campaign;
 mod comet;
 mod command_line;
+mod compare;
 mod endings;
 mod load;
 mod profile;

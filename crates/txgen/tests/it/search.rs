@@ -47,7 +47,7 @@ fn the_knee_of_a_known_capacity_is_found_within_three_percent() {
     ended
         .expect(0)
         .says("200/s for 1.5s: the first")
-        .says("the middle of what is still open")
+        .says("the middle of what is open; 200 held and 400 did not")
         .prints("the highest rate sustained");
     let account = check(&place, "found", &ended);
     assert_eq!(account["ended"], "done");

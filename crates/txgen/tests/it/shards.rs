@@ -52,6 +52,111 @@ fn two_halves_are_the_whole_transaction_for_transaction() {
     let (one, two) = (ids(&one), ids(&two));
     assert!(one.is_disjoint(&two));
     assert_eq!(one.union(&two).cloned().collect::<BTreeSet<_>>(), ids(&run));
+
+    let ended = place.txgen("merge 1-2 2-2 --out merged");
+    ended.expect(0).prints("merged       1-2, 2-2");
+    check_merged(&place.run("merged"), &run);
+    refuse_what_does_not_belong_together(&place);
+}
+
+/// The merged halves are the whole: the same plan in every second and step, and files that agree.
+fn check_merged(merged: &RunFolder, whole: &RunFolder) {
+    let summary = merged.summary();
+    summary.assert_all_committed(301);
+    assert_eq!(ids(merged), ids(whole));
+    assert_eq!(merged.manifest()["planned"], 301);
+    assert_eq!(merged.manifest()["plan"]["merged"][1]["shard"], "2/2");
+    let offered = |run: &RunFolder| -> Vec<u64> {
+        let offered = run.table("series.csv").numbers("offered");
+        offered.into_iter().filter(|count| *count > 0).collect()
+    };
+    assert_eq!(offered(merged), offered(whole));
+    let steps = |run: &RunFolder| run.table("steps.csv").numbers("offered");
+    assert_eq!(steps(merged), steps(whole));
+    for (table, columns) in [
+        ("series.csv", ["sent", "accepted", "committed"]),
+        ("blocks.csv", ["own_txs", "own_txs", "own_txs"]),
+    ] {
+        for column in columns {
+            assert_eq!(merged.table(table).sum(column), 301, "{table} {column}");
+        }
+    }
+    let heights = merged.table("blocks.csv").numbers("height");
+    assert!(
+        heights.windows(2).all(|pair| pair[0] < pair[1]),
+        "{heights:?}"
+    );
+    let histograms = merged.histograms();
+    for tag in ["lateness", "accept_response", "commit_from_due"] {
+        assert_eq!(histograms[tag].len(), 301, "{tag}");
+    }
+    assert_eq!(summary.count("latency_ms.commit_from_due.count"), 301);
+    assert!(summary.number("latency_ms.commit_from_due.p50") > 0.0);
+}
+
+fn refuse_what_does_not_belong_together(place: &Place) {
+    place.write("file", "");
+    std::fs::create_dir(place.path().join("empty")).unwrap();
+    std::fs::create_dir(place.path().join("other")).unwrap();
+    for file in [
+        "txs.csv",
+        "series.csv",
+        "steps.csv",
+        "blocks.csv",
+        "latency.hlog",
+        "summary.json",
+    ] {
+        let from = place.path().join("2-2").join(file);
+        std::fs::copy(from, place.path().join("other").join(file)).unwrap();
+    }
+    let manifest = place.run("2-2").text("manifest.json");
+    let other = |from: &str, to: &str| {
+        assert!(manifest.contains(from), "{from} in {manifest}");
+        place.write("other/manifest.json", manifest.replace(from, to));
+    };
+    for (folders, phrase) in [
+        ("1-2 1-2", "overlap: both are shard 1/2"),
+        ("1-2", "shards are missing: 2/2"),
+        ("1-2 whole", "whole is a run of its own"),
+        ("1-2 nowhere", "there is no nowhere"),
+        ("1-2 file", "is a file"),
+        ("1-2 empty", "is not a run"),
+    ] {
+        place
+            .txgen(&format!("merge {folders} --out refused"))
+            .expect(2)
+            .says(phrase);
+    }
+    for (from, to, phrase) in [
+        (
+            "\"seed\": 7",
+            "\"seed\": 8",
+            "the seed is 7 in the first and 8 in the second",
+        ),
+        (
+            "\"2/2\"",
+            "\"2/3\"",
+            "the number of generators is 2 in the first and 3",
+        ),
+        ("tidegate.run/1", "tidegate.run/2", "tidegate.run/2"),
+        (
+            "\"origin_unix_ns\": 1",
+            "\"origin_unix_ns\": 2",
+            "did not begin together",
+        ),
+        (
+            "kvstore, 250 bytes",
+            "kvstore, 300 bytes",
+            "the workload is",
+        ),
+    ] {
+        other(from, to);
+        place
+            .txgen("merge 1-2 other --out refused")
+            .expect(2)
+            .says(phrase);
+    }
+    assert!(!place.contents().contains(&"refused".to_owned()));
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Several generators of one load, put together as if one had sent it all.
+//!
+//! Each of them ran with `--shard I/N` of one plan from one instant on and left a run folder.
+//! [`merged_manifest`] says whether their folders belong together, [`merge`] joins them in one pass
+//! over each file, in the memory of a few rows of each.
+
+mod account;
+mod course;
+mod manifest;
+mod transactions;
+
+use std::io::{BufRead, Write};
+
+pub use manifest::{PartName, merged_manifest};
+
+use crate::files::{Files, RecordError, RunFolderWriters};
+use crate::hlog;
+use crate::manifest::Manifest;
+use crate::read::{HlogReader, ReadError, RowReader, TxReader};
+use crate::rows::{BlockRow, SeriesRow, StepRow};
+use crate::summary::Summary;
+
+/// The files of one generator.
+#[derive(Debug)]
+pub struct MergePart<R> {
+    /// `manifest.json`.
+    pub manifest: Manifest,
+    /// `summary.json`.
+    pub summary: Summary,
+    /// `series.csv`.
+    pub series: RowReader<R, SeriesRow>,
+    /// `steps.csv`.
+    pub steps: RowReader<R, StepRow>,
+    /// `blocks.csv`.
+    pub blocks: RowReader<R, BlockRow>,
+    /// `latency.hlog`.
+    pub hlog: HlogReader<R>,
+    /// `txs.csv`.
+    pub txs: TxReader<R>,
+}
+
+/// Why folders cannot be joined.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// Fewer than one.
+    #[error("nothing to join; name the run folders of all generators")]
+    Nothing,
+    /// A folder is of a whole run.
+    #[error("{name} is a run of its own; only runs with --shard I/N are parts of one load")]
+    Whole {
+        /// The folder.
+        name: String,
+    },
+    /// Two folders say something different that must be the same.
+    #[error(
+        "{first} and {second} are not of one load: {what} is {one} in the first and {other} in the second"
+    )]
+    Different {
+        /// A folder.
+        first: String,
+        /// Another one.
+        second: String,
+        /// What differs.
+        what: &'static str,
+        /// In the first.
+        one: String,
+        /// In the second.
+        other: String,
+    },
+    /// Two folders have the same part.
+    #[error("{first} and {second} overlap: both are shard {shard}")]
+    Overlap {
+        /// A folder.
+        first: String,
+        /// Another one.
+        second: String,
+        /// What both are.
+        shard: String,
+    },
+    /// Parts are missing.
+    #[error("shards are missing: {missing}; name the run folders of all {of} generators")]
+    Missing {
+        /// The missing ones.
+        missing: String,
+        /// How many there are in all.
+        of: u32,
+    },
+    /// The generators did not begin together.
+    #[error(
+        "{first} and {second} did not begin together ({apart_ms:.0} ms apart); give all generators the same \
+         --start-at"
+    )]
+    Apart {
+        /// A folder.
+        first: String,
+        /// Another one.
+        second: String,
+        /// By how much.
+        apart_ms: f64,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {name}")]
+    Read {
+        /// The folder.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: ReadError,
+    },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Write(#[from] RecordError),
+}
+
+/// Joins the files of all parts and gives the summary of the whole; `names` are theirs, in the same
+/// order. Whether they belong together is [`merged_manifest`]'s to say, which gives `manifest`.
+///
+/// Counts are exact sums, blocks are counted once. Quantiles come from the histograms of all parts;
+/// those of a step whose edges are not on whole seconds and the medians of single blocks cannot be
+/// put together and stay empty. Windows count the due times of what was sent.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub fn merge<R: BufRead, W: Write>(
+    mut parts: Vec<MergePart<R>>,
+    names: &[String],
+    manifest: &Manifest,
+    writers: RunFolderWriters<W>,
+) -> Result<Summary, MergeError> {
+    let unreadable = |part: usize, source| MergeError::Read {
+        name: names.get(part).cloned().unwrap_or_default(),
+        source,
+    };
+    let mut files = Files::new(writers, &hlog::header(manifest.origin_unix_ns));
+    let blocks = course::blocks(&mut parts, &mut files).map_err(|(part, e)| unreadable(part, e))?;
+    let course =
+        course::join(&mut parts, &blocks, &mut files).map_err(|(part, e)| unreadable(part, e))?;
+    let windows = transactions::join(&mut parts, manifest, &mut files)
+        .map_err(|(part, e)| unreadable(part, e))?;
+    files.flush();
+    let summaries: Vec<&Summary> = parts.iter().map(|part| &part.summary).collect();
+    let summary = account::sum(&summaries, course, &blocks, windows, files.incomplete());
+    match files.into_error() {
+        Some(error) => Err(error.into()),
+        None => Ok(summary),
+    }
+}
+
+/// An error of the part with this position.
+type PartError = (usize, ReadError);

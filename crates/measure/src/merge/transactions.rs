@@ -1,0 +1,180 @@
+//! The transactions of all parts, merged by the instants at which their fates became final.
+
+use std::io::{BufRead, Write};
+
+use pacing::Nanos;
+
+use super::{MergePart, PartError};
+use crate::files::Files;
+use crate::manifest::Manifest;
+use crate::read::{ReadError, TxReader, TxRow};
+use crate::windows::{SHORT, Windows, WorstWindows};
+
+/// Merges `txs.csv` and compares what was sent in each window with what was due in it.
+pub(super) fn join<R: BufRead, W: Write>(
+    parts: &mut [MergePart<R>],
+    manifest: &Manifest,
+    files: &mut Files<W>,
+) -> Result<WorstWindows, PartError> {
+    let mut streams = Vec::with_capacity(parts.len());
+    let until = parts.iter().map(|part| part.summary.time.offered_s);
+    let mut sends = Sends::new(until.fold(0.0, f64::max));
+    for (position, part) in parts.iter_mut().enumerate() {
+        let endpoints = positions(&part.manifest, manifest);
+        let mut stream = Stream::new(&mut part.txs, manifest.origin_unix_ns, endpoints);
+        stream
+            .advance(&mut sends)
+            .map_err(|error| (position, error))?;
+        streams.push(stream);
+    }
+    loop {
+        let next = (0..streams.len())
+            .filter(|position| !streams[*position].ended)
+            .min_by_key(|position| streams[*position].settled);
+        let Some(next) = next else {
+            return Ok(sends.worst());
+        };
+        files.txs.rows.extend_from_slice(&streams[next].row);
+        files.txs.rows.push(b'\n');
+        files.relieve_txs();
+        streams[next]
+            .advance(&mut sends)
+            .map_err(|error| (next, error))?;
+    }
+}
+
+/// Where each endpoint of a part is in the whole; `None` when they are numbered alike.
+fn positions(part: &Manifest, whole: &Manifest) -> Option<Vec<usize>> {
+    let places: Vec<usize> = part
+        .endpoints
+        .iter()
+        .map(|endpoint| {
+            let place = whole
+                .endpoints
+                .iter()
+                .position(|known| known.url == endpoint.url);
+            place.unwrap_or_default()
+        })
+        .collect();
+    let alike = places
+        .iter()
+        .enumerate()
+        .all(|(here, there)| here == *there);
+    (!alike).then_some(places)
+}
+
+/// The rows of one part, with the next one at hand.
+struct Stream<'a, R> {
+    reader: &'a mut TxReader<R>,
+    origin_unix_us: u64,
+    endpoints: Option<Vec<usize>>,
+    /// The next row without its line break.
+    row: Vec<u8>,
+    /// When its fate became final.
+    settled: Nanos,
+    ended: bool,
+}
+
+impl<'a, R: BufRead> Stream<'a, R> {
+    fn new(
+        reader: &'a mut TxReader<R>,
+        origin_unix_ns: u64,
+        endpoints: Option<Vec<usize>>,
+    ) -> Self {
+        Self {
+            reader,
+            origin_unix_us: origin_unix_ns / 1_000,
+            endpoints,
+            row: Vec::new(),
+            settled: Nanos::ZERO,
+            ended: false,
+        }
+    }
+
+    fn advance(&mut self, sends: &mut Sends) -> Result<(), ReadError> {
+        let Some(row) = self.reader.next_row()? else {
+            self.ended = true;
+            return Ok(());
+        };
+        self.settled = settled(&row, self.origin_unix_us);
+        sends.count(&row);
+        self.row.clear();
+        match &self.endpoints {
+            None => self.row.extend_from_slice(row.line),
+            Some(places) => {
+                let place = places.get(usize::from(row.endpoint)).copied();
+                renumber(row.line, place.unwrap_or_default(), &mut self.row);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn settled(row: &TxRow<'_>, origin_unix_us: u64) -> Nanos {
+    let error = row
+        .error_unix_us
+        .map(|at| Nanos::from_micros(at.saturating_sub(origin_unix_us)));
+    // Unanswered ones are settled at the very end.
+    row.committed
+        .max(row.accepted)
+        .max(error)
+        .unwrap_or(Nanos::MAX)
+}
+
+/// The line with another endpoint in its last but one field.
+fn renumber(line: &[u8], endpoint: usize, out: &mut Vec<u8>) {
+    let mut commas = line
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, byte)| **byte == b',');
+    let (Some((step, _)), Some((before, _))) = (commas.next(), commas.next()) else {
+        out.extend_from_slice(line);
+        return;
+    };
+    out.extend_from_slice(&line[..=before]);
+    out.extend_from_slice(itoa::Buffer::new().format(endpoint).as_bytes());
+    out.extend_from_slice(&line[step..]);
+}
+
+/// What was due and what was sent in each short window of the offering.
+struct Sends {
+    due: Vec<u32>,
+    sent: Vec<u32>,
+}
+
+impl Sends {
+    fn new(offered_s: f64) -> Self {
+        let windows = (offered_s * 1e9 / SHORT.as_nanos() as f64).ceil() as usize;
+        let windows = windows.min(MAX_WINDOWS);
+        Self {
+            due: vec![0; windows],
+            sent: vec![0; windows],
+        }
+    }
+
+    fn count(&mut self, row: &TxRow<'_>) {
+        let window = |at: Nanos| (at.as_nanos() / SHORT.as_nanos()) as usize;
+        if let Some(due) = self.due.get_mut(window(row.due)) {
+            *due += 1;
+        }
+        if let Some(sent) = self.sent.get_mut(window(row.sent)) {
+            *sent += 1;
+        }
+    }
+
+    fn worst(&self) -> WorstWindows {
+        let mut windows = Windows::default();
+        let mut due_before = 0;
+        for (window, (due, sent)) in self.due.iter().zip(&self.sent).enumerate() {
+            let at = Nanos::from_nanos(window as u64 * SHORT.as_nanos());
+            (0..*sent).for_each(|_| windows.sent(at));
+            due_before += u64::from(*due);
+            windows.close(Some(due_before));
+        }
+        windows.worst()
+    }
+}
+
+/// A day of windows takes 69 MB; what comes later is not compared.
+const MAX_WINDOWS: usize = 8_640_000;

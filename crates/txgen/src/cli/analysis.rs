@@ -1,0 +1,47 @@
+//! `txgen merge` and `txgen compare`: what the user typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Share;
+
+/// `txgen merge`
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The run folders of all generators of one load (--shard 1/N to N/N).
+    #[arg(required = true, value_name = "RUN")]
+    pub folders: Vec<PathBuf>,
+    /// The merged run folder; must not exist or be empty.
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// `txgen compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Run folders, or folders of runs of one load (repeats). The first is what the others are compared
+    /// with.
+    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Exit with 99 when a metric is worse by more than this, beyond chance, e.g. 10%.
+    #[arg(long, value_name = "SHARE")]
+    pub fail_on_regression: Option<Share>,
+    /// What to write.
+    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
+    pub format: CompareFormat,
+    /// Where to write it; - for stdout.
+    #[arg(short, long, default_value = "-", value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The form of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// Tables for a terminal.
+    Text,
+    /// Tables for a review.
+    Md,
+    /// Everything for a program.
+    Json,
+}
