@@ -9,6 +9,7 @@ use crate::cli::MergeArgs;
 use crate::exit;
 use crate::folder::{OpenError, RecordedRun};
 use crate::report;
+use crate::report::recorded::{self, ReportError};
 use crate::run::{FolderError, RunFolder, saturation};
 
 /// Why folders are not merged.
@@ -31,6 +32,9 @@ pub enum MergeCommandError {
     /// The output cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The report cannot be drawn; the merged run is whole.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// The manifest or the summary cannot be written.
     #[error("cannot write the merged run; free some space or choose another --out")]
     Write(#[from] io::Error),
@@ -42,7 +46,7 @@ impl MergeCommandError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Merge(error) => !matches!(error, MergeError::Read { .. } | MergeError::Write(_)),
-            Self::Write(_) => false,
+            Self::Write(_) | Self::Report(_) => false,
             Self::Open(_) | Self::Killed { .. } | Self::Folder(_) => true,
         }
     }
@@ -86,12 +90,15 @@ pub fn execute(args: MergeArgs) -> Result<u8, MergeCommandError> {
     let judgement = saturation::judge(&summary.steps, followed.unwrap_or(true));
     (summary.knee, summary.knee_reason) = (judgement.knee, judgement.reason);
     summary.write_to(&mut summary_file)?;
+    drop(summary_file);
+    let page = recorded::write_html_after_run(folder.path())?;
     let text = format!(
-        "{:<13}{}\n{}written to   {}\n",
+        "{:<13}{}\n{}written to   {}\nreport       {}\n",
         "merged",
         names.join(", "),
         report::table(&summary, &[], None),
-        folder.path().display()
+        folder.path().display(),
+        page.display()
     );
     // A reader that has gone does not make the merge a failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());

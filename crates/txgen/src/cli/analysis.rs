@@ -44,4 +44,6 @@ pub enum CompareFormat {
     Md,
     /// Everything for a program.
     Json,
+    /// A page with the runs drawn over each other.
+    Html,
 }

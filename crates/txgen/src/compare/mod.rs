@@ -1,5 +1,6 @@
 //! `txgen compare`: runs side by side.
 
+mod charts;
 mod render;
 mod side;
 
@@ -100,6 +101,7 @@ pub fn execute(args: CompareArgs) -> Result<u8, CompareError> {
         CompareFormat::Text => render::text(&comparison),
         CompareFormat::Md => render::markdown(&comparison),
         CompareFormat::Json => render::json(&comparison),
+        CompareFormat::Html => charts::page(&comparison),
     };
     match args.out {
         Some(path) if path.as_os_str() != "-" => {

@@ -1,8 +1,7 @@
 //! Whether a point was sustained, and if not, why.
 
 use measure::{
-    BacklogGrowth, BlockMark, Finding, LATE_SHARE_INVALID, ScheduleVerdict, StepRow, Summary,
-    backlog_growth,
+    BacklogGrowth, BlockMark, Finding, LATE_SHARE_INVALID, StepRow, Summary, backlog_growth,
 };
 use pacing::{Nanos, Schedule};
 
@@ -54,7 +53,12 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judgement {
             .filter(|limit| !limit.held)
             .map(|limit| format!("{} is broken ({})", limit.text, limit.value_text())),
     );
-    let (finding, reasons) = match unusable(evidence.summary, overloaded, !broken.is_empty()) {
+    let (finding, reasons) = match unusable(
+        evidence.summary,
+        evidence.limits,
+        overloaded,
+        !broken.is_empty(),
+    ) {
         Some(reason) => (Finding::Unusable, vec![reason]),
         None if broken.is_empty() => (Finding::Held, broken),
         None => (Finding::Broken, broken),
@@ -69,7 +73,12 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judgement {
 
 /// The trial says nothing about the target when the load was not offered through the generator's own
 /// fault. Some lateness does not change a rate, but it does change latencies.
-fn unusable(summary: &Summary, overloaded: bool, broken: bool) -> Option<String> {
+fn unusable(
+    summary: &Summary,
+    limits: &[Verdict],
+    overloaded: bool,
+    broken: bool,
+) -> Option<String> {
     if !summary.conservation.holds {
         return Some("the account does not add up: see the point's summary".into());
     }
@@ -85,15 +94,30 @@ fn unusable(summary: &Summary, overloaded: bool, broken: bool) -> Option<String>
             "the generator could not offer it: {sent} of {offered} transactions left while they were due"
         ));
     }
-    let only_limits = broken && !overloaded;
-    (only_limits && generator_late && summary.verdict.schedule == ScheduleVerdict::Invalid).then(
-        || {
+    if broken && !overloaded && generator_late {
+        return own_lateness(summary, limits);
+    }
+    None
+}
+
+/// Latencies say nothing when much of them is the generator's own lateness.
+fn own_lateness(summary: &Summary, limits: &[Verdict]) -> Option<String> {
+    let latencies = &summary.latency_ms;
+    limits.iter().filter(|limit| !limit.held).find_map(|limit| {
+        let measured = match limit.text.split('.').next()?.trim() {
+            "commit" => &latencies.commit_from_due,
+            "accept" | "service" | "lateness" | "latency_ms" => &latencies.accept_response,
+            _ => return None,
+        };
+        let share = latencies.lateness.p95? / measured.p95?;
+        (share > OWN_LATENESS_LIMIT).then(|| {
             format!(
-                "the generator was late itself with {:.1} % of the transactions: latencies say nothing",
-                late_share * 100.0
+                "the generator's own lateness is {:.0} % of the latency that broke {}",
+                share * 100.0,
+                limit.text
             )
-        },
-    )
+        })
+    })
 }
 
 fn lost(summary: &Summary, followed: bool) -> f64 {
@@ -195,5 +219,7 @@ pub(super) const GROWTH_LIMIT: f64 = 0.01;
 const WAITING_LIMIT: f64 = 0.6;
 /// A growth below twice its standard error may be chance.
 const ERRORS_TO_BE_SURE: f64 = 2.0;
+/// More of a latency may not be the generator's own lateness.
+const OWN_LATENESS_LIMIT: f64 = 0.1;
 /// More of what fell due may not have left by the end of the step.
 const BEHIND_LIMIT: f64 = 0.02;

@@ -3,6 +3,7 @@
 mod account;
 mod drain;
 mod judge;
+mod page;
 mod table;
 
 use std::fs;
@@ -11,7 +12,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use measure::{Because, BlockMark, Ending, Finding, KneeSearch, KneeSettings, Next, Trial};
+use measure::{
+    Because, BlockMark, BlockRow, Ending, Finding, KneeSearch, KneeSettings, Next, Trial,
+};
 use pacing::{Nanos, Profile, Rate, Schedule};
 use rpc::Endpoint;
 
@@ -23,6 +26,7 @@ use judge::{Evidence, GROWTH_LIMIT, LOST_LIMIT, judge};
 
 use crate::cli::{PointArgs, ScanArgs, SearchArgs, Settings};
 use crate::exit;
+use crate::folder::RecordedRun;
 use crate::plan::{Load, Plan, PlanError, Request, RequestedLoad, Target};
 use crate::report;
 use crate::run::{
@@ -63,6 +67,9 @@ pub enum SearchError {
     /// `search.json` cannot be written.
     #[error("cannot write search.json; free some space or choose another folder with --out")]
     Account(#[source] io::Error),
+    /// The report cannot be written; `search.json` is whole.
+    #[error("cannot write report.html; free some space or choose another folder with --out")]
+    Report(#[source] io::Error),
 }
 
 /// What is asked for, whatever chooses the rates.
@@ -443,11 +450,15 @@ impl<'a> Field<'a> {
     /// The last words, the file and the exit code.
     fn conclude(mut self, known: &KneeSearch) -> Result<u8, SearchError> {
         self.learn(known)?;
+        let report = self.folder.path().join("report.html");
+        fs::write(&report, page::page(&self.account)).map_err(SearchError::Report)?;
         let mut text = table::table(&self.account);
         text.push_str(&format!(
-            "{:<13}{}\n",
+            "{:<13}{}\n{:<13}{}\n",
             "written to",
-            self.folder.path().display()
+            self.folder.path().display(),
+            "report",
+            report.display()
         ));
         // A reader that has gone does not make the search a failure.
         let _ = io::stdout().lock().write_all(text.as_bytes());
@@ -546,25 +557,12 @@ fn schedule(plan: &Plan) -> Option<&Schedule> {
 
 /// The blocks of a point. A file that cannot be read gives none, and the coarser rule is used.
 fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
-    let text = fs::read_to_string(outcome.folder.join("blocks.csv")).unwrap_or_default();
-    let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-    let place = |name: &str| header.iter().position(|column| *column == name);
-    let (Some(observed), Some(own), Some(failed)) =
-        (place("observed_ns"), place("own_txs"), place("own_failed"))
-    else {
-        return Vec::new();
+    let blocks = RecordedRun::open(&outcome.folder).and_then(|run| run.all_blocks());
+    let mark = |block: &BlockRow| BlockMark {
+        observed: Nanos::from_nanos(block.observed_ns),
+        committed: block.own_txs.saturating_sub(block.own_failed),
     };
-    lines
-        .filter_map(|line| {
-            let fields: Vec<&str> = line.split(',').collect();
-            let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
-            Some(BlockMark {
-                observed: Nanos::from_nanos(number(observed)?),
-                committed: number(own)?.saturating_sub(number(failed)?),
-            })
-        })
-        .collect()
+    blocks.map_or_else(|_| Vec::new(), |blocks| blocks.iter().map(mark).collect())
 }
 
 /// To people; nobody reading stderr is no reason to stop.

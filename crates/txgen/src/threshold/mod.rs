@@ -282,7 +282,7 @@ mod tests {
         assert!(error("fate.eror==0").contains("did you mean fate.errors"));
         assert!(error("comit.p99<1").contains("did you mean commit.p99"));
         assert!(error("commited_tps>1").contains("rate.committed_tps"));
-        assert!(error("weather.max<1").contains("a path into summary.json"));
+        assert!(error("weather.rain<1").contains("a path into summary.json"));
         // A text is no metric.
         assert!(error("verdict.schedule==0").contains("unknown metric"));
         assert!(error("commit.p99<soon").contains("cannot read the limit \"soon\""));

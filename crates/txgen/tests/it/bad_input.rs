@@ -152,8 +152,12 @@ fn thresholds_that_mean_nothing() {
             "unknown metric",
         ),
         (
-            "constant --rate 5 --threshold weather.max<1",
+            "constant --rate 5 --threshold weather.rain<1",
             "use commit.p99, accept.p95",
+        ),
+        (
+            "constant --rate 5 --threshold fate.eror==0",
+            "did you mean fate.errors",
         ),
         (
             "constant --rate 5 --threshold commit.p99<soon",
