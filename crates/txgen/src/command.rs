@@ -170,7 +170,10 @@ fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8
     let shutdown = Shutdown::on_signals().map_err(failed)?;
     quest(&shutdown).map_err(|error| CommandError {
         code: match &error {
-            SearchError::Plan(_) | SearchError::Usage(_) | SearchError::Folder(_) => exit::USAGE,
+            SearchError::Plan(_)
+            | SearchError::Usage(_)
+            | SearchError::Preflight(_)
+            | SearchError::Folder(_) => exit::USAGE,
             SearchError::Point { source, .. } => exit_code_of(source),
             _ => exit::FAILED,
         },

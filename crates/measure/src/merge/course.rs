@@ -186,6 +186,13 @@ fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
     sum.backlog += row.backlog;
     sum.mempool_txs = sum.mempool_txs.max(row.mempool_txs);
     sum.mempool_bytes = sum.mempool_bytes.max(row.mempool_bytes);
+    // Somebody may have marked all generators at once.
+    if !row.mark.is_empty() && row.mark != sum.mark {
+        if !sum.mark.is_empty() {
+            sum.mark.push_str("; ");
+        }
+        sum.mark.push_str(&row.mark);
+    }
 }
 
 fn fill_second(row: &mut SeriesRow, latencies: &LatencySet) {

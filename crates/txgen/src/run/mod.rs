@@ -159,6 +159,11 @@ pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
     }
 }
 
+/// Whether the target can be measured, without measuring it.
+pub(crate) fn check_target(plan: &Plan, guest: Option<SocketAddr>) -> Result<(), PreflightError> {
+    preflight::check(plan, guest).map(drop)
+}
+
 /// How much a run says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {

@@ -170,6 +170,10 @@ fn what_makes_no_search_is_refused_before_it_begins() {
             "search --shard 1/2",
             "--shard and --start-at are for single runs",
         ),
+        (
+            "search --endpoints http://127.0.0.1:1 --recover-timeout 60s",
+            "127.0.0.1:1 cannot be reached",
+        ),
         ("scan", "--rates"),
         ("scan --rates 10..1:2", "lower rate first"),
     ] {

@@ -1,0 +1,92 @@
+//! What is asked for, whatever chooses the rates.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use pacing::{Nanos, Profile, Rate};
+
+use super::SearchError;
+use crate::cli::{PointArgs, Settings};
+use crate::exit;
+use crate::plan::{Plan, PlanError, Request, RequestedLoad};
+use crate::report;
+use crate::workload::WorkloadKind;
+
+/// What is asked for, whatever chooses the rates.
+pub(super) struct Quest {
+    pub(super) kind: &'static str,
+    pub(super) points: PointArgs,
+    pub(super) settings: Settings,
+    pub(super) seed: u64,
+}
+
+impl Quest {
+    pub(super) fn is_dry(&self) -> bool {
+        self.settings.dry_run
+    }
+
+    pub(super) fn preview(&self, rate: Rate, words: &str) -> Result<u8, SearchError> {
+        let plan = self.plan(0, rate, self.points.duration, None)?;
+        let text = format!("{words}\nthe first point:\n{}", report::preview(&plan));
+        let _ = io::stdout().lock().write_all(text.as_bytes());
+        Ok(exit::DONE)
+    }
+
+    /// The plan of one point. Every point has a seed of its own, so that no transaction comes twice.
+    pub(super) fn plan(
+        &self,
+        number: usize,
+        rate: Rate,
+        duration: Nanos,
+        out: Option<PathBuf>,
+    ) -> Result<Plan, SearchError> {
+        let settings = &self.settings;
+        if matches!(settings.workload, Some(WorkloadKind::File(_))) {
+            return Err(SearchError::Usage(format!(
+                "{} needs new transactions for each point, and a file would repeat its own; use another --workload",
+                self.kind
+            )));
+        }
+        if !settings.threshold.is_empty() {
+            return Err(SearchError::Usage(format!(
+                "{} takes its conditions from --slo; write --slo instead of --threshold",
+                self.kind
+            )));
+        }
+        if settings.shard.is_some() || settings.start_at.is_some() {
+            return Err(SearchError::Usage(format!(
+                "{} decides each rate from the points before; --shard and --start-at are for single runs",
+                self.kind
+            )));
+        }
+        let profile = Profile::constant(rate, Some(duration)).map_err(PlanError::from)?;
+        let quarter = Nanos::from_nanos(duration.as_nanos() / WARMUP_PART);
+        let settings = Settings {
+            seed: Some(self.seed.wrapping_add(number as u64)),
+            warmup: settings.warmup.or(Some(quarter)),
+            threshold: self.points.slo.clone(),
+            out,
+            ..settings.clone()
+        };
+        let request = Request {
+            command: self.kind.into(),
+            load: RequestedLoad::Open {
+                profile,
+                stop_when_saturated: false,
+                reconnect_in_pauses: false,
+            },
+            builtin: devnode::Config::default(),
+        };
+        let plan = Plan::resolve(request, settings, self.seed)?;
+        if plan.warmup >= duration {
+            return Err(SearchError::Usage(format!(
+                "--warmup {} leaves nothing of a point of {duration} to be judged; use a longer --duration",
+                plan.warmup
+            )));
+        }
+        Ok(plan)
+    }
+}
+
+/// The first of as many parts of a point is not judged.
+const WARMUP_PART: u64 = 4;

@@ -1,0 +1,75 @@
+//! Why a search or scan is over.
+
+use measure::{Ending, KneeSearch};
+use pacing::Nanos;
+
+use super::account::Ended;
+
+/// Why a search is over; `None` means that time is up.
+pub(super) fn ending_words(
+    ending: Option<Ending>,
+    search: &KneeSearch,
+    limit: Nanos,
+) -> (Ended, String) {
+    let held = || {
+        search
+            .highest_held()
+            .map_or("nothing held".into(), |rate| format!("{rate}/s held"))
+    };
+    match ending {
+        Some(Ending::Found) => (
+            Ended::Done,
+            format!(
+                "the highest rate sustained; {} points",
+                search.trials().len()
+            ),
+        ),
+        Some(Ending::NotReached { rate }) => (
+            Ended::NotReached,
+            format!("no knee up to {rate}/s, the highest rate allowed: it still held"),
+        ),
+        Some(Ending::BelowMin { rate }) => (
+            Ended::BelowMin,
+            format!("no rate held: already {rate}/s, the lowest allowed, broke"),
+        ),
+        Some(Ending::GeneratorLimit { held, rate }) => (
+            Ended::GeneratorLimit,
+            match held {
+                Some(held) => format!(
+                    "no knee up to {held}/s: that held, and {rate}/s is more than this generator could offer"
+                ),
+                None => format!("{rate}/s is more than this generator could offer"),
+            },
+        ),
+        Some(Ending::TrialsUsed) => (
+            Ended::OutOfTime,
+            format!(
+                "{} points did not suffice for the precision asked: {}",
+                search.trials().len(),
+                held()
+            ),
+        ),
+        None => (
+            Ended::OutOfTime,
+            format!(
+                "the time limit of {limit} is reached before the precision asked ({}); a higher --time-limit \
+                 narrows the interval",
+                held()
+            ),
+        ),
+    }
+}
+
+pub(super) fn scan_words(known: &KneeSearch) -> String {
+    match (known.highest_held(), known.lowest_broken()) {
+        (Some(held), Some(broken)) if held < broken => {
+            format!("{held}/s held and {broken}/s did not; between them nothing was tried")
+        }
+        (Some(held), Some(broken)) => format!(
+            "{broken}/s broke once although {held}/s held once: the target is noisy or tires"
+        ),
+        (Some(held), None) => format!("no knee up to {held}/s: everything held"),
+        (None, Some(broken)) => format!("nothing held, not even {broken}/s"),
+        (None, None) => "no point was usable".into(),
+    }
+}
