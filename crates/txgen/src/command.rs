@@ -173,7 +173,8 @@ fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8
             SearchError::Plan(_)
             | SearchError::Usage(_)
             | SearchError::Preflight(_)
-            | SearchError::Folder(_) => exit::USAGE,
+            | SearchError::Folder(_)
+            | SearchError::Display(_) => exit::USAGE,
             SearchError::Point { source, .. } => exit_code_of(source),
             _ => exit::FAILED,
         },
@@ -186,7 +187,8 @@ pub(crate) fn exit_code_of(error: &RunError) -> u8 {
         RunError::Folder(_)
         | RunError::Preflight(_)
         | RunError::Profiler(_)
-        | RunError::StartAt(_) => exit::USAGE,
+        | RunError::StartAt(_)
+        | RunError::Display(_) => exit::USAGE,
         RunError::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
         RunError::Interrupted => exit::INTERRUPTED,
         _ => exit::FAILED,

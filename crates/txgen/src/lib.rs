@@ -15,6 +15,7 @@ pub mod compare;
 mod devnode_command;
 pub mod exit;
 pub mod folder;
+pub mod live;
 pub mod managed;
 pub mod merge_command;
 pub mod part;

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         }
     };
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| txgen::live::LogWriter)
         .with_max_level(log_level())
         .init();
     match txgen::command::execute(cli) {

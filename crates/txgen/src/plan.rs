@@ -10,6 +10,7 @@ use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
 use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
 use crate::cli::{Interface, Settings, TransportChoice};
+use crate::live::MetricsAddress;
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
 use crate::start_at::StartAt;
@@ -71,7 +72,9 @@ pub struct Plan {
     pub report_interval: Option<Nanos>,
     /// The process that is sampled while the load runs.
     pub profiling: Option<Profiling>,
-    /// Whether a progress bar may be drawn.
+    /// Where live figures are served as metrics.
+    pub metrics: Option<MetricsAddress>,
+    /// Whether a full-screen view may be drawn.
     pub tui: bool,
 }
 
@@ -272,6 +275,7 @@ impl Plan {
             out: settings.out,
             report_interval,
             profiling,
+            metrics: settings.metrics,
             tui: !settings.no_tui,
         })
     }

@@ -17,6 +17,7 @@ use rpc::{Endpoint, Transport};
 use crate::cli::{RunArgs, Settings};
 use crate::command::{CommandError, exit_code_of, failed, fresh_seed, usage};
 use crate::exit;
+use crate::live::{Display, DisplaySettings};
 use crate::managed::{ManagedError, Programs, Stage};
 use crate::plan::Plan;
 use crate::report::preview;
@@ -67,12 +68,15 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
         None => single(&runs[0], place, &programs, &shutdown),
         Some(_) => {
             let folder = RunFolder::create(place).map_err(usage)?;
+            let shown = DisplaySettings::given(&runs[0].settings);
+            let display = Display::open(&shown, &shutdown).map_err(usage)?;
             Campaign {
                 script: &script,
                 runs: &runs,
                 folder: folder.path(),
                 programs: &programs,
                 shutdown: &shutdown,
+                display,
             }
             .play()
         }
@@ -224,10 +228,11 @@ struct Campaign<'a> {
     folder: &'a Path,
     programs: &'a Programs,
     shutdown: &'a Shutdown,
+    display: Display,
 }
 
 impl Campaign<'_> {
-    fn play(&self) -> Result<u8, CommandError> {
+    fn play(&mut self) -> Result<u8, CommandError> {
         let mut record = Record::begin(self.script, self.runs, self.folder).map_err(failed)?;
         self.say(&format!(
             "{}: {}; writing {}",
@@ -235,17 +240,23 @@ impl Campaign<'_> {
             Estimate::of(self.script),
             self.folder.display()
         ));
+        if let Some(address) = self.display.metrics_address() {
+            self.say(&format!("metrics on http://{address}/metrics"));
+        }
         let mut stage: Option<Stage> = None;
-        for (number, run) in self.runs.iter().enumerate() {
+        let runs = self.runs;
+        for (number, run) in runs.iter().enumerate() {
             if self.shutdown.is_requested() {
                 break;
             }
-            self.say(&format!(
+            let heading = format!(
                 "run {} of {}: {}",
                 number + 1,
-                self.runs.len(),
+                runs.len(),
                 run.script.label()
-            ));
+            );
+            self.say(&heading);
+            self.display.heading(heading);
             record.starts(number).map_err(failed)?;
             let began = Instant::now();
             let played = self.one(run, &record.place(number), &mut stage);
@@ -304,14 +315,13 @@ impl Campaign<'_> {
             .map_err(failed)?;
         let mut text = table::table(&record);
         text.push_str(&format!("written to {}\n", self.folder.display()));
-        // A reader that has gone does not make the campaign a failure.
-        let _ = io::stdout().lock().write_all(text.as_bytes());
+        self.display.result(&text);
         Ok(record.exit_code())
     }
 
     /// One run; beside its outcome what went wrong with the processes around it.
     fn one(
-        &self,
+        &mut self,
         run: &Prepared,
         place: &Path,
         stage: &mut Option<Stage>,
@@ -334,7 +344,7 @@ impl Campaign<'_> {
         };
         let mut plan: Plan = run.plan(stage).map_err(usage)?;
         plan.out = Some(place.into());
-        let played = run::start(&plan, self.shutdown, Words::Few);
+        let played = run::start_on(&plan, self.shutdown, Words::Few, &mut self.display);
         let outcome = played.map_err(|error| {
             let mut source = anyhow::Error::from(error);
             let code = source.downcast_ref().map_or(exit::FAILED, exit_code_of);
@@ -348,7 +358,7 @@ impl Campaign<'_> {
     }
 
     /// The rest between two runs, and the wait for an empty mempool where they share a node.
-    fn between(&self, run: &Prepared, stage: &mut Option<Stage>) {
+    fn between(&mut self, run: &Prepared, stage: &mut Option<Stage>) {
         if run.script.node.fresh {
             *stage = None;
         }
@@ -378,9 +388,8 @@ impl Campaign<'_> {
         Some(window.get() as usize)
     }
 
-    fn say(&self, message: &str) {
-        // Nobody reads stderr: nothing to be done about it.
-        let _ = writeln!(io::stderr(), "{message}");
+    fn say(&mut self, message: &str) {
+        self.display.message(message);
     }
 }
 

@@ -10,6 +10,7 @@ use rpc::{BroadcastMethod, Endpoint};
 use serde::Deserialize;
 
 use super::text;
+use crate::live::MetricsAddress;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
@@ -201,7 +202,13 @@ pub struct Settings {
     #[serde(deserialize_with = "text::option")]
     pub profile_stacks: Option<StackMethod>,
 
-    /// No progress bar, only lines.
+    /// Serve the live figures as Prometheus metrics at http://ADDR/metrics; a port alone is on
+    /// loopback.
+    #[arg(long, value_name = "ADDR")]
+    #[serde(deserialize_with = "text::option")]
+    pub metrics: Option<MetricsAddress>,
+
+    /// No full-screen view, only lines.
     #[arg(long)]
     pub no_tui: bool,
 
@@ -270,6 +277,7 @@ impl Settings {
             profile_pid: self.profile_pid.or(base.profile_pid),
             profile_frequency: self.profile_frequency.or(base.profile_frequency),
             profile_stacks: self.profile_stacks.or(base.profile_stacks),
+            metrics: self.metrics.or(base.metrics),
             no_tui: self.no_tui || base.no_tui,
             dry_run: self.dry_run || base.dry_run,
         }

@@ -1,11 +1,9 @@
-//! What a person sees before, during and after a run.
+//! What a person sees before and after a run; what is seen meanwhile is in [`crate::live`].
 
 mod preview;
-mod progress;
 pub mod recorded;
 mod table;
 
 pub use measure::report::text::grouped;
 pub use preview::{describe_load, describe_target, preview};
-pub use progress::Progress;
 pub use table::table;

@@ -18,8 +18,8 @@ use super::record::{RecordChannels, Recording, Shared};
 use super::{RunError, host, saturation};
 use crate::cli::Interface;
 use crate::clock::{Origin, RunClock};
+use crate::live::{Display, Moment, NodeBoard};
 use crate::plan::{Load, Plan};
-use crate::report::Progress;
 use crate::shard::{
     self, Address, BATCHES_IN_FLIGHT, Orders, ShardBatch, ShardChannels, ShardConfig, ShardLoad,
     StopReason,
@@ -38,6 +38,8 @@ pub(super) struct Run<'a> {
     pub(super) clock: RunClock,
     pub(super) shutdown: &'a Shutdown,
     pub(super) built_in: bool,
+    /// Where the followers say how the nodes are.
+    pub(super) board: Arc<NodeBoard>,
 }
 
 impl Run<'_> {
@@ -47,11 +49,17 @@ impl Run<'_> {
         &self,
         writers: RunFolderWriters<File>,
         mut manifest: File,
-        mut progress: Progress,
+        display: &mut Display,
     ) -> Result<Played, RunError> {
         let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
         let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
-        let follow = follow::start(self.plan, self.nodes, &self.clock, &seen_sender)?;
+        let follow = follow::start(
+            self.plan,
+            self.nodes,
+            &self.clock,
+            &seen_sender,
+            &self.board,
+        )?;
         drop(seen_sender);
         let shared = Arc::new(Shared::default());
         thread::scope(|scope| {
@@ -89,8 +97,8 @@ impl Run<'_> {
             for start in starts {
                 let _ = start.send(origin);
             }
-            self.watch(&mut progress, &shared, &follow, &recorder);
-            progress.finish();
+            self.watch(display, &shared, &follow, &recorder);
+            display.end();
             let finished = recorder.join().map_err(|_| {
                 // Nobody reads the shards' batches any more: they must not wait for it.
                 self.orders.abort(self.clock.now());
@@ -220,7 +228,7 @@ impl Run<'_> {
     /// Shows progress, passes on interruptions, and ends a saturated ramp.
     fn watch(
         &self,
-        progress: &mut Progress,
+        display: &mut Display,
         shared: &Shared,
         follow: &Follow,
         recorder: &ScopedJoinHandle<'_, Finished>,
@@ -228,7 +236,6 @@ impl Run<'_> {
         let mut steps = Vec::new();
         let mut stopping = false;
         let mut warned = false;
-        let mut marks = 0;
         while !recorder.is_finished() {
             thread::sleep(WATCH_INTERVAL);
             let now = self.clock.now();
@@ -236,15 +243,13 @@ impl Run<'_> {
             if self.shutdown.is_requested() && !stopping {
                 stopping = true;
                 self.stop(StopReason::Interrupted);
-                progress.message(
+                display.message(
                     "interrupted: no more is offered; draining (Ctrl-C again leaves at once)",
                 );
             }
-            while marks < self.shutdown.marks() {
-                marks += 1;
-                let text = format!("mark {marks}");
+            for text in display.marks() {
                 if shared.mark(now, &text) {
-                    progress.message(&format!("{text} at {:.1} s", now.as_secs_f64()));
+                    display.message(&marked(&text, now));
                 }
             }
             if self.shutdown.is_urgent() {
@@ -252,36 +257,43 @@ impl Run<'_> {
                     .abort(self.clock.now().saturating_add(STOP_NOTICE));
             }
             for note in follow.notes() {
-                progress.message(&format!("warning: {note}"));
+                display.message(&format!("warning: {note}"));
             }
             let Some(glance) = shared.glance() else {
                 continue;
             };
-            progress.update(now, &glance.live, glance.draining);
-            if let Some(error) = glance.write_error
+            if let Some(error) = &glance.write_error
                 && !warned
             {
                 warned = true;
-                progress.message(&format!("warning: {error}; counting goes on"));
+                display.message(&format!("warning: {error}; counting goes on"));
             }
             if let Some(broken) = &glance.broken
                 && !stopping
             {
                 stopping = true;
                 self.stop(StopReason::Condition);
-                progress.message(&format!(
+                display.message(&format!(
                     "stopped: {} is broken ({}); draining",
                     broken.text,
                     broken.value_text()
                 ));
             }
-            steps.extend(glance.new_steps);
+            steps.extend_from_slice(&glance.new_steps);
+            display.update(Moment {
+                now,
+                live: glance.live,
+                counters: glance.counters,
+                new_seconds: glance.new_seconds,
+                new_steps: glance.new_steps,
+                draining: glance.draining,
+            });
             if !stopping && self.stops_when_saturated() {
                 let judgement = saturation::judge(&steps, self.plan.follow);
                 if judgement.saturated {
                     stopping = true;
                     self.stop(StopReason::Saturated);
-                    progress.message(&format!("saturated: {}", judgement.reason));
+                    display.message(&format!("saturated: {}", judgement.reason));
                 }
             }
         }
@@ -404,6 +416,11 @@ impl Run<'_> {
             .write_to(file)
             .map_err(|error| RunError::Record(error.into()))
     }
+}
+
+/// What is said of a note.
+fn marked(text: &str, at: Nanos) -> String {
+    format!("mark at {:.1} s: {text}", at.as_secs_f64())
 }
 
 /// The `shard`-th part of a whole that is divided without remainder.

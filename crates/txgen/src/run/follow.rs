@@ -1,6 +1,7 @@
 //! The followers: every block of every endpoint, and the depth of their mempools.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::preflight::{Node, query_options};
 use super::record::Seen;
 use crate::clock::RunClock;
+use crate::live::NodeBoard;
 use crate::plan::Plan;
 
 /// Followers at work.
@@ -76,6 +78,7 @@ pub(super) fn start(
     nodes: &[Node],
     clock: &RunClock,
     seen: &Sender<Seen>,
+    board: &Arc<NodeBoard>,
 ) -> Result<Follow, FollowSetupError> {
     let (note, notes) = bounded(NOTES);
     let mut follow = Follow {
@@ -93,7 +96,16 @@ pub(super) fn start(
     let tasks = TaskTracker::new();
     let mut connecting = Vec::new();
     for node in nodes {
-        let follower = spawn_tasks(plan, node, clock, seen, &follow.shutdown, &tasks, &runtime)?;
+        let poller = MempoolPoller::new(plan, node, clock, seen, board)?;
+        let follower = spawn_tasks(
+            plan,
+            node,
+            clock,
+            poller,
+            &follow.shutdown,
+            &tasks,
+            &runtime,
+        )?;
         let (connected, connection) = bounded(1);
         connecting.push((node, connection));
         let bridge = Bridge {
@@ -103,6 +115,7 @@ pub(super) fn start(
             name: node.address.endpoint.to_string(),
             seen: seen.clone(),
             note: note.clone(),
+            board: board.clone(),
             connected,
         };
         let name = format!("blocks-{}", node.address.number);
@@ -138,7 +151,7 @@ fn spawn_tasks(
     plan: &Plan,
     node: &Node,
     clock: &RunClock,
-    seen: &Sender<Seen>,
+    poller: MempoolPoller,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
     runtime: &Runtime,
@@ -162,12 +175,6 @@ fn spawn_tasks(
     }
     let (follower, worker) = rpc::follow(endpoint, options, now, shutdown.clone())?;
     tasks.spawn_on(worker.run(), runtime.handle());
-    let poller = MempoolPoller {
-        client: Client::with_options(endpoint, query_options(plan, MEMPOOL_TIMEOUT))?,
-        endpoint: node.address.number,
-        clock: clock.clone(),
-        seen: seen.clone(),
-    };
     let shutdown = shutdown.clone();
     tasks.spawn_on(
         async move {
@@ -189,6 +196,7 @@ struct Bridge {
     name: String,
     seen: Sender<Seen>,
     note: Sender<String>,
+    board: Arc<NodeBoard>,
     connected: Sender<()>,
 }
 
@@ -212,24 +220,37 @@ impl Bridge {
 
     fn translate(&self, event: FollowEvent) -> Option<Seen> {
         match event {
-            FollowEvent::Block(block) => Some(Seen::Block(block_seen(&block, &self.clock))),
+            FollowEvent::Block(block) => {
+                let seen = block_seen(&block, &self.clock);
+                let txs = seen.txs.len() as u64;
+                self.board
+                    .block(self.number, seen.height, txs, seen.observed);
+                Some(Seen::Block(seen))
+            }
             FollowEvent::Watermark(at) => Some(Seen::Watermark {
                 follower: self.number,
                 at,
             }),
             FollowEvent::Connected { .. } => {
+                self.board.connected(self.number);
                 let _ = self.connected.try_send(());
                 None
             }
             FollowEvent::CaughtUp { .. } => None,
-            FollowEvent::Disconnected { reason, .. } => self.say(&format!("lost: {reason}")),
+            FollowEvent::Disconnected { reason, .. } => {
+                self.board.lost(self.number, &reason.to_string());
+                self.say(&format!("lost: {reason}"))
+            }
             FollowEvent::Missing { first, last } => {
                 self.say(&format!("no longer has the blocks {first} to {last}"))
             }
             FollowEvent::CodesUnavailable { height, reason } => self.say(&format!(
                 "gives no results of block {height}, failed transactions are not told apart: {reason}"
             )),
-            FollowEvent::Failed(error) => self.say(&error.to_string()),
+            FollowEvent::Failed(error) => {
+                self.board.lost(self.number, &error.to_string());
+                self.say(&error.to_string())
+            }
         }
     }
 
@@ -267,9 +288,27 @@ struct MempoolPoller {
     endpoint: u16,
     clock: RunClock,
     seen: Sender<Seen>,
+    board: Arc<NodeBoard>,
 }
 
 impl MempoolPoller {
+    fn new(
+        plan: &Plan,
+        node: &Node,
+        clock: &RunClock,
+        seen: &Sender<Seen>,
+        board: &Arc<NodeBoard>,
+    ) -> Result<Self, ClientError> {
+        let options = query_options(plan, MEMPOOL_TIMEOUT);
+        Ok(Self {
+            client: Client::with_options(&node.address.endpoint, options)?,
+            endpoint: node.address.number,
+            clock: clock.clone(),
+            seen: seen.clone(),
+            board: board.clone(),
+        })
+    }
+
     async fn poll(self) {
         let mut ticks = tokio::time::interval(MEMPOOL_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -285,6 +324,8 @@ impl MempoolPoller {
                 txs: mempool.txs,
                 bytes: mempool.bytes,
             };
+            self.board
+                .mempool(self.endpoint, sample.txs, sample.bytes, sample.at);
             // A recorder without room now gets the next one.
             if let Err(TrySendError::Disconnected(_)) = self.seen.try_send(Seen::Mempool(sample)) {
                 return;

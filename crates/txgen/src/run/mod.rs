@@ -11,9 +11,10 @@ mod record;
 pub mod saturation;
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -29,9 +30,10 @@ pub use prepare::PreparationError;
 
 use crate::clock::{Origin, RunClock};
 use crate::exit;
+use crate::live::{Display, DisplayError, DisplaySettings, NodeBoard, Scene};
 use crate::plan::{Plan, Target};
 use crate::profiler::{Profile, Profiler, ProfilerError};
-use crate::report::{self, Progress, recorded};
+use crate::report::{self, recorded};
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
@@ -40,6 +42,7 @@ use crate::workload::WorkloadError;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Played, Run};
 pub(crate) use host::{default_folder, host};
+use preflight::Node;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -75,6 +78,9 @@ pub enum RunError {
     /// The profile is missing; the run itself is recorded.
     #[error("the run is recorded, its profile is not")]
     Profile(#[source] ProfilerError),
+    /// It cannot be shown as asked.
+    #[error(transparent)]
+    Display(#[from] DisplayError),
     /// Blocks cannot be followed.
     #[error(transparent)]
     Follow(#[from] FollowSetupError),
@@ -130,23 +136,49 @@ impl Outcome {
     }
 }
 
-/// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
-///
-/// Progress goes to stderr, the final table to stdout. A request to shut down ends the offering and
-/// drains; a second one leaves at once; everything recorded is written either way.
+/// Runs a plan with a display of its own, see [`run_on`].
 ///
 /// # Errors
-/// Before the first transaction when the target, the folder or the workload cannot be used; after the
-/// run when a thread failed or the record could not be written.
+/// As [`run_on`], and when the metrics cannot be served.
 pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
     start(plan, shutdown, Words::All)
 }
 
+/// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
+///
+/// Progress goes to `display`, which may have shown other runs before and may show others after it; the
+/// final table is its result. A request to shut down ends the offering and drains; a second one leaves
+/// at once; everything recorded is written either way.
+///
+/// # Errors
+/// Before the first transaction when the target, the folder or the workload cannot be used; after the
+/// run when a thread failed or the record could not be written.
+pub fn run_on(
+    plan: &Plan,
+    shutdown: &Shutdown,
+    display: &mut Display,
+) -> Result<Outcome, RunError> {
+    start_on(plan, shutdown, Words::All, display)
+}
+
 /// As [`run`], and says as much as is wanted.
 pub(crate) fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Outcome, RunError> {
+    let mut display = Display::open(&DisplaySettings::of(plan), shutdown)?;
+    let outcome = start_on(plan, shutdown, words, &mut display);
+    display.close();
+    outcome
+}
+
+/// As [`run_on`], and says as much as is wanted.
+pub(crate) fn start_on(
+    plan: &Plan,
+    shutdown: &Shutdown,
+    words: Words,
+    display: &mut Display,
+) -> Result<Outcome, RunError> {
     let guest = guest(plan)?;
     let address = guest.as_ref().map(BuiltInNode::address);
-    perform(plan, address, shutdown, words)
+    perform(plan, address, shutdown, words, display)
 }
 
 /// The node that the plan wants started, if it wants one. It stops when it is dropped.
@@ -169,7 +201,7 @@ pub(crate) fn check_target(plan: &Plan, guest: Option<SocketAddr>) -> Result<(),
 pub(crate) enum Words {
     /// What it does, every second, and the final table.
     All,
-    /// Only what is wrong; a bar where there is a terminal. For one run of many.
+    /// Only what is wrong. For one run of many; a full-screen view shows it all the same.
     Few,
 }
 
@@ -179,6 +211,7 @@ pub(crate) fn perform(
     guest: Option<SocketAddr>,
     shutdown: &Shutdown,
     words: Words,
+    display: &mut Display,
 ) -> Result<Outcome, RunError> {
     if let Some(start) = plan.start_at {
         start.check(Origin::capture().unix_ns())?;
@@ -192,15 +225,15 @@ pub(crate) fn perform(
             .unwrap_or_else(|| default_folder(plan.shape())),
     )?;
     let files = Files::open(&folder)?;
-    let progress = match words {
-        Words::All => Progress::new(plan),
-        Words::Few => Progress::brief(plan),
-    };
     if words == Words::All {
-        introduce(&progress, plan, &folder);
+        introduce(display, plan, &folder);
     }
-    let said = (words == Words::All).then_some(&progress);
-    prepare::prepare(plan, guest, &folder, shutdown, said)?;
+    prepare::prepare(plan, guest, &folder, shutdown, words, display)?;
+    let board = Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect()));
+    display.begin(Scene {
+        brief: words == Words::Few,
+        ..Scene::of(plan, Arc::clone(&board))
+    });
     await_lead(plan, shutdown)?;
     let run = Run {
         plan,
@@ -209,10 +242,11 @@ pub(crate) fn perform(
         clock: RunClock::default(),
         shutdown,
         built_in: guest.is_some(),
+        board,
     };
     let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
     let sampling = sampling.transpose().map_err(RunError::Profiler)?;
-    let mut played = run.play(files.writers, files.manifest, progress)?;
+    let mut played = run.play(files.writers, files.manifest, display)?;
     let profile = sampling.map(|sampling| sampling.finish(folder.path()));
     let (profile, unprofiled) = match profile {
         Some(Ok(profile)) => (Some(profile), None),
@@ -227,24 +261,28 @@ pub(crate) fn perform(
         played,
         profile.as_ref(),
         words,
+        display,
     )?;
     trouble.map_or(Ok(outcome), Err)
 }
 
-fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
-    progress.message(&format!("target   {}", report::describe_target(plan)));
-    progress.message(&format!(
+fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
+    display.message(&format!("target   {}", report::describe_target(plan)));
+    display.message(&format!(
         "load     {}; {}; seed {}",
         report::describe_load(&plan.load),
         plan.workload,
         plan.seed
     ));
     if let Some(profiling) = &plan.profiling {
-        progress.message(&format!("sampling {profiling}"));
+        display.message(&format!("sampling {profiling}"));
     }
-    progress.message(&format!("writing  {}", folder.path().display()));
+    display.message(&format!("writing  {}", folder.path().display()));
+    if let Some(address) = display.metrics_address() {
+        display.message(&format!("metrics  http://{address}/metrics"));
+    }
     if !plan.part.is_whole() {
-        progress.message(&format!(
+        display.message(&format!(
             "part     {} of the load: {} transactions of {}",
             plan.part,
             plan.planned().map_or("?".into(), report::grouped),
@@ -252,10 +290,10 @@ fn introduce(progress: &Progress, plan: &Plan, folder: &RunFolder) {
         ));
     }
     if let Some(start) = plan.start_at {
-        progress.message(&format!("start    {start}"));
+        display.message(&format!("start    {start}"));
     }
     if plan.method == BroadcastMethod::Commit {
-        progress.message(
+        display.message(
             "note     a commit is answered when the block is made: a connection carries about one transaction \
              per block",
         );
@@ -288,6 +326,7 @@ fn conclude(
     played: Played,
     profile: Option<&Profile>,
     words: Words,
+    display: &mut Display,
 ) -> Result<Outcome, RunError> {
     let Played {
         finished,
@@ -308,11 +347,10 @@ fn conclude(
             text.push_str(&profile.text(PROFILE_ROWS));
         }
         text.push_str(&format!("written to   {}\n", folder.path().display()));
-        // A reader that has gone does not make the run a failure.
-        let _ = io::stdout().lock().write_all(text.as_bytes());
+        display.result(&text);
     }
     drop(summary_file);
-    draw(folder, words);
+    draw(folder, words, display);
     if let Some(error) = finished.error {
         return Err(RunError::Record(error.into()));
     }
@@ -326,10 +364,10 @@ fn conclude(
 }
 
 /// Writes `report.html`. The run is recorded whatever comes of it, and `txgen report` draws it again.
-fn draw(folder: &RunFolder, words: Words) {
+fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
     match recorded::write_html_after_run(folder.path()) {
         Ok(page) if words == Words::All => {
-            let _ = writeln!(io::stdout(), "report       {}", page.display());
+            display.result(&format!("report       {}\n", page.display()));
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(

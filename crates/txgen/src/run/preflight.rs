@@ -12,6 +12,7 @@ use rpc::{
 use serde::Deserialize;
 
 use crate::cli::Interface;
+use crate::live::NodeState;
 use crate::plan::{Plan, Target};
 use crate::shard::Address;
 use crate::workload::WorkloadError;
@@ -25,6 +26,17 @@ pub(super) struct Node {
     pub(super) version: String,
     /// Where the events of a BigchainDB server are.
     pub(super) events: Option<Endpoint>,
+}
+
+impl Node {
+    /// What is known of it before its first block.
+    pub(super) fn state(&self) -> NodeState {
+        NodeState {
+            name: self.address.endpoint.to_string(),
+            version: self.version.clone(),
+            ..NodeState::default()
+        }
+    }
 }
 
 /// Why the target cannot be measured. Nothing was sent.

@@ -4,16 +4,19 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
 use super::folder::RunFolder;
-use super::{Files, RunError, preflight};
+use super::preflight::Node;
+use super::{Files, RunError, Words, preflight};
 use crate::clock::RunClock;
+use crate::live::{Display, NodeBoard, Scene};
 use crate::plan::{Load, Plan};
-use crate::report::{Progress, grouped};
+use crate::report::grouped;
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
 use crate::workload::Workload;
@@ -37,13 +40,14 @@ pub(super) fn prepare(
     guest: Option<SocketAddr>,
     folder: &RunFolder,
     shutdown: &Shutdown,
-    said: Option<&Progress>,
+    words: Words,
+    display: &mut Display,
 ) -> Result<(), RunError> {
     let Some((workload, wanted)) = plan.workload.preparation() else {
         return Ok(());
     };
-    if let Some(progress) = said {
-        progress.message(&format!(
+    if words == Words::All {
+        display.message(&format!(
             "prepare  {} transactions are committed first; {workload}",
             grouped(wanted)
         ));
@@ -52,6 +56,11 @@ pub(super) fn prepare(
     let nodes = preflight::check(&plan, guest)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
     let mut files = Files::open(&folder)?;
+    let board = Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect()));
+    display.begin(Scene {
+        brief: true,
+        ..Scene::of(&plan, Arc::clone(&board))
+    });
     let run = Run {
         plan: &plan,
         nodes: &nodes,
@@ -59,8 +68,9 @@ pub(super) fn prepare(
         clock: RunClock::default(),
         shutdown,
         built_in: guest.is_some(),
+        board,
     };
-    let played = run.play(files.writers, files.manifest, Progress::brief(&plan))?;
+    let played = run.play(files.writers, files.manifest, display)?;
     let summary = played.finished.summary;
     let written = summary.write_to(&mut files.summary);
     if let Some(error) = played.trouble {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
-    BlockSeen, ClosedLoop, Finished, IdText, LiveView, LoadModel, MempoolSample,
+    BlockSeen, ClosedLoop, Counters, Finished, IdText, LiveView, LoadModel, MempoolSample,
     Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
-    SourceId, StepRow,
+    SeriesRow, SourceId, StepRow,
 };
 use pacing::{Nanos, Step};
 
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 struct SharedState {
     live: Option<LiveView>,
+    counters: Counters,
+    seconds: Vec<SeriesRow>,
     steps: Vec<StepRow>,
     offered_all: bool,
     write_error: Option<String>,
@@ -53,6 +55,10 @@ struct SharedState {
 #[derive(Debug, Clone)]
 pub(crate) struct Glance {
     pub(crate) live: LiveView,
+    /// What was counted.
+    pub(crate) counters: Counters,
+    /// Seconds that closed since the last glance.
+    pub(crate) new_seconds: Vec<SeriesRow>,
     /// Steps that closed since the last glance.
     pub(crate) new_steps: Vec<StepRow>,
     /// Whether offering has ended and the run drains.
@@ -70,6 +76,8 @@ impl Shared {
         let live = state.live.clone()?;
         Some(Glance {
             live,
+            counters: state.counters.clone(),
+            new_seconds: std::mem::take(&mut state.seconds),
             new_steps: std::mem::take(&mut state.steps),
             draining: state.offered_all,
             write_error: state.write_error.clone(),
@@ -300,6 +308,8 @@ impl<'a> Recording<'a> {
             self.recorder.mark(at, &text);
         }
         state.live = Some(self.recorder.live());
+        state.counters = self.recorder.counters();
+        state.seconds.extend(self.recorder.take_seconds());
         let steps = self.recorder.step_rows();
         state
             .steps

@@ -1,7 +1,6 @@
 //! A target under measurement, and the folder of its points.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -16,6 +15,7 @@ use super::quest::Quest;
 use super::{SearchError, page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
+use crate::live::{Display, DisplaySettings};
 use crate::plan::{Load, Plan, Target};
 use crate::report;
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
@@ -41,6 +41,7 @@ pub(super) struct Field<'a> {
     folder: RunFolder,
     pub(super) account: Account,
     shutdown: &'a Shutdown,
+    display: Display,
     began: Instant,
 }
 
@@ -57,16 +58,20 @@ impl<'a> Field<'a> {
         let folder = quest.settings.out.clone();
         let folder = RunFolder::create(folder.unwrap_or_else(|| run::default_folder(quest.kind)))?;
         let target = report::describe_target(&plan);
-        say(&format!("target   {target}"));
+        let mut display = Display::open(&DisplaySettings::of(&plan), shutdown)?;
+        display.message(&format!("target   {target}"));
         let slo: Vec<String> = quest.points.slo.iter().map(ToString::to_string).collect();
-        say(&format!(
+        display.message(&format!(
             "held     when under {:.0} % are lost, the backlog grows by under {:.0} % of the rate{}{}",
             LOST_LIMIT * 100.0,
             GROWTH_LIMIT * 100.0,
             if slo.is_empty() { "" } else { ", and " },
             slo.join(", ")
         ));
-        say(&format!("writing  {}", folder.path().display()));
+        display.message(&format!("writing  {}", folder.path().display()));
+        if let Some(address) = display.metrics_address() {
+            display.message(&format!("metrics  http://{address}/metrics"));
+        }
         let account = Account {
             format: SEARCH_FORMAT,
             version: env!("CARGO_PKG_VERSION"),
@@ -95,6 +100,7 @@ impl<'a> Field<'a> {
             folder,
             account,
             shutdown,
+            display,
             began: Instant::now(),
         })
     }
@@ -124,11 +130,14 @@ impl<'a> Field<'a> {
         if number == 1 && !self.come_to_rest("before the first point") {
             return Ok(Step::Stopped);
         }
-        say(&format!(
+        self.display.message(&format!(
             "{number:>3}   {offered} for {duration}: {because}"
         ));
         let address = self.guest.as_ref().map(BuiltInNode::address);
-        let outcome = match run::perform(&plan, address, self.shutdown, Words::Few) {
+        self.display
+            .heading(format!("{} point {number}", self.quest.kind));
+        let played = run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display);
+        let outcome = match played {
             Ok(outcome) => outcome,
             Err(RunError::Interrupted) => {
                 self.interrupted();
@@ -156,7 +165,7 @@ impl<'a> Field<'a> {
             limits: &limits,
         });
         let row = PointRow::new(number, rate, because.into(), &outcome, &judgement);
-        say(&table::finding_line(&row));
+        self.display.message(&table::finding_line(&row));
         self.account.points.push(row);
         let rested = self.come_to_rest("after this point");
         Ok(match rested {
@@ -174,7 +183,7 @@ impl<'a> Field<'a> {
             point.recovered = rest.trouble.is_none();
         }
         if rest.took >= SLOW_REST {
-            say(&format!(
+            self.display.message(&format!(
                 "      {:.1} s until the mempool was empty",
                 rest.took.as_secs_f64()
             ));
@@ -204,9 +213,7 @@ impl<'a> Field<'a> {
         self.account.took_s = self.elapsed().as_secs_f64();
         let _ = self.account.write(self.folder.path());
         if !self.account.points.is_empty() {
-            let _ = io::stdout()
-                .lock()
-                .write_all(table::table(&self.account).as_bytes());
+            self.display.result(&table::table(&self.account));
         }
         SearchError::Point {
             number,
@@ -239,8 +246,7 @@ impl<'a> Field<'a> {
             "report",
             report.display()
         ));
-        // A reader that has gone does not make the search a failure.
-        let _ = io::stdout().lock().write_all(text.as_bytes());
+        self.display.result(&text);
         Ok(match self.account.ended {
             Ended::Interrupted => exit::INTERRUPTED,
             Ended::GeneratorLimit => exit::INVALID,
@@ -276,11 +282,6 @@ fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
         committed: block.own_txs.saturating_sub(block.own_failed),
     };
     blocks.map_or_else(|_| Vec::new(), |blocks| blocks.iter().map(mark).collect())
-}
-
-/// To people; nobody reading stderr is no reason to stop.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// A rest that takes longer is worth a line.

@@ -22,6 +22,7 @@ use quest::Quest;
 use words::{ending_words, scan_words};
 
 use crate::cli::{ScanArgs, SearchArgs};
+use crate::live::DisplayError;
 use crate::plan::PlanError;
 use crate::run::{BuiltInError, FolderError, PreflightError, RunError};
 use crate::shutdown::Shutdown;
@@ -44,6 +45,9 @@ pub enum SearchError {
     /// The target cannot be measured.
     #[error(transparent)]
     Preflight(#[from] PreflightError),
+    /// It cannot be shown as asked.
+    #[error(transparent)]
+    Display(#[from] DisplayError),
     /// The mempools cannot be asked.
     #[error(transparent)]
     Mempools(#[from] MempoolsError),

@@ -218,7 +218,7 @@ fn a_signal_marks_the_run() {
     let running = place.start("run scenario.toml --out run");
     wait_until("the first row", || rows(&place, "series.csv") >= 1);
     running.signal(Signal::USR1);
-    wait_until("the mark", || running.err_so_far().contains("mark 1 at "));
+    wait_until("the mark", || running.err_so_far().contains(": mark 1"));
     running.signal(Signal::INT);
     running.wait().expect(130);
     let run = place.run("run");

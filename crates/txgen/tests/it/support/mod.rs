@@ -9,4 +9,4 @@ mod program;
 pub(crate) use fake::{Behaviour, FakeNode, Identity, Relay};
 pub(crate) use folder::{RunFolder, Summary};
 pub(crate) use node::{Node, quick};
-pub(crate) use program::{Ended, Place, wait_until};
+pub(crate) use program::{Ended, Place, Running, wait_until};

@@ -1,0 +1,303 @@
+//! The names, units and values of the metrics: what a scrape finds.
+//!
+//! Counters run through all runs of a process (`txgen search` makes many), gauges and the state are
+//! those of the run under way. Labels are bounded: reasons, kinds and states are fixed lists, `node` is
+//! one of the endpoints that were given.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, UnsentReason};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::live::nodes::NodeState;
+use crate::live::track::{Phase, Track};
+
+/// A registry that shows `track` at every scrape.
+pub(super) fn registry(track: Arc<Mutex<Track>>) -> Registry {
+    let mut registry = Registry::with_prefix("txgen");
+    registry.register_collector(Box::new(Figures { track }));
+    registry
+}
+
+#[derive(Debug)]
+struct Figures {
+    track: Arc<Mutex<Track>>,
+}
+
+impl Collector for Figures {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        // Copied, so that a slow scrape holds no lock.
+        let track = self
+            .track
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .without_history();
+        let mut counters = track.before.clone();
+        counters.add(&track.counters);
+        let mut page = Page { encoder };
+        page.about(&track)?;
+        page.counts(&counters)?;
+        page.latencies(&counters)?;
+        page.present(&track)?;
+        page.nodes(&track.scene.nodes.all())
+    }
+}
+
+/// One exposition.
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Page<'_> {
+    fn about(&mut self, track: &Track) -> fmt::Result {
+        let mut build = self.metric("build", "The program", None, MetricType::Info)?;
+        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        let mut state = self.metric(
+            "run_state",
+            "1 for the state of the run, 0 for the others",
+            None,
+            MetricType::Gauge,
+        )?;
+        for phase in Phase::ALL {
+            state
+                .encode_family(&[("state", phase.name())])?
+                .encode_gauge(&u64::from(phase == track.phase))?;
+        }
+        Ok(())
+    }
+
+    fn counts(&mut self, counters: &Counters) -> fmt::Result {
+        let totals = &counters.totals;
+        self.counter(
+            "offered_txs",
+            "Transactions that fell due by the schedule, up to the last full second",
+            totals.offered,
+        )?;
+        self.counter(
+            "sent_txs",
+            "Transactions handed to a socket, up to their last byte",
+            totals.sent,
+        )?;
+        self.counters(
+            "unsent_txs",
+            "Transactions that fell due and were never sent",
+            "reason",
+            UnsentReason::ALL.map(|reason| (reason.name(), counters.unsent[reason as usize])),
+        )?;
+        self.counter(
+            "accepted_txs",
+            "Transactions that the node's check accepted",
+            totals.accepted,
+        )?;
+        self.counter(
+            "rejected_txs",
+            "Transactions answered with another code than 0 or a JSON-RPC error",
+            totals.rejected,
+        )?;
+        self.counters(
+            "error_txs",
+            "Transactions without a usable answer",
+            "kind",
+            Failure::ALL.map(|kind| (kind.name(), counters.errors[kind as usize])),
+        )?;
+        self.counter(
+            "committed_txs",
+            "Own transactions seen in blocks and executed with code 0",
+            totals.in_blocks.saturating_sub(totals.commit_failed),
+        )?;
+        self.counter(
+            "commit_failed_txs",
+            "Own transactions seen in blocks and executed with another code",
+            totals.commit_failed,
+        )?;
+        self.counter("blocks", "Blocks seen, every height once", totals.blocks)?;
+        let reconnects = &counters.reconnects;
+        self.counters(
+            "reconnects",
+            "Connections that came back",
+            "cause",
+            [
+                ("planned", reconnects.planned),
+                ("broken", reconnects.broken),
+            ],
+        )
+    }
+
+    fn latencies(&mut self, counters: &Counters) -> fmt::Result {
+        for (kind, name, help) in LATENCIES {
+            let Buckets { counts, sum_s } = counters.latencies.of(kind);
+            let bounds = BUCKET_BOUNDS_S.iter().copied().chain([f64::MAX]);
+            let classes: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
+            let count = classes.iter().map(|(_, count)| count).sum();
+            self.metric(name, help, Some(&Unit::Seconds), MetricType::Histogram)?
+                .encode_histogram::<NoLabelSet>(*sum_s, count, &classes, None)?;
+        }
+        Ok(())
+    }
+
+    fn present(&mut self, track: &Track) -> fmt::Result {
+        let last = track.last();
+        self.gauge(
+            "elapsed",
+            "Time since the run's origin",
+            Some(&Unit::Seconds),
+            track.now.as_secs_f64(),
+        )?;
+        // A load without an end has none of the two.
+        if let Some(duration) = track.scene.duration {
+            self.gauge(
+                "planned_duration",
+                "How long the load is offered",
+                Some(&Unit::Seconds),
+                duration.as_secs_f64(),
+            )?;
+        }
+        if let Some(planned) = track.scene.planned {
+            self.gauge(
+                "planned_txs",
+                "Transactions that the whole run plans",
+                None,
+                planned as f64,
+            )?;
+        }
+        if let Some(profile) = &track.scene.profile {
+            let over = track.phase != Phase::Offering
+                || track.scene.duration.is_some_and(|end| track.now >= end);
+            let rate = if over {
+                0.0
+            } else {
+                profile.rate_at(track.now).as_f64()
+            };
+            self.gauge(
+                "planned_rate_txs_per_second",
+                "The rate that the profile wants now",
+                None,
+                rate,
+            )?;
+            let step = f64::from(profile.step_at(track.now).index);
+            self.gauge("step", "The step of the profile, from 0", None, step)?;
+        }
+        self.gauge(
+            "pending_txs",
+            "Transactions sent whose answer or block is awaited",
+            None,
+            track.pending as f64,
+        )?;
+        self.gauge(
+            "in_flight_txs",
+            "Transactions sent and not answered, at the end of the last full second",
+            None,
+            last.map_or(0.0, |row| row.in_flight as f64),
+        )?;
+        self.gauge(
+            "backlog_txs",
+            "Transactions accepted and not in a block, at the end of the last full second",
+            None,
+            last.map_or(0.0, |row| row.backlog as f64),
+        )
+    }
+
+    fn nodes(&mut self, nodes: &[NodeState]) -> fmt::Result {
+        let reached = |node: &NodeState| Some(u64::from(node.trouble.is_none()));
+        self.of_nodes(
+            "node_up",
+            "1 while its blocks can be followed",
+            nodes,
+            reached,
+        )?;
+        self.of_nodes("node_height", "The last block seen", nodes, |node| {
+            (node.height > 0).then_some(node.height)
+        })?;
+        self.of_nodes(
+            "node_mempool_txs",
+            "Transactions in its mempool, asked once a second",
+            nodes,
+            |node| node.mempool.map(|(txs, _, _)| txs),
+        )?;
+        self.of_nodes(
+            "node_mempool_bytes",
+            "Bytes in its mempool, asked once a second",
+            nodes,
+            |node| node.mempool.map(|(_, bytes, _)| bytes),
+        )
+    }
+
+    /// A gauge of every node that has a value.
+    fn of_nodes(
+        &mut self,
+        name: &str,
+        help: &str,
+        nodes: &[NodeState],
+        value: impl Fn(&NodeState) -> Option<u64>,
+    ) -> fmt::Result {
+        let mut metric = self.metric(name, help, None, MetricType::Gauge)?;
+        for node in nodes {
+            if let Some(value) = value(node) {
+                metric
+                    .encode_family(&[("node", node.name.as_str())])?
+                    .encode_gauge(&value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.metric(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn counters<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        values: [(&'static str, u64); N],
+    ) -> fmt::Result {
+        let mut metric = self.metric(name, help, None, MetricType::Counter)?;
+        for (value, count) in values {
+            metric
+                .encode_family(&[(label, value)])?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+        self.metric(name, help, unit, MetricType::Gauge)?
+            .encode_gauge(&value)
+    }
+
+    fn metric<'a>(
+        &'a mut self,
+        name: &'a str,
+        help: &'a str,
+        unit: Option<&'a Unit>,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'a>, fmt::Error> {
+        self.encoder.encode_descriptor(name, help, unit, kind)
+    }
+}
+
+/// The latencies that are served, with their names here.
+const LATENCIES: [(LatencyKind, &str, &str); 4] = [
+    (LatencyKind::Lateness, "lateness", "From due to sent"),
+    (
+        LatencyKind::AcceptResponse,
+        "accept_response",
+        "From due to accepted",
+    ),
+    (
+        LatencyKind::AcceptService,
+        "accept_service",
+        "From sent to accepted",
+    ),
+    (
+        LatencyKind::CommitFromDue,
+        "commit_from_due",
+        "From due to seen in a block",
+    ),
+];

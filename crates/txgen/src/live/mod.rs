@@ -1,0 +1,22 @@
+//! What is shown of a run while it goes on: a full-screen view on a terminal, a line a second without
+//! one, JSON lines for programs, metrics for Prometheus.
+//!
+//! Read first: [`Track`] (what is known of the run), [`Display`] (who is told of it). The run tells the
+//! display; nothing here decides anything about the load. The full-screen view and the metrics have
+//! threads of their own, so a terminal that hangs or a slow scraper holds up nobody.
+
+mod display;
+mod json;
+mod lines;
+mod metrics;
+mod nodes;
+mod screen;
+mod terminal;
+mod track;
+
+pub(crate) use display::Moment;
+pub use display::{Display, DisplayError, DisplaySettings};
+pub use metrics::MetricsAddress;
+pub use nodes::{NodeBoard, NodeState};
+pub use terminal::LogWriter;
+pub use track::{Message, Phase, Scene, Track};

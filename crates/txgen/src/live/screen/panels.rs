@@ -1,0 +1,431 @@
+//! What is written rather than drawn: totals, quantiles, steps, nodes, messages, keys.
+
+use measure::StepRow;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize as _};
+use ratatui::symbols::line;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Clear, LineGauge, Paragraph, Row, Table, Wrap};
+
+use super::chart::{clock, short};
+use super::plots::{ACCEPTED, COMMITTED, MARK, PLAN, SENT};
+use crate::live::lines::millis;
+use crate::live::nodes::NodeState;
+use crate::live::track::{Phase, Track};
+use crate::report::grouped;
+use crate::run::saturation;
+
+/// What runs, and where it stands.
+pub(super) fn head(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
+    let mut spans = vec![" txgen ".bold().reversed(), " ".into()];
+    if let Some(heading) = &track.heading {
+        spans.push(heading.clone().bold());
+        spans.push(" · ".into());
+    }
+    spans.push(track.scene.title.clone().into());
+    if paused {
+        spans.push(
+            "  DISPLAY PAUSED, the run goes on (p shows it) "
+                .fg(Color::Black)
+                .bg(Color::Yellow),
+        );
+    }
+    frame.render_widget(Line::from(spans), area);
+}
+
+/// How far it is.
+pub(super) fn gauge(frame: &mut Frame, area: Rect, track: &Track) {
+    let (state, color) = (state(track), phase_color(track.phase));
+    match track.progress() {
+        Some(share) => frame.render_widget(
+            LineGauge::default()
+                .ratio(share)
+                .label(Span::styled(state, color))
+                .filled_symbol(line::THICK_HORIZONTAL)
+                .filled_style(Style::new().fg(color))
+                .unfilled_style(Style::new().fg(PLAN)),
+            area,
+        ),
+        None => frame.render_widget(Line::styled(state, color), area),
+    }
+}
+
+/// The phase, the step, the time and the time left in one line.
+fn state(track: &Track) -> String {
+    let elapsed = clock(track.now.as_secs_f64());
+    let step = step_of(track).map_or(String::new(), |step| format!(", {step}"));
+    match (track.phase, track.seconds_left()) {
+        (Phase::Connecting, _) => " connecting ".into(),
+        (Phase::Offering, Some(left)) => {
+            format!(" offering{step}, {elapsed}, {} left ", clock(left.ceil()))
+        }
+        (Phase::Offering, None) => format!(" offering{step}, {elapsed}, no fixed end "),
+        (Phase::Draining, _) => format!(
+            " draining, {elapsed}, {} still to come ",
+            grouped(track.pending)
+        ),
+        (Phase::Over, _) => format!(" over, {elapsed} "),
+    }
+}
+
+fn step_of(track: &Track) -> Option<String> {
+    let profile = track.scene.profile.as_ref()?;
+    let step = profile.step_at(track.now);
+    let (count, rate) = (profile.step_count(), step.rate);
+    // Counted from 0, as in steps.csv and in the final table.
+    match count {
+        0 | 1 => None,
+        u32::MAX => Some(format!("step {} at {rate}", step.index)),
+        _ => Some(format!(
+            "step {} (0 to {}) at {rate}",
+            step.index,
+            count - 1
+        )),
+    }
+}
+
+const fn phase_color(phase: Phase) -> Color {
+    match phase {
+        Phase::Connecting | Phase::Over => Color::Blue,
+        Phase::Offering => Color::Green,
+        Phase::Draining => Color::Yellow,
+    }
+}
+
+/// Counts of the last full second, and of all of them.
+pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
+    let last = track.last();
+    let all = &track.sums;
+    let second = |value: Option<u64>| value.map_or("-".into(), grouped);
+    let bad = |count: u64| if count > 0 { Color::Red } else { Color::Reset };
+    let refused = all.rejected + all.errors;
+    let mut rows = vec![
+        (
+            "offered",
+            PLAN,
+            last.map(|row| row.offered),
+            Some(all.offered),
+        ),
+        ("sent", SENT, last.map(|row| row.sent), Some(all.sent)),
+        (
+            "accepted",
+            ACCEPTED,
+            last.map(|row| row.accepted),
+            Some(all.accepted),
+        ),
+    ];
+    if track.scene.follows {
+        rows.push((
+            "committed",
+            COMMITTED,
+            last.map(|row| row.committed),
+            Some(all.committed),
+        ));
+    }
+    rows.extend([
+        (
+            "refused",
+            bad(refused),
+            last.map(|row| row.rejected + row.errors),
+            Some(refused),
+        ),
+        (
+            "unsent",
+            bad(all.unsent),
+            last.map(|row| row.unsent),
+            Some(all.unsent),
+        ),
+        (
+            "in flight",
+            Color::Reset,
+            last.map(|row| row.in_flight),
+            None,
+        ),
+    ]);
+    if track.scene.follows {
+        rows.push(("backlog", Color::Reset, last.map(|row| row.backlog), None));
+        let depth = last.and_then(|row| row.mempool_txs);
+        rows.push(("mempool", Color::Reset, depth, None));
+        rows.push((
+            "blocks",
+            Color::Reset,
+            last.map(|row| row.blocks),
+            Some(all.blocks),
+        ));
+    }
+    let rows = rows.into_iter().map(|(name, color, now, all)| {
+        Row::new([
+            Cell::new(name).style(color),
+            number(second(now)),
+            number(all.map_or(String::new(), grouped)),
+        ])
+    });
+    let title = last.map_or(" last second ".into(), |row| {
+        format!(" second {} ", row.second)
+    });
+    let widths = [
+        Constraint::Length(9),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new([Cell::new(""), number("now"), number("in all")]).style(PLAN))
+        .block(panel(title));
+    frame.render_widget(table, area);
+}
+
+/// Latencies of the last second.
+pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
+    let last = track.last().cloned().unwrap_or_default();
+    let mut rows = vec![
+        (
+            "lateness",
+            SENT,
+            [None, last.lateness_p99_ms, last.lateness_max_ms],
+        ),
+        (
+            "accept",
+            ACCEPTED,
+            [last.accept_p50_ms, last.accept_p99_ms, None],
+        ),
+        (
+            "  service",
+            ACCEPTED,
+            [last.service_p50_ms, last.service_p99_ms, None],
+        ),
+    ];
+    if track.scene.follows {
+        rows.push((
+            "commit",
+            COMMITTED,
+            [last.commit_p50_ms, last.commit_p99_ms, None],
+        ));
+    }
+    let rows = rows.into_iter().map(|(name, color, values)| {
+        let values = values.map(|value| match value {
+            Some(_) => number(millis(value)),
+            None => Cell::new(""),
+        });
+        Row::new([Cell::new(name).style(color)].into_iter().chain(values))
+    });
+    let widths = [
+        Constraint::Length(9),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+    ];
+    let header = ["p50", "p99", "max"].map(number);
+    let table = Table::new(rows, widths)
+        .header(Row::new([Cell::new("")].into_iter().chain(header)).style(PLAN))
+        .block(panel(" latency, ms "));
+    frame.render_widget(table, area);
+}
+
+/// The last steps, and whether they were sustained.
+pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
+    let steps: Vec<StepRow> = track.steps.iter().cloned().collect();
+    let excesses = saturation::excesses(&steps, track.scene.follows);
+    let room = usize::from(area.height.saturating_sub(3));
+    let rate = |rate: Option<f64>| number(rate.map_or("-".into(), |rate| format!("{rate:.1}")));
+    let rows = steps
+        .iter()
+        .zip(excesses)
+        .skip(steps.len().saturating_sub(room))
+        .map(|(step, excess)| {
+            let (note, color) = match (step.pause, excess) {
+                (true, _) => ("pause", PLAN),
+                (false, Some(_)) => ("not sustained", Color::Red),
+                (false, None) => ("", Color::Reset),
+            };
+            Row::new([
+                number(step.step.to_string()),
+                rate(Some(step.rate_tps)),
+                rate(step.accepted_tps),
+                rate(step.committed_tps),
+                number(millis(if track.scene.follows {
+                    step.commit_p95_ms
+                } else {
+                    step.accept_p95_ms
+                })),
+                Cell::new(note),
+            ])
+            .style(color)
+        });
+    let widths = [4, 8, 9, 9, 10, 13].map(Constraint::Length);
+    let p95 = if track.scene.follows {
+        "commit p95"
+    } else {
+        "accept p95"
+    };
+    let header = ["step", "rate/s", "accepted", "committed", p95];
+    let table = Table::new(rows, widths)
+        .header(Row::new(header.map(number)).style(PLAN))
+        .block(panel(" steps "));
+    frame.render_widget(table, area);
+}
+
+/// Every node in a line.
+pub(super) fn nodes(frame: &mut Frame, area: Rect, track: &Track, nodes: &[NodeState]) {
+    let lines = nodes.iter().map(|node| {
+        let name = node
+            .name
+            .split_once("://")
+            .map_or(&*node.name, |(_, name)| name);
+        let mut line = Line::from(name.to_owned());
+        if let Some(trouble) = &node.trouble {
+            line.push_span(Span::styled(format!("  lost: {trouble}"), Color::Red));
+            return line;
+        }
+        if let Some((txs, bytes, _)) = node.mempool {
+            let bytes = short(bytes as f64);
+            line.push_span(format!("  mempool {} ({bytes}B)", grouped(txs)));
+        }
+        if node.height > 0 {
+            let age = track.now.saturating_sub(node.block_at).as_secs_f64();
+            line.push_span(format!(
+                "  height {} ({} txs, {age:.0} s ago)",
+                grouped(node.height),
+                grouped(node.block_txs)
+            ));
+        }
+        if !node.version.is_empty() {
+            line.push_span(Span::styled(format!("  v{}", node.version), PLAN));
+        }
+        line
+    });
+    let text: Vec<Line> = lines.collect();
+    let title = if nodes.len() > 1 { " nodes " } else { " node " };
+    frame.render_widget(Paragraph::new(text).block(panel(title)), area);
+}
+
+/// What was said, the last first: a long message is read to its end.
+pub(super) fn messages(frame: &mut Frame, area: Rect, track: &Track) {
+    let room = usize::from(area.height.saturating_sub(2));
+    let lines = track.messages.iter().rev().take(room).map(|message| {
+        let time = Span::styled(format!("{:>6} ", clock(message.at.as_secs_f64())), PLAN);
+        let color = if message.text.starts_with("warning") {
+            Color::Red
+        } else if message.text.starts_with("mark") {
+            MARK
+        } else {
+            Color::Reset
+        };
+        Line::from(vec![time, Span::styled(message.text.clone(), color)])
+    });
+    let text: Vec<Line> = lines.collect();
+    let text = Paragraph::new(text).wrap(Wrap { trim: false });
+    frame.render_widget(text.block(panel(" messages ")), area);
+}
+
+/// The keys, or the mark that is being written.
+pub(super) fn foot(frame: &mut Frame, area: Rect, writing: Option<&str>, window_s: f64) {
+    let line = match writing {
+        Some(text) => Line::from(vec![
+            Span::styled(" mark: ", Style::new().fg(MARK).bold()),
+            text.to_owned().into(),
+            "▏".slow_blink(),
+            Span::styled("  Enter notes it, Esc forgets it", PLAN),
+        ]),
+        None => {
+            let key = |key: &'static str| Span::styled(key, Modifier::BOLD);
+            Line::from(vec![
+                key(" q"),
+                " quit  ".into(),
+                key("p"),
+                " pause  ".into(),
+                key("m M"),
+                " mark  ".into(),
+                key("+ -"),
+                format!(" last {}  ", clock(window_s)).into(),
+                key("?"),
+                " help".into(),
+            ])
+        }
+    };
+    frame.render_widget(line, area);
+}
+
+/// What the keys do.
+pub(super) fn help(frame: &mut Frame, area: Rect) {
+    let lines = [
+        "q, Ctrl-C  stop offering and drain; again: leave at once.",
+        "           Everything recorded is written either way.",
+        "p, space   hold the picture; the run goes on",
+        "m          mark this moment (series.csv, column mark)",
+        "M          mark it with a text of your own",
+        "+ -        less or more of the past in the charts",
+        "?, h       this help",
+    ];
+    let width = area.width.min(64);
+    let height = area.height.min(lines.len() as u16 + 2);
+    let place = Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    };
+    frame.render_widget(Clear, place);
+    let text: Vec<Line> = lines.into_iter().map(Line::from).collect();
+    frame.render_widget(Paragraph::new(text).block(panel(" keys ")), place);
+}
+
+/// The run in a few lines, the most important first.
+pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
+    let last = track.last().cloned().unwrap_or_default();
+    let totals = &track.counters.totals;
+    let mut lines = vec![
+        Line::styled(state(track), phase_color(track.phase)),
+        Line::from(format!(
+            "{} offered {} sent {} accepted",
+            last.offered, last.sent, last.accepted
+        )),
+    ];
+    if track.scene.follows {
+        let depth = last
+            .mempool_txs
+            .map_or("-".into(), |depth| depth.to_string());
+        lines.push(Line::from(format!(
+            "{} committed, mempool {depth}",
+            last.committed
+        )));
+    }
+    lines.push(Line::from(format!(
+        "accept {}/{} ms, commit {}/{}",
+        millis(last.accept_p50_ms),
+        millis(last.accept_p99_ms),
+        millis(last.commit_p50_ms),
+        millis(last.commit_p99_ms)
+    )));
+    let refused = totals.rejected + totals.errors;
+    if refused + totals.unsent > 0 {
+        let text = format!(
+            "{} refused, {} unsent",
+            grouped(refused),
+            grouped(totals.unsent)
+        );
+        lines.push(Line::styled(text, Color::Red));
+    }
+    if paused {
+        lines.push(Line::styled("paused: p shows the run again", Color::Yellow));
+    }
+    if let Some(message) = track.messages.back() {
+        lines.push(Line::from(message.text.clone()));
+    }
+    lines.push(Line::styled("q quit, p pause, m mark, ? help", PLAN));
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
+}
+
+fn panel<'a>(title: impl Into<Line<'a>>) -> Block<'a> {
+    Block::bordered()
+        .title(title.into().bold())
+        .border_style(Style::new().fg(PLAN))
+}
+
+/// The rows of [`counts`], their header and the frame.
+pub(super) const COUNTS_HEIGHT: u16 = 13;
+
+/// Right-aligned, as numbers are read.
+fn number<'a>(text: impl Into<String>) -> Cell<'a> {
+    Cell::new(Line::from(text.into()).right_aligned())
+}

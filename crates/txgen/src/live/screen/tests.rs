@@ -1,0 +1,259 @@
+//! The picture on terminals of several sizes, and its keys.
+
+use std::sync::Arc;
+
+use measure::{Counters, SeriesRow, StepRow, Totals};
+use pacing::{Nanos, Profile};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{Asked, View};
+use crate::live::nodes::{NodeBoard, NodeState};
+use crate::live::track::{Phase, Scene, Track};
+
+/// A ramp in its 91st second.
+fn track() -> Track {
+    let profile = Profile::steps(
+        "1/s".parse().unwrap(),
+        "500/s".parse().unwrap(),
+        Nanos::from_secs(30),
+        Some("2001/s".parse().unwrap()),
+    )
+    .unwrap();
+    let node = NodeState {
+        name: "http://10.0.0.7:26657".into(),
+        version: "0.38.17".into(),
+        ..NodeState::default()
+    };
+    let nodes = NodeBoard::new(vec![node]);
+    nodes.block(0, 1_234, 1_501, Nanos::from_millis(89_600));
+    nodes.mempool(0, 812, 203_000, Nanos::from_secs(90));
+    let scene = Scene {
+        title: "ramp 1/s +500/s every 30s to 2001/s, open loop".into(),
+        duration: profile.duration(),
+        planned: Some(150_150),
+        profile: Some(profile),
+        follows: true,
+        nodes: Arc::new(nodes),
+        ..Scene::default()
+    };
+    let mut track = Track {
+        scene,
+        phase: Phase::Offering,
+        now: Nanos::from_millis(90_600),
+        pending: 1_700,
+        counters: Counters {
+            totals: Totals {
+                offered: 45_090,
+                sent: 45_091,
+                accepted: 45_080,
+                in_blocks: 43_380,
+                blocks: 90,
+                rejected: 7,
+                ..Totals::default()
+            },
+            ..Counters::default()
+        },
+        ..Track::default()
+    };
+    for second in 0..90 {
+        let rate = 1 + second / 30 * 500;
+        track.second(SeriesRow {
+            second,
+            span_s: 1.0,
+            offered: rate,
+            sent: rate,
+            accepted: rate,
+            rejected: if second == 5 { 7 } else { 0 },
+            committed: if second % 2 == 0 { 2 * rate } else { 0 },
+            blocks: 1,
+            mempool_txs: Some(812),
+            accept_p50_ms: Some(0.4),
+            accept_p99_ms: Some(3.25),
+            commit_p50_ms: Some(503.9),
+            commit_p99_ms: Some(998.2),
+            lateness_p99_ms: Some(0.09),
+            mark: if second == 70 {
+                "restarted".into()
+            } else {
+                String::new()
+            },
+            ..SeriesRow::default()
+        });
+    }
+    for step in 0..3 {
+        track.step(StepRow {
+            step,
+            rate_tps: 1.0 + f64::from(step) * 500.0,
+            offered: 15_000,
+            accepted: if step == 2 { 9_000 } else { 15_000 },
+            ..StepRow::default()
+        });
+    }
+    track.message("warning: blocks of http://10.0.0.7:26657: lost: connection refused".into());
+    track
+}
+
+/// The rows of a terminal of this size.
+fn picture(view: &View, track: &Track, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view.draw(frame, track)).unwrap();
+    let buffer = terminal.backend().buffer();
+    (0..height)
+        .map(|y| (0..width).map(|x| buffer[(x, y)].symbol()).collect())
+        .collect()
+}
+
+#[track_caller]
+fn shows(rows: &[String], texts: &[&str]) {
+    for text in texts {
+        let found = rows.iter().any(|row| row.contains(text));
+        assert!(found, "{text:?} is not on\n{}", rows.join("\n"));
+    }
+}
+
+fn press(view: &mut View, track: &Track, keys: &str) -> Vec<Asked> {
+    let key = |c| match c {
+        '\n' => KeyCode::Enter,
+        '\x1b' => KeyCode::Esc,
+        '\x08' => KeyCode::Backspace,
+        c => KeyCode::Char(c),
+    };
+    let event = |c| KeyEvent::new(key(c), KeyModifiers::NONE);
+    keys.chars().map(|c| view.key(event(c), track)).collect()
+}
+
+#[test]
+fn a_usual_terminal_shows_everything_but_the_steps() {
+    let rows = picture(&View::default(), &track(), 80, 24);
+    shows(
+        &rows,
+        &[
+            "ramp 1/s +500/s every 30s to 2001/s",
+            "offering, step 3 (0 to 4) at 1501/s, 1:30, 1:00 left",
+            "second 89",
+            "─plan ─sent ─accepted ─committed ",
+            "accepted       1,001    45,090",
+            "refused            0         7",
+            "mempool          812",
+            "commit       504    998",
+            "10.0.0.7:26657  mempool 812 (203kB)  height",
+            "warning: blocks of",
+            "q quit",
+        ],
+    );
+    let braille = |row: &String| row.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c));
+    assert!(rows.iter().filter(|row| braille(row)).count() >= 6);
+}
+
+#[test]
+fn a_large_terminal_has_steps_and_their_verdicts() {
+    let rows = picture(&View::default(), &track(), 120, 40);
+    shows(
+        &rows,
+        &[
+            " steps ",
+            "1001.0",
+            "not sustained",
+            "height 1,234 (1,501",
+            "(5 s mean)",
+            "commit p95",
+        ],
+    );
+}
+
+#[test]
+fn every_size_is_survived_and_a_small_one_says_the_most_important() {
+    let track = track();
+    for (width, height) in [(1, 1), (3, 200), (200, 2), (69, 24), (70, 20), (300, 100)] {
+        picture(&View::default(), &track, width, height);
+        picture(&View::default(), &Track::default(), width, height);
+    }
+    let rows = picture(&View::default(), &track, 40, 9);
+    shows(
+        &rows,
+        &[
+            "1:00 left",
+            "1001 offered 1001 sent 1001 accepted",
+            "mempool 812",
+            "7 refused",
+        ],
+    );
+}
+
+#[test]
+fn a_flood_has_no_plan_and_a_target_without_blocks_no_commits() {
+    let mut track = track();
+    track.scene.profile = None;
+    track.scene.duration = None;
+    track.scene.follows = false;
+    let rows = picture(&View::default(), &track, 100, 30);
+    shows(&rows, &["─sent ─accepted", "left"]);
+    for text in ["plan", "commit", "mempool "] {
+        let found = rows
+            .iter()
+            .any(|row| row.contains(text) && !row.contains("lost:"));
+        assert!(!found || text == "mempool ", "{text}\n{}", rows.join("\n"));
+    }
+    track.scene.planned = None;
+    shows(
+        &picture(&View::default(), &track, 100, 30),
+        &["no fixed end"],
+    );
+    track.phase = Phase::Draining;
+    shows(
+        &picture(&View::default(), &track, 100, 30),
+        &["draining, 1:30, 1,700 still to come"],
+    );
+}
+
+#[test]
+fn a_paused_display_keeps_its_moment_while_the_run_goes_on() {
+    let (mut track, mut view) = (track(), View::default());
+    press(&mut view, &track, "p");
+    track.now = Nanos::from_secs(120);
+    track.sums.accepted = 99_999;
+    track.scene.nodes.block(0, 9_999, 1, track.now);
+    let rows = picture(&view, &track, 120, 40);
+    shows(&rows, &["DISPLAY PAUSED", "45,090", "height 1,234"]);
+    press(&mut view, &track, "p");
+    shows(
+        &picture(&view, &track, 120, 40),
+        &["99,999", "height 9,999"],
+    );
+}
+
+#[test]
+fn keys_ask_and_nothing_else_does() {
+    let (track, mut view) = (track(), View::default());
+    assert_eq!(
+        press(&mut view, &track, "qx"),
+        [Asked::Quit, Asked::Nothing]
+    );
+    assert_eq!(press(&mut view, &track, "m"), [Asked::Mark(None)]);
+    let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(view.key(control, &track), Asked::Quit);
+    let asked = press(&mut view, &track, "Mnode qx\x08 down\n");
+    assert_eq!(asked.last(), Some(&Asked::Mark(Some("node q down".into()))));
+    assert!(!asked.contains(&Asked::Quit), "q is a letter of the text");
+    assert_eq!(
+        press(&mut view, &track, "Mab\x1bq").last(),
+        Some(&Asked::Quit)
+    );
+    assert_eq!(
+        press(&mut view, &track, "M \n").last(),
+        Some(&Asked::Mark(None))
+    );
+    press(&mut view, &track, "M");
+    shows(&picture(&view, &track, 80, 24), &["mark: "]);
+    press(&mut view, &track, "\x1b?");
+    shows(
+        &picture(&view, &track, 80, 24),
+        &["stop offering and drain"],
+    );
+    press(&mut view, &track, "?+++");
+    shows(&picture(&view, &track, 80, 24), &["last 0:30"]);
+    press(&mut view, &track, "-----");
+    shows(&picture(&view, &track, 80, 24), &["last 1:00:00"]);
+}
