@@ -92,11 +92,9 @@ fn unix_seconds(text: &str) -> Option<u64> {
         return None;
     }
     let nanos: u64 = format!("{fraction:0<9}").parse().ok()?;
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(SECOND_NS)?
-        .checked_add(nanos)
+    // Beyond the range is as far ahead as can be: milliseconds, taken for seconds.
+    let whole: u64 = whole.parse().ok()?;
+    Some(whole.saturating_mul(SECOND_NS).saturating_add(nanos))
 }
 
 impl fmt::Display for StartAt {

@@ -186,11 +186,12 @@ impl KneeSearch {
     #[must_use]
     pub fn of_trials(trials: &[Trial], confidence: f64) -> Self {
         let rates = || trials.iter().map(|trial| trial.rate);
+        let defaults = KneeSettings::default();
         let mut search = Self::new(KneeSettings {
-            min: rates().fold(f64::MAX, f64::min),
-            max: rates().fold(MIN_RATE, f64::max),
+            min: rates().reduce(f64::min).unwrap_or(defaults.min),
+            max: rates().reduce(f64::max).unwrap_or(defaults.max),
             confidence,
-            ..KneeSettings::default()
+            ..defaults
         });
         for trial in trials {
             search.add(*trial);

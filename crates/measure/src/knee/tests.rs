@@ -206,25 +206,26 @@ fn blocks(rate: f64, capacity: f64, seconds: f64) -> Vec<BlockMark> {
     blocks
 }
 
-fn growth(rate: f64, capacity: f64) -> BacklogGrowth {
+fn growth(rate: f64, capacity: f64, seconds: u64) -> BacklogGrowth {
     let due = |t: Nanos| (rate * t.as_secs_f64()).ceil() as u64;
-    let blocks = blocks(rate, capacity, 20.0);
-    backlog_growth(&blocks, due, Nanos::from_secs(5), Nanos::from_secs(20)).unwrap()
+    let blocks = blocks(rate, capacity, seconds as f64);
+    let until = Nanos::from_secs(seconds);
+    backlog_growth(&blocks, due, Nanos::from_secs(5), until).unwrap()
 }
 
 #[test]
 fn a_backlog_grows_by_what_is_offered_too_much() {
-    let kept_up = growth(990.0, 1000.0);
+    let kept_up = growth(990.0, 1000.0, 20);
     assert!(kept_up.tps.abs() < 1.0, "{kept_up:?}");
     assert!(
         (kept_up.committed_tps.unwrap() - 990.0).abs() < 2.0,
         "{kept_up:?}"
     );
-    let overloaded = growth(1030.0, 1000.0);
+    let overloaded = growth(1030.0, 1000.0, 20);
     assert!((overloaded.tps - 30.0).abs() < 4.0, "{overloaded:?}");
     assert!(overloaded.error_tps < 2.0, "{overloaded:?}");
     // Blocks that double leave few of them, and the backlog shows all the same.
-    let doubling = growth(2000.0, 1000.0);
+    let doubling = growth(2000.0, 1000.0, 40);
     assert!(doubling.blocks <= 3 && doubling.tps > 500.0, "{doubling:?}");
 }
 

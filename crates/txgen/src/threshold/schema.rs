@@ -17,7 +17,8 @@ pub(super) fn is_known(path: &[String]) -> bool {
             })
         })
     });
-    place.is_some_and(|place| is_number(&schema, place))
+    let key = path.last().map_or("", String::as_str);
+    place.is_some_and(|place| is_metric(&schema, key, place))
 }
 
 /// Every metric by the name a person would write.
@@ -71,7 +72,7 @@ fn collect(schema: &Value, place: &Value, path: &mut String, names: &mut Vec<Str
                 path.push('.');
             }
             path.push_str(key);
-            if length > 0 && is_number(schema, field) {
+            if length > 0 && is_metric(schema, key, field) {
                 names.push(path.clone());
             }
             collect(schema, field, path, names);
@@ -81,6 +82,10 @@ fn collect(schema: &Value, place: &Value, path: &mut String, names: &mut Vec<Str
 }
 
 /// A number, counts by name (they are added up) or statistics (their mean stands for them).
+fn is_metric(schema: &Value, key: &str, place: &Value) -> bool {
+    is_number(schema, place) || key.contains(super::COUNTS_BY_NAME)
+}
+
 fn is_number(schema: &Value, place: &Value) -> bool {
     alternatives(schema, place).any(|place| {
         let is_plain = match place.get("type") {
