@@ -127,6 +127,15 @@ impl Drawn {
             self.map.add(self.column, ms, value.count_at_value());
         }
         let middle = (self.column as f64 + 0.5) * column_s;
+        let gap = self
+            .p50
+            .last()
+            .is_some_and(|(before, _)| middle - before > MAX_GAP * column_s);
+        if gap {
+            for line in [&mut self.p50, &mut self.p95, &mut self.p99] {
+                line.push((middle, f64::NAN));
+            }
+        }
         let at = |q| self.values.quantile(q).map_or(f64::NAN, millis);
         self.p50.push((middle, at(0.50)));
         self.p95.push((middle, at(0.95)));
@@ -135,6 +144,8 @@ impl Drawn {
     }
 }
 
+/// Columns without a value over which a line goes on: blocks may be seconds apart.
+const MAX_GAP: f64 = 8.0;
 /// Columns of a heat map at most.
 pub const MAX_COLUMNS: usize = 240;
 const WANTED: [LatencyKind; 4] = [

@@ -42,6 +42,8 @@ pub enum Tone {
     Committed,
     /// How full something is.
     Depth,
+    /// The ground of a heat map, on which lines stand out.
+    Heat,
     /// What went wrong.
     Bad,
     /// The middle of a distribution.
@@ -64,6 +66,7 @@ impl Tone {
             Self::Accepted => "accepted",
             Self::Committed => "committed",
             Self::Depth => "depth",
+            Self::Heat => "heat",
             Self::Bad => "bad",
             Self::P50 => "p50",
             Self::P95 => "p95",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::RunReport;
 use crate::report::text::{self, escape, grouped};
-use crate::report::{Cell, Table};
+use crate::report::{Cell, Page, Table};
 use crate::verdict::ScheduleVerdict;
 
 pub(super) fn verdict(report: &RunReport) -> String {
@@ -62,7 +62,10 @@ pub(super) fn fates(report: &RunReport) -> String {
     } else {
         "<p>Every law of conservation holds.</p>"
     };
-    format!("{}{sentence}{}", counts(report).html(), laws.html())
+    format!(
+        "{sentence}{}",
+        Page::grid([counts(report).html(), laws.html()])
+    )
 }
 
 /// Every count with its share of what was planned.

@@ -135,7 +135,10 @@ fn sustained(report: &RunReport) -> Vec<Part> {
         parts.push(Part::Plain(". ".into()));
     }
     if summary.steps.len() > 1 && !summary.knee_reason.is_empty() {
-        parts.push(Part::Plain(format!("No knee: {}. ", summary.knee_reason)));
+        parts.push(Part::Plain(format!(
+            "No knee was found ({}). ",
+            summary.knee_reason
+        )));
     }
     parts
 }

@@ -30,12 +30,12 @@ fn heat(report: &RunReport, kind: LatencyKind, title: &str) -> String {
         && !drawn.map.is_empty()
     {
         chart = chart
-            .heat("how many", Tone::P50, drawn.map.clone())
+            .heat("how many", Tone::Heat, drawn.map.clone())
             .line("p50", Tone::P50, drawn.p50.iter().copied())
             .line("p95", Tone::P95, drawn.p95.iter().copied())
             .line("p99", Tone::P99, drawn.p99.iter().copied())
             .note(&format!(
-                "Counted when it happened, in columns of {}; the darker the more.",
+                "Counted when it happened, in columns of {}; the stronger the colour, the more.",
                 text::seconds(report.course.column_s())
             ));
     }
@@ -161,10 +161,15 @@ pub(super) fn lateness(report: &RunReport) -> String {
     )
     .html();
     format!(
-        "{}<h3>Late by more than 1 ms</h3>{}{}",
+        "{}{}",
         Page::grid([time, spread]),
-        causes(report).html(),
-        windows(report)
+        Page::grid([
+            format!(
+                "<div><h3>Late by more than 1 ms</h3>{}</div>",
+                causes(report).html()
+            ),
+            windows(report)
+        ])
     )
 }
 
@@ -213,7 +218,7 @@ fn windows(report: &RunReport) -> String {
         return String::new();
     }
     format!(
-        "<h3>The windows that deviate most from the plan</h3>{}",
+        "<div><h3>The windows that deviate most from the plan</h3>{}</div>",
         table.html()
     )
 }

@@ -4,7 +4,7 @@ use super::RunReport;
 use crate::report::Page;
 use crate::report::chart::{Axis, Chart, Tone, Unit};
 use crate::report::text;
-use crate::rows::SeriesRow;
+use crate::rows::{BlockRow, SeriesRow};
 
 /// Several seconds in one.
 pub(super) struct Stretch<'a> {
@@ -77,8 +77,10 @@ pub(super) fn throughput(report: &RunReport) -> String {
     .line("offered", Tone::Plan, rates(|row| row.offered))
     .line("sent", Tone::Sent, rates(|row| row.sent))
     .line("accepted", Tone::Accepted, rates(|row| row.accepted));
-    if report.summary.blocks.count > 0 {
-        rate = rate.line("committed", Tone::Committed, rates(|row| row.committed));
+    if !report.blocks.is_empty() {
+        let committed = Committed::of(&report.blocks);
+        let points = stretches.iter().map(|stretch| committed.rate(stretch));
+        rate = rate.line("committed", Tone::Committed, points);
     }
     let bad = |row: &SeriesRow| row.rejected + row.errors + row.commit_failed;
     if report.series.iter().any(|row| bad(row) > 0) {
@@ -88,14 +90,17 @@ pub(super) fn throughput(report: &RunReport) -> String {
             rates(|row| row.rejected + row.errors + row.commit_failed),
         );
     }
-    if let Some(stretch) = stretches.first()
-        && stretch.rows.len() > 1
-    {
-        rate = rate.note(&format!(
-            "Each point is the mean of {}.",
-            text::seconds(stretch.rows.len() as f64)
-        ));
-    }
+    let points = stretches.first().map_or(1, |stretch| stretch.rows.len());
+    let mean = match points {
+        1 => String::new(),
+        seconds => format!(
+            " Each point is the mean of {}.",
+            text::seconds(seconds as f64)
+        ),
+    };
+    rate = rate.note(&format!(
+        "What a block committed is spread over the time since the block before.{mean}"
+    ));
     let charts = [rate, depth(report, &stretches)];
     Page::grid(charts.map(|chart| chart.marks(report.marks()).html()))
 }
@@ -128,6 +133,50 @@ fn depth(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
             Tone::Sent,
             highest(|row| Some(row.in_flight as f64)),
         )
+}
+
+/// How many transactions blocks had committed by a time, as if a block's came evenly since the block
+/// before: seconds with and without a block would only show how far blocks are apart.
+struct Committed {
+    /// When a block was seen, and how many were committed by then.
+    seen: Vec<(f64, f64)>,
+}
+
+impl Committed {
+    fn of(blocks: &[BlockRow]) -> Self {
+        let mut seen = Vec::with_capacity(blocks.len() + 1);
+        let mut count = 0.0;
+        if let Some(first) = blocks.first() {
+            let at = first.observed_ns as f64 / 1e9;
+            let before = at - first.interval_ms.unwrap_or(1_000.0) / 1e3;
+            seen.push((before.max(0.0).min(at), 0.0));
+        }
+        for block in blocks {
+            count += block.own_txs.saturating_sub(block.own_failed) as f64;
+            seen.push((block.observed_ns as f64 / 1e9, count));
+        }
+        Self { seen }
+    }
+
+    fn rate(&self, stretch: &Stretch<'_>) -> (f64, f64) {
+        let (begin, end) = stretch.edges();
+        let count = self.by(end) - self.by(begin);
+        (stretch.middle(), count / stretch.seconds().max(1e-9))
+    }
+
+    fn by(&self, time: f64) -> f64 {
+        let after = self.seen.partition_point(|(seen, _)| *seen <= time);
+        let before = after
+            .checked_sub(1)
+            .and_then(|before| self.seen.get(before));
+        match (before, self.seen.get(after)) {
+            (None, _) => 0.0,
+            (Some((_, count)), None) => *count,
+            (Some((from, low)), Some((to, high))) => {
+                low + (high - low) * (time - from) / (to - from).max(1e-9)
+            }
+        }
+    }
 }
 
 /// Points of a line: more than the pixels of a narrow chart, fewer than those of a wide one.

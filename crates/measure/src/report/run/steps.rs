@@ -138,6 +138,7 @@ fn latency_by_rate(report: &RunReport, steps: &[&StepRow]) -> String {
 pub(super) fn table(report: &RunReport) -> Table {
     let mut table = Table::new([
         "step",
+        "sustained",
         "from",
         "rate",
         "offered/s",
@@ -161,6 +162,11 @@ pub(super) fn table(report: &RunReport) -> Table {
         let refused = step.rejected + step.errors;
         table.row([
             Cell::figure(step.step.to_string()),
+            match (step.pause, excess) {
+                (true, _) => Cell::text("pause"),
+                (false, Some(_)) => Cell::Alarm("no".to_owned()),
+                (false, None) => Cell::text("yes"),
+            },
             Cell::figure(text::seconds(step.start_s)),
             Cell::figure(text::rate(step.rate_tps)),
             rate(step.offered_tps),
@@ -183,11 +189,7 @@ pub(super) fn table(report: &RunReport) -> Table {
             time(step.commit_p50_ms),
             time(step.commit_p99_ms),
             time(step.lateness_p99_ms),
-            match (step.pause, excess) {
-                (true, _) => Cell::text("pause"),
-                (false, Some(excess)) => Cell::text(format!("not sustained: {excess}")),
-                (false, None) => Cell::text(""),
-            },
+            Cell::text(excess.unwrap_or_default()),
         ]);
     }
     table
