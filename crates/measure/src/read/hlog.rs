@@ -123,11 +123,22 @@ impl HlogInterval<'_> {
     /// # Errors
     /// When it does not decode, or into another range than a run writes.
     pub fn add_to(self, sum: &mut Latency) -> Result<(), ReadError> {
+        self.add_to_each([sum])
+    }
+
+    /// The same for several sums, decoded once.
+    pub(crate) fn add_to_each<const N: usize>(
+        self,
+        sums: [&mut Latency; N],
+    ) -> Result<(), ReadError> {
         let line = self.line;
-        let max_ns = (self.max_ms * 1e6).round();
+        let max_ns = (self.max_ms * 1e6).round() as u64;
         let histogram = self.histogram()?;
-        sum.absorb(&histogram, max_ns as u64)
-            .ok_or_else(|| bad(line, "its histogram is of another range".into()))
+        for sum in sums {
+            sum.absorb(&histogram, max_ns)
+                .ok_or_else(|| bad(line, "its histogram is of another range".into()))?;
+        }
+        Ok(())
     }
 
     /// The histogram, in nanoseconds.

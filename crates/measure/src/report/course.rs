@@ -55,32 +55,19 @@ impl LatencyCourse {
         // Written with three decimals.
         let warm = start_s >= self.warmup_s - 0.000_5;
         let drawn = self.drawn.iter_mut().find(|drawn| drawn.kind == kind);
+        let sum = self.sum.of_mut(kind);
         let Some(drawn) = drawn else {
-            return if warm {
-                interval.add_to(self.sum.of_mut(kind))
-            } else {
-                Ok(())
-            };
+            return if warm { interval.add_to(sum) } else { Ok(()) };
         };
         if column != drawn.column {
             drawn.close(self.column_s);
             drawn.column = column;
         }
-        if self.column_s == 1.0 && warm {
-            // Decoded once, added twice.
-            interval.add_to(&mut drawn.values)?;
-            self.sum.of_mut(kind).merge(&drawn.values);
-            drawn.close(self.column_s);
-            return Ok(());
-        }
         if warm {
-            let mut values = Latency::new();
-            interval.add_to(&mut values)?;
-            self.sum.of_mut(kind).merge(&values);
-            drawn.values.merge(&values);
-            return Ok(());
+            interval.add_to_each([&mut drawn.values, sum])
+        } else {
+            interval.add_to(&mut drawn.values)
         }
-        interval.add_to(&mut drawn.values)
     }
 
     /// Closes the last columns.

@@ -9,6 +9,7 @@ use super::text::escape;
 pub struct Table {
     head: Vec<String>,
     rows: Vec<Vec<Cell>>,
+    window: bool,
 }
 
 /// One field.
@@ -55,12 +56,26 @@ impl Table {
         Self {
             head: head.into_iter().map(Into::into).collect(),
             rows: Vec::new(),
+            window: false,
         }
     }
 
     /// Adds a row; it has as many cells as there are headings.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// On a page it gets a window of limited height, with its headings always in sight.
+    #[must_use]
+    pub const fn in_window(mut self) -> Self {
+        self.window = true;
+        self
+    }
+
+    /// How many rows it has.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Whether it has no rows.
@@ -72,7 +87,12 @@ impl Table {
     /// As HTML; where it is wider than the page it scrolls by itself.
     #[must_use]
     pub fn html(&self) -> String {
-        let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
+        let class = if self.window {
+            "scroll window"
+        } else {
+            "scroll"
+        };
+        let mut out = format!("<div class=\"{class}\"><table><thead><tr>");
         for (column, heading) in self.head.iter().enumerate() {
             let figures = self
                 .rows

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
+use super::extent::Extent;
 use super::heat::Rectangle;
+use super::readings::{self, MAX_READINGS};
 use super::scale::{Ruler, Tick};
 use super::{Bar, Chart, Layer, Shape};
 use crate::report::text::escape;
 
 /// The SVG's own units: whole numbers are fine enough and short.
-const SIDE: f64 = 10_000.0;
+pub(super) const SIDE: f64 = 10_000.0;
 
 pub(super) fn html(chart: &Chart) -> String {
     let picture = Picture::of(chart);
@@ -114,10 +116,10 @@ fn words(out: &mut String, picture: &Picture<'_>) {
 }
 
 /// A chart with the ranges of its axes.
-struct Picture<'a> {
-    chart: &'a Chart,
-    x: Ruler,
-    y: Ruler,
+pub(super) struct Picture<'a> {
+    pub(super) chart: &'a Chart,
+    pub(super) x: Ruler,
+    pub(super) y: Ruler,
     empty: bool,
 }
 
@@ -129,7 +131,7 @@ impl<'a> Picture<'a> {
         }
         let empty = extent.is_empty();
         for (y, _) in &chart.levels {
-            extent.y(*y);
+            extent.also_y(*y);
         }
         Self {
             chart,
@@ -143,7 +145,7 @@ impl<'a> Picture<'a> {
         self.empty
     }
 
-    fn x(&self, value: f64) -> i32 {
+    pub(super) fn x(&self, value: f64) -> i32 {
         (self.x.place(value) * SIDE).round() as i32
     }
 
@@ -168,7 +170,7 @@ impl<'a> Picture<'a> {
         for (y, _) in &self.chart.levels {
             let _ = write!(out, "<path class=\"ml\" d=\"M0 {}h{SIDE}\"/>", self.y(*y));
         }
-        self.readings(out);
+        readings::write(self, out);
         out.push_str("</svg>");
     }
 
@@ -282,122 +284,7 @@ impl<'a> Picture<'a> {
         }
         out.push_str("\"/>");
     }
-
-    /// Upright strips over the whole height, each with the values of all lines at its place.
-    fn readings(&self, out: &mut String) {
-        let lines: Vec<(&Layer, Vec<(f64, f64)>)> = self
-            .chart
-            .layers
-            .iter()
-            .filter_map(|layer| match &layer.shape {
-                Shape::Line(pieces) if !layer.name.is_empty() => {
-                    Some((layer, pieces.iter().flatten().copied().collect()))
-                }
-                _ => None,
-            })
-            .collect();
-        let Some((_, longest)) = lines.iter().max_by_key(|(_, points)| points.len()) else {
-            return;
-        };
-        if longest.len() < MIN_READINGS {
-            return;
-        }
-        let step = longest.len().div_ceil(MAX_READINGS);
-        let places: Vec<f64> = longest.iter().step_by(step).map(|(x, _)| *x).collect();
-        for (position, x) in places.iter().enumerate() {
-            let before = position.checked_sub(1).map_or(*x, |before| places[before]);
-            let after = places.get(position + 1).copied().unwrap_or(*x);
-            let left = i32::midpoint(self.x(before), self.x(*x));
-            let right = i32::midpoint(self.x(*x), self.x(after));
-            let _ = write!(
-                out,
-                "<rect class=\"h\" x=\"{left}\" width=\"{}\" height=\"{SIDE}\"><title>{}",
-                (right - left).max(1),
-                self.x.write(*x)
-            );
-            for (layer, points) in &lines {
-                if let Some(y) = nearest(points, *x, (after - before).abs()) {
-                    let _ = write!(out, "\n{} {}", escape(&layer.name), self.y.write(y));
-                }
-            }
-            out.push_str("</title></rect>");
-        }
-    }
 }
-
-/// The y of the point nearest to `x`, if there is one within `reach`.
-fn nearest(points: &[(f64, f64)], x: f64, reach: f64) -> Option<f64> {
-    let after = points.partition_point(|point| point.0 < x);
-    let candidates = [after.checked_sub(1), Some(after)];
-    let (distance, y) = candidates
-        .into_iter()
-        .flatten()
-        .filter_map(|position| points.get(position))
-        .map(|point| ((point.0 - x).abs(), point.1))
-        .min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (distance <= reach).then_some(y)
-}
-
-/// The extent of all layers.
-struct Extent {
-    x: (f64, f64),
-    y: (f64, f64),
-}
-
-impl Default for Extent {
-    fn default() -> Self {
-        Self {
-            x: (f64::INFINITY, f64::NEG_INFINITY),
-            y: (f64::INFINITY, f64::NEG_INFINITY),
-        }
-    }
-}
-
-impl Extent {
-    fn is_empty(&self) -> bool {
-        self.x.0 > self.x.1 || self.y.0 > self.y.1
-    }
-
-    fn take(&mut self, shape: &Shape) {
-        match shape {
-            Shape::Line(pieces) => pieces.iter().flatten().for_each(|point| self.point(*point)),
-            Shape::Dots(points) => points.iter().for_each(|point| self.point(*point)),
-            Shape::Ranges(ranges) | Shape::Band(ranges) => {
-                for (x, low, high) in ranges {
-                    self.point((*x, *low));
-                    self.point((*x, *high));
-                }
-            }
-            Shape::Bars(bars) => {
-                for bar in bars {
-                    self.point((bar.from, 0.0));
-                    self.point((bar.to, bar.height));
-                }
-            }
-            Shape::Heat(map) => {
-                if let Some((low, high)) = map.y_range() {
-                    let (from, to) = map.x_range();
-                    self.point((from, low));
-                    self.point((to, high));
-                }
-            }
-        }
-    }
-
-    fn point(&mut self, (x, y): (f64, f64)) {
-        self.x = (self.x.0.min(x), self.x.1.max(x));
-        self.y(y);
-    }
-
-    fn y(&mut self, y: f64) {
-        self.y = (self.y.0.min(y), self.y.1.max(y));
-    }
-}
-
-/// Places at which a chart can be read under the pointer.
-const MAX_READINGS: usize = 240;
-/// A line of fewer points says nothing that a strip over it would.
-const MIN_READINGS: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -460,6 +347,34 @@ mod tests {
             "knee",
         ] {
             assert!(html.contains(part), "{part} in {html}");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config {
+            cases: 64,
+            failure_persistence: None,
+            ..Default::default()
+        })]
+
+        #[test]
+        fn any_values_at_all_make_a_chart(
+            points in proptest::collection::vec(proptest::num::f64::ANY, 0..40),
+        ) {
+            let pairs = || points.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            let triples = || points.chunks_exact(3).map(|three| (three[0], three[1], three[2]));
+            for y in [Axis::linear("", Unit::Millis), Axis::log("", Unit::Millis), Axis::percentile()] {
+                for x in [Axis::time(), Axis::log("", Unit::Number).from(None), Axis::percentile()] {
+                    let html = Chart::new("", x, y.clone())
+                        .line("a", Tone::Sent, pairs())
+                        .dots("b", Tone::Sent, pairs())
+                        .band("c", Tone::Sent, triples())
+                        .ranges("d", Tone::Sent, triples())
+                        .html();
+                    proptest::prop_assert!(html.len() < 200_000);
+                    proptest::prop_assert!(!html.contains("NaN"));
+                }
+            }
         }
     }
 

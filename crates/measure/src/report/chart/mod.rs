@@ -23,7 +23,9 @@
 //! ```
 
 mod draw;
+mod extent;
 mod heat;
+mod readings;
 mod scale;
 
 pub use heat::HeatMap;
@@ -190,7 +192,7 @@ impl Chart {
         tone: Tone,
         ranges: impl IntoIterator<Item = (f64, f64, f64)>,
     ) -> Self {
-        let ranges = ranges.into_iter().collect();
+        let ranges = ranges.into_iter().filter(is_finite).collect();
         self.layer(name, tone, Shape::Ranges(ranges))
     }
 
@@ -202,14 +204,15 @@ impl Chart {
         tone: Tone,
         edges: impl IntoIterator<Item = (f64, f64, f64)>,
     ) -> Self {
-        let edges = edges.into_iter().collect();
+        let edges = edges.into_iter().filter(is_finite).collect();
         self.layer(name, tone, Shape::Band(edges))
     }
 
     /// The bars of a histogram.
     #[must_use]
     pub fn bars(self, name: &str, tone: Tone, bars: impl IntoIterator<Item = Bar>) -> Self {
-        let bars = bars.into_iter().collect();
+        let finite = |bar: &Bar| is_finite(&(bar.from, bar.to, bar.height));
+        let bars = bars.into_iter().filter(finite).collect();
         self.layer(name, tone, Shape::Bars(bars))
     }
 
@@ -222,7 +225,9 @@ impl Chart {
     /// An upright line over the whole height, with a word on it.
     #[must_use]
     pub fn mark(mut self, x: f64, label: &str) -> Self {
-        self.marks.push((x, label.to_owned()));
+        if x.is_finite() {
+            self.marks.push((x, label.to_owned()));
+        }
         self
     }
 
@@ -237,7 +242,9 @@ impl Chart {
     /// A level line over the whole width, with a word on it.
     #[must_use]
     pub fn level(mut self, y: f64, label: &str) -> Self {
-        self.levels.push((y, label.to_owned()));
+        if y.is_finite() {
+            self.levels.push((y, label.to_owned()));
+        }
         self
     }
 
@@ -255,4 +262,8 @@ impl Chart {
         });
         self
     }
+}
+
+const fn is_finite((x, low, high): &(f64, f64, f64)) -> bool {
+    x.is_finite() && low.is_finite() && high.is_finite()
 }

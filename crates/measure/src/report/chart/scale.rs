@@ -94,6 +94,9 @@ impl Axis {
     }
 }
 
+/// Larger values are drawn at the edge; nothing that is measured comes near it.
+const LARGEST: f64 = 1e15;
+
 /// Where a value is written, and whether it is left out where room is scarce.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
@@ -115,7 +118,11 @@ pub(super) struct Ruler {
 impl Ruler {
     /// Of an axis over data from `low` to `high`.
     pub(super) fn new(axis: &Axis, low: f64, high: f64) -> Self {
-        let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
+        let (low, high) = if low <= high {
+            (low.max(-LARGEST), high.min(LARGEST))
+        } else {
+            (0.0, 1.0)
+        };
         let mut ruler = Self {
             scale: axis.scale,
             unit: axis.unit,

@@ -29,7 +29,7 @@ pub(super) fn verdict(report: &RunReport) -> String {
         let mut table = Table::new(["threshold", "held"]);
         for (text, held) in &report.thresholds {
             let held = if *held {
-                Cell::text("yes")
+                Cell::figure("yes")
             } else {
                 Cell::Alarm("no".into())
             };
@@ -112,7 +112,7 @@ pub(super) fn laws(report: &RunReport) -> Table {
             Cell::figure(grouped(law.left)),
             Cell::figure(grouped(law.right)),
             if law.holds() {
-                Cell::text("yes")
+                Cell::figure("yes")
             } else {
                 Cell::Alarm("no".into())
             },

@@ -47,15 +47,14 @@ pub(super) fn section(report: &RunReport) -> String {
             grouped(report.blocks.len() as u64)
         ));
     }
-    let table = table(report, size).html();
     html.push_str("<details open><summary>the blocks and the load while each was made</summary>");
-    html.push_str(&table.replacen("class=\"scroll\"", "class=\"scroll high\"", 1));
+    html.push_str(&table(report, size).in_window().html());
     html.push_str("</details>");
     html
 }
 
 fn table(report: &RunReport, size: usize) -> Table {
-    let load = CumulatedLoad::of(&report.series);
+    let load = Load::of(&report.series);
     let mut table = Table::new([
         "height",
         "seen at",
@@ -95,15 +94,14 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(blocks: &'a [BlockRow], before_s: Option<f64>, load: &CumulatedLoad<'_>) -> Option<Self> {
+    fn of(blocks: &'a [BlockRow], before_s: Option<f64>, load: &Load<'_>) -> Option<Self> {
         let seen_s = blocks.last()?.observed_ns as f64 / 1e9;
         let span_s = before_s
             .map(|before| seen_s - before)
             .filter(|span| *span > 0.0);
         let over = |of: fn(&SeriesRow) -> u64| {
             let span = span_s?;
-            let count = load.before(seen_s, of) - load.before(seen_s - span, of);
-            Some(count / span)
+            Some(load.between(seen_s - span, seen_s, of) / span)
         };
         Some(Self {
             blocks,
@@ -123,12 +121,9 @@ impl<'a> Row<'a> {
             Cell::figure(text::or_dash(highest, text::millis))
         };
         let rate = |value: Option<f64>| Cell::figure(text::or_dash(value, text::number));
-        let intervals: f64 = self
-            .blocks
-            .iter()
-            .filter_map(|block| block.interval_ms)
-            .sum();
-        let mean = (intervals > 0.0).then_some(intervals / self.blocks.len() as f64);
+        let intervals = || self.blocks.iter().filter_map(|block| block.interval_ms);
+        let count = intervals().count();
+        let mean = (count > 0).then(|| intervals().sum::<f64>() / count as f64);
         let failed = sum(|block| block.own_failed);
         let txs = sum(|block| block.txs);
         vec![
@@ -162,12 +157,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Counts since the origin, between the edges of seconds as if events were evenly spread.
-struct CumulatedLoad<'a> {
+/// The load at any time, as if events were evenly spread over their second.
+struct Load<'a> {
     series: &'a [SeriesRow],
 }
 
-impl<'a> CumulatedLoad<'a> {
+impl<'a> Load<'a> {
     const fn of(series: &'a [SeriesRow]) -> Self {
         Self { series }
     }
@@ -178,17 +173,21 @@ impl<'a> CumulatedLoad<'a> {
         self.series.get(after.checked_sub(1)?)
     }
 
-    /// How many before `t`.
-    fn before(&self, t: f64, of: fn(&SeriesRow) -> u64) -> f64 {
-        let after = self.series.partition_point(|row| row.second as f64 <= t);
-        let Some(last) = after.checked_sub(1) else {
-            return 0.0;
-        };
-        let whole: u64 = self.series[..last].iter().map(of).sum();
-        let row = &self.series[last];
-        let share = ((t - row.second as f64) / row.span_s.max(1e-9)).clamp(0.0, 1.0);
-        whole as f64 + of(row) as f64 * share
+    /// How many from `from` to `to`.
+    fn between(&self, from: f64, to: f64, of: fn(&SeriesRow) -> u64) -> f64 {
+        let first = self.series.partition_point(|row| end(row) <= from);
+        let rows = self.series[first..].iter();
+        rows.take_while(|row| (row.second as f64) < to)
+            .map(|row| {
+                let inside = end(row).min(to) - (row.second as f64).max(from);
+                of(row) as f64 * (inside / row.span_s.max(1e-9)).clamp(0.0, 1.0)
+            })
+            .sum()
     }
+}
+
+fn end(row: &SeriesRow) -> f64 {
+    row.second as f64 + row.span_s
 }
 
 /// Rows of the table at most.

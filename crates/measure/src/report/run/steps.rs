@@ -13,23 +13,20 @@ pub(super) fn section(report: &RunReport) -> String {
     }
     let mut html = String::new();
     let judged: Vec<&StepRow> = steps.iter().filter(|step| !step.pause).collect();
-    if judged.len() > 1 {
+    if has_several_rates(&judged) {
         html.push_str(&Page::grid([
             saturation(report, &judged),
             latency_by_rate(report, &judged),
         ]));
-        html.push_str(&format!("<p>Knee: {}</p>", text::escape(&knee(report))));
+        html.push_str(&format!("<p>{}</p>", text::escape(&knee(report))));
     }
-    let class = if steps.len() > MANY {
-        "scroll high"
+    let table = table(report);
+    let table = if table.len() > MANY {
+        table.in_window()
     } else {
-        "scroll"
+        table
     };
-    html.push_str(&table(report).html().replacen(
-        "class=\"scroll\"",
-        &format!("class=\"{class}\""),
-        1,
-    ));
+    html.push_str(&table.html());
     if report.summary.recorder.steps_omitted > 0 {
         html.push_str(&format!(
             "<p class=\"note\">{} more steps are in steps.csv.</p>",
@@ -39,12 +36,22 @@ pub(super) fn section(report: &RunReport) -> String {
     html
 }
 
+/// A curve needs more than one.
+fn has_several_rates(steps: &[&StepRow]) -> bool {
+    let first = steps.first().map(|step| step.rate_tps);
+    steps.iter().any(|step| Some(step.rate_tps) != first)
+}
+
 /// The knee in words.
 pub(super) fn knee(report: &RunReport) -> String {
     let summary = &report.summary;
     match &summary.knee {
-        Some(knee) => format!("{}: {}", text::rate(knee.rate_tps), summary.knee_reason),
-        None => format!("none: {}", summary.knee_reason),
+        Some(knee) => format!(
+            "Knee at {}: {}.",
+            text::rate(knee.rate_tps),
+            summary.knee_reason
+        ),
+        None => format!("No knee was found: {}.", summary.knee_reason),
     }
 }
 
@@ -163,9 +170,9 @@ pub(super) fn table(report: &RunReport) -> Table {
         table.row([
             Cell::figure(step.step.to_string()),
             match (step.pause, excess) {
-                (true, _) => Cell::text("pause"),
+                (true, _) => Cell::figure("pause"),
                 (false, Some(_)) => Cell::Alarm("no".to_owned()),
-                (false, None) => Cell::text("yes"),
+                (false, None) => Cell::figure("yes"),
             },
             Cell::figure(text::seconds(step.start_s)),
             Cell::figure(text::rate(step.rate_tps)),
