@@ -32,7 +32,10 @@ pub(super) fn render(report: &RunReport) -> String {
     let _ = writeln!(out, "## Latencies\n\n{}", latency::table(report).markdown());
     if summary.steps.len() > 1 {
         let _ = writeln!(out, "## Steps\n\n{}", steps::table(report).markdown());
-        let _ = writeln!(out, "{}\n", steps::knee(report));
+        for reason in steps::reasons(report) {
+            let _ = writeln!(out, "- not sustained: {reason}");
+        }
+        let _ = writeln!(out, "\n{}\n", steps::knee(report));
     }
     let blocks = &summary.blocks;
     let _ = writeln!(

@@ -27,6 +27,14 @@ pub(super) fn section(report: &RunReport) -> String {
         table
     };
     html.push_str(&table.html());
+    let reasons = reasons(report);
+    if !reasons.is_empty() {
+        html.push_str("<p>Not sustained:</p><ul>");
+        for reason in reasons {
+            html.push_str(&format!("<li>{}</li>", text::escape(&reason)));
+        }
+        html.push_str("</ul>");
+    }
     if report.summary.recorder.steps_omitted > 0 {
         html.push_str(&format!(
             "<p class=\"note\">{} more steps are in steps.csv.</p>",
@@ -40,6 +48,22 @@ pub(super) fn section(report: &RunReport) -> String {
 fn has_several_rates(steps: &[&StepRow]) -> bool {
     let first = steps.first().map(|step| step.rate_tps);
     steps.iter().any(|step| Some(step.rate_tps) != first)
+}
+
+/// Why steps were not sustained, the first ones.
+pub(super) fn reasons(report: &RunReport) -> Vec<String> {
+    report
+        .summary
+        .steps
+        .iter()
+        .zip(&report.excesses)
+        .filter_map(|(step, excess)| Some((step, excess.as_deref()?)))
+        .map(|(step, excess)| {
+            let rate = text::rate(step.rate_tps);
+            format!("step {} ({rate}): {excess}", step.step)
+        })
+        .take(MAX_REASONS)
+        .collect()
 }
 
 /// The knee in words.
@@ -160,10 +184,9 @@ pub(super) fn table(report: &RunReport) -> Table {
         "commit p50",
         "commit p99",
         "lateness p99",
-        "",
     ]);
     for (position, step) in report.summary.steps.iter().enumerate() {
-        let excess = report.excesses.get(position).and_then(Option::as_deref);
+        let excess = report.excesses.get(position).and_then(Option::as_ref);
         let rate = |value: Option<f64>| Cell::figure(text::or_dash(value, text::number));
         let time = |value: Option<f64>| Cell::figure(text::or_dash(value, text::millis));
         let refused = step.rejected + step.errors;
@@ -196,7 +219,6 @@ pub(super) fn table(report: &RunReport) -> Table {
             time(step.commit_p50_ms),
             time(step.commit_p99_ms),
             time(step.lateness_p99_ms),
-            Cell::text(excess.unwrap_or_default()),
         ]);
     }
     table
@@ -205,5 +227,7 @@ pub(super) fn table(report: &RunReport) -> Table {
 /// A figure of a step.
 type Field = fn(&StepRow) -> Option<f64>;
 
+/// Reasons that are read.
+const MAX_REASONS: usize = 20;
 /// Rows of a table that still stand on the page as they are.
 const MANY: usize = 40;
