@@ -448,9 +448,9 @@ fn resolve_part(settings: &Settings, load: &Load, target: &Target) -> Result<Par
     }
 }
 
-/// The built-in node with the application that understands what the settings send. BigchainDB gets the
-/// mempool of BEP-23's nodes, unless it was given another: a closed loop waits for answers, not for
-/// blocks, and fills a small one at once.
+/// The built-in node with the application that understands what the settings send. BigchainDB gets its
+/// usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
+/// fills a small mempool at once.
 pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode::Config {
     let signed = matches!(
         settings.workload,
@@ -460,10 +460,13 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
         return builtin;
     }
     let mut config = builtin;
-    config.app = devnode::Application::Bigchaindb;
+    let usual = devnode::Config::bigchaindb();
+    config.app = usual.app;
     if config.mempool == devnode::MempoolConfig::default() {
-        config.mempool.size = BEP23_MEMPOOL;
-        config.mempool.cache_size = BEP23_MEMPOOL;
+        config.mempool = usual.mempool;
+    }
+    if config.rpc == devnode::RpcConfig::default() {
+        config.rpc = usual.rpc;
     }
     config
 }
@@ -575,8 +578,6 @@ fn at_most(name: &'static str, value: u64, limit: u64) -> Result<(), PlanError> 
     Ok(())
 }
 
-/// Transactions in the mempools and caches of BEP-23's Tendermint nodes.
-const BEP23_MEMPOOL: usize = 100_000;
 const DEFAULT_HTTP_CONNECTIONS: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
 /// A node reads each WebSocket serially: a few keep its readers busy without starving consensus.
 const DEFAULT_WS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(4).expect("not zero");

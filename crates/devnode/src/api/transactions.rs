@@ -48,7 +48,7 @@ fn refused(rejection: &Rejection, body: &[u8]) -> Response {
             answer::undecodable(original.unwrap_or_else(|| rejection.to_string()))
         }
         Rejection::Refused(_) => answer::error(400, rejection.to_string()),
-        Rejection::Stopping => answer::error(500, rejection.to_string()),
+        Rejection::Abandoned => answer::error(500, rejection.to_string()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! takes them one by one.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
@@ -45,9 +46,9 @@ pub(crate) enum Rejection {
     /// It is refused, or is no JSON.
     #[error(transparent)]
     Refused(#[from] Error),
-    /// The threads have ended.
-    #[error("the node is stopping")]
-    Stopping,
+    /// Nobody has judged it: the node stops, or the thread that was at it failed.
+    #[error("the check was abandoned")]
+    Abandoned,
 }
 
 #[derive(Debug)]
@@ -117,7 +118,7 @@ impl Validators {
             want,
             verdict,
         });
-        let verdict = answer.await.map_err(|_| Rejection::Stopping)?;
+        let verdict = answer.await.map_err(|_| Rejection::Abandoned)?;
         Ok(verdict?)
     }
 
@@ -142,7 +143,7 @@ impl Drop for Validators {
 impl Queue {
     fn push(&self, job: Job) {
         let mut jobs = self.lock();
-        // A job that is dropped tells its client that the node stops.
+        // A job that is dropped tells its client that nobody will judge it.
         if jobs.closed {
             return;
         }
@@ -205,7 +206,11 @@ impl Worker {
             if jobs.is_empty() {
                 return;
             }
-            self.check(jobs);
+            // A panic is a mistake in this program. It has been printed; the thread lives on, since
+            // without it clients would wait for ever.
+            if catch_unwind(AssertUnwindSafe(|| self.check(jobs))).is_err() {
+                tracing::error!("transactions could not be checked because the check panicked");
+            }
         }
     }
 
