@@ -359,15 +359,17 @@ impl Campaign<'_> {
 
     /// The rest between two runs, and the wait for an empty mempool where they share a node.
     fn between(&mut self, run: &Prepared, stage: &mut Option<Stage>) {
-        if run.script.node.fresh {
+        if run.script.node.is_fresh() {
             *stage = None;
         }
-        if let Some(stage) = stage
-            && !stage.settle(SETTLE_PATIENCE, self.shutdown)
+        let settled = stage
+            .as_ref()
+            .map(|stage| stage.settle(SETTLE_PATIENCE, self.shutdown));
+        if let Some(Some(trouble)) = settled
             && !self.shutdown.is_requested()
         {
             self.say(&format!(
-                "  the mempool is not empty after {} s; the next run starts with what is left in it",
+                "  not at rest after {} s ({trouble}); the next run starts with what is left",
                 SETTLE_PATIENCE.as_secs()
             ));
         }

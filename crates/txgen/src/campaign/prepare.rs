@@ -86,7 +86,7 @@ fn complete<'a>(
     }
     // Transactions repeated on one chain would be refused; on a fresh one, what is compared gets the
     // same load.
-    let own = if run.node.fresh && run.node.kind() != NodeKind::Endpoints {
+    let own = if run.node.is_fresh() {
         u64::from(run.repeat) - 1
     } else {
         number as u64
@@ -116,8 +116,8 @@ fn distinct(prepared: &[Prepared]) -> anyhow::Result<()> {
             let mut settings = run.settings.clone();
             settings.seed = None;
             let script = run.script;
-            let what = (&script.request, &settings, &script.node, &script.sentinel);
-            (format!("{what:?}"), script.label())
+            let what = (&script.request.load, &settings, &script.sentinel);
+            (format!("{what:?}{}", node(script)), script.label())
         })
         .collect();
     seen.sort();
@@ -131,4 +131,14 @@ fn distinct(prepared: &[Prepared]) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// What makes a difference on the kind of node that is used.
+fn node(run: &ScriptRun) -> String {
+    let node = &run.node;
+    match node.kind() {
+        NodeKind::Endpoints => String::new(),
+        NodeKind::Builtin => format!("{:?}", run.request.builtin),
+        NodeKind::Cometbft => format!("{:?}{:?}{}", node.cometbft, node.genesis, node.app),
+    }
 }

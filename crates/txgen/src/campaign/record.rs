@@ -269,7 +269,7 @@ fn planned(number: usize, run: &Prepared) -> Run {
         repeat: script.repeat,
         repeats: script.repeats,
         node: script.node.kind(),
-        fresh_node: script.node.fresh,
+        fresh_node: script.node.is_fresh(),
         sentinel: script.sentinel.is_some(),
         seed: run.seed,
         planned_s: script.duration().map(pacing::Nanos::as_secs_f64),

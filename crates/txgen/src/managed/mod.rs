@@ -10,12 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rpc::{Client, Endpoint, Transport};
+use pacing::Nanos;
+use rpc::{Client, Endpoint, Transport, Trust};
 
 use crate::cli::Settings;
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
+use crate::search::drain::Mempools;
 use crate::shutdown::Shutdown;
 use cometbft::CometBft;
 use process::Process;
@@ -153,7 +155,7 @@ impl Stage {
         let node = match run.node.kind() {
             NodeKind::Endpoints => None,
             // The run starts it itself, with the rest of its clockwork.
-            NodeKind::Builtin if run.node.fresh && run.sentinel.is_none() => None,
+            NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
                 let config = plan::fitting(run.request.builtin.clone(), settings);
                 let interface = settings.target.unwrap_or_default();
@@ -186,7 +188,7 @@ impl Stage {
 
     /// Whether a run may go on with what is there.
     pub(crate) fn serves(&self, run: &ScriptRun) -> bool {
-        !run.node.fresh && self.of.0 == run.node && self.of.1 == run.sentinel
+        !run.node.is_fresh() && self.of.0 == run.node && self.of.1 == run.sentinel
     }
 
     /// Where transactions go; empty when the run starts the built-in node itself.
@@ -214,28 +216,15 @@ impl Stage {
         }
     }
 
-    /// Waits until the mempools are empty; false if they are not after `patience`.
-    pub(crate) fn settle(&self, patience: Duration, shutdown: &Shutdown) -> bool {
-        let Ok(runtime) = runtime() else {
-            return false;
-        };
-        let clients: Vec<Client> = self
-            .endpoints
-            .iter()
-            .filter_map(|endpoint| Client::new(endpoint, PROBE_TIMEOUT).ok())
-            .collect();
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline && !shutdown.is_requested() {
-            let waiting = clients.iter().any(|client| {
-                let depth = runtime.block_on(client.num_unconfirmed_txs());
-                depth.map_or(true, |mempool| mempool.txs > 0)
-            });
-            if !waiting {
-                return true;
+    /// Waits until the mempools are empty; says what is in the way if they are not after `patience`.
+    pub(crate) fn settle(&self, patience: Duration, shutdown: &Shutdown) -> Option<String> {
+        match Mempools::new(&self.endpoints, &Trust::native()) {
+            Ok(mempools) => {
+                let rest = mempools.await_empty(Nanos::from(patience), shutdown);
+                rest.trouble
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            Err(error) => Some(error.to_string()),
         }
-        false
     }
 }
 

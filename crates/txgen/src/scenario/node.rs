@@ -85,6 +85,12 @@ impl NodeSection {
         self.kind.unwrap_or(NodeKind::Builtin)
     }
 
+    /// Whether every run gets a node of its own; one that was there already is never new.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.fresh && self.kind() != NodeKind::Endpoints
+    }
+
     /// Settles the kind: the command line's, else the file's, else what the settings say.
     pub(super) fn choose(
         &mut self,

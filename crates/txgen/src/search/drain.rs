@@ -11,22 +11,22 @@ use tokio::runtime::Runtime;
 use crate::shutdown::Shutdown;
 
 /// The mempools of a target, asked one after the other.
-pub(super) struct Mempools {
+pub(crate) struct Mempools {
     clients: Vec<Client>,
     runtime: Runtime,
 }
 
 /// How a target came to rest.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rest {
+pub(crate) struct Rest {
     /// How long it took.
-    pub(super) took: Nanos,
+    pub(crate) took: Nanos,
     /// What is in the way, if it did not.
-    pub(super) trouble: Option<String>,
+    pub(crate) trouble: Option<String>,
 }
 
 impl Mempools {
-    pub(super) fn new(endpoints: &[Endpoint], trust: &Trust) -> Result<Self, MempoolsError> {
+    pub(crate) fn new(endpoints: &[Endpoint], trust: &Trust) -> Result<Self, MempoolsError> {
         let options = ClientOptions {
             timeout: QUERY_TIMEOUT,
             trust: trust.clone(),
@@ -43,7 +43,7 @@ impl Mempools {
     }
 
     /// Asks until all are empty, for `timeout` at most, or until the user wants to stop.
-    pub(super) fn await_empty(&self, timeout: Nanos, shutdown: &Shutdown) -> Rest {
+    pub(crate) fn await_empty(&self, timeout: Nanos, shutdown: &Shutdown) -> Rest {
         let start = Instant::now();
         loop {
             let trouble = self.trouble();

@@ -1,7 +1,7 @@
 //! `txgen search` and `txgen scan`: many short runs at one rate each, and the knee they show.
 
 mod account;
-mod drain;
+pub(crate) mod drain;
 mod field;
 mod judge;
 mod page;
