@@ -10,7 +10,7 @@ use devnode::{Application, Config, DevNode};
 use crate::cli::{DevnodeApp, DevnodeArgs};
 use crate::command::{CommandError, failed, usage};
 use crate::exit;
-use crate::scenario::with_suggestion;
+use crate::scenario::{assign, parse_assignment, with_suggestion};
 use crate::shutdown::Shutdown;
 
 /// Serves until interrupted.
@@ -64,7 +64,8 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
         None => toml::Table::new(),
     };
     for setting in &args.set {
-        set(&mut table, setting)?;
+        let (key, value) = parse_assignment(setting).context("--set")?;
+        assign(&mut table, &key, value).context("--set")?;
     }
     let app = args.app.map(|app| match app {
         DevnodeApp::Kvstore => "kvstore",
@@ -122,30 +123,6 @@ fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
         .with_context(|| format!("cannot read the configuration {}", path.display()))?;
     text.parse()
         .with_context(|| format!("{} is not TOML", path.display()))
-}
-
-/// Puts `a.b=value` into the table; a value that is no TOML is taken as a text.
-fn set(table: &mut toml::Table, setting: &str) -> anyhow::Result<()> {
-    let (path, value) = setting
-        .split_once('=')
-        .ok_or_else(|| anyhow!("--set {setting:?} has no =; write --set block_interval=500ms"))?;
-    let value = format!("x = {value}")
-        .parse::<toml::Table>()
-        .ok()
-        .and_then(|mut parsed| parsed.remove("x"))
-        .unwrap_or_else(|| toml::Value::String(value.into()));
-    let mut keys: Vec<&str> = path.split('.').collect();
-    let last = keys.pop().unwrap_or_default();
-    let mut place = table;
-    for key in keys {
-        place = place
-            .entry(key)
-            .or_insert_with(|| toml::Value::Table(toml::Table::new()))
-            .as_table_mut()
-            .ok_or_else(|| anyhow!("--set {setting:?}: {key} is not a table"))?;
-    }
-    place.insert(last.into(), value);
-    Ok(())
 }
 
 const SIGNAL_POLL: Duration = Duration::from_millis(20);

@@ -30,7 +30,7 @@ pub enum DottedError {
         length: usize,
     },
     /// It is not of the form `KEY=VALUE`.
-    #[error("{text:?} has no =; write KEY=VALUE, e.g. settings.connections=4")]
+    #[error("{text:?} has no =; write KEY=VALUE, e.g. mempool.size=1000")]
     Assignment {
         /// What was given.
         text: String,
