@@ -47,6 +47,13 @@ pub(super) fn prepare<'a>(
                     "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\""
                 );
             }
+            if run.node.kind() == NodeKind::Cometbft
+                && made.settings.target == Some(Interface::Bigchaindb)
+            {
+                anyhow::bail!(
+                    "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one"
+                );
+            }
             run.request
                 .builtin
                 .validate()
