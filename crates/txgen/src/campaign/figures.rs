@@ -109,6 +109,13 @@ impl Figures {
         }
     }
 
+    /// Committed by the end, the drain included, as a share of what was planned: where it falls
+    /// clearly below one, the node is saturated.
+    pub(super) fn share(&self) -> Option<f64> {
+        (self.planned > 0 && self.committed_tps.is_some())
+            .then(|| self.committed as f64 / self.planned as f64)
+    }
+
     /// Mean over the bursts of what tm-bench would print, and of the same over every block.
     pub(super) fn benched(&self) -> Option<(f64, f64)> {
         self.window?;

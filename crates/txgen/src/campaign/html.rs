@@ -6,7 +6,7 @@ use measure::report::{Cell, Page, Table};
 
 use super::figures::{Burst, Figures};
 use super::record::{Document, Run, State};
-use super::table::{cells, millis, rate, spread, words};
+use super::table::{cells, millis, percent, rate, spread, words};
 use crate::report::grouped;
 
 /// The whole page.
@@ -194,6 +194,7 @@ fn table(document: &Document) -> String {
         "sent/s",
         "accepted/s",
         "committed/s",
+        "of plan",
         "refused",
         "accept p99 ms",
         "commit p50 ms",
@@ -228,6 +229,7 @@ fn row(run: &Run, columns: usize) -> Vec<Cell> {
                     rate(figures.sent_tps),
                     rate(figures.accepted_tps),
                     rate(figures.committed_tps),
+                    percent(figures.share()),
                     grouped(refused),
                     millis(figures.accept_p99_ms),
                     millis(figures.commit_p50_ms),

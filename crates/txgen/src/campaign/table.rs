@@ -60,7 +60,7 @@ pub(super) fn table(record: &Record) -> String {
 fn heading(text: &mut String, width: usize, window: Option<usize>) {
     let _ = write!(
         text,
-        "{:>4}  {:<width$}  {:<9}{:>10}{:>10}{:>12}{:>13}{:>10}{:>12}{:>12}{:>12}",
+        "{:>4}  {:<width$}  {:<9}{:>10}{:>10}{:>12}{:>13}{:>9}{:>10}{:>12}{:>12}{:>12}",
         "run",
         "",
         "verdict",
@@ -68,6 +68,7 @@ fn heading(text: &mut String, width: usize, window: Option<usize>) {
         "sent/s",
         "accepted/s",
         "committed/s",
+        "of plan",
         "refused",
         "accept p99",
         "commit p50",
@@ -88,12 +89,13 @@ fn row(text: &mut String, figures: &Figures) {
     let refused = figures.rejected + figures.errors + figures.unanswered;
     let _ = write!(
         text,
-        "{:<9}{:>10}{:>10}{:>12}{:>13}{:>10}{:>12}{:>12}{:>12}",
+        "{:<9}{:>10}{:>10}{:>12}{:>13}{:>9}{:>10}{:>12}{:>12}{:>12}",
         figures.verdict.name(),
         rate(figures.planned_tps),
         rate(figures.sent_tps),
         rate(figures.accepted_tps),
         rate(figures.committed_tps),
+        percent(figures.share()),
         grouped(refused),
         millis(figures.accept_p99_ms),
         millis(figures.commit_p50_ms),
@@ -180,6 +182,10 @@ pub(super) fn rate(value: Option<f64>) -> String {
         value if value < 1_000.0 => format!("{value:.1}"),
         value => format!("{value:.0}"),
     })
+}
+
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{:.1} %", share * 100.0))
 }
 
 pub(super) fn millis(value: Option<f64>) -> String {

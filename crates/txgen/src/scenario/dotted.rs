@@ -49,9 +49,13 @@ pub fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), DottedEr
     let (last, way) = parts.split_last().expect("a split has at least one part");
     let mut place = Place::Table(table);
     for (depth, part) in way.iter().enumerate() {
-        place = place
-            .below(part)
-            .map_err(|wrong| wrong.at(key, &parts[..depth]))?;
+        place = place.below(part).map_err(|wrong| {
+            let end = match wrong {
+                Wrong::Value => depth + 1,
+                Wrong::Position(_) => depth,
+            };
+            wrong.at(key, &way[..end])
+        })?;
     }
     place.put(last, value).map_err(|wrong| wrong.at(key, way))
 }

@@ -75,8 +75,8 @@ impl fmt::Display for Scale {
 }
 
 const LARGEST: f64 = 1_000.0;
-/// A profile's step can hardly be shorter.
-const SHORTEST: Nanos = Nanos::from_millis(1);
+/// Shorter than a transaction takes to be written.
+const SHORTEST: Nanos = Nanos::from_micros(1);
 
 #[cfg(test)]
 mod tests {
@@ -86,7 +86,7 @@ mod tests {
     fn times_shrink_and_do_not_vanish() {
         let scale: Scale = "0.01".parse().unwrap();
         assert_eq!(scale.time(Nanos::from_secs(100)), Nanos::from_secs(1));
-        assert_eq!(scale.time(Nanos::from_millis(1)), Nanos::from_millis(1));
+        assert_eq!(scale.time(Nanos::from_micros(1)), Nanos::from_micros(1));
         assert_eq!(scale.time(Nanos::ZERO), Nanos::ZERO);
         assert_eq!(
             (scale.count(1_000_000), scale.count(3), scale.count(0)),
