@@ -105,8 +105,12 @@ fn charts(document: &Document) -> Vec<String> {
 
 /// What was committed over time, a line for each cell.
 fn courses(runs: &[(&Run, &Figures)]) -> String {
-    let first = |run: &&(&Run, &Figures)| run.0.repeat == 1;
-    let cells = runs.iter().filter(first).count();
+    let mut first: Vec<&(&Run, &Figures)> = runs.iter().filter(|run| run.0.repeat == 1).collect();
+    let cells = first.len();
+    // Of many the longest ones say most about time.
+    first.sort_by(|one, other| other.1.offered_s.total_cmp(&one.1.offered_s));
+    first.truncate(MAX_LINES);
+    first.sort_by_key(|(run, _)| run.number);
     let mut chart = Chart::new(
         "Committed over time",
         Axis::time(),
@@ -114,10 +118,10 @@ fn courses(runs: &[(&Run, &Figures)]) -> String {
     );
     if cells > MAX_LINES {
         chart = chart.note(&format!(
-            "The first {MAX_LINES} of {cells}; the others are in their own folders."
+            "The {MAX_LINES} longest of {cells} runs; the others are in their own folders."
         ));
     }
-    for (number, (run, figures)) in runs.iter().filter(first).take(MAX_LINES).enumerate() {
+    for (number, (run, figures)) in first.into_iter().enumerate() {
         let points = figures.course.iter().copied();
         chart = chart.line(name(run), Tone::Nth(number), points);
     }

@@ -110,7 +110,7 @@ impl Record {
             version: env!("CARGO_PKG_VERSION"),
             command: std::env::args().collect(),
             host: host(),
-            started: Timestamp::now().to_string(),
+            started: now(),
             ended: None,
             runs: runs
                 .iter()
@@ -135,7 +135,7 @@ impl Record {
     pub(super) fn starts(&mut self, number: usize) -> anyhow::Result<()> {
         let run = &mut self.document.runs[number];
         run.state = RunState::Running;
-        run.started = Some(Timestamp::now().to_string());
+        run.started = Some(now());
         self.write()
     }
 
@@ -164,7 +164,7 @@ impl Record {
         } else {
             State::Done
         };
-        self.document.ended = Some(Timestamp::now().to_string());
+        self.document.ended = Some(now());
         self.write()
     }
 
@@ -280,6 +280,11 @@ fn planned(number: usize, run: &Prepared) -> Run {
         problem: None,
         figures: None,
     }
+}
+
+/// The wall clock, to the second.
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A label as part of a folder's name.
