@@ -49,8 +49,11 @@ pub(super) fn near(written: &str) -> Vec<String> {
                     name.len() - last(&name).len(),
                 );
                 strsim::damerau_levenshtein(&written[..head], &name[..other]).min(MAX_TYPING_ERRORS)
-            } else {
+            } else if written.contains('.') {
                 strsim::damerau_levenshtein(&written, &name)
+            } else {
+                // Only the last word was written.
+                strsim::damerau_levenshtein(&written, &last(&name))
             };
             (distance <= MAX_TYPING_ERRORS).then_some((distance, name.len(), name))
         })
