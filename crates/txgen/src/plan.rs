@@ -197,7 +197,7 @@ impl Plan {
         let load = resolve_load(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, interface, seed, load.planned())?;
         let target = resolve_target(&settings, interface, request.builtin)?;
-        let part = resolve_part(&settings, &load, &target)?;
+        let part = resolve_part(&settings, &load, &target, &workload)?;
         let websocket = target.transport() == Transport::Ws;
         let connections = settings
             .connections
@@ -414,7 +414,12 @@ fn resolve_target(
 }
 
 /// One of several generators must make the same plan as the others.
-fn resolve_part(settings: &Settings, load: &Load, target: &Target) -> Result<Part, PlanError> {
+fn resolve_part(
+    settings: &Settings,
+    load: &Load,
+    target: &Target,
+    workload: &Workload,
+) -> Result<Part, PlanError> {
     let part = settings.shard.unwrap_or_default();
     let refuse = |problem: &str| {
         Err(PlanError::OutOfRange {
@@ -441,6 +446,9 @@ fn resolve_part(settings: &Settings, load: &Load, target: &Target) -> Result<Par
         (_, Target::BuiltIn { .. }) => {
             refuse("needs --endpoints: each generator would load a built-in node of its own")
         }
+        _ if workload.preparation().is_some() => refuse(
+            "divides transactions that stand alone; these spend outputs that one generator has to make first",
+        ),
         _ if settings.seed.is_none() => {
             refuse("needs --seed, the same for all generators, or their plans differ")
         }
