@@ -39,7 +39,8 @@ pub(super) fn names() -> Vec<String> {
 pub(super) fn near(written: &str) -> Vec<String> {
     let written = written.to_ascii_lowercase();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    let mut near: Vec<(usize, usize, String)> = names()
+    let first = written.split('.').next().unwrap_or_default();
+    let mut near: Vec<(usize, bool, usize, String)> = names()
         .into_iter()
         .filter_map(|name| {
             // The right word in the wrong place is as likely as a slip of the finger.
@@ -55,12 +56,13 @@ pub(super) fn near(written: &str) -> Vec<String> {
                 // Only the last word was written.
                 strsim::damerau_levenshtein(&written, &last(&name))
             };
-            (distance <= MAX_TYPING_ERRORS).then_some((distance, name.len(), name))
+            let elsewhere = name.split('.').next() != Some(first);
+            (distance <= MAX_TYPING_ERRORS).then_some((distance, elsewhere, name.len(), name))
         })
         .collect();
     near.sort_unstable();
     near.truncate(3);
-    near.into_iter().map(|(_, _, name)| name).collect()
+    near.into_iter().map(|(_, _, _, name)| name).collect()
 }
 
 /// Adds the paths of all metrics below a place.
