@@ -302,9 +302,13 @@ impl KneeSearch {
         }
     }
 
-    /// A generator that stumbles once may have been disturbed; one that stumbles again is the limit.
+    /// A generator that stumbles once may have been disturbed; one that stumbles twice in a row, or
+    /// again and again, is the limit.
     fn after_unusable(&self, rate: f64) -> Next {
-        if self.rates(Finding::Unusable).count() < TRIALS_TO_END_ON {
+        let stumbled = |trial: &&Trial| trial.finding == Finding::Unusable;
+        let in_a_row = self.trials.iter().rev().take_while(stumbled).count();
+        let in_all = self.trials.iter().filter(stumbled).count();
+        if in_a_row < TRIALS_TO_END_ON && in_all < MAX_STUMBLES {
             return Next::Try {
                 rate,
                 because: Because::Again,
@@ -353,6 +357,8 @@ const GROWTH: f64 = 2.0;
 const RETREAT: f64 = 4.0;
 /// As many must have held, and broken, near the knee before the search ends.
 const TRIALS_TO_END_ON: usize = 2;
+/// More unusable trials than this are no chance.
+const MAX_STUMBLES: usize = 6;
 /// What counts as near: within this factor.
 const NEAR: f64 = 1.25;
 const MIN_RATE: f64 = 1e-3;

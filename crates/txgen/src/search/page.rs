@@ -73,7 +73,7 @@ fn throughput(account: &Account, points: &[&PointRow]) -> String {
     )
     .note("Below the dashed line the target does not keep up.")
     .line("kept up", Tone::Plan, [(0.0, 0.0), (top, top)])
-    .dots("sustained", Tone::Committed, committed("held"))
+    .dots("sustained", Tone::P50, committed("held"))
     .dots("not sustained", Tone::Bad, committed("broken"));
     with_knee(chart, account.knee.as_ref()).tall().html()
 }
@@ -140,7 +140,7 @@ fn order(account: &Account) -> String {
         Axis::linear("offered", Unit::PerSecond),
     )
     .line("tried", Tone::Plan, all)
-    .dots("sustained", Tone::Committed, tried("held"))
+    .dots("sustained", Tone::P50, tried("held"))
     .dots("not sustained", Tone::Bad, tried("broken"))
     .dots("not usable", Tone::Depth, tried("unusable"));
     match &account.knee {
@@ -173,7 +173,8 @@ fn table(points: &[&PointRow]) -> String {
     for point in points {
         let finding = match point.finding {
             "held" => Cell::text("sustained"),
-            other => Cell::Alarm(other.into()),
+            "broken" => Cell::text("not sustained"),
+            other => Cell::text(other),
         };
         table.row([
             Cell::figure(point.number.to_string()),

@@ -35,6 +35,10 @@ pub(super) fn ending_words(
         Some(Ending::GeneratorLimit { held, rate }) => (
             Ended::GeneratorLimit,
             match held {
+                _ if search.estimate().is_some() => format!(
+                    "given up: this generator, or a machine that is busy otherwise, could not offer {rate}/s; the \
+                     interval is what was known by then"
+                ),
                 Some(held) => format!(
                     "no knee up to {held}/s: that held, and {rate}/s is more than this generator could offer"
                 ),
