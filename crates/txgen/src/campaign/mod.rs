@@ -46,10 +46,9 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
         patience(&script).map_err(usage)?;
     }
     let shutdown = Shutdown::on_signals().map_err(failed)?;
-    let place = settings
-        .out
-        .clone()
-        .unwrap_or_else(|| default_folder(&record::slug(&script.name)));
+    // All runs have the same: the file's, or the flag's over it.
+    let named = runs.first().and_then(|run| run.settings.out.clone());
+    let place = named.unwrap_or_else(|| default_folder(&record::slug(&script.name)));
     let parent = if script.campaign.is_some() {
         place.clone()
     } else {
