@@ -8,6 +8,7 @@ mod error;
 mod grid;
 mod node;
 mod phase;
+mod place;
 mod scale;
 mod script;
 #[cfg(test)]

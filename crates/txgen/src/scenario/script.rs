@@ -8,6 +8,7 @@ use toml::Table;
 
 use super::error::{nearest, with_suggestion};
 use super::grid::{self, Cell};
+use super::place;
 use super::{
     CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, ScenarioError,
     SentinelSection, assign, parse_assignment, read,
@@ -106,7 +107,15 @@ impl Script {
     pub fn load(path: &Path, options: &ScenarioOptions) -> Result<Self, ScenarioError> {
         let text = read(path)?;
         // First as a whole: only then do messages know the line.
-        let written: Scenario = toml::from_str(&text).map_err(|error| malformed(path, &error))?;
+        let written: Scenario = toml::from_str(&text).map_err(|error| {
+            place::of_phase(&text).map_or_else(
+                || malformed(path, &error),
+                |message| ScenarioError::Malformed {
+                    path: path.into(),
+                    message: with_suggestion(&message),
+                },
+            )
+        })?;
         let mut table: Table = toml::from_str(&text).map_err(|error| malformed(path, &error))?;
         let keys = |source| ScenarioError::Key {
             path: path.into(),

@@ -152,3 +152,39 @@ fn a_node_and_endpoints_are_one_too_many() {
     );
     assert!(text.contains("keep one of them"), "{text}");
 }
+
+#[test]
+fn what_is_wrong_with_a_phase_is_said_with_its_line() {
+    let first = "[[phases]]\nprofile = \"pause\"\nduration = \"1s\"\n\n";
+    for (phase, expected) in [
+        (
+            "[[phases]]\nprofile = \"constant\"\nrate = \"fast\"\nduration = \"2s\"\n",
+            [
+                "line 7, column 1",
+                "7 | rate = \"fast\"",
+                "  | ^^^^^^^^^^^^^\n",
+            ],
+        ),
+        (
+            "[[phases]]\nprofile = \"constant\"\nrate = 1\n  duratoin = \"2s\"\n",
+            [
+                "line 8, column 3",
+                "unknown field `duratoin`",
+                "did you mean `duration`?",
+            ],
+        ),
+        (
+            "[[phases]]\nprofile = \"constant\"\n",
+            ["line 5", "5 | [[phases]]", "missing field `rate`"],
+        ),
+        (
+            "[[phases]]\nrate = 1\nprofile = \"constnat\"\n",
+            ["line 7", "profile = \"constnat\"", "constnat"],
+        ),
+    ] {
+        let text = problem(&format!("{first}{phase}"));
+        for part in expected {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+    }
+}

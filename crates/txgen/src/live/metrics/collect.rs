@@ -130,7 +130,7 @@ impl Page<'_> {
     fn latencies(&mut self, counters: &Counters) -> fmt::Result {
         for (kind, name, help) in LATENCIES {
             let Buckets { counts, sum_s } = counters.latencies.of(kind);
-            let bounds = BUCKET_BOUNDS_S.iter().copied().chain([f64::MAX]);
+            let bounds = BUCKET_BOUNDS_S.iter().copied().chain([f64::INFINITY]);
             let classes: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
             let count = classes.iter().map(|(_, count)| count).sum();
             self.metric(name, help, Some(&Unit::Seconds), MetricType::Histogram)?
@@ -301,3 +301,65 @@ const LATENCIES: [(LatencyKind, &str, &str); 4] = [
         "From due to seen in a block",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use measure::{Recorder, RecorderConfig, RunFolderWriters, SchedulePlan, Sent, SourceId};
+    use pacing::{Arrivals, Nanos, Profile, Schedule};
+
+    use super::*;
+    use crate::live::track::Scene;
+
+    /// What a run with one transaction, sent 3 ms late, has counted after its first second.
+    fn counted() -> Counters {
+        let profile = Profile::constant("1/s".parse().unwrap(), Some(Nanos::from_secs(2))).unwrap();
+        let plan = SchedulePlan::new(Schedule::new(profile, Arrivals::Even));
+        let writers = RunFolderWriters {
+            txs: std::io::sink(),
+            series: std::io::sink(),
+            steps: std::io::sink(),
+            blocks: std::io::sink(),
+            hlog: std::io::sink(),
+        };
+        let mut recorder = Recorder::new(RecorderConfig::new(0, 1, 0), plan, writers);
+        recorder.sent(&Sent {
+            index: 0,
+            hash: [7; 32],
+            size: 250,
+            due: Nanos::ZERO,
+            sent: Nanos::from_millis(3),
+            endpoint: 0,
+            step: 0,
+            cause: measure::Cause::Node,
+        });
+        recorder.watermark(SourceId(0), Nanos::from_secs(1));
+        recorder.counters()
+    }
+
+    #[test]
+    fn counters_run_on_through_runs_and_classes_are_cumulative() {
+        let mut track = Track {
+            counters: counted(),
+            ..Track::default()
+        };
+        track.begin(Scene::default());
+        track.counters = counted();
+        let registry = registry(Arc::new(Mutex::new(track)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "txgen_sent_txs_total 2",
+            "txgen_unsent_txs_total{reason=\"max_in_flight\"} 0",
+            "txgen_run_state{state=\"connecting\"} 1",
+            "txgen_run_state{state=\"offering\"} 0",
+            "txgen_lateness_seconds_bucket{le=\"0.0025\"} 0",
+            "txgen_lateness_seconds_bucket{le=\"0.005\"} 2",
+            "txgen_lateness_seconds_bucket{le=\"+Inf\"} 2",
+            "txgen_lateness_seconds_count 2",
+            "txgen_lateness_seconds_sum 0.006",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("planned_duration"), "there is none");
+    }
+}

@@ -1,6 +1,7 @@
 //! The picture: what stands where on a terminal of any size, and what its keys do.
 
 mod chart;
+mod figures;
 mod keys;
 mod panels;
 mod plots;
@@ -119,12 +120,12 @@ impl View {
 
 fn draw_figures(frame: &mut Frame, area: Rect, track: &Track) {
     let rows = Layout::vertical([
-        Constraint::Length(panels::COUNTS_HEIGHT),
+        Constraint::Length(figures::COUNTS_HEIGHT),
         Constraint::Fill(1),
     ]);
     let [counts, quantiles] = rows.areas(area);
-    panels::counts(frame, counts, track);
-    panels::quantiles(frame, quantiles, track);
+    figures::counts(frame, counts, track);
+    figures::quantiles(frame, quantiles, track);
 }
 
 /// Steps where there are some and room for them, nodes, messages.
@@ -135,7 +136,7 @@ fn draw_events(frame: &mut Frame, area: Rect, track: &Track) {
     let place = if has_steps && area.width >= WIDE {
         let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
         let [left, right] = halves.areas(area);
-        panels::steps(frame, left, track);
+        figures::steps(frame, left, track);
         right
     } else {
         area

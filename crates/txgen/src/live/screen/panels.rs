@@ -1,20 +1,18 @@
-//! What is written rather than drawn: totals, quantiles, steps, nodes, messages, keys.
+//! What is written rather than drawn: where the run stands, nodes, messages, keys.
 
-use measure::StepRow;
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::symbols::line;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Clear, LineGauge, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Block, Clear, LineGauge, Paragraph, Wrap};
 
 use super::chart::{clock, short};
-use super::plots::{ACCEPTED, COMMITTED, MARK, PLAN, SENT};
+use super::plots::{MARK, PLAN};
 use crate::live::lines::millis;
 use crate::live::nodes::NodeState;
 use crate::live::track::{Phase, Track};
 use crate::report::grouped;
-use crate::run::saturation;
 
 /// What runs, and where it stands.
 pub(super) fn head(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
@@ -91,178 +89,6 @@ const fn phase_color(phase: Phase) -> Color {
         Phase::Offering => Color::Green,
         Phase::Draining => Color::Yellow,
     }
-}
-
-/// Counts of the last full second, and of all of them.
-pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
-    let last = track.last();
-    let all = &track.sums;
-    let second = |value: Option<u64>| value.map_or("-".into(), grouped);
-    let bad = |count: u64| if count > 0 { Color::Red } else { Color::Reset };
-    let refused = all.rejected + all.errors;
-    let mut rows = vec![
-        (
-            "offered",
-            PLAN,
-            last.map(|row| row.offered),
-            Some(all.offered),
-        ),
-        ("sent", SENT, last.map(|row| row.sent), Some(all.sent)),
-        (
-            "accepted",
-            ACCEPTED,
-            last.map(|row| row.accepted),
-            Some(all.accepted),
-        ),
-    ];
-    if track.scene.follows {
-        rows.push((
-            "committed",
-            COMMITTED,
-            last.map(|row| row.committed),
-            Some(all.committed),
-        ));
-    }
-    rows.extend([
-        (
-            "refused",
-            bad(refused),
-            last.map(|row| row.rejected + row.errors),
-            Some(refused),
-        ),
-        (
-            "unsent",
-            bad(all.unsent),
-            last.map(|row| row.unsent),
-            Some(all.unsent),
-        ),
-        (
-            "in flight",
-            Color::Reset,
-            last.map(|row| row.in_flight),
-            None,
-        ),
-    ]);
-    if track.scene.follows {
-        rows.push(("backlog", Color::Reset, last.map(|row| row.backlog), None));
-        let depth = last.and_then(|row| row.mempool_txs);
-        rows.push(("mempool", Color::Reset, depth, None));
-        rows.push((
-            "blocks",
-            Color::Reset,
-            last.map(|row| row.blocks),
-            Some(all.blocks),
-        ));
-    }
-    let rows = rows.into_iter().map(|(name, color, now, all)| {
-        Row::new([
-            Cell::new(name).style(color),
-            number(second(now)),
-            number(all.map_or(String::new(), grouped)),
-        ])
-    });
-    let title = last.map_or(" last second ".into(), |row| {
-        format!(" second {} ", row.second)
-    });
-    let widths = [
-        Constraint::Length(9),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-    ];
-    let table = Table::new(rows, widths)
-        .header(Row::new([Cell::new(""), number("now"), number("in all")]).style(PLAN))
-        .block(panel(title));
-    frame.render_widget(table, area);
-}
-
-/// Latencies of the last second.
-pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
-    let last = track.last().cloned().unwrap_or_default();
-    let mut rows = vec![
-        (
-            "lateness",
-            SENT,
-            [None, last.lateness_p99_ms, last.lateness_max_ms],
-        ),
-        (
-            "accept",
-            ACCEPTED,
-            [last.accept_p50_ms, last.accept_p99_ms, None],
-        ),
-        (
-            "  service",
-            ACCEPTED,
-            [last.service_p50_ms, last.service_p99_ms, None],
-        ),
-    ];
-    if track.scene.follows {
-        rows.push((
-            "commit",
-            COMMITTED,
-            [last.commit_p50_ms, last.commit_p99_ms, None],
-        ));
-    }
-    let rows = rows.into_iter().map(|(name, color, values)| {
-        let values = values.map(|value| match value {
-            Some(_) => number(millis(value)),
-            None => Cell::new(""),
-        });
-        Row::new([Cell::new(name).style(color)].into_iter().chain(values))
-    });
-    let widths = [
-        Constraint::Length(9),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-    ];
-    let header = ["p50", "p99", "max"].map(number);
-    let table = Table::new(rows, widths)
-        .header(Row::new([Cell::new("")].into_iter().chain(header)).style(PLAN))
-        .block(panel(" latency, ms "));
-    frame.render_widget(table, area);
-}
-
-/// The last steps, and whether they were sustained.
-pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
-    let steps: Vec<StepRow> = track.steps.iter().cloned().collect();
-    let excesses = saturation::excesses(&steps, track.scene.follows);
-    let room = usize::from(area.height.saturating_sub(3));
-    let rate = |rate: Option<f64>| number(rate.map_or("-".into(), |rate| format!("{rate:.1}")));
-    let rows = steps
-        .iter()
-        .zip(excesses)
-        .skip(steps.len().saturating_sub(room))
-        .map(|(step, excess)| {
-            let (note, color) = match (step.pause, excess) {
-                (true, _) => ("pause", PLAN),
-                (false, Some(_)) => ("not sustained", Color::Red),
-                (false, None) => ("", Color::Reset),
-            };
-            Row::new([
-                number(step.step.to_string()),
-                rate(Some(step.rate_tps)),
-                rate(step.accepted_tps),
-                rate(step.committed_tps),
-                number(millis(if track.scene.follows {
-                    step.commit_p95_ms
-                } else {
-                    step.accept_p95_ms
-                })),
-                Cell::new(note),
-            ])
-            .style(color)
-        });
-    let widths = [4, 8, 9, 9, 10, 13].map(Constraint::Length);
-    let p95 = if track.scene.follows {
-        "commit p95"
-    } else {
-        "accept p95"
-    };
-    let header = ["step", "rate/s", "accepted", "committed", p95];
-    let table = Table::new(rows, widths)
-        .header(Row::new(header.map(number)).style(PLAN))
-        .block(panel(" steps "));
-    frame.render_widget(table, area);
 }
 
 /// Every node in a line.
@@ -416,16 +242,8 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }
 
-fn panel<'a>(title: impl Into<Line<'a>>) -> Block<'a> {
+pub(super) fn panel<'a>(title: impl Into<Line<'a>>) -> Block<'a> {
     Block::bordered()
         .title(title.into().bold())
         .border_style(Style::new().fg(PLAN))
-}
-
-/// The rows of [`counts`], their header and the frame.
-pub(super) const COUNTS_HEIGHT: u16 = 13;
-
-/// Right-aligned, as numbers are read.
-fn number<'a>(text: impl Into<String>) -> Cell<'a> {
-    Cell::new(Line::from(text.into()).right_aligned())
 }
