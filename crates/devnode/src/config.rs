@@ -144,7 +144,7 @@ pub struct BigchaindbConfig {
     /// Default false.
     pub strict: bool,
     /// Transactions whose outputs and ids the ledger keeps, at least 1; the oldest go first, and
-    /// what has gone can be spent no more. About 600 bytes each. Default 1,000,000.
+    /// what has gone can be spent no more. 500 to 700 bytes each. Default 1,000,000.
     pub retain_transactions: usize,
     /// Largest body of a request to the HTTP API in bytes. Transactions above 1 MiB are refused in
     /// any case. Default 2 MiB.

@@ -147,11 +147,16 @@ impl Transaction {
             .flat_map(|output| output.public_keys.iter().flatten())
             .filter_map(|key| key.parse().ok())
             .collect();
-        let named = |key: &PublicKey| named.contains(key);
-        let makes = self.outputs.iter().map(|output| Made {
-            amount: output.amount,
-            condition: output.condition(),
-            keys: output.details.keys().into_iter().filter(named).collect(),
+        let makes = self.outputs.iter().map(|output| {
+            let mut keys = output.details.keys();
+            keys.retain(|key| named.contains(key));
+            // Ledgers keep millions of these.
+            keys.shrink_to_fit();
+            Made {
+                amount: output.amount,
+                condition: output.condition(),
+                keys,
+            }
         });
         Effect {
             id: self.id,
