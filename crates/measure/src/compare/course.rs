@@ -9,7 +9,7 @@ use crate::rows::SeriesRow;
 use crate::summary::TimeSpans;
 
 /// The course of one run between the end of its warm-up and the end of its offering, in at most
-/// [`MAX_STRETCHES`] stretches of whole seconds: a megabyte, however long the run was.
+/// a hundred stretches of whole seconds: a megabyte, however long the run was.
 ///
 /// Rates are counted where the events happened, latencies and losses where their transactions were
 /// due.

@@ -157,7 +157,7 @@ fn thresholds_that_mean_nothing() {
         ),
         (
             "constant --rate 5 --threshold fate.eror==0",
-            "fate.errors or",
+            "did you mean fate.errors",
         ),
         (
             "constant --rate 5 --threshold commit.p99<soon",

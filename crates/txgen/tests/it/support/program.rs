@@ -273,6 +273,6 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-const LONGEST_RUN: Duration = Duration::from_secs(90);
+const LONGEST_RUN: Duration = Duration::from_secs(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
