@@ -238,7 +238,7 @@ impl<'a> Rebuild<'a> {
         let latencies = self.latencies(remains.warmup().as_secs_f64())?;
         let summary = remains.summary(&latencies);
         notes.push(format!(
-            "summary.json is missing: the run was killed after {:.0} s; its figures were made from the rows it left",
+            "summary.json is missing or cut off: the run was killed after {:.0} s; its figures were made from the rows it left",
             summary.time.ended_s
         ));
         if !self.torn.is_empty() {
@@ -306,10 +306,7 @@ fn read_summary(path: &Path) -> Result<Option<Summary>, OpenError> {
         None | Some(0) => Ok(None),
         Some(_) => match Summary::read_from(&mut open(path, "summary.json")?) {
             Ok(summary) => Ok(Some(summary)),
-            Err(error) if is_cut_off(path) => {
-                tracing::debug!(%error, "the summary is cut off");
-                Ok(None)
-            }
+            Err(_) if is_cut_off(path) => Ok(None),
             Err(source) => Err(unusable(path, source)),
         },
     }

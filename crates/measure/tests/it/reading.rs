@@ -172,6 +172,8 @@ fn read_all<T: TableRow>(bytes: impl BufRead) -> Result<(usize, bool), ReadError
     Ok((count, reader.is_torn()))
 }
 
+const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
+
 fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
@@ -216,6 +218,9 @@ proptest! {
         let _ = read_all::<StepRow>(&with_header(StepRow::HEADER)[..]);
         let _ = HlogReader::new(&with_header("Tag=lateness,0.0,1.0,0.1,")[..]).sum(0.0);
         let _ = Summary::read_from(&mut &bytes[..]);
+        let txs = [TXS_HEADER.as_bytes(), &bytes].concat();
+        let mut txs = TxReader::new(&txs[..]).unwrap();
+        while let Ok(Some(_)) = txs.next_row() {}
     }
 }
 

@@ -72,7 +72,7 @@ fn a_killed_run_is_reported_from_the_rows_it_left() {
     place
         .txgen("report run")
         .expect(0)
-        .says("note: summary.json is missing: the run was killed after");
+        .says("note: summary.json is missing or cut off: the run was killed after");
     let page = place.run("run").text("report.html");
     assert!(page.contains("made from the rows it left"));
     let json = place.txgen("report run --format json");
@@ -142,6 +142,14 @@ fn a_damaged_row_is_named_and_a_torn_one_left_out() {
     let series = place.run("run").text("series.csv");
     place.write("run/series.csv", format!("{series}4,1.0"));
     place.txgen("report run").expect(0);
+    // A power cut in the middle of the summary: it is made again from the rows.
+    let summary = place.run("run").text("summary.json");
+    place.write("run/summary.json", &summary[..summary.len() / 2]);
+    place
+        .txgen("report run")
+        .expect(0)
+        .says("summary.json is missing or cut off");
+    place.write("run/summary.json", summary);
     let damaged = series.replacen(",100,", ",1x0,", 1);
     place.write("run/series.csv", damaged);
     place

@@ -27,6 +27,7 @@ mod extent;
 mod heat;
 mod readings;
 mod scale;
+mod words;
 
 pub use heat::HeatMap;
 pub use scale::{Axis, Scale, Unit};
