@@ -11,6 +11,7 @@
 
 mod bep23;
 pub mod chart;
+mod committed;
 mod course;
 mod page;
 mod run;
@@ -19,6 +20,7 @@ pub mod text;
 mod tm_bench;
 
 pub use bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
+pub use committed::CommittedCourse;
 pub use course::{LatencyCourse, MAX_COLUMNS};
 pub use page::Page;
 pub use run::RunReport;

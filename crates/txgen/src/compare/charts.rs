@@ -2,7 +2,7 @@
 
 use measure::SeriesRow;
 use measure::report::chart::{Axis, Chart, Tone, Unit};
-use measure::report::{Cell, Page, Table};
+use measure::report::{Cell, CommittedCourse, Page, Table};
 
 use super::Comparison;
 use super::render::{self, Row};
@@ -52,25 +52,29 @@ pub(super) fn page(comparison: &Comparison) -> String {
             comparison,
             "Committed",
             Axis::linear("committed", Unit::PerSecond),
-            |row| row.committed as f64,
+            committed,
         ),
         over_time(
             comparison,
             "Accepted",
             Axis::linear("accepted", Unit::PerSecond),
-            |row| row.accepted as f64,
+            |series| thinned(series, |row| row.accepted as f64),
         ),
         over_time(
             comparison,
             "Commit from due, median",
             Axis::linear("p50", Unit::Millis),
-            |row| row.commit_p50_ms.unwrap_or(f64::NAN),
+            |series| thinned(series, |row| row.commit_p50_ms.unwrap_or(f64::NAN)),
         ),
         over_time(
             comparison,
             "Mempool",
             Axis::linear("transactions", Unit::Number),
-            |row| row.mempool_txs.map_or(f64::NAN, |txs| txs as f64),
+            |series| {
+                thinned(series, |row| {
+                    row.mempool_txs.map_or(f64::NAN, |txs| txs as f64)
+                })
+            },
         ),
     ];
     page.section("Over time", &Page::grid(charts));
@@ -89,13 +93,12 @@ fn over_time(
     comparison: &Comparison,
     title: &str,
     axis: Axis,
-    value: impl Fn(&SeriesRow) -> f64,
+    points: impl Fn(&[SeriesRow]) -> Vec<(f64, f64)>,
 ) -> String {
     let mut chart = Chart::new(title, Axis::time(), axis);
     for (number, side) in comparison.sides.iter().enumerate() {
         for run in &side.runs {
-            let points = thinned(&run.series, &value);
-            chart = chart.line(&side.name, Tone::Nth(number), points);
+            chart = chart.line(&side.name, Tone::Nth(number), points(&run.series));
         }
     }
     chart.html()
@@ -113,6 +116,20 @@ fn by_percentile(
         }
     }
     chart.html()
+}
+
+/// Commits per second as if a block's came evenly since the one before.
+fn committed(series: &[SeriesRow]) -> Vec<(f64, f64)> {
+    let course = CommittedCourse::of_series(series);
+    let each = series.len().div_ceil(MAX_POINTS).max(1);
+    series
+        .chunks(each)
+        .map(|rows| {
+            let begin = rows[0].second as f64;
+            let last = &rows[rows.len() - 1];
+            (begin, course.rate(begin, last.second as f64 + last.span_s))
+        })
+        .collect()
 }
 
 /// Means of so many seconds that few enough points are left.

@@ -68,11 +68,14 @@ pub(super) fn html(chart: &Chart) -> String {
 }
 
 fn legend(out: &mut String, chart: &Chart) {
-    let named: Vec<&Layer> = chart
-        .layers
-        .iter()
-        .filter(|layer| !layer.name.is_empty())
-        .collect();
+    // Several runs may be one party: they share a word.
+    let mut named: Vec<&Layer> = Vec::new();
+    for layer in &chart.layers {
+        let same = |known: &&Layer| known.name == layer.name && known.tone == layer.tone;
+        if !layer.name.is_empty() && !named.iter().any(same) {
+            named.push(layer);
+        }
+    }
     if named.is_empty() {
         return;
     }
@@ -189,14 +192,21 @@ impl<'a> Picture<'a> {
         let class = layer.tone.class();
         match &layer.shape {
             Shape::Line(pieces) => {
+                let (lone, joined): (Vec<_>, Vec<_>) =
+                    pieces.iter().partition(|piece| piece.len() == 1);
                 let _ = write!(out, "<path class=\"s {class}\" d=\"");
-                for piece in pieces {
+                for piece in joined {
                     self.polyline(out, piece.iter().copied());
-                    if piece.len() == 1 {
-                        out.push_str("h0");
-                    }
                 }
                 out.push_str("\"/>");
+                if !lone.is_empty() {
+                    // A point between two gaps would not be seen in the width of a line.
+                    let _ = write!(out, "<path class=\"d lone {class}\" d=\"");
+                    for (x, y) in lone.into_iter().flatten() {
+                        let _ = write!(out, "M{} {}h0", self.x(*x), self.y(*y));
+                    }
+                    out.push_str("\"/>");
+                }
             }
             Shape::Dots(points) => self.dots(out, &class, &layer.name, points),
             Shape::Ranges(ranges) => {

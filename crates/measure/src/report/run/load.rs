@@ -1,10 +1,10 @@
 //! Throughput over time, and how full everything was.
 
 use super::RunReport;
-use crate::report::Page;
 use crate::report::chart::{Axis, Chart, Tone, Unit};
 use crate::report::text;
-use crate::rows::{BlockRow, SeriesRow};
+use crate::report::{CommittedCourse, Page};
+use crate::rows::SeriesRow;
 
 /// Several seconds in one.
 pub(super) struct Stretch<'a> {
@@ -78,8 +78,11 @@ pub(super) fn throughput(report: &RunReport) -> String {
     .line("sent", Tone::Sent, rates(|row| row.sent))
     .line("accepted", Tone::Accepted, rates(|row| row.accepted));
     if !report.blocks.is_empty() {
-        let committed = Committed::of(&report.blocks);
-        let points = stretches.iter().map(|stretch| committed.rate(stretch));
+        let committed = CommittedCourse::of_blocks(&report.blocks);
+        let points = stretches.iter().map(|stretch| {
+            let (begin, end) = stretch.edges();
+            (stretch.middle(), committed.rate(begin, end))
+        });
         rate = rate.line("committed", Tone::Committed, points);
     }
     let bad = |row: &SeriesRow| row.rejected + row.errors + row.commit_failed;
@@ -133,50 +136,6 @@ fn depth(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
             Tone::Sent,
             highest(|row| Some(row.in_flight as f64)),
         )
-}
-
-/// How many transactions blocks had committed by a time, as if a block's came evenly since the block
-/// before: seconds with and without a block would only show how far blocks are apart.
-struct Committed {
-    /// When a block was seen, and how many were committed by then.
-    seen: Vec<(f64, f64)>,
-}
-
-impl Committed {
-    fn of(blocks: &[BlockRow]) -> Self {
-        let mut seen = Vec::with_capacity(blocks.len() + 1);
-        let mut count = 0.0;
-        if let Some(first) = blocks.first() {
-            let at = first.observed_ns as f64 / 1e9;
-            let before = at - first.interval_ms.unwrap_or(1_000.0) / 1e3;
-            seen.push((before.max(0.0).min(at), 0.0));
-        }
-        for block in blocks {
-            count += block.own_txs.saturating_sub(block.own_failed) as f64;
-            seen.push((block.observed_ns as f64 / 1e9, count));
-        }
-        Self { seen }
-    }
-
-    fn rate(&self, stretch: &Stretch<'_>) -> (f64, f64) {
-        let (begin, end) = stretch.edges();
-        let count = self.by(end) - self.by(begin);
-        (stretch.middle(), count / stretch.seconds().max(1e-9))
-    }
-
-    fn by(&self, time: f64) -> f64 {
-        let after = self.seen.partition_point(|(seen, _)| *seen <= time);
-        let before = after
-            .checked_sub(1)
-            .and_then(|before| self.seen.get(before));
-        match (before, self.seen.get(after)) {
-            (None, _) => 0.0,
-            (Some((_, count)), None) => *count,
-            (Some((from, low)), Some((to, high))) => {
-                low + (high - low) * (time - from) / (to - from).max(1e-9)
-            }
-        }
-    }
 }
 
 /// Points of a line: more than the pixels of a narrow chart, fewer than those of a wide one.

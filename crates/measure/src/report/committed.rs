@@ -1,0 +1,108 @@
+//! Commits over time without the edges of blocks.
+
+use crate::rows::{BlockRow, SeriesRow};
+
+/// How many transactions a chain had committed by a time, as if a block's came evenly since the block
+/// before: seconds with and without a block would only show how far blocks are apart.
+#[derive(Debug, Clone)]
+pub struct CommittedCourse {
+    /// When blocks were seen, in seconds since the origin, and how many were committed by then.
+    seen: Vec<(f64, f64)>,
+}
+
+impl CommittedCourse {
+    /// Of the own transactions with code 0 in `blocks`, which ascend.
+    #[must_use]
+    pub fn of_blocks(blocks: &[BlockRow]) -> Self {
+        let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
+        let before = blocks.first().map_or(0.0, |first| {
+            let interval_s = first.interval_ms.unwrap_or(1_000.0) / 1e3;
+            (at(first) - interval_s).max(0.0)
+        });
+        Self::new(
+            before,
+            blocks.iter().map(|block| {
+                let committed = block.own_txs.saturating_sub(block.own_failed);
+                (at(block), committed)
+            }),
+        )
+    }
+
+    /// The same from the seconds in which blocks were seen, where the blocks are not at hand.
+    #[must_use]
+    pub fn of_series(series: &[SeriesRow]) -> Self {
+        let with_blocks = series.iter().filter(|row| row.blocks > 0);
+        Self::new(
+            0.0,
+            with_blocks.map(|row| (row.second as f64 + row.span_s, row.committed)),
+        )
+    }
+
+    fn new(begin: f64, committed: impl Iterator<Item = (f64, u64)>) -> Self {
+        let mut seen = vec![(begin, 0.0)];
+        let mut sum = 0;
+        for (at, count) in committed {
+            sum += count;
+            seen.push((at, sum as f64));
+        }
+        Self { seen }
+    }
+
+    /// Commits per second between two times in seconds since the origin.
+    #[must_use]
+    pub fn rate(&self, from: f64, to: f64) -> f64 {
+        (self.by(to) - self.by(from)) / (to - from).max(1e-9)
+    }
+
+    fn by(&self, time: f64) -> f64 {
+        let after = self.seen.partition_point(|(seen, _)| *seen <= time);
+        let before = after
+            .checked_sub(1)
+            .and_then(|before| self.seen.get(before));
+        match (before, self.seen.get(after)) {
+            (None, _) => 0.0,
+            (Some((_, count)), None) => *count,
+            (Some((from, low)), Some((to, high))) => {
+                low + (high - low) * (time - from) / (to - from).max(1e-9)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(at_s: u64, own_txs: u64) -> BlockRow {
+        BlockRow {
+            observed_ns: at_s * 1_000_000_000,
+            interval_ms: Some(4_000.0),
+            own_txs,
+            ..BlockRow::default()
+        }
+    }
+
+    #[test]
+    fn a_block_counts_evenly_since_the_one_before_and_nothing_is_lost() {
+        let course = CommittedCourse::of_blocks(&[block(4, 400), block(8, 800)]);
+        assert_eq!(course.rate(1.0, 2.0), 100.0);
+        assert_eq!(course.rate(3.0, 5.0), 150.0);
+        assert_eq!(course.rate(0.0, 12.0) * 12.0, 1_200.0);
+        assert_eq!(course.rate(9.0, 10.0), 0.0);
+        assert_eq!(CommittedCourse::of_blocks(&[]).rate(0.0, 1.0), 0.0);
+    }
+
+    #[test]
+    fn seconds_without_a_block_share_the_next_one() {
+        let row = |second, blocks, committed| SeriesRow {
+            second,
+            span_s: 1.0,
+            blocks,
+            committed,
+            ..SeriesRow::default()
+        };
+        let course = CommittedCourse::of_series(&[row(0, 0, 0), row(1, 1, 300), row(2, 1, 100)]);
+        assert_eq!(course.rate(0.0, 1.0), 150.0);
+        assert_eq!(course.rate(2.0, 3.0), 100.0);
+    }
+}
