@@ -151,6 +151,7 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         _ => "Internal Server Error",
     }
 }

@@ -159,5 +159,9 @@ async fn pages_of_other_origins_may_post() {
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     assert!(answer.header("allow").unwrap().contains("POST"));
+    // What takes a MongoDB says so.
+    let answer = api(&running, "GET", "/api/v1/assets?search=bicycle", b"").await;
+    assert_eq!(answer.status, 501);
+    assert!(answer.text().contains("MongoDB"), "{}", answer.text());
     running.stop().await;
 }
