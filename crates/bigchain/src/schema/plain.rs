@@ -1,6 +1,6 @@
 //! The schema straight from the text, for the bodies that everybody sends.
 //!
-//! It says yes only where it is sure: plain strings, whole numbers of a usual size, every member once.
+//! It says yes only where it is sure: plain strings, numbers of a usual size, every member once.
 //! Anything else (an escape, a repeated member, a refusal) is left to the reader and to
 //! [`accepts`](super::accepts()), whose verdict counts.
 
@@ -240,7 +240,7 @@ impl<'a> Scan<'a> {
         self.null_or(|scan| scan.items(|scan| scan.text_like(is_key)))
     }
 
-    /// An object with any members, at least so many, whose numbers are whole.
+    /// An object with any members, at least so many, whose numbers are of a usual size.
     fn any_object(&mut self, least: usize, levels_left: usize) -> Sure<()> {
         let levels_left = levels_left.checked_sub(1)?;
         self.take(b'{')?;
@@ -276,10 +276,25 @@ impl<'a> Scan<'a> {
             b'f' => self.word("false"),
             b'-' => {
                 self.at += 1;
-                self.whole_number().map(|_| ())
+                self.number()
             }
-            _ => self.whole_number().map(|_| ()),
+            _ => self.number(),
         }
+    }
+
+    /// A number without an exponent, of a usual size, so a finite one.
+    fn number(&mut self) -> Sure<()> {
+        self.digits()?;
+        if self.take(b'.').is_some() {
+            let start = self.at;
+            while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+                self.at += 1;
+            }
+            if self.at == start {
+                return None;
+            }
+        }
+        (!matches!(self.peek(), Some(b'.' | b'e' | b'E'))).then_some(())
     }
 
     /// An object with exactly the members whose bits are set in `wanted`, each once; `member` reads a
@@ -353,6 +368,15 @@ impl<'a> Scan<'a> {
 
     /// A number of 1 to 18 digits without a sign, a fraction or an exponent.
     fn whole_number(&mut self) -> Sure<u64> {
+        let digits = self.digits()?;
+        if matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
+            return None;
+        }
+        digits.parse().ok()
+    }
+
+    /// 1 to 18 digits, the first of several no zero.
+    fn digits(&mut self) -> Sure<&'a str> {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
@@ -363,10 +387,7 @@ impl<'a> Scan<'a> {
             2..=18 => !digits.starts_with('0'),
             _ => false,
         };
-        if !plain || matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
-            return None;
-        }
-        digits.parse().ok()
+        plain.then_some(digits)
     }
 
     /// A string without escapes.
@@ -453,6 +474,9 @@ mod tests {
         for (from, to, verdict) in [
             ("\"frame\"", "\"fr\\u0061me\"", true),
             ("-7", "-7.5", true),
+            ("-7", "-7.", false),
+            ("-7", "7.25e3", true),
+            ("-7", "07.5", false),
             ("-7", "1e999", false),
             (
                 "\"version\": \"2.0\"",

@@ -5,6 +5,7 @@ mod conduct;
 mod folder;
 mod follow;
 mod host;
+mod open_files;
 mod preflight;
 mod prepare;
 mod record;
@@ -217,6 +218,8 @@ pub(crate) fn perform(
         start.check(Origin::capture().unix_ns())?;
     }
     let nodes = preflight::check(plan, guest)?;
+    let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
+    open_files::allow(connections, guest.is_some());
     let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
     let profiler = profiler.map_err(RunError::Profiler)?;
     let folder = RunFolder::create(
