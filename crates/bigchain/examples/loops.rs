@@ -27,13 +27,14 @@ fn main() -> Result<()> {
         .map(|thread| round(name, &text, thread))
         .collect::<Result<_>>()?;
     let (start, before) = (Instant::now(), processor_seconds());
-    let total: u64 = std::thread::scope(|scope| {
+    let totals: Option<Vec<u64>> = std::thread::scope(|scope| {
         let running: Vec<_> = rounds
             .into_iter()
             .map(|round| scope.spawn(move || go_round(round, start, span)))
             .collect();
-        running.into_iter().filter_map(|run| run.join().ok()).sum()
+        running.into_iter().map(|run| run.join().ok()).collect()
     });
+    let total: u64 = totals.ok_or("a round failed")?.iter().sum();
     let elapsed = start.elapsed().as_secs_f64();
     let worked = processor_seconds() - before;
     writeln!(std::io::stdout(), "{total} {elapsed} {worked}")?;
