@@ -208,33 +208,59 @@ fn every_scenario_file_runs_scaled_down_on_the_built_in_node() {
         .collect();
     files.sort();
     for file in files {
-        let name = file.file_stem().unwrap().to_str().unwrap();
-        let file = file.display();
-        let more = match name {
-            // A ramp ends when its node is full: that takes its time.
-            "ramp-until-saturated" => "--scale 0.1",
-            // What has sentinel in it is played by .ci/run, which has built one.
-            "sentinel-ab" => "--scale 0.001 --only direct --set node.builtin.block_interval=20ms",
-            name if name.starts_with("bep") || name == "cometbft-qa" || name == "ramp-30s" => {
-                "--scale 0.0005 --set node.builtin.block_interval=20ms"
-            }
-            _ => "--scale 0.02",
-        };
-        let line = format!("run {file} --node builtin {more} --out {name} --no-tui");
-        let ended = place.txgen(&line);
-        // Of so short a load this machine may well be late; everything else has to hold.
-        assert!(matches!(ended.code, Some(0 | 98 | 99)), "{name}: {ended}");
-        let folder = place.path().join(name);
-        if folder.join("campaign.json").exists() {
-            let document = document(&place, name);
-            for run in runs(&document) {
-                assert_eq!(run["state"], "done", "{name}: {run}");
-                let folder = folder.join(run["folder"].as_str().unwrap());
-                RunFolder::new(folder).summary().assert_conserved();
-            }
-        } else {
-            RunFolder::new(folder).summary().assert_conserved();
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        for (number, part) in parts(&name).iter().enumerate() {
+            let folder = format!("{name}-{number}");
+            play(&place, &file, &folder, part);
         }
+    }
+}
+
+/// What it takes to be quick, as the flags of one or several plays that make the whole.
+fn parts(name: &str) -> &'static [&'static str] {
+    match name {
+        "bep19-stress" => &[
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only rate=1000/s",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only rate=10000/s",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only rate=100000/s",
+        ],
+        "bep19-mempool" => &[
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only mempool=10,",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only mempool=1000,",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only mempool=100000,",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only mempool=1000000,",
+        ],
+        "bep19-square-wave" => &[
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only control",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only bursts",
+            "--scale 0.0001 --set node.builtin.block_interval=20ms --only in",
+        ],
+        // A ramp ends when its node is full: that takes its time.
+        "ramp-until-saturated" => &["--scale 0.1"],
+        // What has sentinel in it is played by .ci/run, which has built one.
+        "sentinel-ab" => &["--scale 0.001 --only direct --set node.builtin.block_interval=20ms"],
+        name if name.starts_with("bep") || name == "cometbft-qa" || name == "ramp-30s" => {
+            &["--scale 0.0005 --set node.builtin.block_interval=20ms"]
+        }
+        _ => &["--scale 0.02"],
+    }
+}
+
+fn play(place: &Place, file: &Path, name: &str, flags: &str) {
+    let file = file.display();
+    let line = format!("run {file} --node builtin {flags} --out {name} --no-tui");
+    let ended = place.txgen(&line);
+    // Of so short a load this machine may well be late; everything else has to hold.
+    assert!(matches!(ended.code, Some(0 | 98 | 99)), "{name}: {ended}");
+    let folder = place.path().join(name);
+    if !folder.join("campaign.json").exists() {
+        return RunFolder::new(folder).summary().assert_conserved();
+    }
+    let document = document(place, name);
+    for run in runs(&document) {
+        assert_eq!(run["state"], "done", "{name}: {run}");
+        let folder = folder.join(run["folder"].as_str().unwrap());
+        RunFolder::new(folder).summary().assert_conserved();
     }
 }
 
