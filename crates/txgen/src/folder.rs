@@ -306,15 +306,15 @@ fn read_summary(path: &Path) -> Result<Option<Summary>, OpenError> {
         None | Some(0) => Ok(None),
         Some(_) => match Summary::read_from(&mut open(path, "summary.json")?) {
             Ok(summary) => Ok(Some(summary)),
-            Err(_) if is_cut_off(path) => Ok(None),
+            Err(ReadError::BadDocument { .. }) if is_cut_off(path) => Ok(None),
             Err(source) => Err(unusable(path, source)),
         },
     }
 }
 
-/// A whole summary ends with the brace that closes it and a line break.
+/// A whole summary ends with the brace that closes it, alone on its line.
 fn is_cut_off(path: &Path) -> bool {
-    fs::read(path.join("summary.json")).is_ok_and(|text| !text.ends_with(b"}\n"))
+    fs::read(path.join("summary.json")).is_ok_and(|text| !text.ends_with(b"\n}\n"))
 }
 
 /// The file's size; `None` when there is no such file.
