@@ -334,7 +334,11 @@ impl KneeSearch {
             return Next::Done(Ending::Found);
         }
         let KneeSettings { min, max, .. } = self.settings;
-        let rate = rounded(estimate.rate).clamp(min, max);
+        // Never far beyond what held: if everything below a broken rate holds, that one is tried again.
+        let held = self.highest_held().unwrap_or(max);
+        let next_broken = self.rates(Finding::Broken).filter(|broken| *broken > held);
+        let ceiling = next_broken.reduce(f64::min).unwrap_or(held * GROWTH);
+        let rate = rounded(estimate.rate).min(ceiling).clamp(min, max);
         let held = self.rates(Finding::Held).filter(|held| *held < rate);
         let broken = self.rates(Finding::Broken).filter(|broken| *broken > rate);
         Next::Try {

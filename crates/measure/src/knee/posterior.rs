@@ -8,6 +8,8 @@ pub(super) struct Posterior {
     start: f64,
     /// Log-likelihood and prior for each width and each knee.
     rows: [Vec<f64>; WIDTHS.len()],
+    /// Logarithms of the lowest and the highest rate that was tried.
+    tried: Option<(f64, f64)>,
 }
 
 impl Posterior {
@@ -19,12 +21,15 @@ impl Posterior {
         Self {
             start,
             rows: PRIOR.map(|weight: f64| vec![weight.ln(); knees]),
+            tried: None,
         }
     }
 
     /// A trial at `rate` held or broke.
     pub(super) fn add(&mut self, rate: f64, held: bool) {
         let rate = rate.ln();
+        let (low, high) = self.tried.unwrap_or((rate, rate));
+        self.tried = Some((low.min(rate), high.max(rate)));
         for (row, width) in self.rows.iter_mut().zip(WIDTHS) {
             for (knee, belief) in (0_u32..).zip(row) {
                 let distance = (rate - (self.start + f64::from(knee) * STEP)) / width;
@@ -34,7 +39,9 @@ impl Posterior {
         }
     }
 
-    /// The knees below which these shares of the belief lie; the shares must ascend.
+    /// The knees below which these shares of the belief lie; the shares must ascend. What lies far
+    /// from everything tried is left out: one trial that broke by chance would let the knee be
+    /// anywhere above it.
     pub(super) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let top = self
             .rows
@@ -45,11 +52,13 @@ impl Posterior {
         let mut sum = 0.0;
         let sums: Vec<f64> = (0..self.rows[0].len())
             .map(|knee| {
-                sum += self
-                    .rows
-                    .iter()
-                    .map(|row| (row[knee] - top).exp())
-                    .sum::<f64>();
+                if self.is_near(knee) {
+                    sum += self
+                        .rows
+                        .iter()
+                        .map(|row| (row[knee] - top).exp())
+                        .sum::<f64>();
+                }
                 sum
             })
             .collect();
@@ -57,6 +66,15 @@ impl Posterior {
             let knee = sums.partition_point(|below| *below < share * sum);
             (self.start + knee as f64 * STEP).exp()
         })
+    }
+}
+
+impl Posterior {
+    /// Whether the knee with this number is within a factor of what was tried.
+    fn is_near(&self, knee: usize) -> bool {
+        let knee = self.start + knee as f64 * STEP;
+        self.tried
+            .is_none_or(|(low, high)| (low - BEYOND.ln()..=high + BEYOND.ln()).contains(&knee))
     }
 }
 
@@ -70,5 +88,7 @@ const PRIOR: [f64; WIDTHS.len()] = [4.0, 4.0, 3.0, 2.0, 1.5, 1.0];
 const CHANCE: f64 = 0.02;
 /// Distance of the grid's knees: 0.4 %.
 const STEP: f64 = 0.004;
+/// A knee further than this factor from every trial is not believed in.
+const BEYOND: f64 = 2.0;
 /// The grid reaches this factor beyond the allowed rates.
 const MARGIN: f64 = 2.0;

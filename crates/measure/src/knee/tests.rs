@@ -97,6 +97,27 @@ fn noisy_targets_lie_in_most_intervals() {
 }
 
 #[test]
+fn a_rate_that_broke_by_chance_is_tried_again_and_not_leapt_over() {
+    let mut first = true;
+    let mut highest = 0.0_f64;
+    let (search, ending) = play(
+        KneeSettings {
+            from: 100.0,
+            ..narrow()
+        },
+        |rate| {
+            highest = highest.max(rate);
+            let chance = rate >= 400.0 && std::mem::take(&mut first);
+            held_if(rate <= 2137.0 && !chance)
+        },
+    );
+    assert_eq!(ending, Ending::Found);
+    assert!(highest <= 2.0 * 2137.0, "{:?}", search.trials());
+    let estimate = search.estimate().unwrap();
+    assert!((estimate.rate / 2137.0 - 1.0).abs() < 0.03, "{estimate:?}");
+}
+
+#[test]
 fn repeated_searches_of_a_noisy_target_overlap() {
     let mut dice = Dice(3);
     let mut intervals = Vec::new();
