@@ -92,6 +92,14 @@ impl App {
         }
     }
 
+    /// The same for an application that needs no time and no state for it.
+    pub(crate) fn check_at_once(&self, tx: &Tx) -> Option<u32> {
+        match self {
+            Self::KvStore(_) => Some(kvstore::check(&tx.bytes)),
+            Self::Bigchaindb(_) => None,
+        }
+    }
+
     /// Whether a transaction that passed `CheckTx` may fail it after a block.
     pub(crate) fn changes_its_mind(&self) -> bool {
         matches!(self, Self::Bigchaindb(_))
