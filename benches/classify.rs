@@ -14,11 +14,11 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rpc::{BroadcastMethod, encode_broadcast};
 use sentinel::jsonrpc::{Call, Classified, JsonLimits, classify, classify_uri};
-use sentinel::wire::http::{HeadLimits, HeadReader};
-use sentinel::wire::ws::{Event, FrameReader, Step, WsLimits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
+use wire::http::{HeadLimits, HeadReader};
+use wire::ws::{Event, FrameReader, Step, WsLimits};
 
 fn calls(c: &mut Criterion) {
     let mut group = c.benchmark_group("classify");
@@ -166,10 +166,10 @@ fn broadcast(size: u32) -> Vec<u8> {
 
 fn write_masked(out: &mut Vec<u8>, text: &[u8]) {
     const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-    rpc::frame::write_head(out, rpc::frame::TEXT, text.len(), Some(KEY));
+    wire::ws::frame::write_head(out, wire::ws::frame::TEXT, text.len(), Some(KEY));
     let start = out.len();
     out.extend_from_slice(text);
-    rpc::frame::mask(&mut out[start..], KEY);
+    wire::ws::frame::mask(&mut out[start..], KEY);
 }
 
 fn tx_bytes(classified: Classified<'_>) -> usize {

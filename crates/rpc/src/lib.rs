@@ -18,7 +18,6 @@ mod codec;
 mod connection;
 mod endpoint;
 mod follower;
-pub mod frame;
 
 pub use bigchaindb::{
     BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,

@@ -29,4 +29,3 @@ pub mod refusal;
 pub mod respond;
 pub mod serve;
 pub mod upstream;
-pub mod wire;

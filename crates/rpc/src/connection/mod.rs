@@ -26,7 +26,7 @@ use self::upgrade::Upgrade;
 use self::websocket::{FrameReader, Masks};
 use crate::codec::{BroadcastMethod, broadcast_len, encode_broadcast};
 use crate::endpoint::{Endpoint, Transport};
-use crate::frame::TEXT;
+use wire::ws::frame::TEXT;
 
 /// One connection to a node, plain or encrypted, HTTP/1.1 or WebSocket.
 ///

@@ -5,7 +5,7 @@ use httparse::{EMPTY_HEADER, Response, Status};
 use super::error::ConnectionError;
 use super::websocket::Masks;
 use crate::endpoint::Endpoint;
-use crate::frame::accept_key;
+use wire::ws::frame::accept_key;
 
 /// The upgrade request and the answer it must get.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::buffer::{InBuffer, OutBuffer};
 use super::error::{ConnectionError, websocket};
 use super::{Limits, Message};
-use crate::frame::{
+use wire::ws::frame::{
     BINARY, CLOSE, CONTINUATION, FIN, MASKED, MAX_CONTROL, OPCODE, PING, PONG, RESERVED, TEXT,
     mask, write_head,
 };

@@ -45,7 +45,7 @@ use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::upstream::{Reads, Relays};
-use crate::wire::http::HeadLimits;
+use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ pub use self::date::HttpDate;
 pub use self::refuse::{status_of, write_refusal_member};
 
 use crate::refusal::Refusal;
-use crate::wire::http::{
+use wire::http::{
     BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
-use crate::wire::ws::{HandshakeError, write_text_head};
+use wire::ws::{HandshakeError, write_text_head};
 
 /// How an HTTP request wants to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Form, HttpAnswer, answer_len, length_of, write_answer, write_body};
 use crate::jsonrpc::quote;
 use crate::refusal::{Forwarded, Reason, Refusal};
-use crate::wire::http::{BodyLength, HttpError, ResponseHead};
+use wire::http::{BodyLength, HttpError, ResponseHead};
 
 /// How the outside sees a reason.
 struct Face {
@@ -122,21 +122,27 @@ pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
     let status = malformed_status(error);
     let face = Face {
         status,
-        ..face(error.reason())
+        ..face(malformed_reason(error))
     };
     let text = match error {
         // The node's words.
         HttpError::BodyTooLarge(limit) => format!(
             "error reading request body: http: request body too large (max: {limit} bytes, not forwarded)"
         ),
-        error => format!("{error} (reason: {}, not forwarded)", error.reason().name()),
+        error => format!(
+            "{error} (reason: {}, not forwarded)",
+            malformed_reason(error).name()
+        ),
     };
     let mut member = Vec::with_capacity(256);
     write_error_member(&mut member, &face, &text);
     let len = answer_len(None, &member);
     ResponseHead::start(out, asked.version, status)
         .field("Content-Type", b"application/json")
-        .field("X-Sentinel-Reason", error.reason().name().as_bytes())
+        .field(
+            "X-Sentinel-Reason",
+            malformed_reason(error).name().as_bytes(),
+        )
         .number("X-Server-Time", asked.at)
         .field("Date", date.as_bytes())
         .finish(BodyLength::Known(len as u64), false);
@@ -161,15 +167,13 @@ const fn malformed_status(error: HttpError) -> u16 {
     }
 }
 
-impl HttpError {
-    /// The reason in metrics and in the answer.
-    pub const fn reason(self) -> Reason {
-        match self {
-            Self::HeadTooLarge(_)
-            | Self::TooManyFields(_)
-            | Self::TargetTooLong(_)
-            | Self::BodyTooLarge(_) => Reason::Body,
-            _ => Reason::Parse,
-        }
+/// The reason in metrics and in the answer.
+const fn malformed_reason(error: HttpError) -> Reason {
+    match error {
+        HttpError::HeadTooLarge(_)
+        | HttpError::TooManyFields(_)
+        | HttpError::TargetTooLong(_)
+        | HttpError::BodyTooLarge(_) => Reason::Body,
+        _ => Reason::Parse,
     }
 }

@@ -14,8 +14,8 @@ use crate::front::socket::Stream;
 use crate::metrics::{LaneLabel, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::{Asked, Form, HttpAnswer, HttpDate};
-use crate::wire::http::{BodyLength, HttpError, ResponseHead, Version};
-use crate::wire::ws::HandshakeError;
+use wire::http::{BodyLength, HttpError, ResponseHead, Version};
+use wire::ws::HandshakeError;
 
 /// What an answer has to know of its request.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use super::Connection;
 use crate::front::backend::Backend;
 use crate::front::socket::{Ended, Stream};
 use crate::refusal::{Reason, Refusal};
-use crate::wire::http::{BodyReader, CONTINUE, Expect, Framing, Head, HeadReader, HttpError};
+use wire::http::{BodyReader, CONTINUE, Expect, Framing, Head, HeadReader, HttpError};
 
 /// A request, head and body.
 #[derive(Debug)]

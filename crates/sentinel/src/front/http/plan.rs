@@ -19,8 +19,8 @@ use crate::jsonrpc::{self, Call, Classified, KeptId, RawId, TargetKind, classify
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::ReadRequest;
-use crate::wire::http::{Head, HeadView};
-use crate::wire::ws::{HandshakeError, check_handshake};
+use wire::http::{Head, HeadView};
+use wire::ws::{HandshakeError, check_handshake};
 
 /// What is to be done with a request.
 pub(super) enum Plan {

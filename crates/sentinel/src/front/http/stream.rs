@@ -11,7 +11,7 @@ use crate::front::backend::{Answer, AnswerBody, Backend};
 use crate::front::socket::{Ended, Stream};
 use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::refusal::Reason;
-use crate::wire::http::{
+use wire::http::{
     BodyLength, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
 

@@ -6,7 +6,7 @@ use rpc::BroadcastMethod;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, RawId, classify_message};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
-use crate::wire::ws::Event;
+use wire::ws::Event;
 
 /// What is to be done about a frame.
 pub(super) enum Act {

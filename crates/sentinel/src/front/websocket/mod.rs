@@ -21,9 +21,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fairq::ClientKey;
-use rpc::frame::{CLOSE, write_head};
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
+use wire::ws::frame::{CLOSE, write_head};
 
 use self::clocks::Clocks;
 use self::pending::Pending;
@@ -39,7 +39,7 @@ use crate::lane::{Delivery, WriteAnswer};
 use crate::metrics::{LaneLabel, Metrics, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{write_ws_answer, write_ws_refused};
-use crate::wire::ws::{FrameReader, WsLimits, close_code, write_close, write_ping};
+use wire::ws::{FrameReader, WsLimits, close_code, write_close, write_ping};
 
 /// One client's WebSocket.
 pub(crate) struct Session<B: Backend, IO> {

@@ -11,7 +11,7 @@ use crate::jsonrpc::{KeptId, classify_message};
 use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::upstream::RelayEvent;
-use crate::wire::ws::{close_code, write_text};
+use wire::ws::{close_code, write_text};
 
 /// A relay, made for the first message that needs it, and what it owes.
 #[derive(Debug)]

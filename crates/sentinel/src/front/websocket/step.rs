@@ -18,7 +18,7 @@ use crate::jsonrpc::KeptId;
 use crate::lane::WriteBody;
 use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
-use crate::wire::ws::{Step, write_pong};
+use wire::ws::{Step, write_pong};
 
 impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Takes the messages that were read, then reads once: whether there was anything.

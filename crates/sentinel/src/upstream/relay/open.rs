@@ -1,9 +1,10 @@
 //! The opening handshake of a WebSocket to a node (RFC 6455, section 4.1).
 
 use httparse::{EMPTY_HEADER, Response, Status};
-use rpc::{Transport, frame};
+use rpc::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use wire::ws::frame;
 
 use super::super::UpstreamError;
 use super::super::dial::{Dialer, Stream};

@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rpc::frame;
 use tokio::net::TcpSocket;
+use wire::ws::frame;
 
 /// A client's WebSocket.
 pub(crate) struct WebSocket {

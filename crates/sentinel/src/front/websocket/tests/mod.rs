@@ -4,9 +4,9 @@ mod patience;
 
 use std::time::Duration;
 
-use rpc::frame::{BINARY, CLOSE, FIN, MASKED, PING, PONG, TEXT, mask};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
+use wire::ws::frame::{BINARY, CLOSE, FIN, MASKED, PING, PONG, TEXT, mask};
 
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::testing::{Bench, Client};

@@ -3,6 +3,7 @@
 //! [`check_handshake`] judges the request that asks for a WebSocket, [`FrameReader`] takes messages
 //! off a buffer, [`write_text`] and its siblings write frames.
 
+pub mod frame;
 mod handshake;
 mod reader;
 mod write;

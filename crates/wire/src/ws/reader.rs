@@ -1,6 +1,6 @@
 //! Takes messages off a buffer, strictly and without copying what came in one frame.
 
-use rpc::frame::{
+use super::frame::{
     BINARY, CLOSE, CONTINUATION, FIN, MASKED, MAX_CONTROL, OPCODE, PING, PONG, RESERVED, TEXT, mask,
 };
 

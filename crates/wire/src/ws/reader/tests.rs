@@ -13,7 +13,7 @@ const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 /// What a client writes; `first` is the first byte.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    rpc::frame::write_head(&mut out, first & OPCODE, payload.len(), Some(KEY));
+    crate::ws::frame::write_head(&mut out, first & OPCODE, payload.len(), Some(KEY));
     out[0] = first;
     let start = out.len();
     out.extend_from_slice(payload);

@@ -15,8 +15,7 @@ pub use self::write::{
     BodyLength, CONTINUE, LAST_CHUNK, ResponseHead, write_chunk_end, write_chunk_start,
 };
 
-/// Why a request is none, or not one that is taken. Each has a status of its own in
-/// [`crate::respond`].
+/// Why a request is malformed or refused. Which status answers it is the server's business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
     /// The first line is not `METHOD target HTTP/1.x`.

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sentinel::wire::http::{HeadLimits, HeadReader};
+use wire::http::{HeadLimits, HeadReader};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: 4096,

@@ -1,6 +1,6 @@
 //! Frames of a server: not masked, one for each message.
 
-use rpc::frame::{CLOSE, MAX_CONTROL, PING, PONG, TEXT, write_head};
+use super::frame::{CLOSE, MAX_CONTROL, PING, PONG, TEXT, write_head};
 
 /// Appends a text message.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8]) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sentinel::wire::ws::{Event, FrameReader, Step, WsError, WsLimits};
+use wire::ws::{Event, FrameReader, Step, WsError, WsLimits};
 
 const LIMITS: WsLimits = WsLimits {
     message: 512,

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sentinel::wire::http::{BodyReader, Framing};
+use wire::http::{BodyReader, Framing};
 
 const LIMIT: usize = 512;
 
@@ -16,7 +16,7 @@ fuzz_target!(|input: (Vec<u8>, u16)| {
             used += reader.read(piece, &mut out)?.used;
         }
         assert!(out.len() <= LIMIT);
-        Ok::<_, sentinel::wire::http::HttpError>((out, used, reader.is_done()))
+        Ok::<_, wire::http::HttpError>((out, used, reader.is_done()))
     };
     assert_eq!(read(&[&bytes]), read(&[&bytes[..cut], &bytes[cut..]]));
 });

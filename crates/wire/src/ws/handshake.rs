@@ -1,10 +1,10 @@
 //! The opening handshake.
 
-use rpc::frame::accept_key;
+use super::frame::accept_key;
 
-use crate::wire::http::{HeadView, Version};
+use crate::http::{HeadView, Version};
 
-/// Why a request is no handshake. Statuses are in [`crate::respond`].
+/// Why a request is not a WebSocket handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// `Connection: upgrade`, `Upgrade: websocket`, version 13 or the key is missing or wrong, or
@@ -80,7 +80,7 @@ fn is_nonce(key: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::http::{HeadLimits, HeadReader};
+    use crate::http::{HeadLimits, HeadReader};
 
     const LIMITS: HeadLimits = HeadLimits {
         bytes: 4096,
