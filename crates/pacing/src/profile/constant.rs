@@ -3,7 +3,7 @@
 use std::{fmt, num::NonZeroU64};
 
 use super::stairs::Stairs;
-use crate::{Nanos, Rate};
+use crate::{nanos::Nanos, rate::Rate};
 
 #[derive(Debug)]
 pub(super) struct Constant {

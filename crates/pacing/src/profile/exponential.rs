@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
+use super::error::ProfileError;
 use super::{
-    curve::{Curve, Knot, RATE_BITS, segments_for},
-    fixed,
-    limits::check_duration,
-    shape::{Form, LocalStep, Piece, Shape},
+    check::check_duration,
+    curve::{Curve, Knot, segments_for},
+    shape::{Form, Piece, Shape},
 };
-use crate::{Nanos, ProfileError, Rate, count};
+use crate::{count, nanos::Nanos, rate::Rate};
 
 /// `rate(t) = from · (to / from)^(t / T)`; the area up to t is `(rate(t) - from) · T / ln(to / from)`.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ struct Growth {
     from: u64,
     to: u64,
     span: u64,
-    /// The natural logarithm of the greater rate by the smaller, Q120: at most 30.
-    folds: u128,
+    /// The natural logarithm of `to / from`: -30 to 30.
+    folds: f64,
 }
 
 impl Exponential {
@@ -46,55 +46,44 @@ impl Exponential {
 
 impl Growth {
     fn new(from: u64, to: u64, span: u64) -> Self {
-        let folds = fixed::ln_ratio(from.max(to), from.min(to));
+        let (low, high) = (from.min(to), from.max(to));
+        // Exact differences below 2^53, and no digits lost where the two rates are close.
+        let folds = libm::log1p((high - low) as f64 / low as f64);
         Self {
             from,
             to,
             span,
-            folds,
+            folds: if to >= from { folds } else { -folds },
         }
     }
 
     fn segment_bits(&self) -> u32 {
         let greatest_area = self.from.max(self.to) as f64 * self.span as f64;
-        let folds = self.folds as f64 / fixed::ONE as f64;
         // The third derivative of the rate is at most peak · (folds / T)³.
-        let whole_error = greatest_area / count::ONE as f64 * folds.powi(3) / 384.0;
+        let whole_error = greatest_area / count::ONE as f64 * self.folds.abs().powi(3) / 384.0;
         segments_for(whole_error, greatest_area)
     }
 
-    /// The rate at `part / whole` of the span, with [`RATE_BITS`] fractional bits.
-    fn rate(&self, part: u64, whole: u64) -> u128 {
-        // Always the smaller rate times a power of e that is not negative.
-        let (low, part) = if self.to >= self.from {
-            (self.from, part)
-        } else {
-            (self.to, whole - part)
-        };
+    /// The rate at `part / whole` of the span, in millionths per second.
+    fn rate(&self, part: u64, whole: u64) -> f64 {
         if part == whole {
-            return u128::from(self.from.max(self.to)) << RATE_BITS;
+            return self.to as f64;
         }
-        let exponent = fixed::mul_div(self.folds, u128::from(part), u128::from(whole));
-        let (mantissa, twos) = fixed::exp(exponent);
-        // low · 2^twos is at most the greater rate, below 2^44.
-        fixed::mul_shift(u128::from(low) << twos, mantissa, fixed::BITS - RATE_BITS)
+        self.from as f64 * libm::exp(self.folds * (part as f64 / whole as f64))
     }
 
     fn knot(&self, k: u64, knots: u64) -> Knot {
-        let rate = self.rate(k, knots);
-        let area = if self.folds == 0 {
-            fixed::mul_div(
-                u128::from(self.from) * u128::from(self.span),
-                u128::from(k),
-                u128::from(knots),
-            )
+        let part = k as f64 / knots as f64;
+        // (e^(folds · part) - 1) / folds, which tends to `part` as the two rates become one.
+        let grown = if self.folds == 0.0 {
+            part
         } else {
-            let change = rate.abs_diff(u128::from(self.from) << RATE_BITS);
-            // The fractional bits of rate, span and logarithm cancel.
-            let span = u128::from(self.span) << (fixed::BITS - RATE_BITS);
-            fixed::mul_div(change, span, self.folds)
+            libm::expm1(self.folds * part) / self.folds
         };
-        Knot { area, rate }
+        Knot {
+            area: (self.from as f64 * self.span as f64 * grown) as u128,
+            rate: self.rate(k, knots),
+        }
     }
 }
 
@@ -125,22 +114,11 @@ impl Shape for Exponential {
 
     fn rate_at(&self, t: u64) -> Rate {
         let rate = self.growth.rate(t, self.growth.span);
-        Rate::clamped(((rate + (1 << (RATE_BITS - 1))) >> RATE_BITS) as u64)
+        Rate::clamped(rate.round() as u64)
     }
 
     fn peak(&self) -> Rate {
         Rate::clamped(self.growth.from.max(self.growth.to))
-    }
-
-    fn step(&self, _index: u32) -> LocalStep {
-        let end = self.growth.span;
-        let rate = Rate::clamped((self.curve.total() / u128::from(end)) as u64);
-        LocalStep {
-            start: 0,
-            end,
-            rate,
-            pause: false,
-        }
     }
 
     fn piece(&self, _area: u128) -> Piece {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::error::ProfileError;
 use super::{
-    limits::{check_duration, check_steps},
+    check::{check_duration, check_steps},
     shape::Shape,
     step::Step,
 };
-use crate::{Nanos, ProfileError};
+use crate::nanos::Nanos;
 
 /// A shape at its place in the profile.
 #[derive(Debug, Clone)]

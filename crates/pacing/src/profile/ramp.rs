@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use super::error::ProfileError;
 use super::{
+    check::{check_duration, check_steps},
     constant::ENDLESS,
-    limits::{check_duration, check_steps},
+    limits::MAX_STEPS,
     stairs::Stairs,
 };
-use crate::{Nanos, Profile, ProfileError, Rate, SignedRate};
+use crate::{nanos::Nanos, rate::Rate, rate::SignedRate};
 
 #[derive(Debug)]
 pub(super) struct Ramp {
@@ -77,7 +79,7 @@ fn endless_steps(start: Rate, step: SignedRate, every: Nanos) -> Result<u64, Pro
     }
     let to_highest = (Rate::MAX.as_micros() - start.as_micros()) / size + 1;
     let countable = ENDLESS / every.as_nanos();
-    Ok(to_highest.min(countable).min(u64::from(Profile::MAX_STEPS)))
+    Ok(to_highest.min(countable).min(u64::from(MAX_STEPS)))
 }
 
 impl Stairs for Ramp {

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{curve::Curve, linear::Slope};
-use crate::Rate;
+use super::{curve::Curve, slope::Slope};
+use crate::rate::Rate;
 
 /// One shape. Times are nanoseconds since the shape's own start, areas are in units of
 /// [`crate::count::ONE`] since its start, rates in millionths per second.
@@ -32,8 +32,16 @@ pub(super) trait Shape: fmt::Debug + Send + Sync {
     fn step_at(&self, _t: u64) -> u32 {
         0
     }
-    /// The step of that index.
-    fn step(&self, index: u32) -> LocalStep;
+    /// The step of that index; the whole shape at its mean rate unless it has several.
+    fn step(&self, _index: u32) -> LocalStep {
+        let end = self.length();
+        LocalStep {
+            start: 0,
+            end,
+            rate: Rate::clamped((self.area(end) / u128::from(end)) as u64),
+            pause: false,
+        }
+    }
     /// The piece on which the area passes `area`, for `area < self.area(length)`.
     fn piece(&self, area: u128) -> Piece;
 }
@@ -80,64 +88,6 @@ impl Form {
             Self::Flat(rate) => (area / u128::from(*rate)) as u64,
             Self::Linear(slope) => slope.invert(area),
             Self::Curve(curve) => curve.invert(area),
-        }
-    }
-}
-
-/// Finds the last `t` in `0..=high` for which `holds`, which must hold at 0 and, once it fails,
-/// never hold again. Starts looking at `guess` and widens from there.
-pub(super) fn last_where(high: u64, guess: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let guess = guess.min(high);
-    let (mut low, mut failing);
-    let mut reach = 1_u64;
-    if holds(guess) {
-        low = guess;
-        loop {
-            let probe = low.saturating_add(reach);
-            if probe > high {
-                failing = high.saturating_add(1);
-                break;
-            }
-            if !holds(probe) {
-                failing = probe;
-                break;
-            }
-            low = probe;
-            reach = reach.saturating_mul(4);
-        }
-    } else {
-        failing = guess;
-        loop {
-            low = failing.saturating_sub(reach);
-            if low == 0 || holds(low) {
-                break;
-            }
-            failing = low;
-            reach = reach.saturating_mul(4);
-        }
-    }
-    while failing - low > 1 {
-        let middle = low + (failing - low) / 2;
-        if holds(middle) {
-            low = middle;
-        } else {
-            failing = middle;
-        }
-    }
-    low
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn finds_the_last_from_any_guess(high in 0_u64..1 << 40, at: u64, guess: u64) {
-            let at = at % (high + 1);
-            prop_assert_eq!(last_where(high, guess, |t| t <= at), at);
         }
     }
 }

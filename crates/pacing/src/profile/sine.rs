@@ -1,14 +1,15 @@
 //! A rate that swings around a mean.
 
+use std::f64::consts::{PI, TAU};
 use std::{fmt, sync::Arc};
 
+use super::error::ProfileError;
 use super::{
-    curve::{Curve, Knot, RATE_BITS, segments_for},
-    fixed,
-    limits::check_duration,
-    shape::{Form, LocalStep, Piece, Shape},
+    check::check_duration,
+    curve::{Curve, Knot, segments_for},
+    shape::{Form, Piece, Shape},
 };
-use crate::{Nanos, ProfileError, Rate, count};
+use crate::{count, nanos::Nanos, rate::Rate};
 
 /// `rate(t) = mean + amplitude · sin(2π·t/P)`; the area up to t is
 /// `mean·t + amplitude·P/2π · (1 - cos(2π·t/P))`, of which only one period is kept: a whole one has
@@ -72,34 +73,24 @@ impl Swing {
         let greatest_area = (self.mean + self.amplitude) as f64 * self.period as f64;
         // The third derivative of the rate is at most amplitude · (2π / P)³.
         let swing_area = self.amplitude as f64 * self.period as f64 / count::ONE as f64;
-        let whole_error = swing_area * std::f64::consts::TAU.powi(3) / 384.0;
+        let whole_error = swing_area * TAU.powi(3) / 384.0;
         segments_for(whole_error, greatest_area)
     }
 
-    /// The rate at `part / whole` of the period, with [`RATE_BITS`] fractional bits.
-    fn rate(&self, part: u64, whole: u64) -> u128 {
-        let turn = fixed::turn(part, whole);
-        let mean = u128::from(self.mean) << RATE_BITS;
-        let swing = fixed::mul_shift(
-            u128::from(self.amplitude),
-            turn.sine,
-            fixed::BITS - RATE_BITS,
-        );
-        if turn.falling_below {
-            mean - swing
-        } else {
-            mean + swing
-        }
+    /// The rate at `part / whole` of the period, in millionths per second.
+    fn rate(&self, part: u64, whole: u64) -> f64 {
+        let angle = TAU * (part as f64 / whole as f64);
+        self.mean as f64 + self.amplitude as f64 * libm::sin(angle)
     }
 
     fn knot(&self, k: u64, knots: u64) -> Knot {
-        let turn = fixed::turn(k, knots);
         let mean_area = u128::from(self.mean) * u128::from(self.period);
-        let swing_area = u128::from(self.amplitude) * u128::from(self.period);
-        let area = fixed::mul_div(mean_area, u128::from(k), u128::from(knots))
-            + fixed::mul_div(swing_area, turn.versine, 4 * fixed::HALF_PI);
+        // 1 - cos(2x) = 2·sin²(x) keeps its digits where the cosine is close to 1.
+        let sine = libm::sin(PI * (k as f64 / knots as f64));
+        let swing_area = self.amplitude as f64 * self.period as f64 / PI * sine * sine;
         Knot {
-            area,
+            // Below 2^116: the mean's part is exact, so that a whole period has no error at all.
+            area: mean_area * u128::from(k) / u128::from(knots) + swing_area as u128,
             rate: self.rate(k, knots),
         }
     }
@@ -135,22 +126,12 @@ impl Shape for Sine {
 
     fn rate_at(&self, t: u64) -> Rate {
         let rate = self.swing.rate(t % self.swing.period, self.swing.period);
-        Rate::clamped(((rate + (1 << (RATE_BITS - 1))) >> RATE_BITS) as u64)
+        Rate::clamped(rate.round() as u64)
     }
 
     fn peak(&self) -> Rate {
         // A sine that ends before its first crest is not worth a formula.
         Rate::clamped(self.swing.mean + self.swing.amplitude)
-    }
-
-    fn step(&self, _index: u32) -> LocalStep {
-        let rate = Rate::clamped((self.area(self.length) / u128::from(self.length)) as u64);
-        LocalStep {
-            start: 0,
-            end: self.length,
-            rate,
-            pause: false,
-        }
     }
 
     fn piece(&self, area: u128) -> Piece {

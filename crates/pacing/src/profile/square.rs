@@ -2,11 +2,12 @@
 
 use std::{fmt, num::NonZeroU32};
 
+use super::error::ProfileError;
 use super::{
-    limits::{check_duration, check_steps},
+    check::{check_duration, check_steps},
     stairs::Stairs,
 };
-use crate::{Nanos, ProfileError, Rate};
+use crate::{nanos::Nanos, rate::Rate};
 
 #[derive(Debug)]
 pub(super) struct Square {

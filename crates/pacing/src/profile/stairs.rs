@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::shape::{Form, LocalStep, Piece, Shape};
-use crate::Rate;
+use crate::rate::Rate;
 
 /// A shape made of flat steps, of which it can tell each one without walking the others.
 pub(super) trait Stairs: fmt::Debug + Send + Sync {

@@ -1,7 +1,7 @@
 //! The steps of a profile: what a report has one row for.
 
 use super::Profile;
-use crate::{Nanos, Rate};
+use crate::{nanos::Nanos, rate::Rate};
 
 /// A stretch of a profile that is reported on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use super::error::{Place, ProfileError};
 use super::{
-    limits::{MAX_DURATION_NANOS, check_duration, check_steps},
+    check::{check_duration, check_steps},
+    limits::MAX_DURATION_NANOS,
     stairs::Stairs,
 };
-use crate::{Nanos, Place, ProfileError, Rate};
+use crate::{nanos::Nanos, rate::Rate};
 
 /// A row of a trace, and where it stands for messages.
 #[derive(Debug, Clone, Copy)]

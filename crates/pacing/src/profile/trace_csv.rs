@@ -1,7 +1,8 @@
 //! Reads a trace from CSV text: `second,rate`, one row a line.
 
+use super::error::{Place, ProfileError};
 use super::trace::{Point, Trace};
-use crate::{Nanos, Place, ProfileError, Rate, ValueError, decimal::Decimal};
+use crate::{decimal::Decimal, error::ValueError, nanos::Nanos, rate::Rate};
 
 /// How much of a bad line a message repeats.
 const SHOWN_CHARS: usize = 40;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod examples;
+mod fixed;
 mod messages;
 mod poisson;
 mod samples;

@@ -3,6 +3,7 @@
 use pacing::{Nanos, Profile};
 use proptest::prelude::*;
 
+use crate::fixed::{exponential_area, sine_area};
 use crate::samples::{Shape, micros, rates, times};
 
 /// The bound that the documentation states.
@@ -68,6 +69,77 @@ proptest! {
         let truth = shape.integral(Profile::MAX_DURATION.as_secs_f64());
         let total = shape.profile().total().unwrap().as_f64();
         prop_assert!((total - truth).abs() <= 1.0 + truth * 1e-13);
+    }
+}
+
+/// Transactions between two areas.
+fn apart(profile: &Profile, t: u64, truth: u128) -> f64 {
+    let area = profile.integral(Nanos::new(t)).as_femto();
+    area.abs_diff(truth) as f64 / 1e15
+}
+
+proptest! {
+    // Each case may fill the largest table there is.
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// The proof of the promise "the integral's ±1": any exponential and any sine up to the greatest
+    /// rates and the longest time, anywhere in them, against 120 fractional bits.
+    #[test]
+    fn less_than_one_transaction_from_the_truth(
+        rates in (1_u64..=10_000_000_000_000, 1_u64..=10_000_000_000_000),
+        few_bits in (0_u32..43, 0_u32..43),
+        span in prop_oneof![1_u64..1 << 40, 1..=Profile::MAX_DURATION.as_nanos()],
+        parts in prop::collection::vec(0.0_f64..=1.0, 10),
+    ) {
+        let from = (rates.0 >> few_bits.0).max(1);
+        let to = (rates.1 >> few_bits.1).max(1);
+        let exponential = Profile::exponential(micros(from), micros(to), Nanos::new(span)).unwrap();
+        let (mean, amplitude) = (from.max(to) / 2, from.min(to) / 2);
+        prop_assume!(mean > 0);
+        let sine = Profile::sine(micros(mean), micros(amplitude), Nanos::new(span), Nanos::new(span));
+        let sine = sine.unwrap();
+        for part in parts {
+            let t = ((span as f64 * part) as u64).min(span);
+            let off = apart(&exponential, t, exponential_area(from, to, span, t));
+            prop_assert!(off < 1.0, "exponential: {off} off at {t} ns");
+            let off = apart(&sine, t, sine_area(mean, amplitude, span, t));
+            prop_assert!(off < 1.0, "sine: {off} off at {t} ns");
+        }
+        // A period has no error, so that many of them have none either.
+        prop_assert_eq!(sine.integral(Nanos::new(span)).as_femto(), u128::from(mean) * u128::from(span));
+    }
+}
+
+/// The worst there is: the most transactions over the most e-folds, and over none.
+#[test]
+fn the_longest_and_fastest_profiles_are_less_than_one_transaction_off() {
+    let (most, span) = (10_000_000_000_000, Profile::MAX_DURATION.as_nanos());
+    for (from, to) in [
+        (1, most),
+        (most, 1),
+        (most - 1, most),
+        (most, most - 1),
+        (most, most),
+    ] {
+        let profile = Profile::exponential(micros(from), micros(to), Nanos::new(span)).unwrap();
+        for part in 0..=1_000 {
+            let t = span / 1_000 * part;
+            let off = apart(&profile, t, exponential_area(from, to, span, t));
+            assert!(off < 1.0, "{from} to {to}: {off} off at {t} ns");
+        }
+    }
+    let half = most / 2;
+    let profile = Profile::sine(
+        micros(half),
+        micros(half),
+        Nanos::new(span),
+        Nanos::new(span),
+    );
+    let profile = profile.unwrap();
+    for part in 0..=1_000 {
+        let t = span / 1_000 * part;
+        let off = apart(&profile, t, sine_area(half, half, span, t));
+        assert!(off < 1.0, "sine: {off} off at {t} ns");
     }
 }
 
