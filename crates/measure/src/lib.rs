@@ -27,7 +27,6 @@ mod rates;
 pub mod read;
 mod rebuild;
 mod recorder;
-pub mod report;
 mod rows;
 mod segments;
 mod span;

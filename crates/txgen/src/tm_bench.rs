@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 
 use anyhow::{Context as _, anyhow};
 use measure::Summary;
-use measure::report::{TmBench, TmBenchSpan};
 use pacing::{Nanos, Profile, Rate};
+use report::{TmBench, TmBenchSpan};
 use rpc::{Endpoint, Transport};
 
 use crate::cli::{Settings, TmBenchArgs, TmBenchFormat, TransportChoice};
@@ -199,7 +199,7 @@ fn object(bench: &TmBench) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use measure::report::PerSecondStats;
+    use report::PerSecondStats;
 
     use super::*;
 

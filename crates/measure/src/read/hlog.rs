@@ -127,10 +127,10 @@ impl HlogInterval<'_> {
     }
 
     /// The same for several sums, decoded once.
-    pub(crate) fn add_to_each<const N: usize>(
-        self,
-        sums: [&mut Latency; N],
-    ) -> Result<(), ReadError> {
+    ///
+    /// # Errors
+    /// As [`Self::add_to`].
+    pub fn add_to_each<const N: usize>(self, sums: [&mut Latency; N]) -> Result<(), ReadError> {
         let line = self.line;
         let max_ns = (self.max_ms * 1e6).round() as u64;
         let histogram = self.histogram()?;

@@ -6,12 +6,10 @@
 )]
 
 mod account;
-mod bep23;
 mod conservation;
 mod cost;
 mod hlog;
 mod reading;
-mod report;
 mod schema;
 mod series;
 mod support;

@@ -1,7 +1,7 @@
 //! What one run of a campaign came to.
 
-use measure::report::{TmBench, TmBenchSpan};
 use measure::{BlockRow, LimitedBy, ScheduleVerdict, StepRow};
+use report::{TmBench, TmBenchSpan};
 use serde::Serialize;
 
 use super::prepare::Prepared;

@@ -1,8 +1,8 @@
 //! The report over all runs of a campaign: one page that works offline.
 
-use measure::report::chart::{Axis, Chart, Tone, Unit};
-use measure::report::text::escape;
-use measure::report::{Cell, Page, Table};
+use report::chart::{Axis, Chart, Tone, Unit};
+use report::text::escape;
+use report::{Cell, Page, Table};
 
 use super::figures::{Burst, Figures};
 use super::record::{Document, Run, State};

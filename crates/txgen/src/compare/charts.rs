@@ -1,8 +1,8 @@
 //! A comparison as a page, with the runs drawn over each other.
 
 use measure::SeriesRow;
-use measure::report::chart::{Axis, Chart, Tone, Unit};
-use measure::report::{Cell, CommittedCourse, Page, Table};
+use report::chart::{Axis, Chart, Tone, Unit};
+use report::{Cell, CommittedCourse, Page, Table};
 
 use super::Comparison;
 use super::render::{self, Row};

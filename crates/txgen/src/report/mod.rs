@@ -4,6 +4,6 @@ mod preview;
 pub mod recorded;
 mod table;
 
-pub use measure::report::text::grouped;
 pub use preview::{describe_load, describe_target, preview};
+pub use report::text::grouped;
 pub use table::table;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use devnode::Application;
-use measure::report::text::grouped;
 use pacing::{Arrivals, Nanos, Profile};
+use report::text::grouped;
 
 use crate::cli::Interface;
 use crate::plan::{Load, Plan, Target};

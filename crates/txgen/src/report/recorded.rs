@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use measure::report::{Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
+use report::{Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
 use crate::run::saturation;

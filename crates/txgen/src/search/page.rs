@@ -1,7 +1,7 @@
 //! `report.html` of a search: the curve, and every point.
 
-use measure::report::chart::{Axis, Chart, Tone, Unit};
-use measure::report::{Cell, Page, Table, text};
+use report::chart::{Axis, Chart, Tone, Unit};
+use report::{Cell, Page, Table, text};
 
 use super::account::{Account, KneeRow, PointRow};
 

@@ -10,7 +10,7 @@ use std::fmt;
 use hashbrown::HashMap;
 use serde::Serialize;
 
-use crate::read::TxRow;
+use measure::read::TxRow;
 
 /// Gathers transactions, one by one.
 #[derive(Debug)]

@@ -1,35 +1,40 @@
 //! Reports of whole runs.
 
 use measure::read::{HlogReader, RowReader, TxReader};
-use measure::report::{Bep23Collector, LatencyCourse, RunReport};
 use measure::{EndpointInfo, FORMAT, Host, Manifest};
+use report::{Bep23Collector, LatencyCourse, RunReport};
 
-use crate::support::{Folder, ORIGIN_UNIX_NS, steady_run};
+use crate::run::{ORIGIN_UNIX_NS, Run, steady_run};
 
 fn report() -> RunReport {
-    let folder = Folder::new();
-    let summary = steady_run(&folder).summary;
-    let txs = folder.txs.bytes();
+    let Run {
+        txs,
+        series,
+        blocks,
+        hlog,
+        summary,
+    } = steady_run();
+    let txs = txs.bytes();
     let mut collector = Bep23Collector::new(ORIGIN_UNIX_NS / 1_000);
     let mut reader = TxReader::new(&txs[..]).unwrap();
     while let Some(row) = reader.next_row().unwrap() {
         collector.tx(&row);
     }
     let mut course = LatencyCourse::new(summary.time.ended_s, summary.time.warmup_s);
-    let log = folder.hlog.bytes();
+    let log = hlog.bytes();
     let mut log = HlogReader::new(&log[..]);
     while let Some(interval) = log.next_interval().unwrap() {
         course.add(interval).unwrap();
     }
     course.finish();
-    let series = folder.series.bytes();
+    let series = series.bytes();
     let mut series: Vec<_> = RowReader::new(&series[..])
         .unwrap()
         .map(Result::unwrap)
         .collect();
     let first: &mut measure::SeriesRow = &mut series[1];
     first.mark = "index <off>".into();
-    let blocks = folder.blocks.bytes();
+    let blocks = blocks.bytes();
     RunReport {
         manifest: Manifest {
             format: FORMAT.into(),

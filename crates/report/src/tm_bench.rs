@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::rows::BlockRow;
+use measure::BlockRow;
 
 /// Both lines of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

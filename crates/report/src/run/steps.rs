@@ -1,10 +1,10 @@
 //! The steps of the profile and the curve they draw: where the node saturates.
 
 use super::RunReport;
-use crate::report::chart::{Axis, Chart, Tone, Unit};
-use crate::report::text::{self, grouped};
-use crate::report::{Cell, Page, Table};
-use crate::rows::StepRow;
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::text::{self, grouped};
+use crate::{Cell, Page, Table};
+use measure::StepRow;
 
 pub(super) fn section(report: &RunReport) -> String {
     let steps = &report.summary.steps;

@@ -1,10 +1,10 @@
 //! The chain's blocks beside the load under which they were made.
 
 use super::RunReport;
-use crate::report::chart::{Axis, Chart, Tone, Unit};
-use crate::report::text::{self, grouped};
-use crate::report::{Cell, Page, Table};
-use crate::rows::{BlockRow, SeriesRow};
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::text::{self, grouped};
+use crate::{Cell, Page, Table};
+use measure::{BlockRow, SeriesRow};
 
 pub(super) fn section(report: &RunReport) -> String {
     if report.blocks.is_empty() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::RunReport;
-use crate::report::text::{escape, grouped};
+use crate::text::{escape, grouped};
 
 pub(super) fn section(report: &RunReport) -> String {
     let manifest = &report.manifest;
@@ -44,7 +44,7 @@ pub(super) fn section(report: &RunReport) -> String {
 }
 
 /// The machine in one line.
-fn machine(host: &crate::Host) -> String {
+fn machine(host: &measure::Host) -> String {
     let mut text = format!("{} processors", host.cpus);
     if let Some(cpu) = &host.cpu {
         let _ = write!(text, ", {cpu}");

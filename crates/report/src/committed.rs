@@ -1,6 +1,6 @@
 //! Commits over time without the edges of blocks.
 
-use crate::rows::{BlockRow, SeriesRow};
+use measure::{BlockRow, SeriesRow};
 
 /// How many transactions a chain had committed by a time, as if a block's came evenly since the block
 /// before: seconds with and without a block would only show how far blocks are apart.

@@ -1,7 +1,7 @@
 //! Axes: from values to places, and where to write which value.
 
 use super::words::{clock, percentile, round_millis, short};
-use crate::report::text;
+use crate::text;
 
 /// How values are spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The four plots of BEP-23, by its own rules.
 
 use super::RunReport;
-use crate::report::Page;
-use crate::report::bep23::{DelayFigures, SecondFigures};
-use crate::report::chart::{Axis, Bar, Chart, Tone, Unit};
-use crate::report::text;
+use crate::Page;
+use crate::bep23::{DelayFigures, SecondFigures};
+use crate::chart::{Axis, Bar, Chart, Tone, Unit};
+use crate::text;
 
 pub(super) fn bep23(report: &RunReport) -> String {
     let Some(bep23) = &report.bep23 else {

@@ -1,6 +1,6 @@
 //! A distribution by percentile, as HdrHistogram's plots show it.
 
-use crate::latency::{Latency, millis};
+use measure::Latency;
 
 /// Share and milliseconds, evenly spread by the number of nines, as far as the count carries.
 pub(super) fn curve(latency: &Latency) -> Vec<(f64, f64)> {
@@ -13,11 +13,11 @@ pub(super) fn curve(latency: &Latency) -> Vec<(f64, f64)> {
             let nines = last * f64::from(point) / f64::from(POINTS - 1);
             let share = 1.0 - 10_f64.powf(-nines);
             let value = latency.quantile(share)?;
-            Some((share, millis(value)))
+            Some((share, value.as_millis_f64()))
         })
         .collect();
     if let (Some(last), Some(max)) = (points.last_mut(), latency.max()) {
-        last.1 = millis(max);
+        last.1 = max.as_millis_f64();
     }
     for point in &mut points {
         point.1 = point.1.max(LOWEST_MS);

@@ -3,12 +3,12 @@
 use super::RunReport;
 use super::load::Stretch;
 use super::quantile_plot::curve;
-use crate::latency::LatencyKind;
-use crate::report::chart::{Axis, Chart, Tone, Unit};
-use crate::report::text::{self, grouped};
-use crate::report::{Cell, Page, Table};
-use crate::summary::LoadModel;
-use crate::windows::{Window, WorstOf};
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::text::{self, grouped};
+use crate::{Cell, Page, Table};
+use measure::LatencyKind;
+use measure::LoadModel;
+use measure::{Window, WorstOf};
 
 pub(super) fn course(report: &RunReport) -> String {
     let charts = [

@@ -1,6 +1,6 @@
 //! BEP-23's published numbers come out of its published plots.
 
-use measure::report::{Bep23Collector, SecondFigures};
+use report::{Bep23Collector, SecondFigures};
 
 /// Per experiment: per-second counts, accept and finalize histograms, and what the text and the plots
 /// say: transactions, mean and median accepted and finalized, .68/.95/.997 of both in seconds.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::draw::{Picture, SIDE};
 use super::{Layer, Shape};
-use crate::report::text::escape;
+use crate::text::escape;
 
 /// Upright strips over the whole height, each with the values of all lines at its place.
 pub(super) fn write(picture: &Picture<'_>, out: &mut String) {

@@ -1,8 +1,8 @@
 //! Latencies over time: from the intervals of `latency.hlog` to heat maps and lines of quantiles.
 
 use super::chart::HeatMap;
-use crate::latency::{Latency, LatencyKind, LatencySet, millis};
-use crate::read::{HlogInterval, ReadError};
+use measure::read::{HlogInterval, ReadError};
+use measure::{Latency, LatencyKind, LatencySet};
 
 /// The course of the latencies that a report draws, in at most [`MAX_COLUMNS`] columns, and their
 /// sums after the warm-up.
@@ -123,7 +123,11 @@ impl Drawn {
                 line.push((middle, f64::NAN));
             }
         }
-        let at = |q| self.values.quantile(q).map_or(f64::NAN, millis);
+        let at = |q| {
+            self.values
+                .quantile(q)
+                .map_or(f64::NAN, |value| value.as_millis_f64())
+        };
         self.p50.push((middle, at(0.50)));
         self.p95.push((middle, at(0.95)));
         self.p99.push((middle, at(0.99)));

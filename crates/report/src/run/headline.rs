@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::RunReport;
-use crate::report::text::{self, escape, grouped};
-use crate::summary::{LimitedBy, LoadModel};
-use crate::verdict::ScheduleVerdict;
+use crate::text::{self, escape, grouped};
+use measure::ScheduleVerdict;
+use measure::{LimitedBy, LoadModel};
 
 pub(super) fn title(report: &RunReport) -> String {
     report.manifest.profile.clone()
@@ -170,7 +170,7 @@ pub(super) fn tiles(report: &RunReport) -> String {
         ScheduleVerdict::Invalid => "bad",
     };
     let mean =
-        |rate: Option<crate::RateStats>| text::or_dash(rate.map(|rate| rate.mean), text::rate);
+        |rate: Option<measure::RateStats>| text::or_dash(rate.map(|rate| rate.mean), text::rate);
     let mut html = String::from("<ul class=\"tiles\">");
     let mut tile = |class: &str, value: &str, name: &str| {
         let _ = write!(

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::RunReport;
-use crate::report::text::{self, escape, grouped};
-use crate::report::{Cell, Page, Table};
-use crate::verdict::ScheduleVerdict;
+use crate::text::{self, escape, grouped};
+use crate::{Cell, Page, Table};
+use measure::ScheduleVerdict;
 
 pub(super) fn verdict(report: &RunReport) -> String {
     let summary = &report.summary;

@@ -1,10 +1,10 @@
 //! Throughput over time, and how full everything was.
 
 use super::RunReport;
-use crate::report::chart::{Axis, Chart, Tone, Unit};
-use crate::report::text;
-use crate::report::{CommittedCourse, Page};
-use crate::rows::SeriesRow;
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::text;
+use crate::{CommittedCourse, Page};
+use measure::SeriesRow;
 
 /// Several seconds in one.
 pub(super) struct Stretch<'a> {

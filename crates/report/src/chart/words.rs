@@ -1,6 +1,6 @@
 //! Values as they stand at an axis.
 
-use crate::report::text;
+use crate::text;
 
 /// Seconds as on a clock, as finely as the longest of the axis needs.
 pub(super) fn clock(seconds: f64, longest: f64) -> String {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{RunReport, account, headline, latency, steps};
-use crate::rates::RateStats;
-use crate::report::text::{self, grouped};
-use crate::report::{Cell, Table};
+use crate::text::{self, grouped};
+use crate::{Cell, Table};
+use measure::RateStats;
 
 pub(super) fn render(report: &RunReport) -> String {
     let summary = &report.summary;

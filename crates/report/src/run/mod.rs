@@ -13,9 +13,9 @@ mod studies;
 
 use super::course::LatencyCourse;
 use super::{Bep23, Page};
-use crate::manifest::Manifest;
-use crate::rows::{BlockRow, SeriesRow};
-use crate::summary::Summary;
+use measure::Manifest;
+use measure::Summary;
+use measure::{BlockRow, SeriesRow};
 
 /// Everything a report of one run is made of.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::heat::Rectangle;
 use super::readings::{self, MAX_READINGS};
 use super::scale::{Ruler, Tick};
 use super::{Bar, Chart, Layer, Shape};
-use crate::report::text::escape;
+use crate::text::escape;
 
 /// The SVG's own units: whole numbers are fine enough and short.
 pub(super) const SIDE: f64 = 10_000.0;

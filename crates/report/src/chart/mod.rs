@@ -7,7 +7,7 @@
 //! `<title>` elements.
 //!
 //! ```
-//! use measure::report::chart::{Axis, Chart, Tone, Unit};
+//! use report::chart::{Axis, Chart, Tone, Unit};
 //!
 //! let curve = [(500.0, 499.0), (1_000.0, 998.0), (1_500.0, 1_204.0)];
 //! let html = Chart::new(

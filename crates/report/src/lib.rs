@@ -1,0 +1,28 @@
+//! What people read of a load run: charts, pages and tables, rendered as HTML, Markdown and text.
+//!
+//! What it is not: it opens no file, reads no clock and knows no terminal. Everything renders into a
+//! string; who asks for it writes it.
+//!
+//! Read first: [`Table`] (columns and rows), [`chart::Chart`] (lines, dots, bars, bands and heat maps
+//! over linear, logarithmic, time and percentile axes, as HTML and SVG without fixed colours) and
+//! [`RunReport`] (the report of one run, as a page or in Markdown). [`Page`] is the self-contained HTML
+//! page of all reports; [`text`] formats numbers; [`TmBench`] and [`Bep23`] are the tables of two older
+//! studies, by their own rules.
+
+mod bep23;
+pub mod chart;
+mod committed;
+mod course;
+mod page;
+mod run;
+mod table;
+pub mod text;
+mod tm_bench;
+
+pub use bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
+pub use committed::CommittedCourse;
+pub use course::{LatencyCourse, MAX_COLUMNS};
+pub use page::Page;
+pub use run::RunReport;
+pub use table::{Cell, Table};
+pub use tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
