@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory as _;
+use ops::command::{CommandError, completions, exit, failed, manual, print, usage};
+use ops::open_files;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -12,18 +13,8 @@ use tracing::{Level, info, warn};
 
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, LogLevel, Resolved, Sources};
-use crate::exit;
-use crate::open_files;
 use crate::serve::{Listeners, ServeError, serve};
-
-/// An error and the exit code it leads to.
-#[derive(Debug)]
-pub struct CommandError {
-    /// The exit code.
-    pub code: u8,
-    /// What went wrong; one line for each thing.
-    pub source: anyhow::Error,
-}
+use crate::upstream::MAX_RELAYS;
 
 /// Does what the command line says; gives the exit code. `environment` is where variables of
 /// settings are looked for.
@@ -33,12 +24,8 @@ pub struct CommandError {
 pub fn execute(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<u8, CommandError> {
     match cli.command {
         Some(Command::Check { file }) => check(&file),
-        Some(Command::Completions { shell }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "sentinel", &mut script);
-            Ok(print(&script))
-        }
-        Some(Command::Man) => manual().map(|page| print(&page)).map_err(failed),
+        Some(Command::Completions { shell }) => Ok(completions::<Cli>(shell)),
+        Some(Command::Man) => manual::<Cli>(),
         None => {
             let sources = Sources {
                 file: cli.config.or_else(|| file_of(&environment)),
@@ -52,12 +39,6 @@ pub fn execute(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<u8, C
             run(resolved)
         }
     }
-}
-
-/// Writes to stdout. A reader that has seen enough closes the pipe; that is no failure.
-fn print(bytes: &[u8]) -> u8 {
-    let _ = io::stdout().lock().write_all(bytes);
-    exit::DONE
 }
 
 fn file_of(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
@@ -79,21 +60,6 @@ fn check(file: &Path) -> Result<u8, CommandError> {
     Ok(print(format!("{}: ok\n", file.display()).as_bytes()))
 }
 
-/// The manual: the program's page, then one for each command.
-fn manual() -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let mut command = Cli::command();
-    command.build();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        let title = format!("sentinel-{}", subcommand.get_name());
-        clap_mangen::Man::new(subcommand.clone())
-            .title(title)
-            .render(&mut page)?;
-    }
-    Ok(page)
-}
-
 /// Serves until a signal.
 fn run(resolved: Resolved) -> Result<u8, CommandError> {
     let Resolved {
@@ -103,12 +69,32 @@ fn run(resolved: Resolved) -> Result<u8, CommandError> {
     for notice in notices {
         warn!("{notice}");
     }
-    open_files::allow(&config);
+    allow_open_files(&config);
     let runtime = runtime(config.listen.threads).map_err(failed)?;
     let ended = runtime.block_on(until_signal(config));
     // Whatever still runs has had its time.
     runtime.shutdown_background();
     ended.map(|()| exit::DONE)
+}
+
+/// Raises the limit of open files to what the configuration needs; warns when it cannot.
+fn allow_open_files(config: &Config) {
+    if let Err(open_files::TooFew { needed, limit }) = open_files::allow(files_needed(config)) {
+        warn!(
+            needed,
+            limit,
+            "too few open files for limits.connections: raise the hard limit (ulimit -Hn, or \
+             LimitNOFILE in the unit), or lower limits.connections"
+        );
+    }
+}
+
+/// One for each client's connection and each connection to a node.
+fn files_needed(config: &Config) -> u64 {
+    let upstream = &config.upstream;
+    let writes = upstream.connections * upstream.urls.len();
+    let nodes = writes + config.reads.concurrency + MAX_RELAYS;
+    (config.limits.connections + nodes) as u64
 }
 
 fn log_to_stderr(level: LogLevel) {
@@ -195,16 +181,12 @@ fn unserved(error: ServeError) -> CommandError {
     }
 }
 
-fn usage(error: impl Into<anyhow::Error>) -> CommandError {
-    CommandError {
-        code: exit::USAGE,
-        source: error.into(),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn failed(error: impl Into<anyhow::Error>) -> CommandError {
-    CommandError {
-        code: exit::FAILED,
-        source: error.into(),
+    #[test]
+    fn every_connection_has_its_file() {
+        assert!(files_needed(&Config::default()) > 20_000);
     }
 }

@@ -1,10 +1,10 @@
 //! From the command line to the exit code.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write as _};
 
-use clap::CommandFactory;
 use devnode::DevNodeError;
+pub(crate) use ops::command::{CommandError, failed, usage};
+use ops::command::{completions, manual, print};
 use pacing::Profile;
 
 use crate::campaign;
@@ -21,15 +21,6 @@ use crate::run::{self, BuiltInError, Outcome, RunError, Words};
 use crate::search::{self, SearchError};
 use crate::shutdown::Shutdown;
 use crate::tm_bench;
-
-/// An error and the exit code it leads to.
-#[derive(Debug)]
-pub struct CommandError {
-    /// The exit code.
-    pub code: u8,
-    /// What went wrong.
-    pub source: anyhow::Error,
-}
 
 /// Does what the command line says; gives the exit code.
 ///
@@ -97,33 +88,9 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         }),
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(managed::become_program(&args))),
-        Command::Completions { shell } => {
-            let mut out = io::stdout().lock();
-            clap_complete::generate(shell, &mut Cli::command(), "txgen", &mut out);
-            Ok(exit::DONE)
-        }
-        Command::Man => {
-            let mut page = Vec::new();
-            man(&mut page).map_err(failed)?;
-            // A reader that has seen enough closes the pipe; that is no failure.
-            let _ = io::stdout().lock().write_all(&page);
-            Ok(exit::DONE)
-        }
+        Command::Completions { shell } => Ok(completions::<Cli>(shell)),
+        Command::Man => manual::<Cli>(),
     }
-}
-
-/// The manual: the program's page, then one for each command.
-fn man(out: &mut Vec<u8>) -> io::Result<()> {
-    let mut command = Cli::command();
-    command.build();
-    clap_mangen::Man::new(command.clone()).render(out)?;
-    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        let title = format!("txgen-{}", subcommand.get_name());
-        clap_mangen::Man::new(subcommand.clone())
-            .title(title)
-            .render(out)?;
-    }
-    Ok(())
 }
 
 fn open(profile: Profile) -> RequestedLoad {
@@ -147,8 +114,7 @@ fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
     let dry_run = settings.dry_run;
     let plan = resolve(request, settings)?;
     if dry_run {
-        let _ = io::stdout().lock().write_all(preview(&plan).as_bytes());
-        return Ok(exit::DONE);
+        return Ok(print(preview(&plan).as_bytes()));
     }
     start_run(&plan, Words::All).map(|outcome| outcome.exit_code())
 }
@@ -199,18 +165,4 @@ pub(crate) fn exit_code_of(error: &RunError) -> u8 {
 pub(crate) fn fresh_seed() -> u64 {
     // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
     RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
-}
-
-pub(crate) fn usage(error: impl Into<anyhow::Error>) -> CommandError {
-    CommandError {
-        code: exit::USAGE,
-        source: error.into(),
-    }
-}
-
-pub(crate) fn failed(error: impl Into<anyhow::Error>) -> CommandError {
-    CommandError {
-        code: exit::FAILED,
-        source: error.into(),
-    }
 }

@@ -10,7 +10,6 @@ use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
 use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
 use crate::cli::{Interface, Settings, TransportChoice};
-use crate::live::MetricsAddress;
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
 use crate::start_at::StartAt;
@@ -73,7 +72,7 @@ pub struct Plan {
     /// The process that is sampled while the load runs.
     pub profiling: Option<Profiling>,
     /// Where live figures are served as metrics.
-    pub metrics: Option<MetricsAddress>,
+    pub metrics: Option<ops::ListenAddress>,
     /// Whether a full-screen view may be drawn.
     pub tui: bool,
 }

@@ -5,17 +5,21 @@
 
 mod pages;
 mod query;
-mod server;
 #[cfg(test)]
 mod tests;
 mod views;
 
-pub use server::serve;
 pub use views::{ClientView, ClientsView, Explanation, Limit, NodeView, Readiness};
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use crate::metrics::Gauges;
+use ops::listener::{self, Bounds};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::metrics::{Gauges, Metrics};
 
 /// What the listener shows. Implemented by whoever owns the state; called once per request, so a
 /// short lock is fine and a long walk is not.
@@ -31,4 +35,20 @@ pub trait Inspect: Send + Sync + 'static {
 
     /// The state of the program in numbers.
     fn gauges(&self) -> Gauges;
+}
+
+/// Serves the operator until `shutdown`; then open connections finish the answer they are at.
+///
+/// Give it a token that is cancelled last: while the rest drains, `/readyz` must say so.
+pub async fn serve(
+    listener: TcpListener,
+    metrics: Arc<Metrics>,
+    inspect: Arc<dyn Inspect>,
+    shutdown: CancellationToken,
+) {
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "serving the operator");
+    }
+    let pages = move |request: &_| pages::answer(request, &metrics, &*inspect);
+    listener::serve(listener, Bounds::default(), pages, shutdown).await;
 }

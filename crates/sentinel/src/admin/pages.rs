@@ -2,43 +2,26 @@
 
 use std::net::IpAddr;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::ACCEPT;
+use hyper::{Request, StatusCode};
+use ops::page::{self, Page, json, problem, text};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{Inspect, query};
-use crate::metrics::{self, Metrics};
-
-/// A page, complete in memory.
-pub(super) type Page = Response<Full<Bytes>>;
+use crate::metrics::Metrics;
 
 /// The page a request asks for.
 pub(super) fn answer<B>(request: &Request<B>, metrics: &Metrics, inspect: &dyn Inspect) -> Page {
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        let mut page = problem(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "only GET; nothing can be changed here",
-        );
-        page.headers_mut()
-            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return page;
-    }
     let query = request.uri().query();
     match request.uri().path() {
         "/" => text(StatusCode::OK, INDEX.to_owned()),
-        "/metrics" => page(
-            StatusCode::OK,
-            metrics::CONTENT_TYPE,
-            metrics.render(&inspect.gauges()),
-        ),
+        "/metrics" => page::metrics(metrics.render(&inspect.gauges())),
         "/healthz" => json(StatusCode::OK, &json!({ "healthy": true })),
         "/readyz" => readyz(inspect),
         "/clients" => clients(query, inspect),
         "/explain" => explain(query, wants_text(request), inspect),
-        _ => text(StatusCode::NOT_FOUND, format!("no such page\n\n{INDEX}")),
+        _ => page::not_found(INDEX),
     }
 }
 
@@ -118,27 +101,4 @@ fn wants_text<B>(request: &Request<B>) -> bool {
         .headers()
         .get(ACCEPT)
         .is_some_and(|accept| accept.as_bytes().starts_with(b"text/plain"))
-}
-
-fn problem(status: StatusCode, reason: &str) -> Page {
-    json(status, &json!({ "error": reason }))
-}
-
-fn text(status: StatusCode, body: String) -> Page {
-    page(status, "text/plain; charset=utf-8", body)
-}
-
-fn json(status: StatusCode, body: &impl Serialize) -> Page {
-    let mut text = serde_json::to_string_pretty(body).expect("views have text keys only");
-    text.push('\n');
-    page(status, "application/json", text)
-}
-
-fn page(status: StatusCode, content_type: &'static str, body: String) -> Page {
-    let mut page = Response::new(Full::from(body));
-    *page.status_mut() = status;
-    let headers = page.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    page
 }

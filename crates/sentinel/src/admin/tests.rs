@@ -2,14 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::server::{Bounds, Desk};
 use super::*;
 use crate::metrics::{ControllerState, Metrics};
 use crate::refusal::Reason;
@@ -73,17 +70,10 @@ impl Inspect for Fake {
 struct Served {
     address: SocketAddr,
     fake: Arc<Fake>,
-    shutdown: CancellationToken,
-    serving: JoinHandle<()>,
+    _shutdown: tokio_util::sync::DropGuard,
 }
 
-const PATIENT: Bounds = Bounds {
-    connections: 8,
-    header: Duration::from_secs(60),
-    life: Duration::from_secs(60),
-};
-
-async fn serve_with(bounds: Bounds) -> Served {
+async fn serve_pages() -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let fake = Arc::new(Fake(Mutex::new(Readiness {
@@ -98,17 +88,13 @@ async fn serve_with(bounds: Bounds) -> Served {
         }],
     })));
     let shutdown = CancellationToken::new();
-    let desk = Desk {
-        metrics: Arc::new(Metrics::new()),
-        inspect: Arc::clone(&fake) as Arc<dyn Inspect>,
-        shutdown: shutdown.clone(),
-        bounds,
-    };
+    let inspect = Arc::clone(&fake) as Arc<dyn Inspect>;
+    let metrics = Arc::new(Metrics::new());
+    tokio::spawn(serve(listener, metrics, inspect, shutdown.clone()));
     Served {
         address,
         fake,
-        shutdown,
-        serving: tokio::spawn(desk.serve(listener)),
+        _shutdown: shutdown.drop_guard(),
     }
 }
 
@@ -147,7 +133,7 @@ async fn rest(stream: &mut TcpStream) -> String {
 
 #[tokio::test]
 async fn each_page_answers() {
-    let served = serve_with(PATIENT).await;
+    let served = serve_pages().await;
     let metrics = served.ask("GET", "/metrics", "").await;
     assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
     assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"));
@@ -174,7 +160,7 @@ async fn each_page_answers() {
 
 #[tokio::test]
 async fn readiness_is_false_while_draining_and_true_while_paused() {
-    let served = serve_with(PATIENT).await;
+    let served = serve_pages().await;
     served.fake.0.lock().unwrap().controller = ControllerState::Paused;
     let (status, ready) = served.json("/readyz").await;
     assert_eq!((status, &ready["controller"]), (200, &"paused".into()));
@@ -188,7 +174,7 @@ async fn readiness_is_false_while_draining_and_true_while_paused() {
 
 #[tokio::test]
 async fn clients_by_the_length_of_their_queues() {
-    let served = serve_with(PATIENT).await;
+    let served = serve_pages().await;
     let (_, all) = served.json("/clients").await;
     assert_eq!((&all["active"], &all["known"]), (&3.into(), &7.into()));
     assert_eq!(all["clients"].as_array().unwrap().len(), 3);
@@ -212,7 +198,7 @@ async fn clients_by_the_length_of_their_queues() {
 
 #[tokio::test]
 async fn an_explanation_in_json_and_for_people() {
-    let served = serve_with(PATIENT).await;
+    let served = serve_pages().await;
     let (status, why) = served.json("/explain?ip=127.0.0.2").await;
     assert_eq!(status, 200);
     assert_eq!(
@@ -244,118 +230,4 @@ async fn an_explanation_in_json_and_for_people() {
     ] {
         assert_eq!(served.get(target).await.0, 400, "{target}");
     }
-}
-
-#[tokio::test]
-async fn nothing_can_be_changed() {
-    let served = serve_with(PATIENT).await;
-    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
-        let answer = served.ask(method, "/metrics", "").await;
-        assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
-        assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
-    }
-    let head = served.ask("HEAD", "/healthz", "").await;
-    assert!(
-        head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
-        "{head}"
-    );
-    assert_eq!(served.get("/nothing").await.0, 404);
-}
-
-#[tokio::test]
-async fn a_slow_head_and_an_idle_connection_are_cut_off() {
-    let served = serve_with(Bounds {
-        header: Duration::from_millis(50),
-        ..PATIENT
-    })
-    .await;
-    let mut slow = served.connect().await;
-    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:")
-        .await
-        .unwrap();
-    rest(&mut slow).await;
-    let mut silent = served.connect().await;
-    assert_eq!(rest(&mut silent).await, "");
-    let mut idle = served.connect().await;
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await
-        .unwrap();
-    assert!(rest(&mut idle).await.starts_with("HTTP/1.1 200 "));
-}
-
-#[tokio::test]
-async fn a_reader_that_takes_nothing_is_cut_off() {
-    let served = serve_with(Bounds {
-        connections: 1,
-        life: Duration::from_millis(100),
-        ..PATIENT
-    })
-    .await;
-    let mut greedy = served.connect().await;
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(500);
-    // It may be cut off while it still writes.
-    let _ = greedy.write_all(request.as_bytes()).await;
-    // The only place is free again, so the next one is served.
-    assert_eq!(served.get("/healthz").await.0, 200);
-}
-
-#[tokio::test]
-async fn connections_past_the_limit_wait_for_a_place() {
-    let served = serve_with(Bounds {
-        connections: 2,
-        ..PATIENT
-    })
-    .await;
-    let first = served.connect().await;
-    let mut second = served.connect().await;
-    let ask = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
-    second.write_all(ask).await.unwrap();
-    let mut byte = [0];
-    second.read_exact(&mut byte).await.unwrap();
-    let waiting = served.get("/healthz");
-    tokio::pin!(waiting);
-    // Both places are taken for as long as nobody leaves.
-    tokio::select! {
-        biased;
-        _ = &mut waiting => panic!("a third place"),
-        () = tokio::task::yield_now() => {}
-    }
-    drop(first);
-    assert_eq!(waiting.await.0, 200);
-}
-
-#[tokio::test]
-async fn the_end_closes_idle_connections_and_the_listener() {
-    let served = serve_with(PATIENT).await;
-    let mut kept = served.connect().await;
-    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await
-        .unwrap();
-    let mut byte = [0];
-    kept.read_exact(&mut byte).await.unwrap();
-    served.shutdown.cancel();
-    served.serving.await.unwrap();
-    rest(&mut kept).await;
-    assert!(TcpStream::connect(served.address).await.is_err());
-}
-
-#[tokio::test]
-async fn what_is_no_http_does_no_harm() {
-    let served = serve_with(PATIENT).await;
-    for garbage in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "GET /x HTTP/9.9\r\n\r\n"] {
-        let mut stream = served.connect().await;
-        stream.write_all(garbage.as_bytes()).await.unwrap();
-        stream.shutdown().await.unwrap();
-        rest(&mut stream).await;
-    }
-    let long = format!("X: {}\r\n", "x".repeat(64 << 10));
-    let mut stream = served.connect().await;
-    let _ = stream
-        .write_all(format!("GET / HTTP/1.1\r\n{long}\r\n").as_bytes())
-        .await;
-    let mut taken = Vec::new();
-    // The connection may be reset, since not everything was read.
-    let _ = stream.read_to_end(&mut taken).await;
-    assert!(!taken.starts_with(b"HTTP/1.1 200"));
-    assert_eq!(served.get("/healthz").await.0, 200);
 }

@@ -48,7 +48,7 @@ pub enum Command {
     /// Print the completion script of a shell.
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        shell: ops::command::Shell,
     },
     /// Print the manual page in roff (read it with: sentinel man | man -l -).
     Man,

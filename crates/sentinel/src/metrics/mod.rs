@@ -230,9 +230,6 @@ impl Metrics {
     }
 }
 
-/// The content type of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// About what an exposition takes, so that it is allocated once.
 const EXPOSITION_BYTES: usize = 48 << 10;
 

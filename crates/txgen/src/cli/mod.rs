@@ -92,7 +92,7 @@ pub enum Command {
     /// Print the completion script of a shell.
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        shell: ops::command::Shell,
     },
     /// Print the manual page in roff (read it with: txgen man | man -l -).
     Man,

@@ -10,7 +10,6 @@ use rpc::{BroadcastMethod, Endpoint};
 use serde::Deserialize;
 
 use super::text;
-use crate::live::MetricsAddress;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
@@ -206,7 +205,7 @@ pub struct Settings {
     /// loopback.
     #[arg(long, value_name = "ADDR")]
     #[serde(deserialize_with = "text::option")]
-    pub metrics: Option<MetricsAddress>,
+    pub metrics: Option<ops::ListenAddress>,
 
     /// No full-screen view, only lines.
     #[arg(long)]

@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use measure::{Counters, LiveView, SeriesRow, StepRow};
+use ops::ListenAddress;
 use pacing::Nanos;
 
 use super::json::JsonLines;
 use super::lines::Lines;
-use super::metrics::{MetricsAddress, MetricsServer};
+use super::metrics::MetricsServer;
 use super::terminal::{self, FullScreen};
 use super::track::{Phase, Scene, Track};
 use crate::cli::Settings;
@@ -23,7 +24,7 @@ pub struct DisplaySettings {
     /// Interval of JSON lines on stdout.
     pub json_every: Option<Nanos>,
     /// Where to serve metrics.
-    pub metrics: Option<MetricsAddress>,
+    pub metrics: Option<ListenAddress>,
 }
 
 impl DisplaySettings {

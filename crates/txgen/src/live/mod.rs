@@ -16,7 +16,6 @@ mod track;
 
 pub(crate) use display::Moment;
 pub use display::{Display, DisplayError, DisplaySettings};
-pub use metrics::MetricsAddress;
 pub use nodes::{NodeBoard, NodeState};
 pub use terminal::LogWriter;
 pub use track::{Message, Phase, Scene, Track};

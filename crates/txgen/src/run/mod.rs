@@ -5,7 +5,6 @@ mod conduct;
 mod folder;
 mod follow;
 mod host;
-mod open_files;
 mod preflight;
 mod prepare;
 mod record;
@@ -219,7 +218,7 @@ pub(crate) fn perform(
     }
     let nodes = preflight::check(plan, guest)?;
     let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
-    open_files::allow(connections, guest.is_some());
+    allow_open_files(connections, guest.is_some());
     let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
     let profiler = profiler.map_err(RunError::Profiler)?;
     let folder = RunFolder::create(
@@ -267,6 +266,13 @@ pub(crate) fn perform(
         display,
     )?;
     trouble.map_or(Ok(outcome), Err)
+}
+
+/// Raises the limit of open files for `connections` of our own and, with a built-in node, its ends of
+/// them. Where the hard limit is lower, opening the connections fails with a message.
+fn allow_open_files(connections: u64, built_in: bool) {
+    let ends = if built_in { 2 } else { 1 };
+    let _ = ops::open_files::allow(connections.saturating_mul(ends));
 }
 
 fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {

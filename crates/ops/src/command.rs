@@ -1,0 +1,156 @@
+//! From a command line to an exit code: what both programs do alike.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+pub use clap_complete::Shell;
+
+/// Exit codes that both programs have: a contract with scripts and service managers.
+pub mod exit {
+    /// Ended as asked.
+    pub const DONE: u8 = 0;
+    /// Something failed.
+    pub const FAILED: u8 = 1;
+    /// The command line or a configuration is wrong; starting again without a change is useless.
+    pub const USAGE: u8 = 2;
+}
+
+/// An error and the exit code it leads to.
+#[derive(Debug)]
+pub struct CommandError {
+    /// The exit code.
+    pub code: u8,
+    /// What went wrong; one line for each thing.
+    pub source: anyhow::Error,
+}
+
+/// The command line or a configuration is at fault.
+pub fn usage(error: impl Into<anyhow::Error>) -> CommandError {
+    CommandError {
+        code: exit::USAGE,
+        source: error.into(),
+    }
+}
+
+/// Something else failed.
+pub fn failed(error: impl Into<anyhow::Error>) -> CommandError {
+    CommandError {
+        code: exit::FAILED,
+        source: error.into(),
+    }
+}
+
+/// Parses a command line. Help, version and complaints are printed.
+///
+/// # Errors
+/// There is nothing to execute: the exit code.
+pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
+    C::try_parse_from(arguments).map_err(|error| {
+        // clap prints help and version to stdout, everything else to stderr.
+        let _ = error.print();
+        ExitCode::from(if error.use_stderr() {
+            exit::USAGE
+        } else {
+            exit::DONE
+        })
+    })
+}
+
+/// The exit code of what a command did; an error goes to stderr, each line headed by the program's
+/// name.
+pub fn conclude(program: &str, done: Result<u8, CommandError>) -> ExitCode {
+    ExitCode::from(done.unwrap_or_else(|error| {
+        let text = format!("{:#}", error.source);
+        let mut stderr = io::stderr().lock();
+        for line in text.lines() {
+            let _ = writeln!(stderr, "{program}: {line}");
+        }
+        error.code
+    }))
+}
+
+/// Prints a script for `shell` that completes the program's command line.
+#[must_use]
+pub fn completions<C: CommandFactory>(shell: Shell) -> u8 {
+    let mut command = C::command();
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    print(&script)
+}
+
+/// Prints the manual in roff: the program's page, then one for each command.
+///
+/// # Errors
+/// A page cannot be rendered.
+pub fn manual<C: CommandFactory>() -> Result<u8, CommandError> {
+    let mut pages = Vec::new();
+    render(C::command(), &mut pages).map_err(failed)?;
+    Ok(print(&pages))
+}
+
+fn render(mut command: clap::Command, pages: &mut Vec<u8>) -> io::Result<()> {
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(pages)?;
+    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let title = format!("{}-{}", command.get_name(), subcommand.get_name());
+        clap_mangen::Man::new(subcommand.clone())
+            .title(title)
+            .render(pages)?;
+    }
+    Ok(())
+}
+
+/// Writes to stdout. A reader that has seen enough closes the pipe, which is no failure.
+#[must_use]
+pub fn print(bytes: &[u8]) -> u8 {
+    let _ = io::stdout().lock().write_all(bytes);
+    exit::DONE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    #[command(name = "tide", version)]
+    struct Cli {
+        #[arg(long)]
+        height: Option<u32>,
+        #[command(subcommand)]
+        command: Option<Command>,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Command {
+        /// Rises.
+        Flood,
+        /// Not for people.
+        #[command(hide = true)]
+        Guard,
+    }
+
+    fn parsed(arguments: &[&str]) -> Result<Cli, ExitCode> {
+        parse(std::iter::once(&"tide").chain(arguments).map(Into::into))
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_a_usage_error_and_help_is_none() {
+        assert_eq!(parsed(&["--height", "3"]).unwrap().height, Some(3));
+        assert_eq!(parsed(&["--help"]).unwrap_err(), ExitCode::from(exit::DONE));
+        let wrong = parsed(&["--depth"]).unwrap_err();
+        assert_eq!(wrong, ExitCode::from(exit::USAGE));
+        assert!(parsed(&["guard"]).unwrap().command.is_some());
+    }
+
+    #[test]
+    fn the_manual_has_a_page_for_each_command_that_people_use() {
+        let mut pages = Vec::new();
+        render(Cli::command(), &mut pages).unwrap();
+        let pages = String::from_utf8(pages).unwrap();
+        assert!(pages.contains("tide-flood"), "{pages}");
+        assert!(!pages.contains("tide-guard"), "{pages}");
+    }
+}

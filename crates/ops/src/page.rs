@@ -1,0 +1,69 @@
+//! Answers of the operator's listener, complete in memory.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+
+/// One answer.
+pub type Page = Response<Full<Bytes>>;
+
+/// A page that is never cached.
+#[must_use]
+pub fn page(status: StatusCode, content_type: &'static str, body: String) -> Page {
+    let mut page = Response::new(Full::from(body));
+    *page.status_mut() = status;
+    let headers = page.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    page
+}
+
+/// Plain text.
+#[must_use]
+pub fn text(status: StatusCode, body: String) -> Page {
+    page(status, "text/plain; charset=utf-8", body)
+}
+
+/// Indented JSON.
+///
+/// # Panics
+/// When `body` has a map whose keys are not strings.
+#[must_use]
+pub fn json(status: StatusCode, body: &impl Serialize) -> Page {
+    let mut text = serde_json::to_string_pretty(body).expect("pages have text keys only");
+    text.push('\n');
+    page(status, "application/json", text)
+}
+
+/// Prometheus metrics in the OpenMetrics text format.
+#[must_use]
+pub fn metrics(text: String) -> Page {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    page(StatusCode::OK, OPEN_METRICS, text)
+}
+
+/// Why a request was refused, as JSON.
+#[must_use]
+pub fn problem(status: StatusCode, reason: &str) -> Page {
+    json(status, &serde_json::json!({ "error": reason }))
+}
+
+/// For a path that names no page: 404 with the list of pages.
+#[must_use]
+pub fn not_found(index: &str) -> Page {
+    text(StatusCode::NOT_FOUND, format!("no such page\n\n{index}"))
+}
+
+/// The refusal of a request that would change something.
+pub(crate) fn refused_method<B>(request: &Request<B>) -> Option<Page> {
+    if request.method() == Method::GET || request.method() == Method::HEAD {
+        return None;
+    }
+    let reason = "only GET; nothing can be changed here";
+    let mut page = problem(StatusCode::METHOD_NOT_ALLOWED, reason);
+    let allowed = HeaderValue::from_static("GET, HEAD");
+    page.headers_mut().insert(ALLOW, allowed);
+    Some(page)
+}
