@@ -8,14 +8,13 @@
 //! It is not a cache, not an authenticator and not a load balancer for reads: it never invents an
 //! answer, and it never does what the node alone should decide.
 //!
-//! Read first: [`config::Config`], [`lane`], [`control`].
+//! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
 pub mod admin;
 pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
-pub mod control;
 pub mod front;
 pub mod identity;
 mod inspect;

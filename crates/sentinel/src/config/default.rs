@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use control::PaceSettings;
 use fairq::Order;
 use pacing::Rate;
 use rpc::Endpoint;
 
 use super::{
-    Admin, AsyncAck, Buffer, Fair, Limits, Listen, Log, LogLevel, Pace, PaceMode, Pause,
-    PauseAction, PauseMode, Reads, Shutdown, Upstream, Ws,
+    Admin, AsyncAck, Buffer, Fair, Limits, Listen, Log, LogLevel, Pace, Reads, Shutdown, Upstream,
+    Ws,
 };
 
 const KIB: usize = 1 << 10;
@@ -103,33 +104,22 @@ impl Default for Buffer {
 
 impl Default for Pace {
     fn default() -> Self {
+        let PaceSettings {
+            mode,
+            min_req,
+            burst,
+            mempool_size,
+            mempool_fill,
+        } = PaceSettings::default();
         Self {
-            mode: PaceMode::Adaptive,
-            min_req: per_second(50),
+            mode,
+            min_req,
             inflight_per_connection: 256,
             inflight: 512,
-            burst: Duration::from_millis(20),
-            mempool_size: None,
-            mempool_fill: 0.97,
+            burst,
+            mempool_size,
+            mempool_fill,
             mempool_interval: Duration::from_millis(500),
-        }
-    }
-}
-
-impl Default for Pause {
-    fn default() -> Self {
-        Self {
-            mode: PauseMode::Off,
-            action: PauseAction::Pause,
-            interval: Duration::from_secs(100),
-            length: Duration::from_secs(1),
-            min_tx_rate: None,
-            min_fraction: 0.55,
-            min_run: Duration::from_secs(30),
-            max_pause: Duration::from_secs(30),
-            drain: Duration::from_secs(2),
-            ramp: Duration::from_secs(2),
-            jitter: 0.1,
         }
     }
 }

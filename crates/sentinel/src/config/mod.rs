@@ -16,9 +16,12 @@ mod value;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use control::PaceSettings;
 use fairq::{KeyScheme, Network, Order};
 use pacing::Rate;
 use rpc::Endpoint;
+
+pub use control::{PaceMode, PauseAction, PauseMode, PauseSettings};
 
 pub use self::error::{ConfigError, ConfigErrors};
 pub use self::keys::{Flag, KEYS, Key};
@@ -46,7 +49,7 @@ pub struct Config {
     /// How fast the node is fed.
     pub pace: Pace,
     /// When the node is given a break.
-    pub pause: Pause,
+    pub pause: PauseSettings,
     /// WebSockets of clients.
     pub ws: Ws,
     /// The operator's side.
@@ -213,63 +216,17 @@ pub struct Pace {
     pub mempool_interval: Duration,
 }
 
-/// Whether the rate follows the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaceMode {
-    /// It does; `max_req` is the ceiling.
-    Adaptive,
-    /// It does not; `max_req` is the rate.
-    Fixed,
-}
-
-/// `[pause]`
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pause {
-    /// What triggers a break. Default off, unless `interval` (the clock) or `min_tx_rate` or
-    /// `min_fraction` (throughput) is set and the mode is not.
-    pub mode: PauseMode,
-    /// What a break does.
-    pub action: PauseAction,
-    /// Time from the end of one break to the start of the next. Default 100 s.
-    pub interval: Duration,
-    /// How long a break lasts. Default 1 s.
-    pub length: Duration,
-    /// Threshold mode: breaks when fewer transactions a second are committed under demand.
-    pub min_tx_rate: Option<Rate>,
-    /// Threshold mode without a fixed rate: share of the learnt baseline. Default 0.55.
-    pub min_fraction: f64,
-    /// Shortest time between two breaks. Default 30 s.
-    pub min_run: Duration,
-    /// Longest break, draining included. Default 30 s.
-    pub max_pause: Duration,
-    /// How long answers are awaited before a break. Default 2 s.
-    pub drain: Duration,
-    /// From a quarter of the rate to all of it after a break. Default 2 s.
-    pub ramp: Duration,
-    /// Random part of the interval, so that several proxies do not break together. Default 0.1.
-    pub jitter: f64,
-}
-
-/// What triggers a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseMode {
-    /// Nothing.
-    Off,
-    /// The clock.
-    Interval,
-    /// Measured throughput.
-    Threshold,
-    /// Either.
-    Both,
-}
-
-/// What a break does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseAction {
-    /// Nothing is sent.
-    Pause,
-    /// The write connections are replaced as well.
-    Reconnect,
+impl Pace {
+    /// What the pacer has to know of it.
+    pub const fn settings(&self) -> PaceSettings {
+        PaceSettings {
+            mode: self.mode,
+            min_req: self.min_req,
+            burst: self.burst,
+            mempool_size: self.mempool_size,
+            mempool_fill: self.mempool_fill,
+        }
+    }
 }
 
 /// `[ws]`

@@ -107,9 +107,8 @@ impl Resolved {
             return;
         };
         let before = self.config.pause.mode;
-        let clock = clock.is_some() || matches!(before, PauseMode::Interval | PauseMode::Both);
-        let threshold =
-            threshold.is_some() || matches!(before, PauseMode::Threshold | PauseMode::Both);
+        let clock = clock.is_some() || before.by_clock();
+        let threshold = threshold.is_some() || before.by_throughput();
         self.config.pause.mode = match (clock, threshold) {
             (true, true) => PauseMode::Both,
             (true, false) => PauseMode::Interval,
@@ -148,11 +147,9 @@ impl Resolved {
         self.follow_down("limits.body_bytes", "buffer.bytes", |c| {
             (&mut c.limits.body_bytes, c.buffer.bytes)
         });
-        let clock = matches!(
-            self.config.pause.mode,
-            PauseMode::Interval | PauseMode::Both
-        );
-        if clock && self.config.pause.min_run > self.config.pause.interval {
+        if self.config.pause.mode.by_clock()
+            && self.config.pause.min_run > self.config.pause.interval
+        {
             // Half of it, so that the jitter of both never puts the shortest time above the interval.
             self.follow_down("pause.min_run", "pause.interval", |c| {
                 (&mut c.pause.min_run, c.pause.interval / 2)

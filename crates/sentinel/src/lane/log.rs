@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use crate::control::BreakEvent;
 use crate::refusal::{Reason, Refusal};
+use control::BreakEvent;
 
 /// The lane's log lines.
 #[derive(Debug, Default)]

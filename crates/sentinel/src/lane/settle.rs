@@ -13,8 +13,8 @@ use super::job::{Job, Reply, hash_of};
 use super::links::Answered;
 use super::retained::Kept;
 use super::worker::Worker;
-use crate::control::Refused;
 use crate::metrics::UpstreamError;
+use control::Refused;
 
 impl Worker {
     /// Ends, keeps or repeats every job whose answer was read.

@@ -6,11 +6,11 @@ use rpc::FollowedBlock;
 use super::link::Link;
 use super::recovery::OFFERED_AGAIN;
 use super::worker::Worker;
-use crate::control::{
-    BlockSeen, BreakAction, BreakCause, BreakEvent, BreakFacts, BreakState, Gate, Refused, Signals,
-};
 use crate::metrics::{ControllerState, PauseCause, ReconnectCause, UpstreamError};
 use crate::upstream::NodeEvent;
+use control::{
+    BlockSeen, BreakAction, BreakCause, BreakEvent, BreakFacts, BreakState, Gate, Refused, Signals,
+};
 
 impl Worker {
     /// Something happened at a node.

@@ -21,9 +21,9 @@ use super::recovery::{BackOff, Recovery};
 use super::retained::Retained;
 use super::shared::Shared;
 use crate::config::Config;
-use crate::control::{BreakController, Demand, Gate, Pacer};
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::upstream::{NodeEvent, Nodes};
+use control::{BreakController, Demand, Gate, Pacer};
 
 /// The one task that sends writes to nodes. It owns the connections, the pace and everything that
 /// is under way.
@@ -77,7 +77,7 @@ impl Worker {
         let now = shared.clock.now();
         Self {
             links: Links::new(config.upstream.connections, config.upstream.connect_timeout),
-            pacer: Pacer::new(now, config.fair.max_req, &config.pace),
+            pacer: Pacer::new(now, config.fair.max_req, &config.pace.settings()),
             breaks: BreakController::new(now, &config.pause, seed[0] ^ seed[1]),
             gate: Gate::Open { factor: 1.0 },
             commits: Commits::new(config.fair.commit_waiters),

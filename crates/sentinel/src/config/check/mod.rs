@@ -6,10 +6,10 @@ mod notices;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
+use super::Config;
 use super::error::ConfigError;
 use super::resolve::Resolved;
 use super::value::{Kind as _, Size};
-use super::{Config, PauseMode};
 
 /// What is wrong; what is odd goes to the notices.
 pub(super) fn check(resolved: &mut Resolved) -> Vec<ConfigError> {
@@ -207,7 +207,7 @@ impl Check<'_> {
 
     fn breaks(&mut self, c: &Config) {
         let pause = &c.pause;
-        if matches!(pause.mode, PauseMode::Interval | PauseMode::Both) {
+        if pause.mode.by_clock() {
             self.spans(
                 ("pause.min_run", pause.min_run),
                 ("pause.interval", pause.interval),

@@ -1,11 +1,10 @@
 //! The rate: how fast it is found, how steady it is, what is committed with it.
 
+use control::{BlockSeen, Demand, PaceMode, PaceSettings, Pacer, Refused, Signals};
 use pacing::{Nanos, Rate};
 use proptest::prelude::*;
 
-use crate::config::{Pace, PaceMode};
-use crate::control::model::{Node, NodeKind, Proxy, STEP, Sight, flood, pace, run};
-use crate::control::{BlockSeen, Demand, Pacer, Refused, Signals};
+use crate::model::{Node, NodeKind, Proxy, STEP, Sight, flood, pace, run};
 
 /// More than any node takes.
 const FLOOD: f64 = 20_000.0;
@@ -162,7 +161,7 @@ fn controller_17_a_halted_chain_holds_the_rate() {
 /// Case 22: a burst of refusals lowers the rate once, and not again before a block.
 #[test]
 fn controller_22_full_and_rechecking_bursts_lower_once_a_block() {
-    let known = Pace {
+    let known = PaceSettings {
         mempool_size: Some(5_000),
         ..pace(PaceMode::Adaptive)
     };
@@ -443,7 +442,7 @@ fn adaptive_against_the_best_fixed_rate_and_a_flood() {
     let flooded = total(&flood(kind, FLOOD, 280));
     assert!(adaptive > 1.35 * flooded, "{adaptive} {flooded}");
     // The default share of the mempool costs a few percent.
-    let default = Proxy::new(0, 20_000, &Pace::default());
+    let default = Proxy::new(0, 20_000, &PaceSettings::default());
     let default = total(&run(kind, default, 280, |_| FLOOD).0);
     assert!(
         default > 0.95 * best && default > 1.35 * flooded,

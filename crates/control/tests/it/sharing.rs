@@ -1,9 +1,9 @@
 //! Several proxies in front of one node, and others beside them.
 
+use control::PaceMode;
 use pacing::Nanos;
 
-use crate::config::PaceMode;
-use crate::control::model::{Node, NodeKind, Proxy, STEP, pace};
+use crate::model::{Node, NodeKind, Proxy, STEP, pace};
 
 /// Proxies that start at these seconds, each with more demand than the node takes, and others who
 /// send so many a second past them. What each committed in the last third.

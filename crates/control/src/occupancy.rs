@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pacing::Nanos;
 
-use super::throughput::BlockSeen;
+use crate::throughput::BlockSeen;
 
 /// An upper estimate of what the mempool holds, from two sides.
 ///

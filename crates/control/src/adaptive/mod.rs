@@ -10,10 +10,10 @@ use self::base::BaseInterval;
 use self::law::{LOWER, Seen, WAITING};
 pub use self::refusals::Refused;
 use self::refusals::{Consequence, Refusals};
-use super::occupancy::Occupancy;
-use super::throughput::{BlockSeen, Counted, Throughput};
-use super::usage::{Usage, UsageState, Used};
-use crate::config::Pace;
+use crate::occupancy::Occupancy;
+use crate::settings::PaceSettings;
+use crate::throughput::{BlockSeen, Counted, Throughput};
+use crate::usage::{Usage, UsageState, Used};
 
 /// The rate, steered block by block.
 ///
@@ -140,7 +140,7 @@ const TOO_SHORT: f64 = 0.25;
 
 impl AdaptiveRate {
     /// Starts low, at most at `max`.
-    pub fn new(now: Nanos, max: Rate, pace: &Pace) -> Self {
+    pub fn new(now: Nanos, max: Rate, pace: &PaceSettings) -> Self {
         let max = max.as_f64();
         let min = pace.min_req.as_f64().min(max);
         Self {

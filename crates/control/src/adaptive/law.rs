@@ -1,6 +1,6 @@
 //! The rate that a block asks for, as a formula.
 
-use super::super::usage::Used;
+use crate::usage::Used;
 
 /// What a block shows, and what is known of the chain.
 #[derive(Clone, Copy, Debug)]

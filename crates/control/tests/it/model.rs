@@ -3,10 +3,8 @@
 
 use std::collections::VecDeque;
 
+use control::{BlockSeen, Demand, PaceMode, PaceSettings, Pacer, Refused};
 use pacing::{Nanos, Rate};
-
-use super::{BlockSeen, Demand, Pacer, Refused};
-use crate::config::{Pace, PaceMode};
 
 /// One step of the simulation.
 pub(crate) const STEP: Nanos = Nanos::from_millis(1);
@@ -279,7 +277,7 @@ const ASKED: Nanos = Nanos::from_millis(2);
 const ASK_EVERY_MS: u64 = 500;
 
 impl Proxy {
-    pub(crate) fn new(source: usize, max_req: u64, pace: &Pace) -> Self {
+    pub(crate) fn new(source: usize, max_req: u64, pace: &PaceSettings) -> Self {
         let max_req = Rate::per_second(max_req).unwrap();
         Self {
             source,
@@ -372,11 +370,11 @@ impl Proxy {
 }
 
 /// The default configuration with the mempool filled to 95 %.
-pub(crate) fn pace(mode: PaceMode) -> Pace {
-    Pace {
+pub(crate) fn pace(mode: PaceMode) -> PaceSettings {
+    PaceSettings {
         mode,
         mempool_fill: 0.97,
-        ..Pace::default()
+        ..PaceSettings::default()
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use pacing::{Nanos, Rate};
-
-use crate::config::{Pause, PauseAction, PauseMode};
-use crate::control::{
+use control::{
     BlockSeen, BreakAction, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Gate,
+    PauseAction, PauseMode, PauseSettings,
 };
+use pacing::{Nanos, Rate};
 
 const TICK: Nanos = Nanos::from_millis(50);
 
@@ -26,7 +25,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(pause: &Pause) -> Self {
+    fn new(pause: &PauseSettings) -> Self {
         Self {
             breaks: BreakController::new(Nanos::ZERO, pause, 3),
             now: Nanos::ZERO,
@@ -107,11 +106,11 @@ impl Stage {
     }
 }
 
-fn pause(mode: PauseMode) -> Pause {
-    Pause {
+fn pause(mode: PauseMode) -> PauseSettings {
+    PauseSettings {
         mode,
         jitter: 0.0,
-        ..Pause::default()
+        ..PauseSettings::default()
     }
 }
 
@@ -188,7 +187,7 @@ fn draining_awaits_answers_but_not_for_ever() {
 
 #[test]
 fn a_reconnect_is_over_when_the_new_connections_are_up() {
-    let settings = Pause {
+    let settings = PauseSettings {
         action: PauseAction::Reconnect,
         ..pause(PauseMode::Interval)
     };
@@ -227,7 +226,7 @@ fn a_reconnect_is_over_when_the_new_connections_are_up() {
 
 #[test]
 fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
-    let settings = Pause {
+    let settings = PauseSettings {
         jitter: 0.1,
         ..pause(PauseMode::Interval)
     };
@@ -364,7 +363,7 @@ fn a_slow_decline_becomes_usual() {
 
 #[test]
 fn an_absolute_threshold_needs_no_learning() {
-    let settings = Pause {
+    let settings = PauseSettings {
         min_tx_rate: Some(Rate::per_second(500).unwrap()),
         ..pause(PauseMode::Threshold)
     };
@@ -387,7 +386,7 @@ fn a_single_slow_window_does_not_trigger() {
 /// Case 20: breaks that do not help come half as often, again and again, up to once an hour.
 #[test]
 fn controller_20_breaks_that_do_not_help_back_off() {
-    let settings = Pause {
+    let settings = PauseSettings {
         length: Duration::from_secs(5),
         ..pause(PauseMode::Interval)
     };
@@ -411,7 +410,7 @@ fn controller_20_breaks_that_do_not_help_back_off() {
 /// A node that is rested after a break commits a third more for half a minute: the interval stays.
 #[test]
 fn controller_20_breaks_that_help_go_on() {
-    let settings = Pause {
+    let settings = PauseSettings {
         length: Duration::from_secs(2),
         ..pause(PauseMode::Interval)
     };

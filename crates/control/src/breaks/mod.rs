@@ -11,8 +11,8 @@ pub use self::report::{
 };
 use self::verdict::{Judge, Verdict};
 use self::windows::{Window, Windows};
-use super::throughput::{BlockSeen, Counted, Throughput};
-use crate::config::{Pause, PauseAction, PauseMode};
+use crate::settings::{PauseAction, PauseSettings};
+use crate::throughput::{BlockSeen, Counted, Throughput};
 
 /// Pauses and reconnects: Running → Draining → Paused → (Reconnecting) → Ramping → Running.
 ///
@@ -26,7 +26,7 @@ use crate::config::{Pause, PauseAction, PauseMode};
 /// that gain less than 5 % double the time between breaks, up to an hour.
 #[derive(Clone, Debug)]
 pub struct BreakController {
-    settings: Pause,
+    settings: PauseSettings,
     state: State,
     /// When the next break by the clock is due.
     due: Nanos,
@@ -90,7 +90,7 @@ const HALTED_INTERVALS: f64 = 5.0;
 
 impl BreakController {
     /// Running; `seed` decides the jitter.
-    pub fn new(now: Nanos, pause: &Pause, seed: u64) -> Self {
+    pub fn new(now: Nanos, pause: &PauseSettings, seed: u64) -> Self {
         let mut controller = Self {
             settings: pause.clone(),
             state: State::Running,
@@ -226,7 +226,7 @@ impl BreakController {
         let demanded = self
             .demanded
             .is_some_and(|at| now.saturating_sub(at) <= DEMAND);
-        if self.by_clock() && now >= self.due {
+        if self.settings.mode.by_clock() && now >= self.due {
             if working && demanded {
                 self.counters.interval += 1;
                 self.begin(now, BreakCause::Interval);
@@ -237,7 +237,8 @@ impl BreakController {
             self.due = self.next_due(now);
         }
         let rested = now.saturating_sub(self.ended) >= self.min_run();
-        let triggered = self.by_throughput() && self.armed && self.slow >= SLOW_WINDOWS;
+        let triggered =
+            self.settings.mode.by_throughput() && self.armed && self.slow >= SLOW_WINDOWS;
         if triggered && rested && working && facts.backlogged {
             self.counters.threshold += 1;
             self.begin(now, BreakCause::Threshold);
@@ -411,14 +412,6 @@ impl BreakController {
         };
         let patience = HALTED_SECS.max(HALTED_INTERVALS * self.throughput.interval());
         now.saturating_sub(last).as_secs_f64() > patience
-    }
-
-    fn by_clock(&self) -> bool {
-        matches!(self.settings.mode, PauseMode::Interval | PauseMode::Both)
-    }
-
-    fn by_throughput(&self) -> bool {
-        matches!(self.settings.mode, PauseMode::Threshold | PauseMode::Both)
     }
 
     /// Where it stands.

@@ -3,10 +3,10 @@
 use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
-use super::adaptive::{AdaptiveRate, Refused, Signals};
-use super::throughput::BlockSeen;
-use super::usage::UsageState;
-use crate::config::{Pace, PaceMode};
+use crate::adaptive::{AdaptiveRate, Refused, Signals};
+use crate::settings::{PaceMode, PaceSettings};
+use crate::throughput::BlockSeen;
+use crate::usage::UsageState;
 
 /// Hands out permissions to send: an exact emitter at a fixed or steered rate, behind the gate that
 /// keeps the mempool from filling up (adaptive only) and the factor of a break.
@@ -53,7 +53,7 @@ const GROUP: f64 = 0.002;
 
 impl Pacer {
     /// Feeds a node with at most `max_req`.
-    pub fn new(now: Nanos, max_req: Rate, pace: &Pace) -> Self {
+    pub fn new(now: Nanos, max_req: Rate, pace: &PaceSettings) -> Self {
         let adaptive = AdaptiveRate::new(now, max_req, pace);
         let burst = Nanos::from(pace.burst).min(BURST);
         let mut pacer = Self {

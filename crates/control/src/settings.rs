@@ -1,0 +1,124 @@
+//! What can be set. The program that owns a controller resolves these values; nothing here parses.
+
+use std::time::Duration;
+
+use pacing::Rate;
+
+#[cfg(doc)]
+use crate::{BreakController, Pacer};
+
+/// The settings of a [`Pacer`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaceSettings {
+    /// Whether the rate follows the node.
+    pub mode: PaceMode,
+    /// The rate is never steered below this. Default 50/s.
+    pub min_req: Rate,
+    /// How much may be sent at once, as time at the current rate; at most 20 ms. Default 20 ms.
+    pub burst: Duration,
+    /// Transactions the node's mempool holds at most, if known. Otherwise the number is taken from
+    /// the node's refusals.
+    pub mempool_size: Option<usize>,
+    /// Share of the mempool that may be filled, above 0 and at most 1. Default 0.97.
+    pub mempool_fill: f64,
+}
+
+/// Whether the rate follows the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaceMode {
+    /// It does; `max_req` is the ceiling.
+    Adaptive,
+    /// It does not; `max_req` is the rate.
+    Fixed,
+}
+
+/// The settings of a [`BreakController`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PauseSettings {
+    /// What triggers a break. Default: nothing.
+    pub mode: PauseMode,
+    /// What a break does. Default: pause.
+    pub action: PauseAction,
+    /// Time from the end of one break to the start of the next. Default 100 s.
+    pub interval: Duration,
+    /// How long a break lasts. Default 1 s.
+    pub length: Duration,
+    /// Threshold mode: breaks when fewer transactions a second are committed under demand.
+    pub min_tx_rate: Option<Rate>,
+    /// Threshold mode without a fixed rate: share of the learnt baseline. Default 0.55.
+    pub min_fraction: f64,
+    /// Shortest time between two breaks. Default 30 s.
+    pub min_run: Duration,
+    /// Longest break, draining included. Default 30 s.
+    pub max_pause: Duration,
+    /// How long answers are awaited before a break. Default 2 s.
+    pub drain: Duration,
+    /// Time after a break in which the rate rises from a quarter to the whole. Default 2 s.
+    pub ramp: Duration,
+    /// Random part of the interval, so that several proxies do not break together. Default 0.1.
+    pub jitter: f64,
+}
+
+/// What triggers a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseMode {
+    /// Nothing.
+    Off,
+    /// The clock.
+    Interval,
+    /// Measured throughput.
+    Threshold,
+    /// Either.
+    Both,
+}
+
+/// What a break does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseAction {
+    /// Nothing is sent.
+    Pause,
+    /// The write connections are replaced as well.
+    Reconnect,
+}
+
+impl PauseMode {
+    /// Whether the clock triggers breaks.
+    pub const fn by_clock(self) -> bool {
+        matches!(self, Self::Interval | Self::Both)
+    }
+
+    /// Whether measured throughput triggers breaks.
+    pub const fn by_throughput(self) -> bool {
+        matches!(self, Self::Threshold | Self::Both)
+    }
+}
+
+impl Default for PaceSettings {
+    fn default() -> Self {
+        Self {
+            mode: PaceMode::Adaptive,
+            min_req: Rate::per_second(50).expect("50/s is a rate"),
+            burst: Duration::from_millis(20),
+            mempool_size: None,
+            mempool_fill: 0.97,
+        }
+    }
+}
+
+impl Default for PauseSettings {
+    fn default() -> Self {
+        Self {
+            mode: PauseMode::Off,
+            action: PauseAction::Pause,
+            interval: Duration::from_secs(100),
+            length: Duration::from_secs(1),
+            min_tx_rate: None,
+            min_fraction: 0.55,
+            min_run: Duration::from_secs(30),
+            max_pause: Duration::from_secs(30),
+            drain: Duration::from_secs(2),
+            ramp: Duration::from_secs(2),
+            jitter: 0.1,
+        }
+    }
+}
