@@ -30,6 +30,7 @@ mod shard;
 pub mod shutdown;
 mod source;
 pub mod start_at;
+pub mod target;
 pub mod threshold;
 pub mod tm_bench;
 pub mod workload;

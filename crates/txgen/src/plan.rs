@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use pacing::{Arrivals, CatchUp, Nanos, Profile, Schedule};
 use rpc::{BroadcastMethod, Endpoint, Transport, Trust, TrustError};
 
-use crate::cli::{Interface, Settings, TransportChoice};
+use crate::cli::{Settings, TransportChoice};
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
 use crate::start_at::StartAt;
+use crate::target::{BuiltIn, Target, TargetKind, TargetOptions};
 use crate::threshold::Threshold;
 use crate::workload::{Workload, WorkloadError, WorkloadKind};
 
@@ -24,9 +25,9 @@ pub struct Plan {
     /// What is offered, and when.
     pub load: Load,
     /// Where it goes.
-    pub target: Target,
-    /// How the target is spoken to.
-    pub interface: Interface,
+    pub nodes: Nodes,
+    /// Which kind of node that is.
+    pub target: TargetKind,
     /// Which broadcast call carries it.
     pub method: BroadcastMethod,
     /// Connections per endpoint.
@@ -100,7 +101,7 @@ pub enum Load {
 
 /// Where transactions go.
 #[derive(Debug, Clone)]
-pub enum Target {
+pub enum Nodes {
     /// A node that the run starts and stops.
     BuiltIn {
         /// Its configuration; the address is chosen by the system.
@@ -191,13 +192,13 @@ impl Plan {
         fresh_seed: u64,
     ) -> Result<Self, PlanError> {
         let seed = settings.seed.unwrap_or(fresh_seed);
-        let interface = settings.target.unwrap_or_default();
+        let target = settings.target.unwrap_or_default();
         let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
         let load = resolve_load(request.load, arrivals, seed)?;
-        let workload = workload::resolve(&settings, interface, seed, load.planned())?;
-        let target = resolve_target(&settings, interface, request.builtin)?;
-        let part = resolve_part(&settings, &load, &target, &workload)?;
-        let websocket = target.transport() == Transport::Ws;
+        let workload = workload::resolve(&settings, target, seed, load.planned())?;
+        let nodes = resolve_nodes(&settings, target, request.builtin)?;
+        let part = resolve_part(&settings, &load, &nodes, &workload)?;
+        let websocket = nodes.transport() == Transport::Ws;
         let connections = settings
             .connections
             .unwrap_or(default_connections(&load, websocket));
@@ -254,8 +255,8 @@ impl Plan {
             threads,
             trust: resolve_trust(&settings)?,
             load,
+            nodes,
             target,
-            interface,
             connections,
             sources: settings.source_address,
             workload,
@@ -276,6 +277,14 @@ impl Plan {
             profiling,
             metrics: settings.metrics,
             tui: !settings.no_tui,
+        })
+    }
+
+    /// The target of this kind, as the plan's parts talk to it.
+    pub(crate) fn target<T: Target>(&self) -> T {
+        T::new(TargetOptions {
+            method: self.method,
+            follow: self.follow,
         })
     }
 
@@ -325,7 +334,7 @@ impl Load {
     }
 }
 
-impl Target {
+impl Nodes {
     /// How the target is spoken to; mixed endpoints count as HTTP.
     #[must_use]
     pub fn transport(&self) -> Transport {
@@ -364,11 +373,11 @@ fn resolve_load(load: RequestedLoad, arrivals: Arrivals, seed: u64) -> Result<Lo
     }
 }
 
-fn resolve_target(
+fn resolve_nodes(
     settings: &Settings,
-    interface: Interface,
+    target: TargetKind,
     builtin: devnode::Config,
-) -> Result<Target, PlanError> {
+) -> Result<Nodes, PlanError> {
     let transport = settings.transport.map(|choice| match choice {
         TransportChoice::Http => Transport::Http,
         TransportChoice::Ws => Transport::Ws,
@@ -378,15 +387,15 @@ fn resolve_target(
             .endpoints
             .iter()
             .any(|endpoint| transport.is_none() && endpoint.transport() == Transport::Ws);
-    if interface == Interface::Bigchaindb && websocket {
+    let facts = target.facts();
+    if let Some(problem) = facts.no_websocket.filter(|_| websocket) {
         return Err(PlanError::OutOfRange {
-            name: "--target bigchaindb",
-            problem: "takes transactions over http or https, not over ws; its events are found from there"
-                .into(),
+            name: "--target",
+            problem: format!("{} {problem}", facts.name),
         });
     }
     if settings.endpoints.is_empty() {
-        return Ok(Target::BuiltIn {
+        return Ok(Nodes::BuiltIn {
             config: Box::new(fitting(builtin, settings)),
             transport: transport.unwrap_or(Transport::Http),
         });
@@ -409,14 +418,14 @@ fn resolve_target(
             });
         }
     }
-    Ok(Target::Endpoints(endpoints))
+    Ok(Nodes::Endpoints(endpoints))
 }
 
 /// One of several generators must make the same plan as the others.
 fn resolve_part(
     settings: &Settings,
     load: &Load,
-    target: &Target,
+    nodes: &Nodes,
     workload: &Workload,
 ) -> Result<Part, PlanError> {
     let part = settings.shard.unwrap_or_default();
@@ -429,7 +438,7 @@ fn resolve_part(
     if part.is_whole() {
         return Ok(part);
     }
-    match (load, target) {
+    match (load, nodes) {
         (Load::Flood { .. }, _) => {
             refuse("divides a schedule, and a flood has none; give each flood its own --count")
         }
@@ -442,7 +451,7 @@ fn resolve_part(
         ) => refuse(
             "needs a load that ends at the same time for all generators; give the ramp a --to",
         ),
-        (_, Target::BuiltIn { .. }) => {
+        (_, Nodes::BuiltIn { .. }) => {
             refuse("needs --endpoints: each generator would load a built-in node of its own")
         }
         _ if workload.preparation().is_some() => refuse(
@@ -463,7 +472,8 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
         settings.workload,
         Some(WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer)
     );
-    if settings.target != Some(Interface::Bigchaindb) && !signed {
+    let facts = settings.target.unwrap_or_default().facts();
+    if facts.built_in != BuiltIn::BigchaindbApi && !signed {
         return builtin;
     }
     let mut config = builtin;

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use measure::TxHash;
-use rpc::BroadcastMethod;
 
+use crate::target::Target;
 use crate::workload::{TxStream, WorkloadError};
 use worker::{Order, Worker};
 
@@ -61,20 +61,10 @@ pub(crate) enum Take<'a> {
     Ended,
 }
 
-/// The request that carries a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Envelope {
-    /// A broadcast of Tendermint's RPC; the chain calls the transaction by the hash of its bytes.
-    Broadcast(BroadcastMethod),
-    /// The transaction itself, for BigchainDB's API; the chain calls it by its id.
-    Bare,
-}
-
 /// What the sources of a shard need.
 pub(crate) struct SourceConfig {
     /// One for each thread; more than one only for workloads whose streams may take any indices.
     pub(crate) streams: Vec<Box<dyn TxStream>>,
-    pub(crate) envelope: Envelope,
     /// This shard's number.
     pub(crate) shard: u32,
     /// The first index it sends.
@@ -108,7 +98,10 @@ struct Item {
 ///
 /// # Errors
 /// When no thread can be started.
-pub(crate) fn spawn(config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>)> {
+pub(crate) fn spawn<T: Target>(
+    target: &T,
+    config: SourceConfig,
+) -> io::Result<(Ring, Vec<SourceThread>)> {
     let workers = config.streams.len().max(1);
     let order = Order {
         first: u64::from(config.first),
@@ -133,10 +126,10 @@ pub(crate) fn spawn(config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>
         }
         lanes.push(Lane { full, empty });
         let worker = Worker {
+            target: target.clone(),
             stream,
             number: number as u64,
             order,
-            envelope: config.envelope,
             end: config.end,
             empty: empty_receiver,
             full: full_sender,
@@ -229,8 +222,16 @@ const BATCH_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use rpc::BroadcastMethod;
+
     use super::*;
+    use crate::target::{Bigchaindb, Cometbft, TargetOptions};
     use crate::workload::{Content, CreateWorkload, KvStore, Metadata, bigchain_id};
+
+    const OPTIONS: TargetOptions = TargetOptions {
+        method: BroadcastMethod::Sync,
+        follow: true,
+    };
 
     fn kvstore(workers: usize) -> Vec<Box<dyn TxStream>> {
         let stream = KvStore::new(1, 64).unwrap();
@@ -238,16 +239,15 @@ mod tests {
     }
 
     fn source(workers: usize, shard: u32, of: u32, end: u64) -> (Ring, Vec<SourceThread>) {
-        spawn(SourceConfig {
+        let config = SourceConfig {
             streams: kvstore(workers),
-            envelope: Envelope::Broadcast(BroadcastMethod::Sync),
             shard,
             first: shard,
             stride: NonZeroU32::new(of).unwrap(),
             end,
             largest: 64,
-        })
-        .unwrap()
+        };
+        spawn(&Cometbft::new(OPTIONS), config).unwrap()
     }
 
     fn ready(ring: &mut Ring, index: u64) -> (TxHash, Vec<u8>) {
@@ -330,18 +330,17 @@ mod tests {
         };
         let workload = CreateWorkload::new(content).unwrap();
         let made = |workers: usize| {
-            let (mut ring, threads) = spawn(SourceConfig {
+            let config = SourceConfig {
                 streams: (0..workers)
                     .map(|_| Box::new(workload.open()) as _)
                     .collect(),
-                envelope: Envelope::Bare,
                 shard: 0,
                 first: 0,
                 stride: NonZeroU32::MIN,
                 end: 300,
                 largest: workload.size(),
-            })
-            .unwrap();
+            };
+            let (mut ring, threads) = spawn(&Bigchaindb::new(OPTIONS), config).unwrap();
             let all: Vec<_> = (0..300).map(|index| ready(&mut ring, index)).collect();
             end((ring, threads));
             all

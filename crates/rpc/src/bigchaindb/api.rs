@@ -102,6 +102,21 @@ impl BigchaindbClient {
         ids.map(Some).ok_or_else(refused)
     }
 
+    /// Whether a transaction is in a block.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn is_committed(&self, id: &[u8; 32]) -> Result<bool, ClientError> {
+        let mut body = Vec::new();
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = format!("api/v1/transactions/{id}");
+        match self.client.get(&path, &mut body).await? {
+            200 => Ok(true),
+            404 => Ok(false),
+            status => Err(self.client.not_bigchaindb(status, &body)),
+        }
+    }
+
     /// The height of the newest block; 0 when there is none yet. It asks for some 2 log2(height)
     /// blocks, because the API has no other way.
     ///

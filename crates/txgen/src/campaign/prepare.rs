@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use rpc::Transport;
 
 use super::transport;
-use crate::cli::{Interface, Settings};
+use crate::cli::Settings;
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
@@ -42,17 +42,13 @@ pub(super) fn prepare<'a>(
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
             }
-            if run.sentinel.is_some() && made.settings.target == Some(Interface::Bigchaindb) {
-                anyhow::bail!(
-                    "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\""
-                );
+            let facts = made.settings.target.unwrap_or_default().facts();
+            if let Some(problem) = facts.no_sentinel.filter(|_| run.sentinel.is_some()) {
+                anyhow::bail!(problem);
             }
-            if run.node.kind() == NodeKind::Cometbft
-                && made.settings.target == Some(Interface::Bigchaindb)
-            {
-                anyhow::bail!(
-                    "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one"
-                );
+            let cometbft = run.node.kind() == NodeKind::Cometbft;
+            if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
+                anyhow::bail!(problem);
             }
             run.request
                 .builtin

@@ -18,7 +18,7 @@ use crate::scenario::{NodeKind, Scale};
 use crate::report::recorded::ReportFormat;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
-pub use settings::{Interface, Settings, TransportChoice};
+pub use settings::{Settings, TransportChoice};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from

@@ -13,6 +13,7 @@ use super::text;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
+use crate::target::TargetKind;
 use crate::threshold::Threshold;
 use crate::workload::{FileFormat, WorkloadKind};
 
@@ -36,7 +37,7 @@ pub struct Settings {
     /// What to speak to: cometbft (a node's RPC) or bigchaindb (BigchainDB's HTTP API; commits come
     /// from its event stream) [default: cometbft].
     #[arg(long, value_enum, env = "TXGEN_TARGET", value_name = "KIND")]
-    pub target: Option<Interface>,
+    pub target: Option<TargetKind>,
 
     /// Which broadcast call carries a transaction; for bigchaindb, which mode [default: sync].
     #[arg(
@@ -225,17 +226,6 @@ pub enum TransportChoice {
     Http,
     /// WebSocket, many requests in flight matched by id.
     Ws,
-}
-
-/// What a target is spoken to with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Interface {
-    /// The RPC of a CometBFT or Tendermint node.
-    #[default]
-    Cometbft,
-    /// The HTTP API and the event stream of a BigchainDB server.
-    Bigchaindb,
 }
 
 impl Settings {

@@ -158,8 +158,8 @@ impl Stage {
             NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
                 let config = plan::fitting(run.request.builtin.clone(), settings);
-                let interface = settings.target.unwrap_or_default();
-                Some(Node::BuiltIn(BuiltInNode::start(config, interface)?))
+                let facts = settings.target.unwrap_or_default().facts();
+                Some(Node::BuiltIn(BuiltInNode::start(config, facts)?))
             }
             NodeKind::Cometbft => {
                 let node = CometBft::start(&run.node, programs, shutdown)?;

@@ -3,7 +3,8 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use super::PlanError;
-use crate::cli::{Interface, Settings};
+use crate::cli::Settings;
+use crate::target::{Facts, TargetKind};
 use crate::workload::{
     Content, CreateWorkload, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
     Metadata, TransferWorkload, Workload, WorkloadError, WorkloadKind,
@@ -12,15 +13,17 @@ use crate::workload::{
 /// Makes the workload that was asked for, for a load of `planned` transactions.
 pub(super) fn resolve(
     settings: &Settings,
-    interface: Interface,
+    target: TargetKind,
     seed: u64,
     planned: Option<u64>,
 ) -> Result<Workload, PlanError> {
-    let kind = settings.workload.clone().unwrap_or(match interface {
-        Interface::Cometbft => WorkloadKind::KvStore,
-        Interface::Bigchaindb => WorkloadKind::BigchainCreate,
-    });
-    refuse_meaningless(settings, interface, &kind)?;
+    let facts = target.facts();
+    let kind = settings
+        .workload
+        .as_ref()
+        .unwrap_or(&facts.workload)
+        .clone();
+    refuse_meaningless(settings, facts, &kind)?;
     match kind {
         WorkloadKind::KvStore => {
             let size = settings.size.unwrap_or(DEFAULT_SIZE);
@@ -50,7 +53,7 @@ pub(super) fn resolve(
 /// Refuses settings that the workload would silently ignore.
 fn refuse_meaningless(
     settings: &Settings,
-    interface: Interface,
+    facts: &Facts,
     kind: &WorkloadKind,
 ) -> Result<(), PlanError> {
     let meaningless = |name, problem: &str| {
@@ -69,11 +72,8 @@ fn refuse_meaningless(
             "has no meaning for a file of transactions; leave it out",
         );
     }
-    if *kind == WorkloadKind::KvStore && interface == Interface::Bigchaindb {
-        return meaningless(
-            "--workload kvstore",
-            "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",
-        );
+    if let Some(problem) = facts.no_kvstore.filter(|_| *kind == WorkloadKind::KvStore) {
+        return meaningless("--workload kvstore", problem);
     }
     for (name, given) in [
         ("--signers", settings.signers.is_some()),

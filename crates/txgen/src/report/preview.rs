@@ -6,8 +6,7 @@ use devnode::Application;
 use pacing::{Arrivals, Nanos, Profile};
 use report::text::grouped;
 
-use crate::cli::Interface;
-use crate::plan::{Load, Plan, Target};
+use crate::plan::{Load, Nodes, Plan};
 
 /// Describes the plan in a few lines and, for a load with a known length, draws its rate.
 #[must_use]
@@ -39,10 +38,7 @@ pub fn preview(plan: &Plan) -> String {
     line(
         &mut text,
         "method",
-        &match plan.interface {
-            Interface::Cometbft => format!("broadcast_tx_{}", plan.method),
-            Interface::Bigchaindb => format!("mode={}", plan.method),
-        },
+        &format!("{}{}", plan.target.facts().method_prefix, plan.method),
     );
     if let Load::Open { schedule, .. } = &plan.load {
         text.push('\n');
@@ -86,20 +82,20 @@ pub fn describe_load(load: &Load) -> String {
 /// The target in one line.
 #[must_use]
 pub fn describe_target(plan: &Plan) -> String {
-    match &plan.target {
-        Target::BuiltIn { transport, config } => format!(
+    match &plan.nodes {
+        Nodes::BuiltIn { transport, config } => format!(
             "the built-in {} (a fast fixture, not a consensus engine) over {}, {} connections",
             match config.app {
                 Application::Kvstore => "node",
                 Application::Bigchaindb => "BigchainDB node",
             },
-            match plan.interface {
-                Interface::Cometbft => transport.to_string(),
-                Interface::Bigchaindb => "its HTTP API".into(),
+            match plan.target.facts().interface {
+                Some(interface) => interface.into(),
+                None => transport.to_string(),
             },
             plan.connections
         ),
-        Target::Endpoints(endpoints) => {
+        Nodes::Endpoints(endpoints) => {
             let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
             format!(
                 "{}, {} connections each",

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use devnode::{Config, DevNode, DevNodeError};
 
-use crate::cli::Interface;
+use crate::target::{BuiltIn, Facts};
 
 /// A running built-in node.
 pub(crate) struct BuiltInNode {
@@ -29,7 +29,7 @@ pub enum BuiltInError {
 
 impl BuiltInNode {
     /// Starts it and waits until it listens for what the run speaks.
-    pub(crate) fn start(config: Config, interface: Interface) -> Result<Self, BuiltInError> {
+    pub(crate) fn start(config: Config, facts: &Facts) -> Result<Self, BuiltInError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("devnode")
@@ -55,8 +55,8 @@ impl BuiltInNode {
             .recv()
             .map_err(|_| io::Error::other("its thread ended early"))??;
         Ok(Self {
-            address: match (interface, node.api_address()) {
-                (Interface::Bigchaindb, Some(api)) => api,
+            address: match (facts.built_in, node.api_address()) {
+                (BuiltIn::BigchaindbApi, Some(api)) => api,
                 _ => node.rpc_address(),
             },
             node: Some(node),

@@ -16,7 +16,6 @@ use super::follow::{self, Follow};
 use super::preflight::Node;
 use super::record::{RecordChannels, Recording, Shared};
 use super::{RunError, host, saturation};
-use crate::cli::Interface;
 use crate::clock::{Origin, RunClock};
 use crate::live::{Display, Moment, NodeBoard};
 use crate::plan::{Load, Plan};
@@ -25,13 +24,15 @@ use crate::shard::{
     StopReason,
 };
 use crate::shutdown::Shutdown;
-use crate::source::{self, Envelope, Ring, SourceConfig, SourceThread};
+use crate::source::{self, Ring, SourceConfig, SourceThread};
 use crate::start_at::StartAt;
+use crate::target::Target;
 use crate::threshold::Verdict;
 use crate::workload::WorkloadError;
 
 /// A run in progress, seen from the thread that watches it.
-pub(super) struct Run<'a> {
+pub(super) struct Run<'a, T> {
+    pub(super) target: T,
     pub(super) plan: &'a Plan,
     pub(super) nodes: &'a [Node],
     pub(super) orders: Orders,
@@ -42,7 +43,7 @@ pub(super) struct Run<'a> {
     pub(super) board: Arc<NodeBoard>,
 }
 
-impl Run<'_> {
+impl<T: Target> Run<'_, T> {
     /// Plays the run to its end. Beside the account there may be a failure that ended it early, or a
     /// condition that did.
     pub(super) fn play(
@@ -53,7 +54,7 @@ impl Run<'_> {
     ) -> Result<Played, RunError> {
         let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
         let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
-        let follow = follow::start(
+        let follow = follow::start::<T>(
             self.plan,
             self.nodes,
             &self.clock,
@@ -154,7 +155,8 @@ impl Run<'_> {
                 opened: opened_sender.clone(),
                 start,
             };
-            let (ring, source) = source::spawn(self.source(shard)?).map_err(RunError::System)?;
+            let (ring, source) =
+                source::spawn(&self.target, self.source(shard)?).map_err(RunError::System)?;
             ring.await_full(&source);
             starting.senders.sources.extend(source);
             let config = self.shard(shard);
@@ -193,7 +195,7 @@ impl Run<'_> {
 
     /// Runs one shard; one that fails ends the run for all.
     fn send(&self, config: ShardConfig, ring: Ring, channels: ShardChannels) -> io::Result<()> {
-        let sent = shard::run(config, ring, channels, &self.orders);
+        let sent = shard::run(self.target.clone(), config, ring, channels, &self.orders);
         if sent.is_err() {
             self.orders
                 .abort(self.clock.now().saturating_add(STOP_NOTICE));
@@ -322,10 +324,6 @@ impl Run<'_> {
         let streams: Result<Vec<_>, _> = (0..threads).map(|_| plan.workload.open()).collect();
         Ok(SourceConfig {
             streams: streams?,
-            envelope: match plan.interface {
-                Interface::Cometbft => Envelope::Broadcast(plan.method),
-                Interface::Bigchaindb => Envelope::Bare,
-            },
             shard,
             first,
             stride,

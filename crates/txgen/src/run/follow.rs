@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use measure::{BlockSeen, BlockTx, MempoolSample};
-use rpc::{Client, ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
+use rpc::{ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,6 +17,7 @@ use super::record::Seen;
 use crate::clock::RunClock;
 use crate::live::NodeBoard;
 use crate::plan::Plan;
+use crate::target::Target;
 
 /// Followers at work.
 pub(super) struct Follow {
@@ -73,7 +74,7 @@ impl Follow {
 ///
 /// # Errors
 /// When a node does not say where its chain stands.
-pub(super) fn start(
+pub(super) fn start<T: Target>(
     plan: &Plan,
     nodes: &[Node],
     clock: &RunClock,
@@ -96,7 +97,7 @@ pub(super) fn start(
     let tasks = TaskTracker::new();
     let mut connecting = Vec::new();
     for node in nodes {
-        let poller = MempoolPoller::new(plan, node, clock, seen, board)?;
+        let poller = MempoolPoller::<T>::new(plan, node, clock, seen, board)?;
         let follower = spawn_tasks(
             plan,
             node,
@@ -147,11 +148,11 @@ pub(super) fn start(
 }
 
 /// Puts the follower and the mempool's poller of a node on the runtime; both end with `shutdown`.
-fn spawn_tasks(
+fn spawn_tasks<T: Target>(
     plan: &Plan,
     node: &Node,
     clock: &RunClock,
-    poller: MempoolPoller,
+    poller: MempoolPoller<T>,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
     runtime: &Runtime,
@@ -163,18 +164,15 @@ fn spawn_tasks(
         trust: plan.trust.clone(),
         ..FollowOptions::default()
     };
-    let now = clock.clone();
     let endpoint = &node.address.endpoint;
-    let now = move || now.now();
-    if let Some(events) = &node.events {
-        let (follower, worker) =
-            rpc::follow_bigchaindb(endpoint, events, options, now, shutdown.clone())?;
-        tasks.spawn_on(worker.run(), runtime.handle());
-        // Its API tells nothing of the mempool.
-        return Ok(follower);
-    }
-    let (follower, worker) = rpc::follow(endpoint, options, now, shutdown.clone())?;
-    tasks.spawn_on(worker.run(), runtime.handle());
+    let (follower, task) = T::follow(
+        &node.probe,
+        endpoint,
+        options,
+        clock.clone(),
+        shutdown.clone(),
+    )?;
+    tasks.spawn_on(task, runtime.handle());
     let shutdown = shutdown.clone();
     tasks.spawn_on(
         async move {
@@ -283,15 +281,15 @@ fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
 }
 
 /// Asks for the mempool's depth once a second.
-struct MempoolPoller {
-    client: Client,
+struct MempoolPoller<T: Target> {
+    queries: T::Queries,
     endpoint: u16,
     clock: RunClock,
     seen: Sender<Seen>,
     board: Arc<NodeBoard>,
 }
 
-impl MempoolPoller {
+impl<T: Target> MempoolPoller<T> {
     fn new(
         plan: &Plan,
         node: &Node,
@@ -301,7 +299,7 @@ impl MempoolPoller {
     ) -> Result<Self, ClientError> {
         let options = query_options(plan, MEMPOOL_TIMEOUT);
         Ok(Self {
-            client: Client::with_options(&node.address.endpoint, options)?,
+            queries: T::queries(&node.address.endpoint, options)?,
             endpoint: node.address.number,
             clock: clock.clone(),
             seen: seen.clone(),
@@ -314,9 +312,12 @@ impl MempoolPoller {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // A node that does not answer now is asked again; the series shows the gap.
-            let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
-                continue;
+            // A node that does not answer now is asked again; the series shows the gap. One whose
+            // interface does not tell is not.
+            let mempool = match T::pending(&self.queries, &[]).await {
+                Ok(Some(mempool)) => mempool,
+                Ok(None) => return,
+                Err(_) => continue,
             };
             let sample = MempoolSample {
                 at: self.clock.now(),

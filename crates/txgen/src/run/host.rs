@@ -9,7 +9,6 @@ use pacing::{Arrivals, Nanos, Schedule};
 use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
-use crate::cli::Interface;
 use crate::clock::Origin;
 use crate::plan::{Load, Plan};
 use crate::report;
@@ -37,8 +36,8 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
             .iter()
             .map(|node| EndpointInfo {
                 url: node.address.endpoint.to_string(),
-                chain_id: node.chain_id.clone(),
-                node_version: Some(node.version.clone()),
+                chain_id: node.probe.chain_id.clone(),
+                node_version: Some(node.probe.version.clone()),
                 built_in,
             })
             .collect(),
@@ -50,10 +49,7 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
 fn plan_document(plan: &Plan) -> serde_json::Value {
     let mut document = serde_json::json!({
         "command": plan.command,
-        "target": match plan.interface {
-            Interface::Cometbft => "cometbft",
-            Interface::Bigchaindb => "bigchaindb",
-        },
+        "target": plan.target.facts().name,
         "method": plan.method.to_string(),
         "connections": plan.connections,
         "source_address": plan.sources,

@@ -31,12 +31,13 @@ pub use prepare::PreparationError;
 use crate::clock::{Origin, RunClock};
 use crate::exit;
 use crate::live::{Display, DisplayError, DisplaySettings, NodeBoard, Scene};
-use crate::plan::{Plan, Target};
+use crate::plan::{Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
 use crate::report::{self, recorded};
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
+use crate::target::{Target, TargetVisitor};
 use crate::threshold::Verdict as ThresholdVerdict;
 use crate::workload::WorkloadError;
 pub(crate) use builtin::BuiltInNode;
@@ -183,17 +184,25 @@ pub(crate) fn start_on(
 
 /// The node that the plan wants started, if it wants one. It stops when it is dropped.
 pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
-    match &plan.target {
-        Target::BuiltIn { config, .. } => {
-            BuiltInNode::start((**config).clone(), plan.interface).map(Some)
+    match &plan.nodes {
+        Nodes::BuiltIn { config, .. } => {
+            BuiltInNode::start((**config).clone(), plan.target.facts()).map(Some)
         }
-        Target::Endpoints(_) => Ok(None),
+        Nodes::Endpoints(_) => Ok(None),
     }
 }
 
 /// Whether the target can be measured, without measuring it.
 pub(crate) fn check_target(plan: &Plan, guest: Option<SocketAddr>) -> Result<(), PreflightError> {
-    preflight::check(plan, guest).map(drop)
+    struct Check<'a>(&'a Plan, Option<SocketAddr>);
+    impl TargetVisitor for Check<'_> {
+        type Output = Result<(), PreflightError>;
+
+        fn visit<T: Target>(self) -> Self::Output {
+            preflight::check(&self.0.target::<T>(), self.0, self.1).map(drop)
+        }
+    }
+    plan.target.visit(Check(plan, guest))
 }
 
 /// How much a run says.
@@ -213,10 +222,45 @@ pub(crate) fn perform(
     words: Words,
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
+    plan.target.visit(Performance {
+        plan,
+        guest,
+        shutdown,
+        words,
+        display,
+    })
+}
+
+/// A run, before it is known what kind of target it has.
+struct Performance<'a> {
+    plan: &'a Plan,
+    guest: Option<SocketAddr>,
+    shutdown: &'a Shutdown,
+    words: Words,
+    display: &'a mut Display,
+}
+
+impl TargetVisitor for Performance<'_> {
+    type Output = Result<Outcome, RunError>;
+
+    fn visit<T: Target>(self) -> Self::Output {
+        perform_on::<T>(self)
+    }
+}
+
+fn perform_on<T: Target>(performance: Performance<'_>) -> Result<Outcome, RunError> {
+    let Performance {
+        plan,
+        guest,
+        shutdown,
+        words,
+        display,
+    } = performance;
+    let target: T = plan.target();
     if let Some(start) = plan.start_at {
         start.check(Origin::capture().unix_ns())?;
     }
-    let nodes = preflight::check(plan, guest)?;
+    let nodes = preflight::check(&target, plan, guest)?;
     let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
     allow_open_files(connections, guest.is_some());
     let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
@@ -230,7 +274,7 @@ pub(crate) fn perform(
     if words == Words::All {
         introduce(display, plan, &folder);
     }
-    prepare::prepare(plan, guest, &folder, shutdown, words, display)?;
+    prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
     let board = Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect()));
     display.begin(Scene {
         brief: words == Words::Few,
@@ -238,6 +282,7 @@ pub(crate) fn perform(
     });
     await_lead(plan, shutdown)?;
     let run = Run {
+        target,
         plan,
         nodes: &nodes,
         orders: Orders::default(),

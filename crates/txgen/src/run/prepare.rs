@@ -19,6 +19,7 @@ use crate::plan::{Load, Plan};
 use crate::report::grouped;
 use crate::shard::Orders;
 use crate::shutdown::Shutdown;
+use crate::target::Target;
 use crate::workload::Workload;
 
 /// The outputs that the load spends could not all be made.
@@ -35,7 +36,7 @@ pub struct PreparationError {
 }
 
 /// Commits what the plan's workload needs, if it needs something, and says so in a run that talks.
-pub(super) fn prepare(
+pub(super) fn prepare<T: Target>(
     plan: &Plan,
     guest: Option<SocketAddr>,
     folder: &RunFolder,
@@ -53,7 +54,8 @@ pub(super) fn prepare(
         ));
     }
     let plan = preparation(plan, workload, wanted);
-    let nodes = preflight::check(&plan, guest)?;
+    let target: T = plan.target();
+    let nodes = preflight::check(&target, &plan, guest)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
     let mut files = Files::open(&folder)?;
     let board = Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect()));
@@ -62,6 +64,7 @@ pub(super) fn prepare(
         ..Scene::of(&plan, Arc::clone(&board))
     });
     let run = Run {
+        target,
         plan: &plan,
         nodes: &nodes,
         orders: Orders::default(),
@@ -96,7 +99,7 @@ pub(super) fn prepare(
 
 /// As fast as answers come, over the run's own connections.
 fn preparation(plan: &Plan, workload: Workload, count: u64) -> Plan {
-    let per_connection = match plan.target.transport() {
+    let per_connection = match plan.nodes.transport() {
         Transport::Http => 1,
         Transport::Ws => IN_FLIGHT_PER_WEBSOCKET,
     };

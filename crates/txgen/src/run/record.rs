@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
-    BlockSeen, ClosedLoop, Counters, Finished, IdText, LiveView, LoadModel, MempoolSample,
+    BlockSeen, ClosedLoop, Counters, Finished, LiveView, LoadModel, MempoolSample,
     Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
     SeriesRow, SourceId, StepRow,
 };
 use pacing::{Nanos, Step};
 
 use super::saturation;
-use crate::cli::Interface;
 use crate::clock::Origin;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
@@ -141,10 +140,7 @@ impl<'a> Recording<'a> {
                 Load::Flood { .. } => LoadModel::Closed,
             },
             warmup: plan.warmup,
-            ids: match plan.interface {
-                Interface::Cometbft => IdText::UpperHex,
-                Interface::Bigchaindb => IdText::LowerHex,
-            },
+            ids: plan.target.facts().ids,
             max_pending: usize::try_from(plan.max_in_flight)
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),

@@ -16,7 +16,7 @@ use super::{SearchError, page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplaySettings};
-use crate::plan::{Load, Plan, Target};
+use crate::plan::{Load, Nodes, Plan};
 use crate::report;
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::shutdown::Shutdown;
@@ -257,13 +257,13 @@ impl<'a> Field<'a> {
     }
 }
 fn endpoints(plan: &Plan, guest: Option<&BuiltInNode>) -> Vec<Endpoint> {
-    match (&plan.target, guest) {
-        (Target::Endpoints(endpoints), _) => endpoints.clone(),
-        (Target::BuiltIn { .. }, Some(guest)) => format!("http://{}", guest.address())
+    match (&plan.nodes, guest) {
+        (Nodes::Endpoints(endpoints), _) => endpoints.clone(),
+        (Nodes::BuiltIn { .. }, Some(guest)) => format!("http://{}", guest.address())
             .parse()
             .into_iter()
             .collect(),
-        (Target::BuiltIn { .. }, None) => Vec::new(),
+        (Nodes::BuiltIn { .. }, None) => Vec::new(),
     }
 }
 

@@ -8,8 +8,6 @@ use measure::{Answered, Failure, ReconnectReason, Reply, Sent, Unsent, UnsentRea
 use pacing::Nanos;
 use rpc::{Connection, ConnectionOptions, Endpoint, Interest, Transport};
 
-use crate::cli::Interface;
-
 /// A node's address, resolved once before the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
@@ -17,8 +15,6 @@ pub(crate) struct Address {
     pub(crate) number: u16,
     pub(crate) endpoint: Endpoint,
     pub(crate) socket: SocketAddr,
-    /// Who answers there.
-    pub(crate) interface: Interface,
     pub(crate) options: Arc<ConnectionOptions>,
 }
 

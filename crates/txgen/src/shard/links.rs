@@ -6,8 +6,9 @@ use rpc::Connection;
 
 use super::link::{Outage, State};
 use super::{OPENING_TIMEOUT, Shard};
+use crate::target::Target;
 
-impl Shard<'_> {
+impl<T: Target> Shard<'_, T> {
     /// Opens what is down and gives up what takes too long to open.
     pub(super) fn tend_links(&mut self, now: Nanos) {
         for number in 0..self.links.len() {

@@ -20,6 +20,7 @@ use pacing::{CatchUp, Nanos, Profile};
 
 use crate::clock::Origin;
 use crate::source::Ring;
+use crate::target::Target;
 use link::Link;
 use pace::{DueTx, Pace};
 use poller::Poller;
@@ -71,7 +72,8 @@ pub(crate) struct ShardChannels {
 }
 
 /// A sender at work.
-pub(crate) struct Shard<'a> {
+pub(crate) struct Shard<'a, T> {
+    target: T,
     number: u32,
     links: Vec<Link>,
     /// Links with room, in turn.
@@ -115,13 +117,14 @@ struct Pauses {
 ///
 /// # Errors
 /// When the system refuses an epoll set, or no connection could be opened before the start.
-pub(crate) fn run(
+pub(crate) fn run<T: Target>(
+    target: T,
     config: ShardConfig,
     ring: Ring,
     channels: ShardChannels,
     orders: &Orders,
 ) -> io::Result<()> {
-    let mut shard = Shard::new(config, ring, channels.full, channels.empty, orders)?;
+    let mut shard = Shard::new(target, config, ring, channels.full, channels.empty, orders)?;
     shard.open_all()?;
     let _ = channels.opened.send(shard.number);
     let Some(origin) = shard.await_start(&channels.start)? else {
@@ -139,8 +142,9 @@ pub(crate) fn run(
     offered
 }
 
-impl<'a> Shard<'a> {
+impl<'a, T: Target> Shard<'a, T> {
     fn new(
+        target: T,
         config: ShardConfig,
         ring: Ring,
         full: Sender<ShardBatch>,
@@ -166,6 +170,7 @@ impl<'a> Shard<'a> {
             }
         };
         Ok(Self {
+            target,
             number: config.shard,
             links: config.connections.into_iter().map(Link::new).collect(),
             idle: VecDeque::new(),

@@ -3,10 +3,11 @@
 use measure::{Cause, LATE_LIMIT, ReconnectReason, Sent, Unsent, UnsentReason};
 use pacing::Nanos;
 
+use super::Shard;
 use super::link::{Link, State};
 use super::pace::DueTx;
-use super::{Shard, answer};
 use crate::source::Take;
+use crate::target::Target;
 
 /// Transactions that go to one link in a row.
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Blocked {
     }
 }
 
-impl Shard<'_> {
+impl<T: Target> Shard<'_, T> {
     /// Sends everything that is due by `now` and can be sent.
     pub(super) fn send_due(&mut self, now: Nanos) {
         self.take_due(now);
@@ -196,7 +197,7 @@ impl Shard<'_> {
         let flushed = match connection.flush() {
             Ok(flushed) => flushed,
             Err(error) => {
-                self.close(number, ReconnectReason::Broken, answer::failure_of(&error));
+                self.close(number, ReconnectReason::Broken, self.failure_of(&error));
                 return;
             }
         };

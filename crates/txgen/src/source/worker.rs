@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use sha2::{Digest, Sha256};
 
-use super::{BATCH_BYTES, Batch, Envelope, Item};
-use crate::workload::{TxName, TxStream, WorkloadError, bigchain_id};
+use super::{BATCH_BYTES, Batch, Item};
+use crate::target::Target;
+use crate::workload::{TxStream, WorkloadError};
 
 /// Which thread makes which transaction.
 #[derive(Debug, Clone, Copy)]
@@ -22,11 +22,11 @@ pub(super) struct Order {
 }
 
 /// One thread of a source.
-pub(super) struct Worker {
+pub(super) struct Worker<T> {
+    pub(super) target: T,
     pub(super) stream: Box<dyn TxStream>,
     pub(super) number: u64,
     pub(super) order: Order,
-    pub(super) envelope: Envelope,
     pub(super) end: u64,
     pub(super) empty: Receiver<Batch>,
     pub(super) full: Sender<Batch>,
@@ -52,7 +52,7 @@ impl Order {
     }
 }
 
-impl Worker {
+impl<T: Target> Worker<T> {
     /// Fills batches until nobody wants more or the supply is used up.
     pub(super) fn run(mut self) -> Result<(), WorkloadError> {
         let mut tx = Vec::new();
@@ -113,19 +113,7 @@ impl Worker {
     ) -> Result<(), WorkloadError> {
         tx.clear();
         let name = self.stream.write(index, tx)?;
-        let hash = match (self.envelope, name) {
-            (Envelope::Broadcast(method), _) => {
-                rpc::encode_broadcast(&mut batch.bytes, index, method, tx);
-                Sha256::digest(&tx).into()
-            }
-            (Envelope::Bare, name) => {
-                batch.bytes.extend_from_slice(tx);
-                match name {
-                    TxName::Known(id) => id,
-                    TxName::Hash => bigchain_id(index, tx)?,
-                }
-            }
-        };
+        let hash = self.target.encode(index, tx, name, &mut batch.bytes)?;
         batch.items.push(Item {
             index,
             hash,

@@ -1,0 +1,144 @@
+//! The HTTP API and the event stream of a BigchainDB server.
+
+use measure::{Failure, IdText, Reply, TxHash};
+use rpc::{
+    BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
+    Follower, Mempool, Message, bigchaindb_transactions_path,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{BuiltIn, Facts, FollowTask, Probe, ProbeError, ReplyTo, Target, TargetOptions};
+use crate::clock::RunClock;
+use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind, bigchain_id};
+
+/// A BigchainDB server, given transactions by `POST /api/v1/transactions`.
+#[derive(Debug, Clone)]
+pub(crate) struct Bigchaindb {
+    method: BroadcastMethod,
+    follow: bool,
+}
+
+impl Target for Bigchaindb {
+    type Queries = BigchaindbClient;
+
+    fn facts() -> &'static Facts {
+        static FACTS: Facts = Facts {
+            name: "bigchaindb",
+            ids: IdText::LowerHex,
+            workload: WorkloadKind::BigchainCreate,
+            no_kvstore: Some(
+                "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",
+            ),
+            no_websocket: Some(
+                "takes transactions over http or https, not over ws; its events are found from there",
+            ),
+            no_sentinel: Some(
+                "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\"",
+            ),
+            no_managed_cometbft: Some(
+                "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
+            ),
+            method_prefix: "mode=",
+            interface: Some("its HTTP API"),
+            built_in: BuiltIn::BigchaindbApi,
+        };
+        &FACTS
+    }
+
+    fn new(options: TargetOptions) -> Self {
+        Self {
+            method: options.method,
+            follow: options.follow,
+        }
+    }
+
+    /// The body is the transaction's own text, and the chain calls it by the id in it.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        name: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError> {
+        out.extend_from_slice(tx);
+        match name {
+            TxName::Known(id) => Ok(id),
+            TxName::Hash => bigchain_id(index, tx),
+        }
+    }
+
+    /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it,
+    /// 500 when its Tendermint does. Anything else comes from somebody else.
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        let reply = match message.status {
+            202 if message.body.trim_ascii_start().starts_with(b"{") => Reply::Accepted,
+            202 => Reply::Failed(Failure::Malformed),
+            status @ (400 | 500) => Reply::Rejected {
+                code: u32::from(status),
+            },
+            _ => Reply::Failed(Failure::HttpStatus),
+        };
+        replies(ReplyTo::OldestRequest, reply);
+    }
+
+    fn queries(
+        endpoint: &Endpoint,
+        options: ClientOptions,
+    ) -> Result<BigchaindbClient, ClientError> {
+        BigchaindbClient::new(endpoint, options)
+    }
+
+    async fn probe(
+        &self,
+        endpoint: &Endpoint,
+        queries: &BigchaindbClient,
+        _: &Workload,
+    ) -> Result<Probe, ProbeError> {
+        let about = queries.about().await?;
+        let events = about.events_of(endpoint);
+        if events.is_none() && self.follow {
+            return Err(ProbeError::NoEvents {
+                endpoint: endpoint.to_string(),
+                streams: about.streams,
+            });
+        }
+        // Behind a gateway the API has a path before its own.
+        let base = endpoint.path();
+        let path = bigchaindb_transactions_path(self.method);
+        Ok(Probe {
+            chain_id: None,
+            version: format!("BigchainDB {}", about.version),
+            path: Some(format!("{}{path}", base.trim_end_matches('/'))),
+            events,
+        })
+    }
+
+    fn follow(
+        probe: &Probe,
+        endpoint: &Endpoint,
+        options: FollowOptions,
+        clock: RunClock,
+        shutdown: CancellationToken,
+    ) -> Result<(Follower, FollowTask), ClientError> {
+        // A probe of a node that is followed has found its events.
+        let events = probe.events.as_ref().unwrap_or(endpoint);
+        let (follower, worker) =
+            rpc::follow_bigchaindb(endpoint, events, options, move || clock.now(), shutdown)?;
+        Ok((follower, Box::pin(worker.run())))
+    }
+
+    /// The API does not tell how many transactions wait, but whether one has been committed.
+    async fn pending(
+        queries: &BigchaindbClient,
+        own: &[TxHash],
+    ) -> Result<Option<Mempool>, ClientError> {
+        let mut waiting = 0;
+        for id in own {
+            waiting += u64::from(!queries.is_committed(id).await?);
+        }
+        Ok((!own.is_empty()).then_some(Mempool {
+            txs: waiting,
+            bytes: 0,
+        }))
+    }
+}

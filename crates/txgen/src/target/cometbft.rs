@@ -1,0 +1,167 @@
+//! The RPC of a CometBFT or Tendermint node.
+
+use measure::{Failure, IdText, Reply, TxHash};
+use rpc::{
+    AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
+    Follower, Mempool, Message, Outcome,
+};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use super::{BuiltIn, Facts, FollowTask, Probe, ProbeError, ReplyTo, Target, TargetOptions};
+use crate::clock::RunClock;
+use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
+
+/// A CometBFT or Tendermint node, given transactions by `broadcast_tx_*`.
+#[derive(Debug, Clone)]
+pub(crate) struct Cometbft {
+    method: BroadcastMethod,
+}
+
+impl Target for Cometbft {
+    type Queries = Client;
+
+    fn facts() -> &'static Facts {
+        static FACTS: Facts = Facts {
+            name: "cometbft",
+            ids: IdText::UpperHex,
+            workload: WorkloadKind::KvStore,
+            no_kvstore: None,
+            no_websocket: None,
+            no_sentinel: None,
+            no_managed_cometbft: None,
+            method_prefix: "broadcast_tx_",
+            interface: None,
+            built_in: BuiltIn::Rpc,
+        };
+        &FACTS
+    }
+
+    fn new(options: TargetOptions) -> Self {
+        Self {
+            method: options.method,
+        }
+    }
+
+    /// The chain calls a transaction by the hash of its bytes.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        _: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError> {
+        rpc::encode_broadcast(out, index, self.method, tx);
+        Ok(Sha256::digest(tx).into())
+    }
+
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        let Ok(answer) = rpc::decode_answer(message.body) else {
+            let failure = match message.status {
+                HTTP_OK => Failure::Malformed,
+                _ => Failure::HttpStatus,
+            };
+            return replies(ReplyTo::OldestRequest, Reply::Failed(failure));
+        };
+        let subject = match answer.id.as_u64() {
+            Some(index) => ReplyTo::Index(index),
+            // The node could not even read the id.
+            None if answer.id == AnswerId::Missing => ReplyTo::OldestRequest,
+            None => ReplyTo::Unknown,
+        };
+        replies(subject, reply_of(&answer.outcome));
+    }
+
+    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
+        Client::with_options(endpoint, options)
+    }
+
+    async fn probe(
+        &self,
+        endpoint: &Endpoint,
+        queries: &Client,
+        workload: &Workload,
+    ) -> Result<Probe, ProbeError> {
+        let status = queries.status().await?;
+        if status.catching_up {
+            return Err(ProbeError::CatchingUp {
+                endpoint: endpoint.to_string(),
+                height: status.latest_block_height,
+            });
+        }
+        if let Some(limit) = block_limit(queries).await {
+            workload.check_limit(
+                limit,
+                "the consensus parameters' block.max_bytes, less the header and the commit",
+            )?;
+        }
+        Ok(Probe {
+            chain_id: Some(status.chain_id),
+            version: status.version,
+            path: None,
+            events: None,
+        })
+    }
+
+    fn follow(
+        _: &Probe,
+        endpoint: &Endpoint,
+        options: FollowOptions,
+        clock: RunClock,
+        shutdown: CancellationToken,
+    ) -> Result<(Follower, FollowTask), ClientError> {
+        let (follower, worker) = rpc::follow(endpoint, options, move || clock.now(), shutdown)?;
+        Ok((follower, Box::pin(worker.run())))
+    }
+
+    async fn pending(queries: &Client, _: &[TxHash]) -> Result<Option<Mempool>, ClientError> {
+        queries.num_unconfirmed_txs().await.map(Some)
+    }
+}
+
+fn reply_of(outcome: &Outcome<'_>) -> Reply {
+    match outcome {
+        Outcome::Broadcast { code: 0, .. } | Outcome::Commit { check_code: 0, .. } => {
+            Reply::Accepted
+        }
+        Outcome::Broadcast { code, .. }
+        | Outcome::Commit {
+            check_code: code, ..
+        } => Reply::Rejected { code: *code },
+        Outcome::Error { data, .. } if data.starts_with(COMMIT_TIMEOUT) => {
+            Reply::Failed(Failure::CommitTimeout)
+        }
+        Outcome::Error { code, .. } => Reply::RpcError {
+            code: i32::try_from(*code).unwrap_or(i32::MIN),
+        },
+        Outcome::Other => Reply::Failed(Failure::Malformed),
+    }
+}
+
+/// What a block can carry of one transaction; `None` when the node has no limit or does not say.
+async fn block_limit(queries: &Client) -> Option<usize> {
+    #[derive(Deserialize)]
+    struct Answer {
+        consensus_params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        block: Block,
+    }
+    #[derive(Deserialize)]
+    struct Block {
+        max_bytes: String,
+    }
+    let answer: Answer = queries.call("consensus_params", "{}").await.ok()?;
+    let max_bytes: usize = answer.consensus_params.block.max_bytes.parse().ok()?;
+    Some(max_bytes.saturating_sub(BLOCK_OVERHEAD_BYTES))
+}
+
+/// Also the status of a WebSocket message.
+const HTTP_OK: u16 = 200;
+/// CometBFT 0.38, rpc/core/mempool.go, `BroadcastTxCommit`.
+const COMMIT_TIMEOUT: &str = "timed out waiting for tx to be included in a block";
+/// CometBFT 0.38, types/block.go: `MaxOverheadForBlock` 11, `MaxHeaderBytes` 626, a commit of one
+/// signature 94 + 109, and the frame of a transaction.
+const BLOCK_OVERHEAD_BYTES: usize = 11 + 626 + 94 + 109 + 16;

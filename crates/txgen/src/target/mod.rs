@@ -1,0 +1,326 @@
+//! The kinds of node that a run can load: one trait, and one file for each kind.
+//!
+//! [`TargetKind`] is what the user chose. [`TargetKind::visit`] is the only place that tells the kinds
+//! apart; everything behind it is generic over [`Target`], so the senders and the sources pay nothing
+//! for the choice. ARCHITECTURE.md has a table of how further kinds fit.
+
+mod bigchaindb;
+mod cometbft;
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use clap::ValueEnum;
+use measure::{Failure, IdText, Reply, TxHash};
+use rpc::{
+    BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
+    Follower, Mempool, Message,
+};
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use bigchaindb::Bigchaindb;
+pub(crate) use cometbft::Cometbft;
+
+use crate::clock::RunClock;
+use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
+
+/// What a run knows of its target, and how its parts talk to it.
+///
+/// One value serves a whole run and is cloned for every thread. The functions under *hot path* are
+/// called for every transaction: they neither wait nor allocate.
+pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Asks a node what the target's own interface answers; cheap to clone.
+    type Queries: Clone + Send + Sync + 'static;
+
+    /// What the kind is called and what it takes.
+    fn facts() -> &'static Facts;
+
+    /// A target that is given transactions in this way.
+    fn new(options: TargetOptions) -> Self;
+
+    // Hot path.
+
+    /// Appends the part of a request that carries one transaction to `out`, and gives the name that
+    /// the chain will call it by. A request of one transaction is this part alone; see
+    /// [`Limits::framing`] for more.
+    ///
+    /// # Errors
+    /// When the bytes are no transaction of this kind.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        name: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError>;
+
+    /// Tells `replies` what a message says: one call for each transaction that it speaks of, none for
+    /// a message that speaks of none.
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply));
+
+    /// What a connection may carry.
+    #[allow(dead_code, reason = "the senders read it once they send batches")]
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// What the end of a connection means. An expected one is no outage: the connection is opened
+    /// again at once, and nothing is recorded.
+    fn closing(&self, error: &ConnectionError) -> Closing {
+        match error {
+            ConnectionError::ClosedAfterAnswer => Closing::Expected,
+            ConnectionError::Malformed { .. }
+            | ConnectionError::TooLarge { .. }
+            | ConnectionError::Unsolicited => Closing::Outage(Failure::Malformed),
+            _ => Closing::Outage(Failure::Closed),
+        }
+    }
+
+    // Beside the load.
+
+    /// A client for the target's own interface.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Self::Queries, ClientError>;
+
+    /// Asks whether this is a node that can be loaded with this workload. Sends no transaction.
+    ///
+    /// # Errors
+    /// [`ProbeError`] when it cannot.
+    fn probe(
+        &self,
+        endpoint: &Endpoint,
+        queries: &Self::Queries,
+        workload: &Workload,
+    ) -> impl Future<Output = Result<Probe, ProbeError>>;
+
+    /// Prepares to follow the node's commits: the events, and the task that brings them about. It
+    /// ends with `shutdown`.
+    ///
+    /// A chain that may take a commit back reports its blocks only once they are as deep as it takes
+    /// (with the instant at which they were first seen), so that a reported commit is final.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    fn follow(
+        probe: &Probe,
+        endpoint: &Endpoint,
+        options: FollowOptions,
+        clock: RunClock,
+        shutdown: CancellationToken,
+    ) -> Result<(Follower, FollowTask), ClientError>;
+
+    /// How many transactions the node holds that are in no block. `own` are transactions of ours that
+    /// it accepted and no block has shown, the newest first: an interface that cannot tell how many
+    /// there are in all looks these up. `None` when it cannot tell anything.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn pending(
+        queries: &Self::Queries,
+        own: &[TxHash],
+    ) -> impl Future<Output = Result<Option<Mempool>, ClientError>> + Send;
+}
+
+/// The task that brings a follower's events about.
+pub(crate) type FollowTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a kind of target is called and what it takes.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Its name on the command line, in scenarios and in the manifest.
+    pub(crate) name: &'static str,
+    /// How it writes the ids of transactions.
+    pub(crate) ids: IdText,
+    /// What is sent when nothing else is asked for.
+    pub(crate) workload: WorkloadKind,
+    /// Why it does not take the kvstore's transactions, if it does not.
+    pub(crate) no_kvstore: Option<&'static str>,
+    /// Why it takes no transactions over WebSockets, if it takes none.
+    pub(crate) no_websocket: Option<&'static str>,
+    /// Why sentinel cannot stand in front of it, if it cannot.
+    pub(crate) no_sentinel: Option<&'static str>,
+    /// Why it does not run on a CometBFT that the run starts, if it does not.
+    pub(crate) no_managed_cometbft: Option<&'static str>,
+    /// What stands before the name of the broadcast method in its requests.
+    pub(crate) method_prefix: &'static str,
+    /// What its requests go over, where the transport does not say it all.
+    pub(crate) interface: Option<&'static str>,
+    /// Where the built-in node listens for it.
+    pub(crate) built_in: BuiltIn,
+}
+
+/// The interface of the built-in node that a target uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BuiltIn {
+    /// The node's RPC.
+    Rpc,
+    /// The HTTP API of its application, which is BigchainDB then.
+    BigchaindbApi,
+}
+
+/// How a target is given transactions.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetOptions {
+    /// Which broadcast call carries them.
+    pub(crate) method: BroadcastMethod,
+    /// Whether its blocks are followed.
+    pub(crate) follow: bool,
+}
+
+/// What a connection may carry.
+#[allow(dead_code, reason = "the senders read it once they send batches")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Transactions in one request at most. What is due when a connection has room goes together;
+    /// nothing waits for company.
+    pub(crate) batch: NonZeroU32,
+    /// What makes one request of several transactions.
+    pub(crate) framing: Framing,
+    /// Whether requests are answered on their connection. Without answers a transaction is done with
+    /// once it is sent, a connection has room until its socket takes no more, and acceptance is told
+    /// by the follower.
+    pub(crate) answers: bool,
+}
+
+/// The bytes around and between the parts of a request of several transactions, for instance the
+/// brackets and commas of a JSON-RPC batch. A request of one transaction has none of them.
+#[allow(dead_code, reason = "the senders read it once they send batches")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Framing {
+    pub(crate) open: &'static [u8],
+    pub(crate) between: &'static [u8],
+    pub(crate) close: &'static [u8],
+}
+
+/// Which transaction a reply is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplyTo {
+    /// The one with this index. Over HTTP, where an answer belongs to the oldest request, an index
+    /// that is not in that request fails all of it with [`Failure::WrongId`]; elsewhere the answer is
+    /// counted as a stray.
+    Index(u64),
+    /// Every transaction of the connection's oldest request.
+    OldestRequest,
+    /// It has a name that was never given. Over HTTP it is about the oldest request; elsewhere it is
+    /// counted as a stray.
+    Unknown,
+}
+
+/// What the end of a connection means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// The node ends its connections so; where requests are unanswered all the same, it is an outage.
+    Expected,
+    /// The oldest unanswered transaction failed in this way.
+    Outage(Failure),
+}
+
+/// What is known of a node that can be loaded.
+#[derive(Debug, Clone)]
+pub(crate) struct Probe {
+    /// `None` where the interface does not say.
+    pub(crate) chain_id: Option<String>,
+    pub(crate) version: String,
+    /// The path, with its query, that requests are posted to; the endpoint's when `None`.
+    pub(crate) path: Option<String>,
+    /// Where the node tells what is committed, when that is not where it is asked.
+    pub(crate) events: Option<Endpoint>,
+}
+
+/// Why a node cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// It does not answer as a node does.
+    #[error(transparent)]
+    Query(#[from] ClientError),
+    /// The node is not ready.
+    #[error(
+        "the node at {endpoint} is catching up (height {height}); wait until its status says catching_up false"
+    )]
+    CatchingUp {
+        /// The endpoint.
+        endpoint: String,
+        /// How far it is.
+        height: u64,
+    },
+    /// A BigchainDB server that names no event stream.
+    #[error(
+        "{endpoint} says that its events are at {streams:?}, which is not a WebSocket; correct `wsserver` in its configuration, or use --no-follow"
+    )]
+    NoEvents {
+        /// The endpoint.
+        endpoint: String,
+        /// What it names.
+        streams: String,
+    },
+    /// A transaction would not fit.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}
+
+/// Which kind of node is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// The RPC of a CometBFT or Tendermint node.
+    #[default]
+    Cometbft,
+    /// The HTTP API and the event stream of a BigchainDB server.
+    Bigchaindb,
+}
+
+/// Something that is done with a target whatever its kind.
+pub(crate) trait TargetVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<T: Target>(self) -> Self::Output;
+}
+
+impl TargetKind {
+    /// Does something with the type behind this kind. No other place tells the kinds apart.
+    pub(crate) fn visit<V: TargetVisitor>(self, visitor: V) -> V::Output {
+        match self {
+            Self::Cometbft => visitor.visit::<Cometbft>(),
+            Self::Bigchaindb => visitor.visit::<Bigchaindb>(),
+        }
+    }
+
+    /// What the kind is called and what it takes.
+    pub(crate) fn facts(self) -> &'static Facts {
+        struct FactsOf;
+        impl TargetVisitor for FactsOf {
+            type Output = &'static Facts;
+
+            fn visit<T: Target>(self) -> Self::Output {
+                T::facts()
+            }
+        }
+        self.visit(FactsOf)
+    }
+}
+
+impl Default for Limits {
+    /// One transaction in a request, answered.
+    fn default() -> Self {
+        Self {
+            batch: NonZeroU32::MIN,
+            framing: Framing::NONE,
+            answers: true,
+        }
+    }
+}
+
+#[allow(dead_code, reason = "the senders read it once they send batches")]
+impl Framing {
+    /// One part after the other.
+    pub(crate) const NONE: Self = Self {
+        open: b"",
+        between: b"",
+        close: b"",
+    };
+}
