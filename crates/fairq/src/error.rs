@@ -1,7 +1,5 @@
 //! What this crate refuses to be built from.
 
-use crate::network::Network;
-
 /// Why a setting or a text is not legal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -31,7 +29,7 @@ pub enum Error {
         /// What was given.
         text: String,
         /// The network that contains it.
-        network: Network,
+        network: String,
     },
     /// More networks than a map holds.
     #[error("a map of networks holds at most {limit}")]

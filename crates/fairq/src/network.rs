@@ -178,8 +178,10 @@ impl FromStr for Network {
             (given, _) => Self::cut(given, prefix),
         };
         if network.bits() != bits(given) {
-            let text = text.to_owned();
-            return Err(Error::HostBits { text, network });
+            return Err(Error::HostBits {
+                text: text.to_owned(),
+                network: network.to_string(),
+            });
         }
         Ok(network)
     }

@@ -77,13 +77,6 @@ pub struct SlotId {
     generation: Option<u32>,
 }
 
-impl SlotId {
-    /// Whether other clients use the same state.
-    pub const fn is_shared(self) -> bool {
-        self.generation.is_none()
-    }
-}
-
 /// A client's state, found or made.
 #[derive(Debug)]
 pub struct Entry<'a, S> {
@@ -166,17 +159,6 @@ impl<S: Neutral> ClientTable<S> {
         Some(&self.slots[place].state)
     }
 
-    /// A state by its name; none if it was forgotten.
-    pub fn get(&self, id: SlotId) -> Option<&S> {
-        match id.generation {
-            None => self.shared.get(id.place as usize),
-            Some(generation) => {
-                let slot = self.slots.get(id.place as usize)?;
-                (slot.generation == generation).then_some(&slot.state)
-            }
-        }
-    }
-
     /// A state by its name, to be changed; none if it was forgotten.
     pub fn get_mut(&mut self, id: SlotId) -> Option<&mut S> {
         match id.generation {
@@ -187,11 +169,6 @@ impl<S: Neutral> ClientTable<S> {
                 (slot.generation == generation).then_some(&mut slot.state)
             }
         }
-    }
-
-    /// Every client with a state of its own. Walks the whole table.
-    pub fn iter(&self) -> impl Iterator<Item = (ClientKey, &S)> {
-        self.slots.iter().map(|slot| (slot.key, &slot.state))
     }
 
     /// What has happened so far.
@@ -342,15 +319,11 @@ mod tests {
         }
         for n in 0..10 {
             let id = table.entry(client(n), Nanos::ZERO).id;
-            assert!(!id.is_shared());
-            assert_eq!(table.get(id).unwrap().waiting, n);
+            assert!(id.generation.is_some());
+            assert_eq!(table.get_mut(id).unwrap().waiting, n);
             assert_eq!(table.peek(&client(n)).unwrap().waiting, n);
         }
         assert_eq!(table.counters().entries, 10);
-        assert_eq!(
-            table.iter().map(|(_, state)| state.waiting).sum::<u32>(),
-            45
-        );
     }
 
     #[test]
@@ -360,10 +333,10 @@ mod tests {
             table.entry(client(n), Nanos::ZERO).state.connections = 1;
         }
         let newcomer = table.entry(client(9), Nanos::from_secs(99));
-        assert!(newcomer.id.is_shared());
+        assert!(newcomer.id.generation.is_none());
         newcomer.state.connections += 1;
         let id = newcomer.id;
-        assert_eq!(table.get(id).unwrap().connections, 1);
+        assert_eq!(table.get_mut(id).unwrap().connections, 1);
         assert_eq!(table.counters().shared_hits, 1);
         assert_eq!(table.counters().evictions, 0);
         // The same newcomer comes to the same shared state.
@@ -399,14 +372,14 @@ mod tests {
         let gone = table.entry(client(1), Nanos::ZERO).id;
         table.entry(client(8), Nanos::ZERO);
         assert!(table.peek(&client(2)).is_none());
-        assert!(table.get(gone).is_some());
+        assert!(table.peek(&client(1)).is_some());
         // The hand has passed 0 and 1 and goes on behind 2.
         table.entry(client(9), Nanos::ZERO);
         assert!(table.peek(&client(3)).is_none());
         table.entry(client(10), Nanos::ZERO);
         assert!(table.peek(&client(0)).is_none());
         table.entry(client(11), Nanos::ZERO);
-        assert!(table.get(gone).is_none() && table.get_mut(gone).is_none());
+        assert!(table.get_mut(gone).is_none());
         assert_eq!(table.counters().evictions, 4);
     }
 

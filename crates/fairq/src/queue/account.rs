@@ -16,8 +16,7 @@ impl<T> FairQueue<T> {
         lane_node.load.add(bytes, cost);
         let flow = lane_node.flow;
         let first_of_lane = lane_node.load.entries == 1;
-        if first_of_lane && !lane_node.held {
-            lane_node.in_ring = true;
+        if first_of_lane {
             self.flows[flow].ring.push_back(&mut self.lanes, lane);
         }
         let node = &mut self.flows[flow];
@@ -41,10 +40,7 @@ impl<T> FairQueue<T> {
         self.flows[flow].arrivals.remove(&mut self.entries, number);
         self.ages.remove(&mut self.entries, number);
         let Entry {
-            item,
-            connection,
-            arrival,
-            ..
+            item, connection, ..
         } = self.entries.remove(number);
         let (bytes, cost) = (item.bytes, item.counted_cost());
         self.total.subtract(bytes, cost);
@@ -54,7 +50,7 @@ impl<T> FairQueue<T> {
         if last_of_flow {
             self.backlogged_shares -= u64::from(node.weight.shares());
         }
-        let (owner, weight) = (node.owner, node.weight);
+        let owner = node.owner;
         let lane_node = &mut self.lanes[lane];
         lane_node.load.subtract(bytes, cost);
         let last_of_lane = lane_node.load.entries == 0;
@@ -65,21 +61,14 @@ impl<T> FairQueue<T> {
             self.backlogged_clients -= 1;
         }
         if last_of_lane {
-            let held = lane_node.held;
-            if std::mem::take(&mut lane_node.in_ring) {
-                self.flows[flow].ring.remove(&mut self.lanes, lane);
-            }
-            if !held {
-                self.drop_lane(lane);
-            }
+            self.flows[flow].ring.remove(&mut self.lanes, lane);
+            self.drop_lane(lane);
         }
         self.measure(flow);
         Popped {
             client,
             connection,
             item,
-            arrival,
-            weight,
         }
     }
 

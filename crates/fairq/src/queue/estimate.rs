@@ -24,9 +24,7 @@ impl<T> FairQueue<T> {
             Some(Home::Lane(lane)) => {
                 let node = &self.flows[self.lanes[lane].flow];
                 let own = 1.0 / f64::from(node.lanes);
-                // An overflow flow whose lanes are all held and empty is not backlogged.
-                let idle = if node.load.entries == 0 { 1.0 } else { 0.0 };
-                return of_all(own, backlogged + idle);
+                return of_all(own, backlogged);
             }
             Some(Home::Flow(flow)) => &self.flows[flow],
             None => return of_all(absent, backlogged + absent),

@@ -15,8 +15,6 @@ use crate::key::ClientKey;
 pub(crate) struct Entry<T> {
     pub(crate) item: Item<T>,
     pub(crate) connection: u64,
-    /// Counts up with each push, so that what is given back finds its place.
-    pub(crate) arrival: u64,
     pub(crate) lane: u32,
     in_lane: Link<InLane>,
     in_flow: Link<InFlow>,
@@ -24,11 +22,10 @@ pub(crate) struct Entry<T> {
 }
 
 impl<T> Entry<T> {
-    pub(crate) fn new(item: Item<T>, connection: u64, arrival: u64, lane: u32) -> Self {
+    pub(crate) fn new(item: Item<T>, connection: u64, lane: u32) -> Self {
         Self {
             item,
             connection,
-            arrival,
             lane,
             in_lane: Link::default(),
             in_flow: Link::default(),
@@ -54,9 +51,6 @@ pub(crate) struct LaneNode {
     pub(crate) lane: Lane,
     pub(crate) fifo: List<InLane>,
     pub(crate) load: Backlog,
-    /// Only lanes of clients are held; those of connections are held with their flow.
-    pub(crate) held: bool,
-    pub(crate) in_ring: bool,
     in_flow: Link<Ring>,
 }
 
@@ -67,8 +61,6 @@ impl LaneNode {
             lane,
             fifo: List::default(),
             load: Backlog::default(),
-            held: false,
-            in_ring: false,
             in_flow: Link::default(),
         }
     }
@@ -77,7 +69,7 @@ impl LaneNode {
 /// On which list a flow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On none: it has nothing to send and owes nothing, or it is held.
+    /// On none: it has nothing to send and owes nothing.
     Off,
     /// Among those that were idle before; they come first.
     New,
@@ -93,8 +85,7 @@ pub(crate) struct Flow {
     /// What it may still send in this turn; negative while it owes.
     pub(crate) deficit: i64,
     pub(crate) in_turn: bool,
-    pub(crate) held: bool,
-    /// Has a lane that may send, and is not held.
+    /// Has something to send.
     pub(crate) ready: bool,
     pub(crate) place: Place,
     /// Lanes that may send, in the order of their turns.
@@ -119,7 +110,6 @@ impl Flow {
             weight,
             deficit: 0,
             in_turn: false,
-            held: false,
             ready: false,
             place: Place::Off,
             ring: List::default(),

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::limits::Weight;
 use crate::key::ClientKey;
 
 /// Something that waits for its turn.
@@ -17,7 +16,7 @@ pub struct Item<T> {
     pub cost: u32,
 }
 
-/// The dearest item: 4 MiB at 4 KiB a unit. It bounds how many turns a flow can owe.
+/// The greatest cost of an item: 4 MiB at 4 KiB a unit. It bounds how many turns a flow can owe.
 const COST_MAX: u32 = 1_024;
 
 impl<T> Item<T> {
@@ -44,9 +43,6 @@ pub struct Popped<T> {
     pub connection: u64,
     /// The item.
     pub item: Item<T>,
-    /// When it arrived, for giving it back to its place.
-    pub(crate) arrival: u64,
-    pub(crate) weight: Weight,
 }
 
 /// An item was taken.
@@ -123,18 +119,16 @@ impl Backlog {
 
 /// What has happened to items since the queue was made.
 ///
-/// `pushed + given_back = popped + displaced + removed + what is in the queue`.
+/// `pushed = popped + displaced + removed + what is in the queue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueCounters {
     /// Items taken.
     pub pushed: u64,
     /// Items whose turn came.
     pub popped: u64,
-    /// Popped items that came back to their place.
-    pub given_back: u64,
     /// Items that had to make room for those of shorter flows.
     pub displaced: u64,
-    /// Items removed with their connection or by a look at their client.
+    /// Items removed with their connection or for their age.
     pub removed: u64,
     /// Items refused because the client's own queue was full.
     pub refused_queue_full: u64,

@@ -35,8 +35,7 @@ use crate::{error::Error, key::ClientKey};
 ///
 /// Each operation takes the same time however many clients there are: constant, or amortised
 /// constant where items have a cost above the quantum or where several small ones make room for a
-/// large one. Nothing in it grows beyond its [`QueueLimits`], but for items given back, of which
-/// there are no more than the caller had popped.
+/// large one. Nothing in it grows beyond its [`QueueLimits`].
 pub struct FairQueue<T> {
     limits: QueueLimits,
     order: Order,
@@ -58,7 +57,6 @@ pub struct FairQueue<T> {
     backlogged_clients: usize,
     backlogged_shares: u64,
     overflow_clients: usize,
-    arrivals: u64,
     counters: QueueCounters,
 }
 
@@ -92,7 +90,6 @@ impl<T> FairQueue<T> {
             backlogged_clients: 0,
             backlogged_shares: 0,
             overflow_clients: 0,
-            arrivals: 0,
             counters: QueueCounters::default(),
         })
     }
@@ -122,9 +119,7 @@ impl<T> FairQueue<T> {
         };
         let lane = self.lane_for((client, connection), home, seat);
         self.weigh(self.lanes[lane].flow, weight);
-        self.arrivals += 1;
-        let entry = Entry::new(item, connection, self.arrivals, lane);
-        let number = self.entries.insert(entry);
+        let number = self.entries.insert(Entry::new(item, connection, lane));
         self.lanes[lane].fifo.push_back(&mut self.entries, number);
         let flow = self.lanes[lane].flow;
         self.flows[flow]
@@ -139,47 +134,7 @@ impl<T> FairQueue<T> {
         Ok(Pushed { displaced })
     }
 
-    /// Gives an item back that was popped and could not be used: it is the first of its connection
-    /// again (or stands where its arrival puts it among others that were given back), is never
-    /// refused, and its cost is refunded.
-    pub fn push_front(&mut self, popped: Popped<T>) {
-        let Popped {
-            client,
-            connection,
-            item,
-            arrival,
-            weight,
-        } = popped;
-        let cost = item.counted_cost();
-        let home = self.homes.find(&client);
-        let seat = self.seat(&client, home);
-        let lane = self.lane_for((client, connection), home, seat);
-        let flow = self.lanes[lane].flow;
-        if home.is_none() {
-            self.weigh(flow, weight);
-        }
-        let number = self
-            .entries
-            .insert(Entry::new(item, connection, arrival, lane));
-        let mut behind = self.lanes[lane].fifo.head();
-        while let Some(other) = behind.filter(|&other| self.entries[other].arrival < arrival) {
-            behind = List::<flow::InLane>::next(&self.entries, other);
-        }
-        self.lanes[lane]
-            .fifo
-            .insert_before(&mut self.entries, number, behind);
-        self.flows[flow]
-            .arrivals
-            .push_front(&mut self.entries, number);
-        self.ages.push_front(&mut self.entries, number);
-        self.count_in(number);
-        if home.is_some() {
-            self.refund(flow, cost);
-        }
-        self.counters.given_back += 1;
-    }
-
-    /// The item whose turn it is, unless all that wait are held.
+    /// The item whose turn it is.
     pub fn pop(&mut self) -> Option<Popped<T>> {
         let popped = self.next_turn()?;
         self.counters.popped += 1;
@@ -194,11 +149,6 @@ impl<T> FairQueue<T> {
     /// Whether none waits.
     pub const fn is_empty(&self) -> bool {
         self.total.entries == 0
-    }
-
-    /// Whether [`FairQueue::pop`] would give one: some client that is not held has an item.
-    pub const fn is_ready(&self) -> bool {
-        self.ready_flows > 0
     }
 
     /// The bytes of all items, as they say.
@@ -221,7 +171,7 @@ impl<T> FairQueue<T> {
         self.overflow_clients
     }
 
-    /// How many clients have a flow of their own, those included that sit out a turn or are held.
+    /// How many clients have a flow of their own, those included that sit out a turn.
     pub const fn flows(&self) -> usize {
         self.homes.own_flows()
     }

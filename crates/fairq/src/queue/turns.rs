@@ -116,7 +116,7 @@ impl<T> FairQueue<T> {
     /// Draws the consequences of a flow having got or lost what it may send.
     pub(super) fn settle(&mut self, flow: u32) {
         let node = &mut self.flows[flow];
-        let ready = !node.held && !node.ring.is_empty();
+        let ready = !node.ring.is_empty();
         match (std::mem::replace(&mut node.ready, ready), ready) {
             (false, true) => {
                 self.ready_flows += 1;
@@ -139,18 +139,11 @@ impl<T> FairQueue<T> {
 
     fn forget_if_idle(&mut self, flow: u32) {
         let node = &self.flows[flow];
-        let idle = node.place == Place::Off && node.load.entries == 0 && !node.held;
+        let idle = node.place == Place::Off && node.load.entries == 0;
         if let (true, Some(owner)) = (idle, node.owner) {
             self.flows.remove(flow);
             self.homes.remove(&owner);
         }
-    }
-
-    /// Gives back what an item's turn had cost, one turn's worth at most.
-    pub(super) fn refund(&mut self, flow: u32, cost: u32) {
-        let quantum = self.quantum(flow);
-        let node = &mut self.flows[flow];
-        node.deficit = quantum.min(node.deficit + i64::from(cost));
     }
 
     fn quantum(&self, flow: u32) -> i64 {

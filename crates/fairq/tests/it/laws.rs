@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fairq::{ClientKey, FairQueue, Item, Order, Popped, QueueLimits, Refusal, Weight};
+use fairq::{ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
 use proptest::prelude::*;
 
 use crate::sim::{SEED, address, client};
@@ -18,16 +18,9 @@ enum Deed {
         weight: u32,
     },
     Pop,
-    GiveBack(usize),
-    Hold(u32),
-    Release(u32),
     RemoveConnection {
         who: u32,
         connection: u64,
-        modulus: u64,
-    },
-    Retain {
-        who: u32,
         modulus: u64,
     },
     RemoveOldest(u64),
@@ -48,12 +41,8 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let deed = prop_oneof![
         10 => push,
         6 => Just(Deed::Pop),
-        2 => (0_usize..4).prop_map(Deed::GiveBack),
-        1 => who().prop_map(Deed::Hold),
-        2 => who().prop_map(Deed::Release),
         1 => (who(), connection(), 1_u64..4)
             .prop_map(|(who, connection, modulus)| Deed::RemoveConnection { who, connection, modulus }),
-        1 => (who(), 1_u64..4).prop_map(|(who, modulus)| Deed::Retain { who, modulus }),
         1 => (0_u64..3).prop_map(Deed::RemoveOldest),
     ];
     prop::collection::vec(deed, 1..400)
@@ -90,7 +79,7 @@ fn who_is(who: u32) -> ClientKey {
 }
 
 #[derive(Default)]
-struct Held {
+struct Waiting {
     bytes: u32,
     connection: u64,
 }
@@ -100,9 +89,7 @@ struct Held {
 struct Model {
     queue: FairQueue<u64>,
     order: Order,
-    waiting: BTreeMap<u32, BTreeMap<u64, Held>>,
-    held: [bool; 9],
-    out: Vec<Popped<u64>>,
+    waiting: BTreeMap<u32, BTreeMap<u64, Waiting>>,
     arrivals: u64,
 }
 
@@ -114,7 +101,7 @@ impl Model {
     /// The items in one line with this one.
     fn line(&self, who: u32, connection: u64) -> Vec<u64> {
         let all = &self.waiting[&who];
-        let in_line = |held: &Held| self.order == Order::Client || held.connection == connection;
+        let in_line = |held: &Waiting| self.order == Order::Client || held.connection == connection;
         all.iter()
             .filter(|(_, held)| in_line(held))
             .map(|(&number, _)| number)
@@ -166,7 +153,7 @@ impl Model {
                     );
                     self.remove(whose, popped.item.value);
                 }
-                let held = Held { bytes, connection };
+                let held = Waiting { bytes, connection };
                 self.waiting
                     .entry(who)
                     .or_default()
@@ -186,17 +173,13 @@ impl Model {
 
     fn pop(&mut self) {
         let Some(popped) = self.queue.pop() else {
-            let may = |who: &u32| !self.held[*who as usize];
-            let waiting = self.waiting.iter().filter(|(_, items)| !items.is_empty());
-            assert_eq!(
-                waiting.filter(|(who, _)| may(who)).count(),
-                0,
+            assert!(
+                self.waiting.values().all(BTreeMap::is_empty),
                 "it could have"
             );
             return;
         };
         let who = Self::number_of(popped.client);
-        assert!(!self.held[who as usize], "it was held");
         let number = popped.item.value;
         assert_eq!(self.waiting[&who][&number].connection, popped.connection);
         assert_eq!(
@@ -205,47 +188,20 @@ impl Model {
             "the oldest comes first"
         );
         self.remove(who, number);
-        self.out.push(popped);
     }
 
-    fn give_back(&mut self, place: usize) {
-        if place >= self.out.len() {
-            return;
-        }
-        let popped = self.out.swap_remove(place);
-        let who = Self::number_of(popped.client);
-        let held = Held {
-            bytes: popped.item.bytes,
-            connection: popped.connection,
-        };
-        self.waiting
-            .entry(who)
-            .or_default()
-            .insert(popped.item.value, held);
-        self.queue.push_front(popped);
-    }
-
-    fn remove_some(&mut self, who: u32, connection: Option<u64>, modulus: u64) {
+    fn remove_some(&mut self, who: u32, connection: u64, modulus: u64) {
         let keep = |number: &u64| !number.is_multiple_of(modulus);
         let mut removed = Vec::new();
-        match connection {
-            Some(connection) => {
-                self.queue
-                    .remove_connection(&who_is(who), connection, keep, |item| {
-                        removed.push(item.value);
-                    });
-            }
-            None => self
-                .queue
-                .retain_client(&who_is(who), keep, |item| removed.push(item.value)),
-        }
+        self.queue
+            .remove_connection(&who_is(who), connection, keep, |item| {
+                removed.push(item.value);
+            });
         removed.sort_unstable();
         let empty = BTreeMap::new();
         let all = self.waiting.get(&who).unwrap_or(&empty).iter();
         let wanted: Vec<u64> = all
-            .filter(|(number, held)| {
-                connection.is_none_or(|connection| held.connection == connection) && !keep(number)
-            })
+            .filter(|(number, held)| held.connection == connection && !keep(number))
             .map(|(&number, _)| number)
             .collect();
         assert_eq!(removed, wanted);
@@ -269,23 +225,13 @@ impl Model {
         match *deed {
             Deed::Push { .. } => self.push(deed),
             Deed::Pop => self.pop(),
-            Deed::GiveBack(place) => self.give_back(place),
-            Deed::Hold(who) => {
-                self.queue.hold(who_is(who));
-                self.held[who as usize] = true;
-            }
-            Deed::Release(who) => {
-                self.queue.release(&who_is(who));
-                self.held[who as usize] = false;
-            }
             Deed::RemoveConnection {
                 who,
                 connection,
                 modulus,
             } => {
-                self.remove_some(who, Some(connection), modulus);
+                self.remove_some(who, connection, modulus);
             }
-            Deed::Retain { who, modulus } => self.remove_some(who, None, modulus),
             Deed::RemoveOldest(modulus) => self.remove_oldest(modulus),
         }
         self.check();
@@ -302,7 +248,6 @@ impl Model {
         for who in 0..9 {
             let waiting = self.waiting.get(&who).map_or(0, BTreeMap::len);
             assert_eq!(self.queue.backlog(&who_is(who)).entries, waiting);
-            assert_eq!(self.queue.is_held(&who_is(who)), self.held[who as usize]);
             backlogged += usize::from(waiting > 0);
         }
         assert_eq!(self.queue.backlogged_clients(), backlogged);
@@ -311,7 +256,7 @@ impl Model {
         assert!(self.queue.flows() <= self.queue.limits().clients);
         let counters = self.queue.counters();
         assert_eq!(
-            counters.pushed + counters.given_back,
+            counters.pushed,
             counters.popped + counters.displaced + counters.removed + self.queue.len() as u64
         );
         let refused =
@@ -319,12 +264,9 @@ impl Model {
         assert_eq!(counters.pushed + refused, self.arrivals);
     }
 
-    /// Releases all and pops until nothing is left, of the items or of the flows.
+    /// Pops until nothing is left, of the items or of the flows.
     fn empty(&mut self) {
-        for who in 0..9 {
-            self.act(&Deed::Release(who));
-        }
-        while self.queue.is_ready() {
+        while !self.queue.is_empty() {
             self.act(&Deed::Pop);
         }
         assert!(self.queue.is_empty());
@@ -349,8 +291,6 @@ proptest! {
             queue: FairQueue::new(limits, order, SEED).unwrap(),
             order,
             waiting: BTreeMap::new(),
-            held: [false; 9],
-            out: Vec::new(),
             arrivals: 0,
         };
         for deed in &deeds {

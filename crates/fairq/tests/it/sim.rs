@@ -130,10 +130,10 @@ impl Sim {
         self.tally.clear();
         loop {
             let arrival = self.next.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-            let token = if self.queue.is_ready() {
-                self.emitter.next_at(self.now, 1)
-            } else {
+            let token = if self.queue.is_empty() {
                 Nanos::MAX
+            } else {
+                self.emitter.next_at(self.now, 1)
             };
             let at = arrival.min(token);
             if at >= until {
