@@ -18,7 +18,7 @@
 use std::hint::black_box;
 
 use bigchain::json::{Object, Value, canonical, parse};
-use bigchain::schema::{JsonSchema, accepts, accepts_text};
+use bigchain::schema::{JsonSchema, accepts};
 use bigchain::{
     Create, CreateTemplate, Fulfillment, Id, KeyPair, MemoryLedger, Mode, Output, SignatureBatch,
     Transaction,
@@ -84,9 +84,6 @@ fn schema(c: &mut Criterion) {
     let schema = JsonSchema::new();
     let mut group = c.benchmark_group("schema");
     group.throughput(Throughput::Elements(1));
-    group.bench_function("typed_on_text", |b| {
-        b.iter(|| accepts_text(black_box(text.as_bytes())));
-    });
     group.bench_function("typed_from_text", |b| {
         b.iter(|| accepts(&parse(black_box(text.as_bytes())).expect("JSON")));
     });

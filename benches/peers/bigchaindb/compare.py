@@ -69,7 +69,6 @@ def prepare(args, scratch):
         "fulfillment": [args.rust, "fulfillment", fulfillment, seconds, "1"],
         "go schema": [args.go, "schema", body, *schemas, seconds],
         "schema typed": [args.rust, "schema-typed", body, seconds, "1"],
-        "schema typed, tree": [args.rust, "schema-tree", body, seconds, "1"],
         "schema jsonschema": [args.rust, "schema-jsonschema", body, seconds, "1"],
         "sign raw": [args.rust, "sign-raw", body, seconds, "1"],
         "sign create": [args.rust, "sign-create", body, seconds, "1"],

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use bigchain::json::{Object, parse};
-use bigchain::schema::{JsonSchema, accepts, accepts_text};
+use bigchain::schema::{JsonSchema, accepts};
 use bigchain::{
     CreateTemplate, Fulfillment, KeyPair, MemoryLedger, Mode, SignatureBatch, Transaction,
 };
@@ -70,8 +70,7 @@ fn round(name: &str, text: &str, thread: u64) -> Result<Round> {
             Fulfillment::from_uri(black_box(&text), Mode::Compatible)
                 .is_ok_and(|read| read.to_uri() == text)
         }),
-        "schema-typed" => Box::new(move || accepts_text(black_box(text.as_bytes()))),
-        "schema-tree" => {
+        "schema-typed" => {
             Box::new(move || parse(black_box(text.as_bytes())).is_ok_and(|body| accepts(&body)))
         }
         "schema-jsonschema" => {

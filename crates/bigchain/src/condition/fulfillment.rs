@@ -1,6 +1,8 @@
 //! Fulfillments: what they are, what they cost, how they are written and checked.
 
-use super::{Batch, Condition, Ed25519, Kind, Kinds, Rsa, der, ed25519, hash};
+#[cfg(feature = "rsa")]
+use super::Rsa;
+use super::{Batch, Condition, Ed25519, Kind, Kinds, der, ed25519, hash};
 use crate::base64url;
 
 /// What fulfills a condition.
@@ -13,6 +15,7 @@ pub enum Fulfillment {
     /// Several fulfillments, and the conditions that were not needed.
     Threshold(Threshold),
     /// An RSA signature.
+    #[cfg(feature = "rsa")]
     Rsa(Box<Rsa>),
     /// An Ed25519 signature.
     Ed25519(Ed25519),
@@ -106,6 +109,7 @@ impl Fulfillment {
             Self::Preimage(_) => Kind::Preimage,
             Self::Prefix(_) => Kind::Prefix,
             Self::Threshold(_) => Kind::Threshold,
+            #[cfg(feature = "rsa")]
             Self::Rsa(_) => Kind::Rsa,
             Self::Ed25519(_) => Kind::Ed25519,
         }
@@ -122,6 +126,7 @@ impl Fulfillment {
         };
         match self {
             Self::Preimage(preimage) => simple(preimage.len() as u64),
+            #[cfg(feature = "rsa")]
             Self::Rsa(rsa) => simple(rsa.cost()),
             Self::Ed25519(ed25519) => ed25519::condition(&ed25519.public_key),
             Self::Prefix(prefix) => {
@@ -147,6 +152,7 @@ impl Fulfillment {
     pub fn fingerprint_contents(&self) -> Vec<u8> {
         match self {
             Self::Preimage(preimage) => preimage.clone(),
+            #[cfg(feature = "rsa")]
             Self::Rsa(rsa) => der::wrapped(0x30, &der::wrapped(0x80, rsa.modulus())),
             Self::Ed25519(ed25519) => ed25519::fingerprint_contents(&ed25519.public_key).to_vec(),
             Self::Prefix(prefix) => prefix.fingerprint_contents(&prefix.fulfillment.condition()),
@@ -174,6 +180,7 @@ impl Fulfillment {
                 let conditions = threshold.conditions.iter().map(Condition::to_der);
                 der::write_set(0xa1, conditions.collect(), &mut content);
             }
+            #[cfg(feature = "rsa")]
             Self::Rsa(rsa) => {
                 der::write(0x80, rsa.modulus(), &mut content);
                 der::write(0x81, rsa.signature(), &mut content);
@@ -201,6 +208,7 @@ impl Fulfillment {
                 .fulfillments
                 .iter()
                 .all(|fulfillment| fulfillment.verify(message)),
+            #[cfg(feature = "rsa")]
             Self::Rsa(rsa) => rsa.verify(message),
             Self::Ed25519(ed25519) => ed25519.verify(message),
         }

@@ -1,14 +1,15 @@
 //! Crypto-conditions (the Interledger draft, version 02/03): conditions say what must be shown,
 //! fulfillments show it.
 //!
-//! Five kinds: preimage, prefix, threshold, RSA and Ed25519. BigchainDB uses Ed25519 and
-//! threshold.
+//! Five kinds: preimage, prefix, threshold, RSA and Ed25519. BigchainDB uses Ed25519 and threshold;
+//! fulfillments of kind RSA need the feature `rsa` and are refused without it.
 
 mod batch;
 pub(crate) mod der;
 mod ed25519;
 mod fulfillment;
 mod parse;
+#[cfg(feature = "rsa")]
 mod rsa;
 mod uri;
 
@@ -18,6 +19,7 @@ pub use batch::Batch;
 pub use ed25519::Ed25519;
 pub use fulfillment::{Fulfillment, Prefix, Threshold, ThresholdDraft};
 pub use parse::MAX_NESTING;
+#[cfg(feature = "rsa")]
 pub use rsa::Rsa;
 
 use crate::Mode;

@@ -1,7 +1,9 @@
 //! Reading fulfillments.
 
+#[cfg(feature = "rsa")]
+use super::Rsa;
 use super::der::Reader;
-use super::{Condition, Ed25519, Fulfillment, Kind, Prefix, Rsa, Threshold};
+use super::{Condition, Ed25519, Fulfillment, Kind, Prefix, Threshold};
 use crate::error::Error;
 use crate::{Mode, base64url};
 
@@ -41,7 +43,14 @@ fn read(reader: &mut Reader<'_>, levels_left: usize) -> Result<Fulfillment, Erro
         Kind::Preimage => Fulfillment::Preimage(content.content(0x80)?.to_vec()),
         Kind::Prefix => Fulfillment::Prefix(Box::new(prefix(&mut content, levels_left)?)),
         Kind::Threshold => Fulfillment::Threshold(threshold(&mut content, levels_left)?),
+        #[cfg(feature = "rsa")]
         Kind::Rsa => Fulfillment::Rsa(Box::new(rsa(&mut content)?)),
+        #[cfg(not(feature = "rsa"))]
+        Kind::Rsa => {
+            return Err(Error::Der(
+                "a kind that is left out: build with the feature `rsa`",
+            ));
+        }
         Kind::Ed25519 => Fulfillment::Ed25519(ed25519(&mut content)?),
     };
     content.end()?;
@@ -92,6 +101,7 @@ fn set<T>(
     Ok(elements)
 }
 
+#[cfg(feature = "rsa")]
 fn rsa(content: &mut Reader<'_>) -> Result<Rsa, Error> {
     let modulus = content.content(0x80)?.to_vec();
     let signature = content.content(0x81)?.to_vec();
