@@ -1,21 +1,19 @@
 //! What stands behind the front: the write lane, the read lane and the nodes' WebSockets.
 
-use std::borrow::Cow;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use pacing::Nanos;
 
 use crate::jsonrpc::Classified;
 use crate::lane::Write;
 use crate::refusal::Refusal;
-use crate::upstream::{ReadRequest, RelayEvent};
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent};
 
 /// The lanes, as the front sees them. Clones share them.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
-    /// The rest of an answer.
-    type Body: AnswerBody;
+    /// The body of an answer.
+    type Body: Pieces<Error = Refusal>;
     /// One client's own WebSocket to a node.
     type Relay: RelayLink;
 
@@ -42,38 +40,17 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> impl Future<Output = Result<Answer<Self::Body>, Refusal>> + Send;
+    ) -> impl Future<Output = Result<ReadAnswer<Self::Body>, Refusal>> + Send;
 
     /// Forwards a write whose turn has come.
     fn pass(
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> impl Future<Output = Result<Answer<Self::Body>, Refusal>> + Send;
+    ) -> impl Future<Output = Result<ReadAnswer<Self::Body>, Refusal>> + Send;
 
     /// A WebSocket for one client, not yet connected.
     fn relay(&self, client: ClientKey) -> Self::Relay;
-}
-
-/// A node's answer, its body still to be read.
-#[derive(Debug)]
-pub(crate) struct Answer<B> {
-    /// The HTTP status.
-    pub(crate) status: u16,
-    /// The headers, without those of connection and framing.
-    pub(crate) headers: Vec<(Cow<'static, str>, Bytes)>,
-    /// `Content-Length`, if it was given.
-    pub(crate) length: Option<u64>,
-    /// How long the node took to begin it.
-    pub(crate) took: Nanos,
-    /// The body.
-    pub(crate) body: B,
-}
-
-/// A body that is read piece by piece.
-pub(crate) trait AnswerBody: Send {
-    /// The next piece; `None` at the end. Cancel safe.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Bytes, Refusal>>> + Send;
 }
 
 /// One client's own WebSocket to a node. Dropping it closes it.

@@ -10,9 +10,9 @@
 
 mod accept;
 mod backend;
-mod behind;
 mod buffer;
 mod http;
+mod lanes;
 mod listener;
 mod overhead;
 mod queue;
@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
-use self::behind::Behind;
+use self::lanes::Lanes;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
@@ -49,7 +49,7 @@ use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Front(Arc<Shared<Behind>>);
+pub struct Front(Arc<Shared<Lanes>>);
 
 /// What the front needs.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Front {
             metrics,
             stop,
         } = services;
-        let backend = Behind::new(lane, reads, relays);
+        let backend = Lanes::new(lane, reads, relays);
         let shared = Shared::new(
             backend,
             Surroundings {

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use hyper::body::Frame;
 use pacing::Nanos;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Notify, mpsc};
@@ -15,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::Accept;
-use super::backend::{Answer, AnswerBody, Backend, RelayLink};
+use super::backend::{Backend, RelayLink};
 use super::socket::Stream;
 use super::{Shared, Surroundings, listener};
 use crate::config::Config;
@@ -24,7 +26,7 @@ use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
 use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::refusal::{Reason, Refusal};
-use crate::upstream::{ReadRequest, RelayEvent};
+use crate::upstream::{ReadAnswer, ReadRequest, RelayEvent};
 
 /// Lanes under a test's control.
 #[derive(Clone, Default)]
@@ -51,7 +53,7 @@ pub(super) struct State {
     /// What was forwarded: method, target and body.
     pub(super) forwarded: Vec<(String, String, String)>,
     /// What is answered to reads, in order; else the body comes back.
-    pub(super) answers: VecDeque<Result<Answer<Pieces>, Refusal>>,
+    pub(super) answers: VecDeque<Result<ReadAnswer<Body>, Refusal>>,
     /// Connections that hung up with writes under way.
     pub(super) disconnected: Vec<u64>,
     /// Permits that are held.
@@ -102,7 +104,7 @@ pub(super) fn member(tx: &str) -> Bytes {
 }
 
 impl Backend for Fake {
-    type Body = Pieces;
+    type Body = Body;
     type Relay = Echo;
 
     fn submit(&self, write: Write) -> Result<(), Refusal> {
@@ -161,7 +163,10 @@ impl Backend for Fake {
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> Result<Answer<Pieces>, Refusal> {
+    ) -> Result<ReadAnswer<Body>, Refusal> {
+        if let Some(method) = &request.method {
+            self.check_method(method)?;
+        }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut state = self.state();
         state.clients.push(client.to_string());
@@ -170,7 +175,7 @@ impl Backend for Fake {
             text(&request.target),
             text(&request.body),
         ));
-        let echo = Answer::whole(200, &format!(r#"{{"echo":{}}}"#, request.body.len()));
+        let echo = ReadAnswer::whole(200, &format!(r#"{{"echo":{}}}"#, request.body.len()));
         state.answers.pop_front().unwrap_or(Ok(echo))
     }
 
@@ -178,7 +183,7 @@ impl Backend for Fake {
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> Result<Answer<Pieces>, Refusal> {
+    ) -> Result<ReadAnswer<Body>, Refusal> {
         assert_eq!(self.state().permits, 1, "a write passes with a permit");
         self.forward(client, request).await
     }
@@ -193,20 +198,24 @@ impl Backend for Fake {
 
 /// The pieces of an answer; an empty one breaks it off.
 #[derive(Debug)]
-pub(super) struct Pieces(VecDeque<Bytes>);
+pub(super) struct Body(VecDeque<Bytes>);
 
-impl AnswerBody for Pieces {
-    async fn next(&mut self) -> Option<Result<Bytes, Refusal>> {
-        let piece = self.0.pop_front()?;
-        Some(if piece.is_empty() {
-            Err(Refusal::new(Reason::Upstream, "the node broke off"))
-        } else {
-            Ok(piece)
-        })
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Refusal;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| match piece.is_empty() {
+            true => Err(Refusal::new(Reason::Upstream, "the node broke off")),
+            false => Ok(Frame::data(piece)),
+        }))
     }
 }
 
-impl Answer<Pieces> {
+impl ReadAnswer<Body> {
     /// An answer of known length.
     pub(super) fn whole(status: u16, body: &str) -> Self {
         Self {
@@ -223,7 +232,7 @@ impl Answer<Pieces> {
             headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
             length: None,
             took: Nanos::from_millis(2),
-            body: Pieces(pieces.iter().map(bytes).collect()),
+            body: Body(pieces.iter().map(bytes).collect()),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! From an endpoint to a stream of bytes.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rpc::{Endpoint, Trust};
@@ -11,6 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsConnector, rustls::pki_types as rustls_pki_types};
 use tokio_util::either::Either;
+use tower::Service;
 
 use super::UpstreamError;
 
@@ -97,6 +100,21 @@ impl Dialer {
                 Ok(Either::Right(Box::new(stream)))
             }
         }
+    }
+}
+
+impl Service<()> for Dialer {
+    type Response = Stream;
+    type Error = UpstreamError;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, UpstreamError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), UpstreamError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        let dialer = self.clone();
+        Box::pin(async move { dialer.dial().await })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one client may do in the read lane.
+//! What one client may use of the read lane and of the relays.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,7 @@ enum Kind {
 
 /// A read or a relay of a client, counted until dropped.
 #[derive(Debug)]
-pub(super) struct ClientSlot {
+pub struct ClientSlot {
     limits: Arc<ClientLimits>,
     id: SlotId,
     kind: Kind,
@@ -78,23 +78,15 @@ impl ClientLimits {
         self.take(table.entry(client, now).state, now, calls)
     }
 
-    /// Takes `calls` from a client's rate and counts a read until the slot is dropped.
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        client: ClientKey,
-        calls: u32,
-    ) -> Result<ClientSlot, Refusal> {
+    /// Counts a read until the slot is dropped.
+    pub(super) fn enter(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
         let now = self.clock.now();
         let mut table = self.table();
         let entry = table.entry(client, now);
         if entry.state.reads >= self.reads {
-            return Err(Refusal::new(
-                Reason::Rate,
-                format!("{} reads of this client are under way", self.reads),
-            )
-            .retry_after(BUSY_PAUSE.into()));
+            let text = format!("{} reads of this client are under way", self.reads);
+            return Err(Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE.into()));
         }
-        self.take(entry.state, now, calls)?;
         entry.state.reads += 1;
         self.under_way.fetch_add(1, Ordering::Relaxed);
         Ok(self.slot(entry.id, Kind::Read))

@@ -5,16 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pacing::Nanos;
 use rpc::{Client, ClientOptions, Endpoint, FollowedBlock, Transport, Trust};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::UpstreamError;
 use super::dial::Dialer;
-use super::pool::{Pool, PoolOptions};
+use super::http::{self, NodeHttp, PoolOptions};
 use super::results::ResultsCache;
-use super::watch::Watch;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::ledger::Ledger;
@@ -79,7 +76,7 @@ pub enum NodeEvent {
         /// The block, without the codes of its transactions.
         block: FollowedBlock,
     },
-    /// These heights are not to be had from it any more.
+    /// It no longer has these heights.
     Missing {
         /// Which.
         node: NodeIndex,
@@ -142,7 +139,7 @@ pub(super) struct Node {
     base: String,
     client: Client,
     dialer: Dialer,
-    pool: Arc<Pool>,
+    http: NodeHttp,
     pub(super) up: AtomicBool,
     pub(super) catching_up: AtomicBool,
     pub(super) height: AtomicU64,
@@ -162,57 +159,38 @@ pub(super) struct Identity {
     pub(super) version: String,
 }
 
-/// Watches the nodes: run it.
-pub struct NodesWorker {
-    watches: Vec<Watch>,
-    nodes: Nodes,
-}
-
 impl Nodes {
-    /// Prepares to watch the configured nodes. Nothing happens until the worker runs, which ends
-    /// with the shutdown.
-    ///
-    /// The receiver must be read: when its [`EVENTS`] places are taken, blocks wait in the
-    /// followers, which stop asking for more.
+    /// The configured nodes, of which nothing is known yet.
     ///
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
-    pub fn start(
-        config: &Config,
-        surroundings: Surroundings,
-    ) -> Result<(Self, mpsc::Receiver<NodeEvent>, NodesWorker), UpstreamError> {
+    pub(super) fn new(config: &Config, surroundings: Surroundings) -> Result<Self, UpstreamError> {
         let tracker = TaskTracker::new();
+        let upstream = &config.upstream;
         let options = PoolOptions {
-            read_timeout: config.upstream.read_timeout,
             // The library holds a buffer and the piece that was cut off it.
             window_bytes: config.reads.window_bytes / 2,
             tracker: tracker.clone(),
             shutdown: surroundings.shutdown.clone(),
         };
-        let urls = config.upstream.urls.iter();
-        let nodes: Result<_, _> = urls
-            .map(|url| {
-                let limit = config.upstream.connect_timeout;
-                let dialer = Dialer::new(url, &surroundings.trust, limit)?;
-                Node::new(dialer, options.clone(), &surroundings.trust)
-            })
-            .collect();
-        let nodes = Self(Arc::new(Inner {
-            nodes: nodes?,
+        let nodes = upstream.urls.iter().map(|url| {
+            let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
+            let http = http::connect(dialer.clone(), options.clone(), upstream.read_timeout)?;
+            Node::new(dialer, http, &surroundings.trust)
+        });
+        Ok(Self(Arc::new(Inner {
+            nodes: nodes.collect::<Result<_, _>>()?,
             surroundings,
             results: ResultsCache::default(),
             replacements: AtomicU64::new(0),
             tracker,
-        }));
-        let (events, receiver) = mpsc::channel(EVENTS);
-        let watches = (0..nodes.count())
-            .map(|index| Watch::new(nodes.clone(), index, events.clone(), config))
-            .collect::<Result<_, _>>()?;
-        let worker = NodesWorker {
-            watches,
-            nodes: nodes.clone(),
-        };
-        Ok((nodes, receiver, worker))
+        })))
+    }
+
+    /// Waits until every connection of the upstream side has ended.
+    pub(super) async fn closed(&self) {
+        self.0.tracker.close();
+        self.0.tracker.wait().await;
     }
 
     /// How many there are, at least one.
@@ -284,9 +262,9 @@ impl Nodes {
         &self.node(node).base
     }
 
-    /// Kept-alive connections to a node.
-    pub(super) fn pool(&self, node: NodeIndex) -> &Arc<Pool> {
-        &self.node(node).pool
+    /// Asks a node over kept-alive connections.
+    pub(super) fn http(&self, node: NodeIndex) -> NodeHttp {
+        self.node(node).http.clone()
     }
 
     /// Opens connections to a node.
@@ -325,7 +303,7 @@ impl Nodes {
 }
 
 impl Node {
-    fn new(dialer: Dialer, options: PoolOptions, trust: &Trust) -> Result<Self, UpstreamError> {
+    fn new(dialer: Dialer, http: NodeHttp, trust: &Trust) -> Result<Self, UpstreamError> {
         let endpoint = dialer.endpoint().clone();
         let client_options = ClientOptions {
             trust: trust.clone(),
@@ -336,7 +314,7 @@ impl Node {
         let base = endpoint.with_transport(Transport::Http).path();
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
-            pool: Pool::new(dialer.clone(), options)?,
+            http,
             dialer,
             client,
             endpoint,
@@ -380,36 +358,9 @@ impl Node {
     }
 }
 
-impl NodesWorker {
-    /// Watches until shutdown, and until every connection of the upstream side has ended.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the watching.
-    pub async fn run(self) {
-        let mut watches = JoinSet::new();
-        for watch in self.watches {
-            watches.spawn(watch.run());
-        }
-        while watches.join_next().await.is_some() {}
-        let tracker = &self.nodes.0.tracker;
-        tracker.close();
-        tracker.wait().await;
-    }
-}
-
-impl std::fmt::Debug for NodesWorker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NodesWorker")
-    }
-}
-
 pub(super) fn setup(endpoint: &Endpoint, error: &impl ToString) -> UpstreamError {
     UpstreamError::Setup {
         endpoint: endpoint.to_string(),
         reason: error.to_string(),
     }
 }
-
-/// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; more
-/// than a few only hide a reader that is stuck.
-pub const EVENTS: usize = 64;

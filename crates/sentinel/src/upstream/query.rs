@@ -1,19 +1,47 @@
 //! Questions of our own to a node, their answers charged to the ledger.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::body::Body as _;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::sleep;
+use tower::ServiceExt as _;
 
 use super::UpstreamError;
+use super::body::Pieces as _;
+use super::http::{Connection, Outgoing, Repeat};
 use super::nodes::{NodeIndex, Nodes};
-use super::pool::{Attempts, Outgoing};
+use super::reply::is_error;
+pub(super) use super::reply::{charged, decode, result};
+use super::results::BlockResults;
 use super::target;
-use crate::ledger::Reservation;
+
+impl Nodes {
+    /// The results of a block's transactions. Those who ask for the same block share one fetch and
+    /// its memory, which is charged to the ledger.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: no answer, no room, or the node does not have them, after a second of
+    /// asking again (they are saved a moment after the block).
+    ///
+    /// # Cancel safety
+    /// When the one who fetches is dropped, another one who waits fetches.
+    pub async fn results(
+        &self,
+        node: NodeIndex,
+        height: u64,
+    ) -> Result<Arc<BlockResults>, UpstreamError> {
+        let cell = self.results_cache().cell(node, height);
+        let fetch = || async {
+            let body = ask_at(self, node, "block_results", height).await?;
+            decode(body, BlockResults::parse).await.map(Arc::new)
+        };
+        cell.get_or_try_init(fetch).await.cloned()
+    }
+}
 
 /// Asks a node. `params` is a JSON object as text. The answer's body stays charged to the ledger
 /// until its last part is dropped.
@@ -36,11 +64,12 @@ pub(super) async fn ask(
         uri: target::uri(nodes.base(node), &Bytes::from_static(b"/"))?,
         headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
         body: body.into(),
-        attempts: Attempts::Idempotent,
+        repeat: Repeat::Always,
+        connection: Connection::Kept,
     };
     let limit = nodes.ledger().capacity() / ANSWER_SHARE;
-    let mut answer = nodes.pool(node).send(request).await?;
-    let announced = answer.body.remaining().unwrap_or(0);
+    let mut answer = nodes.http(node).oneshot(request).await?.into_body();
+    let announced = answer.size_hint().exact().unwrap_or(0);
     let announced = usize::try_from(announced).unwrap_or(usize::MAX);
     let too_large = UpstreamError::TooLarge { limit };
     if announced > limit {
@@ -51,7 +80,7 @@ pub(super) async fn ask(
         .reserve(announced)
         .ok_or(UpstreamError::Memory)?;
     let mut body = Vec::with_capacity(announced);
-    while let Some(piece) = answer.body.next().await {
+    while let Some(piece) = answer.next().await {
         let piece = piece?;
         let len = body.len() + piece.len();
         if len > limit {
@@ -88,131 +117,8 @@ pub(super) async fn ask_at(
     }
 }
 
-/// Whether a body is an error answer to a question of ours.
-fn is_error(body: &[u8]) -> bool {
-    body.starts_with(br#"{"jsonrpc":"2.0","id":1,"error":"#)
-}
-
-/// Bytes that stay charged until the last part of them is dropped.
-pub(super) fn charged(bytes: Vec<u8>, charge: Reservation) -> Bytes {
-    struct Charged {
-        bytes: Vec<u8>,
-        _charge: Reservation,
-    }
-    impl AsRef<[u8]> for Charged {
-        fn as_ref(&self) -> &[u8] {
-            &self.bytes
-        }
-    }
-    Bytes::from_owner(Charged {
-        bytes,
-        _charge: charge,
-    })
-}
-
-/// The result in an answer's body.
-///
-/// # Errors
-/// [`UpstreamError::Refused`] with the node's words, [`UpstreamError::Garbage`] for anything else.
-pub(super) fn result<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, UpstreamError> {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        result: Option<&'a RawValue>,
-        error: Option<Failure>,
-    }
-    #[derive(Deserialize)]
-    struct Failure {
-        #[serde(default)]
-        message: String,
-        #[serde(default)]
-        data: String,
-    }
-    let garbage = |error: serde_json::Error| UpstreamError::Garbage {
-        endpoint: "the node".to_owned(),
-        reason: error.to_string(),
-    };
-    let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(garbage)?;
-    match envelope {
-        Envelope {
-            error: Some(Failure { message, data }),
-            ..
-        } => Err(UpstreamError::Refused {
-            reason: if data.is_empty() { message } else { data },
-        }),
-        Envelope {
-            result: Some(result),
-            ..
-        } => serde_json::from_str(result.get()).map_err(garbage),
-        Envelope { .. } => Err(UpstreamError::Garbage {
-            endpoint: "the node".to_owned(),
-            reason: "neither result nor error".to_owned(),
-        }),
-    }
-}
-
-/// Runs a decoding of many bytes where it holds up nobody.
-pub(super) async fn decode<T, F>(body: Bytes, decode: F) -> Result<T, UpstreamError>
-where
-    T: Send + 'static,
-    F: FnOnce(Bytes) -> Result<T, UpstreamError> + Send + 'static,
-{
-    if body.len() < BLOCKING_BYTES {
-        return decode(body);
-    }
-    match tokio::task::spawn_blocking(move || decode(body)).await {
-        Ok(result) => result,
-        // It fails only by a panic, or when the runtime ends before it began.
-        Err(error) => Err(UpstreamError::Garbage {
-            endpoint: "the node".to_owned(),
-            reason: format!("decoding was broken off: {error}"),
-        }),
-    }
-}
-
 /// One answer takes at most this part of the ledger.
 const ANSWER_SHARE: usize = 4;
 /// So often a node is asked about a block before its refusal counts.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);
-/// Below this size decoding takes less than switching threads is worth (about 0.2 ms).
-const BLOCKING_BYTES: usize = 128 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ledger::Ledger;
-
-    #[test]
-    fn results_and_errors_are_told_apart() {
-        let number = result::<u64>(br#"{"jsonrpc":"2.0","id":1,"result":7}"#);
-        assert_eq!(number, Ok(7));
-        let refused = result::<u64>(
-            br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"no"}}"#,
-        );
-        assert_eq!(
-            refused,
-            Err(UpstreamError::Refused {
-                reason: "no".to_owned()
-            })
-        );
-        for garbage in ["", "[]", "{}", "<html>", r#"{"result":"x"}"#] {
-            let read = result::<u64>(garbage.as_bytes());
-            assert!(
-                matches!(read, Err(UpstreamError::Garbage { .. })),
-                "{garbage}"
-            );
-        }
-    }
-
-    #[test]
-    fn bytes_stay_charged_until_the_last_part_is_gone() {
-        let ledger = Ledger::new(100);
-        let bytes = charged(b"hello".to_vec(), ledger.reserve(5).unwrap());
-        let part = bytes.slice(1..3);
-        drop(bytes);
-        assert_eq!(ledger.used(), 5);
-        drop(part);
-        assert_eq!(ledger.used(), 0);
-    }
-}

@@ -1,4 +1,4 @@
-//! What became of a block's transactions, fetched once for any number of waiters.
+//! What became of a block's transactions, kept for any number of waiters.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,8 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 
 use super::UpstreamError;
-use super::nodes::{NodeIndex, Nodes};
-use super::query;
+use super::reply;
 
 /// The results of one block's transactions as the node wrote them.
 #[derive(Debug)]
@@ -26,12 +25,11 @@ pub struct BlockResults {
 #[derive(Debug, Default)]
 pub(super) struct ResultsCache(Mutex<VecDeque<Kept>>);
 
-type Cell = Arc<OnceCell<Arc<BlockResults>>>;
-type Found = Result<Arc<BlockResults>, UpstreamError>;
+pub(super) type Cell = Arc<OnceCell<Arc<BlockResults>>>;
 
 #[derive(Debug)]
 struct Kept {
-    node: NodeIndex,
+    node: usize,
     height: u64,
     cell: Cell,
 }
@@ -54,13 +52,13 @@ impl BlockResults {
         self.places.is_empty()
     }
 
-    fn parse(body: Bytes) -> Result<Self, UpstreamError> {
+    pub(super) fn parse(body: Bytes) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
             #[serde(borrow, default)]
             txs_results: Option<Vec<&'a RawValue>>,
         }
-        let answer: Answer<'_> = query::result(&body)?;
+        let answer: Answer<'_> = reply::result(&body)?;
         let start = body.as_ptr() as usize;
         let place = |result: &RawValue| {
             // A part of the body, so this is its offset.
@@ -73,34 +71,9 @@ impl BlockResults {
     }
 }
 
-impl Nodes {
-    /// The results of a block's transactions. Those who ask for the same block share one fetch and
-    /// its memory, which is charged to the ledger.
-    ///
-    /// # Errors
-    /// [`UpstreamError`]: no answer, no room, or the node does not have them, after a second of
-    /// asking again (they are saved a moment after the block).
-    ///
-    /// # Cancel safety
-    /// When the one who fetches is dropped, another one who waits fetches.
-    pub async fn results(
-        &self,
-        node: NodeIndex,
-        height: u64,
-    ) -> Result<Arc<BlockResults>, UpstreamError> {
-        let cell = self.results_cache().cell(node, height);
-        let found = cell.get_or_try_init(|| self.fetch_results(node, height));
-        found.await.cloned()
-    }
-
-    async fn fetch_results(&self, node: NodeIndex, height: u64) -> Found {
-        let body = query::ask_at(self, node, "block_results", height).await?;
-        query::decode(body, BlockResults::parse).await.map(Arc::new)
-    }
-}
-
 impl ResultsCache {
-    fn cell(&self, node: NodeIndex, height: u64) -> Cell {
+    /// Where the results of a block are, or are going to be.
+    pub(super) fn cell(&self, node: usize, height: u64) -> Cell {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept
             .iter()
@@ -121,7 +94,7 @@ impl ResultsCache {
     }
 
     /// Forgets what a node's chain no longer has.
-    pub(super) fn forget(&self, node: NodeIndex) {
+    pub(super) fn forget(&self, node: usize) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.node != node);
     }

@@ -1,4 +1,4 @@
-//! Watches one node: its health, its blocks, its mempool.
+//! Watches the nodes: their health, their blocks, their mempools.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -17,6 +17,63 @@ use super::UpstreamError;
 use super::health::{Change, Health, Seen};
 use super::nodes::{Identity, Node, NodeEvent, NodeIndex, Nodes, Surroundings, setup};
 use crate::config::Config;
+
+/// Watches the nodes: run it.
+pub struct NodesWorker {
+    watches: Vec<Watch>,
+    nodes: Nodes,
+}
+
+impl Nodes {
+    /// Prepares to watch the configured nodes. Nothing happens until the worker runs, which ends
+    /// with the shutdown.
+    ///
+    /// The receiver must be read: when its [`EVENTS`] places are taken, blocks wait in the
+    /// followers, which stop asking for more.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
+    pub fn start(
+        config: &Config,
+        surroundings: Surroundings,
+    ) -> Result<(Self, mpsc::Receiver<NodeEvent>, NodesWorker), UpstreamError> {
+        let nodes = Self::new(config, surroundings)?;
+        let (events, receiver) = mpsc::channel(EVENTS);
+        let watches = (0..nodes.count())
+            .map(|index| Watch::new(nodes.clone(), index, events.clone(), config))
+            .collect::<Result<_, _>>()?;
+        let worker = NodesWorker {
+            watches,
+            nodes: nodes.clone(),
+        };
+        Ok((nodes, receiver, worker))
+    }
+}
+
+impl NodesWorker {
+    /// Watches until shutdown, and until every connection of the upstream side has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the watching.
+    pub async fn run(self) {
+        let mut watches = JoinSet::new();
+        for watch in self.watches {
+            watches.spawn(watch.run());
+        }
+        while watches.join_next().await.is_some() {}
+        self.nodes.closed().await;
+    }
+}
+
+impl std::fmt::Debug for NodesWorker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NodesWorker")
+    }
+}
+
+/// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; a longer
+/// queue would only hide a reader that is stuck.
+pub const EVENTS: usize = 64;
 
 /// Watches one node.
 pub(super) struct Watch {

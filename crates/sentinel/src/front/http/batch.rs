@@ -18,7 +18,7 @@ use super::plan::To;
 use super::stream::read_outcome;
 use super::write::outcome_of;
 use super::{Connection, Next, full};
-use crate::front::backend::{Answer, AnswerBody, Backend};
+use crate::front::backend::Backend;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{WriteAnswer, WriteBody};
@@ -26,7 +26,7 @@ use crate::ledger::Reservation;
 use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond;
-use crate::upstream::ReadRequest;
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest};
 
 /// A batch that does not go to the node as a whole.
 pub(super) struct Batch {
@@ -385,8 +385,8 @@ fn joined(reads: &[(To, Bytes)]) -> Bytes {
 }
 
 /// Reads an answer to its end, as far as there is room for it.
-async fn collect<T: AnswerBody>(
-    mut answer: Answer<T>,
+async fn collect<T: Pieces<Error = Refusal>>(
+    mut answer: ReadAnswer<T>,
     room: &mut Reservation,
 ) -> Result<Instead, Refusal> {
     let mut body = Vec::new();

@@ -135,7 +135,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 cold(Cold::Deny(To::unknown(parts), refusal))
             }
             TargetKind::Root if !parts.body.is_empty() => self.by_body(parts),
-            TargetKind::Root => parts.read(To::uri(MethodClass::Other)),
+            TargetKind::Root => parts.read(To::uri(MethodClass::Other), None),
             TargetKind::Write { method, tx } if parts.is_plain(b"GET") => Plan::Write(PlainWrite {
                 client: parts.client,
                 to: To::uri(MethodClass::of(method.name())),
@@ -148,10 +148,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             TargetKind::WebSocket => cold(self.by_handshake(parts)),
             TargetKind::Read => {
                 let to = To::uri(MethodClass::of(method));
-                match self.front.backend.check_method(method) {
-                    Ok(()) => parts.read(to),
-                    Err(refusal) => cold(Cold::Refuse(to, refusal)),
-                }
+                parts.read(to, Some(method.into()))
             }
         }
     }
@@ -171,7 +168,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         match jsonrpc::classify(parts.body, &self.front.json_limits) {
             Ok(Classified::One(call)) => self.by_call(parts, call),
             Ok(Classified::Batch(elements)) => self.by_elements(parts, elements),
-            Ok(Classified::Unparsable) => parts.read(To::post(MethodClass::Other, None)),
+            Ok(Classified::Unparsable) => parts.read(To::post(MethodClass::Other, None), None),
             Err(refusal) => cold(Cold::Refuse(To::post(MethodClass::Other, None), refusal)),
         }
     }
@@ -189,10 +186,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             }
             Call::Read { id, method } => {
                 let to = To::post(MethodClass::of(&method), Some(&id));
-                match self.front.backend.check_method(&method) {
-                    Ok(()) => parts.read(to),
-                    Err(refusal) => cold(Cold::Refuse(to, refusal)),
-                }
+                parts.read(to, Some(method.into()))
             }
             Call::Notification => cold(Cold::Nothing),
         }
@@ -235,7 +229,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             }
         });
         let elements: Vec<Element> = elements.collect();
-        let request = parts.request(body, u32::try_from(calls).unwrap_or(u32::MAX).max(1));
+        let request = parts.request(body, None, u32::try_from(calls).unwrap_or(u32::MAX).max(1));
         if !is_split {
             let to = To::post(MethodClass::Other, None);
             return cold(Cold::Read(Forward {
@@ -260,8 +254,8 @@ impl Parts<'_> {
         self.view.method == method && body_is_right && self.view.first("origin").is_none()
     }
 
-    fn read(&self, to: To) -> Plan {
-        let request = self.request(Bytes::copy_from_slice(self.body), 1);
+    fn read(&self, to: To, method: Option<Box<str>>) -> Plan {
+        let request = self.request(Bytes::copy_from_slice(self.body), method, 1);
         cold(Cold::Read(Forward {
             client: self.client,
             to,
@@ -270,7 +264,7 @@ impl Parts<'_> {
     }
 
     fn unusual(&self, to: To) -> Plan {
-        let request = self.request(Bytes::copy_from_slice(self.body), 1);
+        let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
         cold(Cold::Unusual(Forward {
             client: self.client,
             to,
@@ -279,7 +273,7 @@ impl Parts<'_> {
     }
 
     /// The request as the node gets it.
-    fn request(&self, body: Bytes, calls: u32) -> ReadRequest {
+    fn request(&self, body: Bytes, method: Option<Box<str>>, calls: u32) -> ReadRequest {
         let mut headers = HeaderMap::new();
         for field in self.view.end_to_end() {
             let name = HeaderName::from_bytes(field.name.as_bytes());
@@ -293,6 +287,7 @@ impl Parts<'_> {
             target: Bytes::copy_from_slice(origin_form(self.view.target)),
             headers,
             body,
+            method,
             calls,
         }
     }

@@ -7,10 +7,11 @@ use std::task::Poll;
 use super::answer::Tail;
 use super::plan::{Forward, To};
 use super::{Connection, Next, full};
-use crate::front::backend::{Answer, AnswerBody, Backend};
+use crate::front::backend::Backend;
 use crate::front::socket::{Ended, Stream};
 use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::refusal::Reason;
+use crate::upstream::{Pieces as _, ReadAnswer};
 use wire::http::{
     BodyLength, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
@@ -69,7 +70,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     pub(super) async fn stream(
         &mut self,
         to: &To,
-        mut answer: Answer<B::Body>,
+        mut answer: ReadAnswer<B::Body>,
         tail: Tail,
     ) -> Result<Next, Ended> {
         let length = body_length(&answer, tail);
@@ -116,7 +117,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
 }
 
 /// How the length of an answer's body is told to this client.
-fn body_length<T>(answer: &Answer<T>, tail: Tail) -> BodyLength {
+fn body_length<T>(answer: &ReadAnswer<T>, tail: Tail) -> BodyLength {
     match (answer.status, answer.length) {
         (100..200 | 204 | 304, _) => BodyLength::Nothing,
         (_, Some(length)) => BodyLength::Known(length),

@@ -7,7 +7,7 @@ use testkit::{Http, ScriptedServer, free_port};
 
 use super::{PATIENCE, Rig, client, config, quick};
 use crate::refusal::{Forwarded, Reason, Refusal};
-use crate::upstream::{ReadAnswer, ReadRequest};
+use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
 fn get(target: &str) -> ReadRequest {
     ReadRequest {
@@ -15,6 +15,7 @@ fn get(target: &str) -> ReadRequest {
         target: Bytes::copy_from_slice(target.as_bytes()),
         headers: HeaderMap::new(),
         body: Bytes::new(),
+        method: None,
         calls: 1,
     }
 }

@@ -29,10 +29,10 @@ async fn json_39_a_batch_of_reads_goes_whole_and_one_with_writes_in_parts() {
         state.forwarded.clear();
         state
             .answers
-            .push_back(Ok(Answer::whole(200, "[{\"id\":3},{\"id\":4}]\n")));
+            .push_back(Ok(ReadAnswer::whole(200, "[{\"id\":3},{\"id\":4}]\n")));
         state
             .answers
-            .push_back(Ok(Answer::whole(200, "{\"id\":9}")));
+            .push_back(Ok(ReadAnswer::whole(200, "{\"id\":9}")));
     }
     client.post(&batch).await;
     let (status, body) = client.status().await;
@@ -124,7 +124,7 @@ async fn json_39_a_call_that_breaks_the_batch_on_the_node_breaks_it_here() {
         .fake
         .state()
         .answers
-        .push_back(Ok(Answer::whole(500, "{\"id\":-1}")));
+        .push_back(Ok(ReadAnswer::whole(500, "{\"id\":-1}")));
     let batch = format!(
         "[{},{},{}]",
         sync("1", "a"),

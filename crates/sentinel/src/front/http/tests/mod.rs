@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::front::backend::Answer;
 use crate::front::testing::{Bench, Client};
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::ReadAnswer;
 
 /// `broadcast_tx_sync` of a transaction, in base64.
 fn sync(id: &str, tx: &str) -> String {
@@ -105,7 +105,7 @@ async fn reads_are_forwarded_as_they_came_and_their_answers_as_they_are() {
         .fake
         .state()
         .answers
-        .push_back(Ok(Answer::pieces(500, &["ab", "c"])));
+        .push_back(Ok(ReadAnswer::pieces(500, &["ab", "c"])));
     client.post("{").await;
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
@@ -116,7 +116,7 @@ async fn reads_are_forwarded_as_they_came_and_their_answers_as_they_are() {
         .fake
         .state()
         .answers
-        .push_back(Ok(Answer::pieces(200, &["ab", "c"])));
+        .push_back(Ok(ReadAnswer::pieces(200, &["ab", "c"])));
     client
         .send("GET /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         .await;
@@ -131,7 +131,7 @@ async fn an_answer_that_breaks_off_breaks_the_connection_off() {
         .fake
         .state()
         .answers
-        .push_back(Ok(Answer::pieces(200, &["", "x"])));
+        .push_back(Ok(ReadAnswer::pieces(200, &["", "x"])));
     client.post(&call("5", "status")).await;
     let (status, body) = client.status().await;
     assert_eq!(status, 503);
@@ -140,7 +140,7 @@ async fn an_answer_that_breaks_off_breaks_the_connection_off() {
         .fake
         .state()
         .answers
-        .push_back(Ok(Answer::pieces(200, &["x", "", "y"])));
+        .push_back(Ok(ReadAnswer::pieces(200, &["x", "", "y"])));
     client.post(&call("5", "status")).await;
     let rest = client.rest().await;
     assert!(rest.ends_with("1\r\nx\r\n"), "{rest}");

@@ -1,4 +1,4 @@
-//! The lanes that really stand behind the front.
+//! The lanes of a running proxy.
 
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use fairq::ClientKey;
 
-use super::backend::{Answer, AnswerBody, Backend, RelayLink};
+use super::backend::{Backend, RelayLink};
 use crate::jsonrpc::Classified;
 use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
@@ -14,13 +14,13 @@ use crate::upstream::{ReadAnswer, ReadBody, ReadRequest, Reads, Relay, RelayEven
 
 /// The write lane, the read lane and the relays.
 #[derive(Clone, Debug)]
-pub(crate) struct Behind {
+pub(crate) struct Lanes {
     lane: Lane,
     reads: Reads,
     relays: Relays,
 }
 
-impl Behind {
+impl Lanes {
     pub(super) const fn new(lane: Lane, reads: Reads, relays: Relays) -> Self {
         Self {
             lane,
@@ -36,7 +36,7 @@ impl Behind {
     }
 }
 
-impl Backend for Behind {
+impl Backend for Lanes {
     type Body = ReadBody;
     type Relay = Relay;
 
@@ -68,18 +68,12 @@ impl Backend for Behind {
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> Result<Answer<ReadBody>, Refusal> {
-        let answer = self.reads.forward(client, self.node(client), request).await;
-        answer.map(Answer::from)
+    ) -> Result<ReadAnswer, Refusal> {
+        self.reads.forward(client, self.node(client), request).await
     }
 
-    async fn pass(
-        &self,
-        client: ClientKey,
-        request: ReadRequest,
-    ) -> Result<Answer<ReadBody>, Refusal> {
-        let answer = self.reads.pass(self.node(client), request).await;
-        answer.map(Answer::from)
+    async fn pass(&self, client: ClientKey, request: ReadRequest) -> Result<ReadAnswer, Refusal> {
+        self.reads.pass(self.node(client), request).await
     }
 
     fn relay(&self, client: ClientKey) -> Relay {
@@ -99,23 +93,5 @@ impl RelayLink for Relay {
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
         // Nothing is lost when the future is dropped, so it need not be kept.
         pin!(self.recv()).poll(context)
-    }
-}
-
-impl From<ReadAnswer> for Answer<ReadBody> {
-    fn from(answer: ReadAnswer) -> Self {
-        Self {
-            status: answer.status,
-            headers: answer.headers,
-            length: answer.length,
-            took: answer.took,
-            body: answer.body,
-        }
-    }
-}
-
-impl AnswerBody for ReadBody {
-    async fn next(&mut self) -> Option<Result<Bytes, Refusal>> {
-        Self::next(self).await
     }
 }
