@@ -2,7 +2,7 @@
 
 mod workload;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -335,6 +335,18 @@ impl Load {
 }
 
 impl Nodes {
+    /// Where transactions go; a node that the run starts listens at `guest`.
+    #[must_use]
+    pub fn endpoints(&self, guest: Option<SocketAddr>) -> Vec<Endpoint> {
+        match self {
+            Self::BuiltIn { transport, .. } => guest
+                .map(|address| Endpoint::of(*transport, address))
+                .into_iter()
+                .collect(),
+            Self::Endpoints(endpoints) => endpoints.clone(),
+        }
+    }
+
     /// How the target is spoken to; mixed endpoints count as HTTP.
     #[must_use]
     pub fn transport(&self) -> Transport {

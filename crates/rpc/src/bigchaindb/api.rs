@@ -106,9 +106,8 @@ impl BigchaindbClient {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn is_committed(&self, id: &[u8; 32]) -> Result<bool, ClientError> {
+    pub async fn is_committed(&self, id: &str) -> Result<bool, ClientError> {
         let mut body = Vec::new();
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let path = format!("api/v1/transactions/{id}");
         match self.client.get(&path, &mut body).await? {
             200 => Ok(true),

@@ -63,6 +63,20 @@ enum Host {
 }
 
 impl Endpoint {
+    /// An unencrypted node at this address, with the default path.
+    #[must_use]
+    pub fn of(transport: Transport, address: SocketAddr) -> Self {
+        let (base, websocket) = split_path(transport, "");
+        Self {
+            transport,
+            tls: false,
+            host: Host::Address(address.ip()),
+            port: address.port(),
+            base,
+            websocket,
+        }
+    }
+
     /// The host as written in a URL's authority, without port; IPv6 addresses without brackets.
     pub fn host(&self) -> String {
         match &self.host {

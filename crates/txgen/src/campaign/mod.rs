@@ -180,8 +180,10 @@ impl Campaign<'_> {
             let began = Instant::now();
             let played = self.one(run, &record.place(number), &mut stage);
             let first = number == 0;
+            let mut uncommitted = Vec::new();
             match played {
                 Ok((outcome, trouble)) => {
+                    uncommitted = outcome.uncommitted();
                     let figures = Figures::of(&outcome, run, self.window());
                     self.say(&format!("  {}", table::line(&figures)));
                     if let Some(trouble) = &trouble {
@@ -225,7 +227,7 @@ impl Campaign<'_> {
             }
             record.write().map_err(failed)?;
             if number + 1 < self.runs.len() {
-                self.between(run, &mut stage);
+                self.between(run, &uncommitted, &mut stage);
             }
         }
         drop(stage);
@@ -277,13 +279,13 @@ impl Campaign<'_> {
     }
 
     /// The rest between two runs, and the wait for an empty mempool where they share a node.
-    fn between(&mut self, run: &Prepared, stage: &mut Option<Stage>) {
+    fn between(&mut self, run: &Prepared, own: &[String], stage: &mut Option<Stage>) {
         if run.script.node.is_fresh() {
             *stage = None;
         }
         let settled = stage
             .as_ref()
-            .map(|stage| stage.settle(SETTLE_PATIENCE, self.shutdown));
+            .map(|stage| stage.settle(own, SETTLE_PATIENCE, self.shutdown));
         if let Some(Some(trouble)) = settled
             && !self.shutdown.is_requested()
         {

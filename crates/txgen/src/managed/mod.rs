@@ -17,8 +17,8 @@ use crate::cli::Settings;
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
-use crate::search::drain::Mempools;
 use crate::shutdown::Shutdown;
+use crate::target::{Drain, TargetKind};
 use cometbft::CometBft;
 use process::Process;
 use sentinel::Sentinel;
@@ -117,6 +117,7 @@ pub(crate) struct Stage {
     sentinel: Option<Sentinel>,
     node: Option<Node>,
     of: (NodeSection, Option<SentinelSection>),
+    target: TargetKind,
     /// Where transactions go; empty when the run starts the built-in node itself.
     endpoints: Vec<Endpoint>,
 }
@@ -132,14 +133,8 @@ impl Node {
             Self::BuiltIn(node) => node.address(),
             Self::CometBft(node) => node.address(),
         };
-        endpoint(transport, address)
+        Endpoint::of(transport, address)
     }
-}
-
-fn endpoint(transport: Transport, address: std::net::SocketAddr) -> Endpoint {
-    format!("{transport}://{address}")
-        .parse()
-        .expect("a socket address makes an endpoint")
 }
 
 impl Stage {
@@ -152,13 +147,14 @@ impl Stage {
         programs: &Programs,
         shutdown: &Shutdown,
     ) -> Result<Self, ManagedError> {
+        let target = settings.target.unwrap_or_default();
         let node = match run.node.kind() {
             NodeKind::Endpoints => None,
             // The run starts it itself, with the rest of its clockwork.
             NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
                 let config = plan::fitting(run.request.builtin.clone(), settings);
-                let facts = settings.target.unwrap_or_default().facts();
+                let facts = target.facts();
                 Some(Node::BuiltIn(BuiltInNode::start(config, facts)?))
             }
             NodeKind::Cometbft => {
@@ -173,7 +169,7 @@ impl Stage {
         let sentinel = match &run.sentinel {
             Some(section) => {
                 let sentinel = Sentinel::start(section, &endpoints, programs, shutdown)?;
-                endpoints = vec![endpoint(transport, sentinel.address())];
+                endpoints = vec![Endpoint::of(transport, sentinel.address())];
                 Some(sentinel)
             }
             None => None,
@@ -182,6 +178,7 @@ impl Stage {
             sentinel,
             node,
             of: (run.node.clone(), run.sentinel.clone()),
+            target,
             endpoints,
         })
     }
@@ -216,12 +213,18 @@ impl Stage {
         }
     }
 
-    /// Waits until the mempools are empty; says what is in the way if they are not after `patience`.
-    pub(crate) fn settle(&self, patience: Duration, shutdown: &Shutdown) -> Option<String> {
-        match Mempools::new(&self.endpoints, &Trust::native()) {
-            Ok(mempools) => {
-                let rest = mempools.await_empty(Nanos::from(patience), shutdown);
-                rest.trouble
+    /// Waits until the nodes hold no transactions, `own` among them; says what is in the way if they
+    /// still do after `patience`.
+    pub(crate) fn settle(
+        &self,
+        own: &[String],
+        patience: Duration,
+        shutdown: &Shutdown,
+    ) -> Option<String> {
+        match Drain::new(self.target, &self.endpoints, &Trust::native()) {
+            Ok(drain) => {
+                let drained = drain.await_empty(own, Nanos::from(patience), shutdown);
+                drained.obstacle
             }
             Err(error) => Some(error.to_string()),
         }
@@ -242,7 +245,7 @@ fn wait_ready(
     shutdown: &Shutdown,
 ) -> Result<(), ManagedError> {
     let runtime = runtime().map_err(io_error("cannot ask whether it is ready"))?;
-    let endpoint = endpoint(Transport::Http, address);
+    let endpoint = Endpoint::of(Transport::Http, address);
     let client = Client::new(&endpoint, PROBE_TIMEOUT).map_err(|source| ManagedError::Query {
         endpoint: endpoint.to_string(),
         source,

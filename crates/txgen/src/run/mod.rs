@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use measure::read::TxFate;
 use measure::{RunFolderWriters, ScheduleVerdict, Summary};
 use pacing::Nanos;
 use rpc::BroadcastMethod;
@@ -30,6 +31,7 @@ pub use prepare::PreparationError;
 
 use crate::clock::{Origin, RunClock};
 use crate::exit;
+use crate::folder::RecordedRun;
 use crate::live::{Display, DisplayError, DisplaySettings, NodeBoard, Scene};
 use crate::plan::{Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
@@ -120,6 +122,26 @@ pub enum RunError {
 }
 
 impl Outcome {
+    /// The ids of accepted transactions that no block has shown, some of them. None where the record
+    /// cannot be read.
+    pub(crate) fn uncommitted(&self) -> Vec<String> {
+        let mut ids = Vec::new();
+        if self.summary.fate.pending == 0 {
+            return ids;
+        }
+        let Ok(mut txs) = RecordedRun::open(&self.folder).and_then(|run| run.txs()) else {
+            return ids;
+        };
+        while let Ok(Some(tx)) = txs.next_row()
+            && ids.len() < MOST_UNCOMMITTED
+        {
+            if tx.fate() == TxFate::Pending {
+                ids.push(tx.txid.to_owned());
+            }
+        }
+        ids
+    }
+
     /// The process's exit code: an interruption beats an invalid schedule, which beats a threshold.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -431,6 +453,8 @@ fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
     }
 }
 
+/// Enough to see whether a node still works on what it took.
+const MOST_UNCOMMITTED: usize = 64;
 /// The functions of a profile that are printed; all are in profile.txt.
 const PROFILE_ROWS: usize = 10;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rpc::{ClientOptions, ConnectionOptions, Endpoint};
 
 use crate::live::NodeState;
-use crate::plan::{Nodes, Plan};
+use crate::plan::Plan;
 use crate::shard::Address;
 use crate::target::{Probe, ProbeError, Target};
 
@@ -85,16 +85,7 @@ pub(super) fn check<T: Target>(
     plan: &Plan,
     guest: Option<SocketAddr>,
 ) -> Result<Vec<Node>, PreflightError> {
-    let endpoints = match (&plan.nodes, guest) {
-        (Nodes::Endpoints(endpoints), _) => endpoints.clone(),
-        (Nodes::BuiltIn { transport, .. }, Some(address)) => {
-            let endpoint = format!("{transport}://{address}")
-                .parse()
-                .expect("a socket address makes an endpoint");
-            vec![endpoint]
-        }
-        (Nodes::BuiltIn { .. }, None) => Vec::new(),
-    };
+    let endpoints = plan.nodes.endpoints(guest);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -6,20 +6,19 @@ use std::time::Instant;
 use jiff::Timestamp;
 use measure::{BlockMark, BlockRow, Finding, KneeSearch};
 use pacing::{Nanos, Rate, Schedule};
-use rpc::Endpoint;
 
 use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
-use super::drain::Mempools;
 use super::judge::{Evidence, GROWTH_LIMIT, LOST_LIMIT, judge};
 use super::quest::Quest;
 use super::{SearchError, page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplaySettings};
-use crate::plan::{Load, Nodes, Plan};
+use crate::plan::{Load, Plan};
 use crate::report;
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::shutdown::Shutdown;
+use crate::target::Drain;
 use crate::threshold::Verdict;
 
 /// How a point ended.
@@ -37,7 +36,9 @@ pub(super) enum Step {
 pub(super) struct Field<'a> {
     pub(super) quest: Quest,
     guest: Option<BuiltInNode>,
-    mempools: Mempools,
+    drain: Drain,
+    /// Accepted transactions of the last point that no block has shown.
+    uncommitted: Vec<String>,
     folder: RunFolder,
     pub(super) account: Account,
     shutdown: &'a Shutdown,
@@ -53,8 +54,9 @@ impl<'a> Field<'a> {
     ) -> Result<Self, SearchError> {
         let plan = quest.plan(0, first, quest.points.duration, None)?;
         let guest = run::guest(&plan)?;
-        let endpoints = endpoints(&plan, guest.as_ref());
-        run::check_target(&plan, guest.as_ref().map(BuiltInNode::address))?;
+        let address = guest.as_ref().map(BuiltInNode::address);
+        run::check_target(&plan, address)?;
+        let endpoints = plan.nodes.endpoints(address);
         let folder = quest.settings.out.clone();
         let folder = RunFolder::create(folder.unwrap_or_else(|| run::default_folder(quest.kind)))?;
         let target = report::describe_target(&plan);
@@ -94,7 +96,8 @@ impl<'a> Field<'a> {
         };
         account.write(folder.path()).map_err(SearchError::Account)?;
         Ok(Self {
-            mempools: Mempools::new(&endpoints, &plan.trust)?,
+            drain: Drain::new(plan.target, &endpoints, &plan.trust)?,
+            uncommitted: Vec::new(),
             quest,
             guest,
             folder,
@@ -167,6 +170,7 @@ impl<'a> Field<'a> {
         let row = PointRow::new(number, rate, because.into(), &outcome, &judgement);
         self.display.message(&table::finding_line(&row));
         self.account.points.push(row);
+        self.uncommitted = outcome.uncommitted();
         let rested = self.come_to_rest("after this point");
         Ok(match rested {
             true => Step::Went(judgement.finding),
@@ -177,18 +181,20 @@ impl<'a> Field<'a> {
     /// Waits until the mempools are empty; false when they do not, or the user stopped it.
     fn come_to_rest(&mut self, when: &str) -> bool {
         let timeout = self.quest.points.recover_timeout;
-        let rest = self.mempools.await_empty(timeout, self.shutdown);
+        let drained = self
+            .drain
+            .await_empty(&self.uncommitted, timeout, self.shutdown);
         if let Some(point) = self.account.points.last_mut() {
-            point.recovered_s = rest.took.as_secs_f64();
-            point.recovered = rest.trouble.is_none();
+            point.recovered_s = drained.took.as_secs_f64();
+            point.recovered = drained.obstacle.is_none();
         }
-        if rest.took >= SLOW_REST {
+        if drained.took >= SLOW_REST {
             self.display.message(&format!(
                 "      {:.1} s until the mempool was empty",
-                rest.took.as_secs_f64()
+                drained.took.as_secs_f64()
             ));
         }
-        let Some(trouble) = rest.trouble else {
+        let Some(obstacle) = drained.obstacle else {
             return true;
         };
         if self.shutdown.is_requested() {
@@ -196,7 +202,7 @@ impl<'a> Field<'a> {
         } else {
             self.account.ended = Ended::NotRecovered;
             self.account.reason = format!(
-                "given up: {when} the target did not come to rest within {timeout}: {trouble}"
+                "given up: {when} the target did not come to rest within {timeout}: {obstacle}"
             );
         }
         false
@@ -254,16 +260,6 @@ impl<'a> Field<'a> {
             Ended::OutOfTime if self.account.knee.is_none() => exit::FAILED,
             Ended::Done | Ended::NotReached | Ended::BelowMin | Ended::OutOfTime => exit::DONE,
         })
-    }
-}
-fn endpoints(plan: &Plan, guest: Option<&BuiltInNode>) -> Vec<Endpoint> {
-    match (&plan.nodes, guest) {
-        (Nodes::Endpoints(endpoints), _) => endpoints.clone(),
-        (Nodes::BuiltIn { .. }, Some(guest)) => format!("http://{}", guest.address())
-            .parse()
-            .into_iter()
-            .collect(),
-        (Nodes::BuiltIn { .. }, None) => Vec::new(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `txgen search` and `txgen scan`: many short runs at one rate each, and the knee they show.
 
 mod account;
-pub(crate) mod drain;
 mod field;
 mod judge;
 mod page;
@@ -14,8 +13,6 @@ use std::io;
 use measure::{Because, KneeSearch, KneeSettings, Next, Trial};
 use pacing::Nanos;
 
-pub use drain::MempoolsError;
-
 use account::{Ended, because_words};
 use field::{Field, Step};
 use quest::Quest;
@@ -26,6 +23,7 @@ use crate::live::DisplayError;
 use crate::plan::PlanError;
 use crate::run::{BuiltInError, FolderError, PreflightError, RunError};
 use crate::shutdown::Shutdown;
+use crate::target::DrainError;
 
 /// Why there is no search.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +46,9 @@ pub enum SearchError {
     /// It cannot be shown as asked.
     #[error(transparent)]
     Display(#[from] DisplayError),
-    /// The mempools cannot be asked.
+    /// The nodes cannot be asked what they hold.
     #[error(transparent)]
-    Mempools(#[from] MempoolsError),
+    Drain(#[from] DrainError),
     /// A point could not be played; what the others showed was printed and written.
     #[error("point {number} ({rate}/s)")]
     Point {

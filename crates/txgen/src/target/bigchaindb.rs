@@ -130,7 +130,7 @@ impl Target for Bigchaindb {
     /// The API does not tell how many transactions wait, but whether one has been committed.
     async fn pending(
         queries: &BigchaindbClient,
-        own: &[TxHash],
+        own: &[String],
     ) -> Result<Option<Mempool>, ClientError> {
         let mut waiting = 0;
         for id in own {

@@ -115,7 +115,7 @@ impl Target for Cometbft {
         Ok((follower, Box::pin(worker.run())))
     }
 
-    async fn pending(queries: &Client, _: &[TxHash]) -> Result<Option<Mempool>, ClientError> {
+    async fn pending(queries: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
         queries.num_unconfirmed_txs().await.map(Some)
     }
 }

@@ -6,6 +6,7 @@
 
 mod bigchaindb;
 mod cometbft;
+mod drain;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -21,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use bigchaindb::Bigchaindb;
 pub(crate) use cometbft::Cometbft;
+pub(crate) use drain::Drain;
+pub use drain::DrainError;
 
 use crate::clock::RunClock;
 use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
@@ -112,15 +115,15 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
         shutdown: CancellationToken,
     ) -> Result<(Follower, FollowTask), ClientError>;
 
-    /// How many transactions the node holds that are in no block. `own` are transactions of ours that
-    /// it accepted and no block has shown, the newest first: an interface that cannot tell how many
-    /// there are in all looks these up. `None` when it cannot tell anything.
+    /// How many transactions the node holds that are in no block. `own` are the ids of transactions
+    /// that it accepted from us and no block has shown: an interface that cannot tell how many
+    /// transactions wait in all looks these up. `None` when it cannot tell anything.
     ///
     /// # Errors
     /// [`ClientError`] when the node does not answer as it should.
     fn pending(
         queries: &Self::Queries,
-        own: &[TxHash],
+        own: &[String],
     ) -> impl Future<Output = Result<Option<Mempool>, ClientError>> + Send;
 }
 

@@ -22,5 +22,6 @@ mod search;
 mod shards;
 mod stall;
 mod support;
+mod target;
 mod tm_bench;
 mod workload;

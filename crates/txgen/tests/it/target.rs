@@ -1,0 +1,142 @@
+//! Every command that loads a target works on every kind of target.
+//!
+//! What is asserted is that the commands ran and asked the target's own interface, never how fast the
+//! node was.
+
+use std::fs;
+
+use devnode::{Application, Config};
+use serde_json::Value;
+
+use crate::support::{Ended, Node, Place, RunFolder, quick};
+
+/// A kind of target on a built-in node.
+struct Case {
+    name: &'static str,
+    node: Node,
+}
+
+impl Case {
+    fn cometbft() -> Self {
+        Self {
+            name: "cometbft",
+            node: Node::start(quick()),
+        }
+    }
+
+    fn bigchaindb() -> Self {
+        let config = Config {
+            app: Application::Bigchaindb,
+            ..quick()
+        };
+        Self {
+            name: "bigchaindb",
+            node: Node::start(config),
+        }
+    }
+
+    /// The flags that name the target and where it is.
+    fn flags(&self) -> String {
+        let address = match self.node.api_address() {
+            Some(api) => format!("http://{api}"),
+            None => self.node.url(),
+        };
+        format!("--target {} --endpoints {address}", self.name)
+    }
+
+    /// The run was recorded on this target, and its books balance.
+    fn check_run(&self, run: &RunFolder) {
+        run.summary().assert_conserved();
+        assert_eq!(run.manifest()["plan"]["target"], self.name);
+    }
+
+    fn document(place: &Place, name: &str, ended: &Ended) -> Value {
+        let text = fs::read_to_string(place.path().join(name));
+        let text = text.unwrap_or_else(|error| panic!("{name}: {error}\n{ended}"));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Ramp, scan, search and a campaign.
+    fn check_every_command(&self) {
+        let place = Place::new();
+        let flags = self.flags();
+        let ended = place.txgen(&format!(
+            "ramp --start 20 --step 20 --every 500ms --to 40 --out ramp {flags}"
+        ));
+        assert_ne!(ended.code, Some(2), "{ended}");
+        self.check_run(&place.run("ramp"));
+        for command in [
+            "scan --rates 20,40",
+            "search --from 20 --max 40 --min 10 --time-limit 30s",
+        ] {
+            let name = &command[..command.find(' ').unwrap()];
+            let ended = place.txgen(&format!("{command} --duration 1s --out {name} {flags}"));
+            self.check_points(&place, name, &ended);
+        }
+        place.write("campaign.toml", CAMPAIGN);
+        let ended = place.txgen(&format!(
+            "run campaign.toml --no-tui --out campaign {flags}"
+        ));
+        let account = Self::document(&place, "campaign/campaign.json", &ended);
+        assert_eq!(account["state"], "done", "{ended}");
+        for run in account["runs"].as_array().unwrap() {
+            let folder = run["folder"].as_str().unwrap();
+            self.check_run(&place.run(&format!("campaign/{folder}")));
+        }
+        // Between runs the nodes were asked what they hold, in a way that they answer.
+        assert!(!ended.to_string().contains("not at rest"), "{ended}");
+    }
+
+    fn check_points(&self, place: &Place, name: &str, ended: &Ended) {
+        let account = Self::document(place, &format!("{name}/search.json"), ended);
+        let points = account["points"].as_array().unwrap();
+        assert!(!points.is_empty(), "{ended}");
+        for point in points {
+            assert_eq!(point["recovered"], true, "{ended}");
+            let folder = point["folder"].as_str().unwrap();
+            self.check_run(&place.run(&format!("{name}/{folder}")));
+        }
+        let end = account["ended"].as_str().unwrap();
+        assert!(
+            !["not_recovered", "failed", "running"].contains(&end),
+            "{ended}"
+        );
+    }
+}
+
+const CAMPAIGN: &str = r#"
+name = "two runs on one target"
+[[phases]]
+profile = "constant"
+rate = "20/s"
+duration = "500ms"
+[campaign]
+repeats = 2
+[node]
+kind = "endpoints"
+"#;
+
+#[test]
+fn every_command_loads_a_cometbft_node() {
+    Case::cometbft().check_every_command();
+}
+
+#[test]
+fn every_command_loads_a_bigchaindb_server() {
+    Case::bigchaindb().check_every_command();
+}
+
+#[test]
+fn every_command_starts_the_node_that_its_target_needs() {
+    let place = Place::new();
+    for target in ["cometbft", "bigchaindb"] {
+        let ended = place.txgen(&format!(
+            "scan --target {target} --rates 20 --duration 1s --out {target}"
+        ));
+        let account = Case::document(&place, &format!("{target}/search.json"), &ended);
+        let folder = account["points"][0]["folder"].as_str().unwrap();
+        let run = place.run(&format!("{target}/{folder}"));
+        assert_eq!(run.manifest()["plan"]["target"], target, "{ended}");
+        assert_eq!(account["points"][0]["recovered"], true, "{ended}");
+    }
+}
