@@ -25,7 +25,6 @@ mod mempool;
 mod node;
 mod rpc;
 mod server;
-mod wire;
 
 pub use capacity::CapacityModel;
 pub use config::{

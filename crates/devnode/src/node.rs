@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use wire::encoding::hex_text;
+use wire::json::write as json;
 
 use crate::app::{App, Execution, Finalized, kvstore};
 use crate::capacity::Capacity;
@@ -17,14 +19,13 @@ use crate::chain::header::BlockId;
 use crate::chain::merkle::sha256;
 use crate::chain::render;
 use crate::chain::store::{Retention, Store};
+use crate::chain::time::BlockTime;
 use crate::chain::validator::{POWER, address};
 use crate::config::{Application, Config};
 use crate::events::bus::{Bus, Committed};
 use crate::faults::{FailedExecution, Faults};
 use crate::mempool::{Limits, Mempool};
 use crate::rpc::methods::results;
-use crate::wire::json;
-use crate::wire::time::BlockTime;
 
 /// Events of single transactions after which the publisher lets subscribers' connections write.
 const EVENTS_AT_ONCE: usize = 100;
@@ -81,7 +82,7 @@ impl Node {
             format!("devnode {} of {}", config.moniker, config.chain_id).as_bytes(),
         ));
         Self {
-            node_id: json::hex_text(&id).to_lowercase(),
+            node_id: hex_text(&id).to_lowercase(),
             mempool: Mempool::new(limits),
             bus: Bus::new(config.rpc.clone()),
             faults: Faults::new(),
@@ -299,7 +300,7 @@ impl Node {
     }
 
     fn publish_tx(&self, block: &Block, index: usize, tx: &Tx) {
-        let hash = json::hex_text(&tx.hash);
+        let hash = hex_text(&tx.hash);
         let height = block.header.height.to_string();
         let code = results::code(block, index);
         let pair = events_of(block, index);

@@ -27,10 +27,7 @@ pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
     ClientOptions, HeaderTime, Mempool, Status, TimeError,
 };
-pub use codec::{
-    Answer, AnswerId, BroadcastMethod, DecodeError, Outcome, UnknownMethod, broadcast_len,
-    decode_answer, encode_broadcast,
-};
+pub use codec::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
 pub use connection::{
     Connection, ConnectionError, ConnectionOptions, Counters, Flushed, Interest, Message,
     ReadProgress, Trust, TrustError,
@@ -40,3 +37,4 @@ pub use follower::{
     FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker, Height,
     follow,
 };
+pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

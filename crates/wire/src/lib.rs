@@ -1,13 +1,19 @@
-//! The bytes of HTTP/1.1 and of WebSockets, as pure functions over buffers.
+//! The bytes of HTTP/1.1, of WebSockets and of JSON-RPC, as pure functions over buffers.
 //!
 //! One implementation for the senders of `rpc`, the built-in node, the proxy and the sink of the
-//! benches: heads and bodies in [`http`], frames in [`ws`].
+//! benches: heads and bodies in [`http`], frames in [`ws`], Go's JSON in [`json`], requests in
+//! [`jsonrpc`]; beside them hex and base64 ([`encoding`]), queries ([`query`]) and dates ([`date`]).
 //!
 //! It is not a client or a server: nothing here owns a socket or reads a clock. Input is refused
 //! rather than repaired: a message whose limits two readers could understand differently is an
 //! error.
 //!
-//! Read first: [`http::HeadReader`], [`http::BodyReader`], [`ws::FrameReader`].
+//! Read first: [`http::HeadReader`], [`ws::FrameReader`], [`json::Scanner`].
 
+pub mod date;
+pub mod encoding;
 pub mod http;
+pub mod json;
+pub mod jsonrpc;
+pub mod query;
 pub mod ws;

@@ -1,11 +1,11 @@
 //! The arguments in a URI, read with the original's rules and words.
 
 use bigchain::{Id, Operation, PublicKey};
+use wire::query::pairs;
 
 use super::answer;
 use crate::app::bigchaindb::OutputFilter;
 use crate::http::{Request, Response};
-use crate::rpc::uri::pairs;
 
 const MISSING: &str =
     "Missing required parameter in the JSON body or the post body or the query string";
@@ -29,11 +29,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn of(request: &Request) -> Self {
-        let text = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         Self {
-            pairs: pairs(request.query())
-                .into_iter()
-                .map(|(name, value)| (name, text(value)))
+            pairs: pairs(request.query().as_bytes())
+                .map(|(name, value)| (text(&name), text(&value)))
                 .collect(),
         }
     }

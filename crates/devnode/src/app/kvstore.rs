@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
+use wire::json::write as json;
 
-use crate::wire::{json, proto};
+use crate::chain::proto;
 
 /// `app_version` that the application reports.
 pub(crate) const APP_VERSION: u64 = 1;

@@ -9,9 +9,9 @@ use super::genesis::Genesis;
 use super::header::{BlockId, Commit, CommitSignature, Header};
 use super::merkle::{self, Hash, sha256};
 use super::validator::Vote;
+use crate::chain::proto;
+use crate::chain::time::BlockTime;
 use crate::config::Application;
-use crate::wire::proto;
-use crate::wire::time::BlockTime;
 
 /// Bytes of a block part (`BlockPartSizeBytes` in `types/params.go`).
 const PART_BYTES: usize = 65_536;

@@ -1,11 +1,12 @@
 //! What a chain starts from.
 
+use wire::json::write as json;
+
 use super::header::{BlockId, Commit};
 use super::merkle::{Hash, sha256};
 use super::validator::{POWER, Validator};
-use crate::wire::json;
-use crate::wire::proto;
-use crate::wire::time::BlockTime;
+use crate::chain::proto;
+use crate::chain::time::BlockTime;
 
 /// Largest block in bytes that a new chain allows (`DefaultBlockParams` of CometBFT 0.38).
 pub(crate) const DEFAULT_MAX_BLOCK_BYTES: u64 = 22_020_096;

@@ -2,8 +2,8 @@
 
 use super::merkle::{self, Hash};
 use super::validator::ADDRESS_LEN;
-use crate::wire::proto;
-use crate::wire::time::BlockTime;
+use crate::chain::proto;
+use crate::chain::time::BlockTime;
 
 /// Block protocol of CometBFT 0.38.
 pub(crate) const BLOCK_PROTOCOL: i64 = 11;

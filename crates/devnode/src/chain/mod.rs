@@ -5,6 +5,8 @@ pub(crate) mod genesis;
 pub(crate) mod header;
 pub(crate) mod merkle;
 pub(crate) mod prefix;
+pub(crate) mod proto;
 pub(crate) mod render;
 pub(crate) mod store;
+pub(crate) mod time;
 pub(crate) mod validator;

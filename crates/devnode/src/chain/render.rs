@@ -1,9 +1,10 @@
 //! Blocks, headers, commits and proofs as JSON.
 
+use wire::json::write as json;
+
 use super::block::{Block, Tx};
 use super::header::{BLOCK_PROTOCOL, BlockId, Commit, CommitSignature, Header, optional};
 use super::merkle::Proof;
-use crate::wire::json;
 
 /// Appends a block id.
 pub(crate) fn block_id(out: &mut Vec<u8>, id: &BlockId) {

@@ -156,8 +156,8 @@ mod tests {
 
     use super::*;
     use crate::chain::block::{Proposal, Tx, build, commit};
+    use crate::chain::time::BlockTime;
     use crate::config::Application;
-    use crate::wire::time::BlockTime;
 
     fn chain(retention: Retention, heights: u64) -> Store {
         let genesis = Genesis::new("chain", 1_000_000, BlockTime::from_unix_nanos(1));

@@ -4,8 +4,8 @@ use ed25519_dalek::{Signer, SigningKey};
 
 use super::header::BlockId;
 use super::merkle::{self, Hash, sha256};
-use crate::wire::proto;
-use crate::wire::time::BlockTime;
+use crate::chain::proto;
+use crate::chain::time::BlockTime;
 
 /// Bytes of a validator's address.
 pub(crate) const ADDRESS_LEN: usize = 20;

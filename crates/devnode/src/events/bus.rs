@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
+use wire::encoding::hex_text;
+use wire::json::write as json;
+use wire::jsonrpc::RequestId;
 
 use super::query::{Query, Tags};
 use crate::chain::merkle::Hash;
 use crate::config::RpcConfig;
-use crate::rpc::answer::{self, Id, RpcError};
-use crate::wire::json;
+use crate::rpc::answer::{self, RpcError};
 
 /// Longest query (`maxQueryLength` in `rpc/core/events.go`).
 pub(crate) const MAX_QUERY_LEN: usize = 512;
@@ -41,7 +43,7 @@ struct Subscription {
     query: Query,
     /// The query as it was written, which events repeat.
     text: String,
-    id: Id,
+    id: RequestId<'static>,
     outbox: Outbox,
     waiting: Arc<AtomicUsize>,
 }
@@ -67,7 +69,7 @@ pub(crate) struct Bus {
 pub(crate) struct Subscribe<'a> {
     pub(crate) client: SocketAddr,
     pub(crate) query: &'a str,
-    pub(crate) id: &'a Id,
+    pub(crate) id: &'a RequestId<'a>,
     pub(crate) outbox: &'a Outbox,
 }
 
@@ -105,7 +107,7 @@ impl Bus {
             normal_form,
             query,
             text: wish.query.to_owned(),
-            id: wish.id.clone(),
+            id: wish.id.to_static(),
             outbox: wish.outbox.clone(),
             waiting: Arc::new(AtomicUsize::new(0)),
         });
@@ -150,7 +152,7 @@ impl Bus {
     pub(crate) fn wait_for(&self, client: SocketAddr, hash: &Hash) -> Result<Wait<'_>, String> {
         let mut inner = self.lock();
         self.admit(&inner, client)?;
-        let normal_form = format!("tm.event = 'Tx' AND tx.hash = '{}'", json::hex_text(hash));
+        let normal_form = format!("tm.event = 'Tx' AND tx.hash = '{}'", hex_text(hash));
         if !inner
             .clients
             .entry(client)
@@ -336,7 +338,7 @@ mod tests {
         bus.subscribe(&Subscribe {
             client: client(port),
             query,
-            id: &Id::Number(1),
+            id: &RequestId::number(1),
             outbox,
         })
     }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::scanner::{Kind, Scanner, Token};
-use crate::wire::time::BlockTime;
+use crate::chain::time::BlockTime;
 
 /// A parsed query: a conjunction of conditions.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Tokens of the query language (`libs/pubsub/query/syntax/scanner.go` of CometBFT 0.38).
 
 use super::query::{Operator, start_of_day};
-use crate::wire::time::BlockTime;
+use crate::chain::time::BlockTime;
 
 /// A token with its text.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::wire::json;
-use crate::wire::time::http_date;
+use wire::date::HttpDate;
+use wire::json::write as json;
 
 /// Bodies above this go out in chunks, as Go's server sends what does not fit its buffer.
 const CHUNKED_ABOVE: usize = 2048;
@@ -111,7 +111,7 @@ impl Response {
             .unwrap_or_default()
             .as_secs();
         json::raw(out, "Date: ");
-        http_date(out, seconds);
+        out.extend_from_slice(HttpDate::new(seconds).as_bytes());
         json::raw(out, "\r\n");
         let chunked = request.modern && self.body.len() > CHUNKED_ABOVE;
         if chunked {

@@ -1,34 +1,14 @@
 //! JSON-RPC answers and errors, the only place where their codes and messages are written.
 
-use crate::wire::json;
-
-/// A request's id as it is echoed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Id {
-    /// A string, without its quotes and escapes.
-    Text(String),
-    /// A number, its fraction cut off.
-    Number(i64),
-}
-
-impl Id {
-    /// The id of answers to requests that have none: URI requests and panics.
-    pub(crate) const NONE: Self = Self::Number(-1);
-
-    fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Text(text) => json::string(out, text),
-            Self::Number(number) => json::int(out, *number),
-        }
-    }
-}
+use wire::json::write as json;
+use wire::jsonrpc::RequestId;
 
 /// An error answer: code and message belong together, `data` says what happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RpcError {
     /// −32700: the request is no JSON.
     Parse(String),
-    /// −32600: the request is not to be had.
+    /// −32600: the request cannot be taken.
     InvalidRequest(String),
     /// −32601: no such method.
     MethodNotFound,
@@ -54,16 +34,16 @@ impl RpcError {
 }
 
 /// Appends the start of an answer: everything before its result or error.
-pub(crate) fn begin(out: &mut Vec<u8>, id: Option<&Id>) {
+pub(crate) fn begin(out: &mut Vec<u8>, id: Option<&RequestId<'_>>) {
     json::raw(out, r#"{"jsonrpc":"2.0""#);
     if let Some(id) = id {
         json::raw(out, r#","id":"#);
-        id.write(out);
+        json::raw(out, id.as_str());
     }
 }
 
 /// Appends a whole answer with a result that is JSON already.
-pub(crate) fn success(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
+pub(crate) fn success(out: &mut Vec<u8>, id: &RequestId<'_>, result: &[u8]) {
     begin(out, Some(id));
     json::raw(out, r#","result":"#);
     out.extend_from_slice(result);
@@ -71,7 +51,7 @@ pub(crate) fn success(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
 }
 
 /// Appends a whole error answer; without an id if the request's could not be told.
-pub(crate) fn failure(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
+pub(crate) fn failure(out: &mut Vec<u8>, id: Option<&RequestId<'_>>, error: &RpcError) {
     let (code, message, data) = error.parts();
     begin(out, id);
     json::raw(out, r#","error":{"code":"#);
@@ -86,7 +66,7 @@ pub(crate) fn failure(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
 }
 
 /// A whole error answer.
-pub(crate) fn failure_body(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
+pub(crate) fn failure_body(id: Option<&RequestId<'_>>, error: &RpcError) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);
     failure(&mut out, id, error);
     out
@@ -94,17 +74,23 @@ pub(crate) fn failure_body(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use wire::jsonrpc::Request;
+
     use super::*;
 
     #[test]
     fn errors_are_written_as_the_node_writes_them() {
-        let text = |id: Option<&Id>, error| String::from_utf8(failure_body(id, &error)).unwrap();
+        let request = Request::decode(br#"{"id":"a\""}"#).unwrap();
+        let id = request.id.unwrap();
+        let text = |id: Option<&RequestId<'_>>, error| {
+            String::from_utf8(failure_body(id, &error)).unwrap()
+        };
         assert_eq!(
             text(None, RpcError::Parse("x".to_owned())),
             r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error. Invalid JSON","data":"x"}}"#
         );
         assert_eq!(
-            text(Some(&Id::Text("a\"".to_owned())), RpcError::MethodNotFound),
+            text(Some(&id), RpcError::MethodNotFound),
             r#"{"jsonrpc":"2.0","id":"a\"","error":{"code":-32601,"message":"Method not found"}}"#
         );
     }

@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::answer::{Id, RpcError, failure, failure_body, success};
+use wire::json;
+use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
+
+use super::answer::{RpcError, failure, failure_body, success};
 use super::methods::{self, Caller};
 use super::table::{self, METHODS, Method};
-use super::{envelope, fast, params, uri};
+use super::{params, uri};
 use crate::faults::Garbage;
 use crate::http::{Request, Response};
 use crate::node::Node;
-use crate::wire::gojson;
 
 /// What a call without parameters gets from a method that has some: Go's reflection panics.
 pub(crate) const TOO_FEW_ARGUMENTS: &str = "reflect: Call with too few input arguments";
@@ -50,7 +52,7 @@ impl HttpAnswer {
         }
     }
 
-    fn error(status: u16, id: Option<&Id>, error: &RpcError) -> Self {
+    fn error(status: u16, id: Option<&RequestId<'_>>, error: &RpcError) -> Self {
         Self::json(status, failure_body(id, error))
     }
 
@@ -146,13 +148,12 @@ async fn answer(node: &Node, peer: SocketAddr, request: &Request) -> HttpAnswer 
 }
 
 /// The requests of a batch, if the body is one and every element is well formed.
-fn batch_of(body: &[u8]) -> Option<Vec<envelope::Request<'_>>> {
-    let value = gojson::check(body)
+fn batch_of(body: &[u8]) -> Option<Vec<jsonrpc::Request<'_>>> {
+    let value = json::check(body)
         .ok()
         .filter(|value| value.first() == Some(&b'['))?;
-    gojson::elements(value)
-        .into_iter()
-        .map(|element| envelope::decode(element).ok())
+    json::elements(value)
+        .map(|element| jsonrpc::Request::decode(element).ok())
         .collect()
 }
 
@@ -161,18 +162,23 @@ async fn post(
     node: &Node,
     peer: SocketAddr,
     body: &[u8],
-    batch: Option<Vec<envelope::Request<'_>>>,
+    batch: Option<Vec<jsonrpc::Request<'_>>>,
 ) -> HttpAnswer {
-    if let Some(found) = fast::broadcast(body) {
-        let result = methods::broadcast(node, found.method, found.tx, peer).await;
+    if let Some(found) = PlainBroadcast::whole(body)
+        && let Some(tx) = found.transaction()
+    {
+        let result = methods::broadcast(node, found.method, tx, peer).await;
         return HttpAnswer::json(200, outcome(&found.id, result));
     }
     let requests = match batch {
         Some(requests) => requests,
-        None => match gojson::check(body).and_then(envelope::decode) {
+        None => match json::check(body)
+            .map_err(RequestFault::Json)
+            .and_then(jsonrpc::Request::decode)
+        {
             Ok(request) => vec![request],
-            Err(text) => {
-                let error = RpcError::Parse(format!("error unmarshaling request: {text}"));
+            Err(fault) => {
+                let error = RpcError::Parse(format!("error unmarshaling request: {fault}"));
                 return HttpAnswer::error(500, None, &error);
             }
         },
@@ -189,7 +195,7 @@ async fn post(
                 answers.push(answer);
             }
             Err(panic) => {
-                return HttpAnswer::error(500, Some(&Id::NONE), &panic);
+                return HttpAnswer::error(500, Some(&RequestId::NONE), &panic);
             }
         }
     }
@@ -214,8 +220,8 @@ async fn post(
 async fn one(
     node: &Node,
     peer: SocketAddr,
-    id: &Id,
-    request: &envelope::Request<'_>,
+    id: &RequestId<'_>,
+    request: &jsonrpc::Request<'_>,
 ) -> Result<(Vec<u8>, bool), RpcError> {
     let Some(method) = table::find(&request.method).filter(|method| !method.ws_only) else {
         return Ok((failure_body(Some(id), &RpcError::MethodNotFound), false));
@@ -246,7 +252,7 @@ async fn one(
 }
 
 /// The answer of a call that came through.
-pub(crate) fn outcome(id: &Id, result: Result<Vec<u8>, String>) -> Vec<u8> {
+pub(crate) fn outcome(id: &RequestId<'_>, result: Result<Vec<u8>, String>) -> Vec<u8> {
     match result {
         Ok(result) => {
             let mut out = Vec::with_capacity(result.len() + 48);
@@ -263,7 +269,7 @@ pub(crate) fn outcome(id: &Id, result: Result<Vec<u8>, String>) -> Vec<u8> {
 
 async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Request) -> HttpAnswer {
     if method.ws_only {
-        return HttpAnswer::error(404, Some(&Id::NONE), &RpcError::MethodNotFound);
+        return HttpAnswer::error(404, Some(&RequestId::NONE), &RpcError::MethodNotFound);
     }
     let form = String::from_utf8_lossy(if has_form(request) {
         &request.body
@@ -276,7 +282,7 @@ async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Reques
             let error = RpcError::InvalidParams(format!(
                 "error converting http params to arguments: {text}"
             ));
-            return HttpAnswer::error(500, Some(&Id::NONE), &error);
+            return HttpAnswer::error(500, Some(&RequestId::NONE), &error);
         }
     };
     let cacheable = args.cacheable(method);
@@ -292,13 +298,13 @@ async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Reques
     .await
     {
         Ok(result) => {
-            let body = outcome(&Id::NONE, Ok(result));
+            let body = outcome(&RequestId::NONE, Ok(result));
             HttpAnswer {
                 cacheable,
                 ..HttpAnswer::json(200, body)
             }
         }
-        Err(text) => HttpAnswer::error(500, Some(&Id::NONE), &RpcError::Internal(text)),
+        Err(text) => HttpAnswer::error(500, Some(&RequestId::NONE), &RpcError::Internal(text)),
     }
 }
 
@@ -384,6 +390,6 @@ mod tests {
             br#"{"jsonrpc":"2.0","id":987654321,"result":{}}"#
         );
         assert_eq!(garbled(body, Garbage::Half).len(), body.len() / 2);
-        assert!(gojson::check(&garbled(body, Garbage::NotJson)).is_err());
+        assert!(json::check(&garbled(body, Garbage::NotJson)).is_err());
     }
 }

@@ -1,8 +1,6 @@
 //! The RPC dialect of CometBFT 0.38.17: requests, answers, and the three ways they travel.
 
 pub(crate) mod answer;
-pub(crate) mod envelope;
-pub(crate) mod fast;
 pub(crate) mod http;
 pub(crate) mod methods;
 pub(crate) mod params;

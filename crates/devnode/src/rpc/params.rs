@@ -1,9 +1,12 @@
 //! Parameters of a call, decoded with CometBFT's rules and error texts (`libs/json`, which wants
 //! 64-bit integers as strings, on top of Go's `encoding/json`).
 
+use std::str::FromStr;
+
+use wire::encoding::{decode_base64, decode_hex};
+use wire::json::{self, Kind as JsonKind};
+
 use super::table::{Caching, Kind, Method};
-use crate::wire::bytes::{base64, hex};
-use crate::wire::gojson;
 
 /// One decoded parameter; missing ones have the zero value of their kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,22 +109,19 @@ impl Args {
 /// # Errors
 /// The wire's text.
 pub(crate) fn decode(method: &Method, params: &[u8]) -> Result<Args, String> {
-    match gojson::kind(params) {
-        "object" | "null" => by_name(method, params),
-        "array" => by_position(method, &gojson::elements(params)),
-        other => Err(format!(
-            "unknown type for JSON params: json: cannot unmarshal {other} into Go value of type \
-             []json.RawMessage. Expected map or array"
+    match JsonKind::of(params) {
+        JsonKind::Object | JsonKind::Null => by_name(method, params),
+        JsonKind::Array => by_position(method, &json::elements(params).collect::<Vec<_>>()),
+        _ => Err(format!(
+            "unknown type for JSON params: {}. Expected map or array",
+            mismatch(params, "[]json.RawMessage")
         )),
     }
 }
 
 fn by_name(method: &Method, params: &[u8]) -> Result<Args, String> {
-    let given = if params.first() == Some(&b'{') {
-        gojson::members(params)
-    } else {
-        Vec::new()
-    };
+    // Null has no members.
+    let given: Vec<_> = json::members(params).collect();
     let find = |name| {
         given
             .iter()
@@ -188,9 +188,9 @@ pub(crate) fn decode_value(kind: Kind, value: &[u8]) -> Result<Arg, String> {
         Kind::MaybeInt64 => integer(value, "int64").map(|value| Arg::Maybe(Some(value))),
         Kind::MaybeInt => integer(value, "int").map(|value| Arg::Maybe(Some(value))),
         Kind::Uint => integer(value, "uint").map(Arg::Int),
-        Kind::Bool => typed(value, "bool", "bool").map(|value| Arg::Bool(value == b"true")),
-        Kind::Text => typed(value, "string", "string")
-            .map(|value| Arg::Text(gojson::unquote(value).into_owned())),
+        Kind::Bool => typed(value, JsonKind::Bool, "bool").map(|value| Arg::Bool(value == b"true")),
+        Kind::Text => typed(value, JsonKind::String, "string")
+            .map(|value| Arg::Text(json::unquote(value).into_owned())),
         Kind::Tx => byte_string(value, "types.Tx").map(Arg::Bytes),
         Kind::Bytes => byte_string(value, "[]uint8").map(Arg::Bytes),
         Kind::HexBytes => hex_string(value).map(Arg::Bytes),
@@ -199,14 +199,23 @@ pub(crate) fn decode_value(kind: Kind, value: &[u8]) -> Result<Arg, String> {
 }
 
 /// Checks the text of a value and its kind.
-fn typed<'a>(value: &'a [u8], kind: &str, go_type: &str) -> Result<&'a [u8], String> {
-    let value = gojson::check(value)?;
-    match gojson::kind(value) {
-        same if same == kind => Ok(value),
-        other => Err(format!(
-            "json: cannot unmarshal {other} into Go value of type {go_type}"
-        )),
+fn typed<'a>(value: &'a [u8], kind: JsonKind, go_type: &str) -> Result<&'a [u8], String> {
+    let value = json::check(value).map_err(text_of)?;
+    if JsonKind::of(value) == kind {
+        Ok(value)
+    } else {
+        Err(mismatch(value, go_type))
     }
+}
+
+fn text_of(fault: json::Fault) -> String {
+    fault.to_string()
+}
+
+/// Go's text for a value of another kind than the type wants.
+fn mismatch(value: &[u8], go_type: &str) -> String {
+    let kind = JsonKind::of(value).name();
+    format!("json: cannot unmarshal {kind} into Go value of type {go_type}")
 }
 
 fn integer(value: &[u8], go_type: &str) -> Result<i64, String> {
@@ -216,51 +225,45 @@ fn integer(value: &[u8], go_type: &str) -> Result<i64, String> {
             go_quoted(value)
         ));
     };
-    let inner = gojson::check(inner)?;
-    let text = String::from_utf8_lossy(inner);
-    match gojson::kind(inner) {
-        "null" => Ok(0),
-        "number" => text
-            .parse::<i64>()
-            .ok()
-            .filter(|value| go_type != "uint" || *value >= 0)
-            .ok_or_else(|| {
-                format!("json: cannot unmarshal number {text} into Go value of type {go_type}")
-            }),
-        other => Err(format!(
-            "json: cannot unmarshal {other} into Go value of type {go_type}"
-        )),
+    let inner = json::check(inner).map_err(text_of)?;
+    let number = number(inner, go_type)?;
+    if go_type == "uint" && number < 0 {
+        return Err(out_of_range(inner, go_type));
     }
+    Ok(number)
+}
+
+/// A number of a type, or null for zero.
+fn number<T: Default + FromStr>(value: &[u8], go_type: &str) -> Result<T, String> {
+    match JsonKind::of(value) {
+        JsonKind::Null => Ok(T::default()),
+        JsonKind::Number => std::str::from_utf8(value)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| out_of_range(value, go_type)),
+        _ => Err(mismatch(value, go_type)),
+    }
+}
+
+fn out_of_range(value: &[u8], go_type: &str) -> String {
+    let text = String::from_utf8_lossy(value);
+    format!("json: cannot unmarshal number {text} into Go value of type {go_type}")
 }
 
 fn byte_string(value: &[u8], go_type: &str) -> Result<Vec<u8>, String> {
-    let value = gojson::check(value)?;
-    match gojson::kind(value) {
-        "string" => base64(gojson::unquote(value).as_bytes()),
-        "array" => gojson::elements(value).into_iter().map(byte).collect(),
-        other => Err(format!(
-            "json: cannot unmarshal {other} into Go value of type {go_type}"
-        )),
-    }
-}
-
-/// An element of a byte string that is written as an array of numbers.
-fn byte(value: &[u8]) -> Result<u8, String> {
-    let text = String::from_utf8_lossy(value);
-    match gojson::kind(value) {
-        "null" => Ok(0),
-        "number" => text.parse().map_err(|_| {
-            format!("json: cannot unmarshal number {text} into Go value of type uint8")
-        }),
-        other => Err(format!(
-            "json: cannot unmarshal {other} into Go value of type uint8"
-        )),
+    let value = json::check(value).map_err(text_of)?;
+    match JsonKind::of(value) {
+        JsonKind::String => decode_base64(json::unquote(value).as_bytes()),
+        JsonKind::Array => json::elements(value)
+            .map(|element| number(element, "uint8"))
+            .collect(),
+        _ => Err(mismatch(value, go_type)),
     }
 }
 
 fn hex_string(value: &[u8]) -> Result<Vec<u8>, String> {
     match value {
-        [b'"', inner @ .., b'"'] => hex(inner),
+        [b'"', inner @ .., b'"'] => decode_hex(inner),
         _ => Err(format!(
             "invalid hex string: {}",
             String::from_utf8_lossy(value)
@@ -270,18 +273,12 @@ fn hex_string(value: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Why a value is no evidence: this node knows none.
 fn evidence(value: &[u8]) -> String {
-    let value = match gojson::check(value) {
+    let value = match typed(value, JsonKind::Object, "json.interfaceWrapper") {
         Ok(value) => value,
         Err(text) => return text,
     };
-    let kind = gojson::kind(value);
-    if kind != "object" {
-        return format!(
-            "json: cannot unmarshal {kind} into Go value of type json.interfaceWrapper"
-        );
-    }
-    match gojson::members(value).iter().find(|(key, _)| key == "type") {
-        Some((_, kind)) if kind.len() > 2 => format!("unknown type \"{}\"", gojson::unquote(kind)),
+    match json::members(value).find(|(key, _)| key == "type") {
+        Some((_, kind)) if kind.len() > 2 => format!("unknown type \"{}\"", json::unquote(kind)),
         _ => "interface type cannot be empty".to_owned(),
     }
 }

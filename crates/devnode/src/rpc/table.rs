@@ -1,6 +1,8 @@
 //! The methods: names, parameters in order, and which answers may be cached
 //! (`rpc/core/routes.go` of CometBFT 0.38).
 
+use wire::jsonrpc::BroadcastMethod;
+
 /// What a parameter is decoded into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -46,9 +48,7 @@ pub(crate) enum Name {
     BlockSearch,
     Blockchain,
     BroadcastEvidence,
-    BroadcastTxAsync,
-    BroadcastTxCommit,
-    BroadcastTxSync,
+    Broadcast(BroadcastMethod),
     CheckTx,
     Commit,
     ConsensusParams,
@@ -161,19 +161,19 @@ pub(crate) const METHODS: &[Method] = &[
         Caching::Never,
     ),
     method(
-        Name::BroadcastTxAsync,
+        Name::Broadcast(BroadcastMethod::Async),
         "broadcast_tx_async",
         TX,
         Caching::Never,
     ),
     method(
-        Name::BroadcastTxCommit,
+        Name::Broadcast(BroadcastMethod::Commit),
         "broadcast_tx_commit",
         TX,
         Caching::Never,
     ),
     method(
-        Name::BroadcastTxSync,
+        Name::Broadcast(BroadcastMethod::Sync),
         "broadcast_tx_sync",
         TX,
         Caching::Never,

@@ -1,10 +1,12 @@
 //! Parameters from a URI: `?height=5&tx="a=1"&hash=0xAB`, with the rules of
 //! `rpc/jsonrpc/server/http_uri_handler.go` of CometBFT 0.38.
 
+use wire::encoding::decode_hex;
+use wire::json;
+use wire::query::pairs;
+
 use super::params::{Arg, Args, decode_value};
 use super::table::{Kind, Method};
-use crate::wire::bytes::hex;
-use crate::wire::gojson;
 
 /// Decodes the parameters of a method from the query of a URI, and from a form in the body for
 /// those that the query does not have.
@@ -12,16 +14,14 @@ use crate::wire::gojson;
 /// # Errors
 /// The wire's text.
 pub(crate) fn decode(method: &Method, query: &str, form: &str) -> Result<Args, String> {
-    let query = pairs(query);
-    let form = pairs(form);
-    let find = |from: &[(String, Vec<u8>)], name: &str| {
-        from.iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
+    let find = |from: &str, name: &str| {
+        pairs(from.as_bytes())
+            .find(|(key, _)| key.as_ref() == name.as_bytes())
+            .map(|(_, value)| value.into_owned())
             .filter(|value| !value.is_empty())
     };
-    let decode = |(name, kind): &(&'static str, Kind)| match find(&query, name)
-        .or_else(|| find(&form, name))
+    let decode = |(name, kind): &(&'static str, Kind)| match find(query, name)
+        .or_else(|| find(form, name))
     {
         Some(value) => decode_text(*kind, &value),
         None => Ok(Arg::zero(*kind)),
@@ -46,10 +46,10 @@ fn decode_text(kind: Kind, text: &[u8]) -> Result<Arg, String> {
     }
     if let [b'0', b'x' | b'X', digits @ ..] = text {
         if is_bytes {
-            return hex(digits).map(Arg::Bytes);
+            return decode_hex(digits).map(Arg::Bytes);
         }
         if kind == Kind::Text {
-            return hex(digits)
+            return decode_hex(digits)
                 .map(|bytes| Arg::Text(String::from_utf8_lossy(&bytes).into_owned()));
         }
         return Err(format!(
@@ -58,8 +58,8 @@ fn decode_text(kind: Kind, text: &[u8]) -> Result<Arg, String> {
         ));
     }
     if is_bytes && text.starts_with(b"\"") && text.ends_with(b"\"") {
-        let value = gojson::check(text)?;
-        return Ok(Arg::Bytes(gojson::unquote(value).as_bytes().to_vec()));
+        let value = json::check(text).map_err(|fault| fault.to_string())?;
+        return Ok(Arg::Bytes(json::unquote(value).as_bytes().to_vec()));
     }
     decode_value(kind, text)
 }
@@ -73,43 +73,6 @@ fn go_kind(kind: Kind) -> &'static str {
         Kind::Evidence => "interface",
         Kind::Text | Kind::Tx | Kind::Bytes | Kind::HexBytes => "string",
     }
-}
-
-/// The pairs of a query, decoded; those that cannot be are left out, as Go does.
-pub(crate) fn pairs(query: &str) -> Vec<(String, Vec<u8>)> {
-    let decode = |pair: &str| {
-        if pair.contains(';') {
-            return None;
-        }
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Some((
-            String::from_utf8_lossy(&unescape(key)?).into_owned(),
-            unescape(value)?,
-        ))
-    };
-    query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .filter_map(decode)
-        .collect()
-}
-
-fn unescape(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        match first {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let (digits, tail) = tail.split_at_checked(2)?;
-                bytes.extend(hex(digits).ok()?);
-                rest = tail;
-            }
-            other => bytes.push(*other),
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -13,16 +13,17 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use wire::json;
+use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
 
-use super::answer::{Id, RpcError, failure_body};
+use super::answer::{RpcError, failure_body};
 use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome, server_time};
 use super::methods::{self, Caller};
-use super::{envelope, fast, params, table};
+use super::{params, table};
 use crate::events::bus::{Outbox, Outgoing};
 use crate::faults::Garbage;
 use crate::http::{Request, Response, Upgrade};
 use crate::node::Node;
-use crate::wire::gojson;
 
 /// How long a client may be silent, answers to pings included (`defaultWSReadWait`).
 const READ_WAIT: Duration = Duration::from_secs(30);
@@ -177,14 +178,19 @@ async fn handle(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> 
 }
 
 async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> Option<Vec<u8>> {
-    if let Some(found) = fast::broadcast(text) {
-        let result = methods::broadcast(node, found.method, found.tx, peer).await;
+    if let Some(found) = PlainBroadcast::whole(text)
+        && let Some(tx) = found.transaction()
+    {
+        let result = methods::broadcast(node, found.method, tx, peer).await;
         return Some(outcome(&found.id, result));
     }
-    let request = match gojson::first(text).and_then(envelope::decode) {
+    let request = match json::first(text)
+        .map_err(RequestFault::Json)
+        .and_then(jsonrpc::Request::decode)
+    {
         Ok(request) => request,
-        Err(text) => {
-            let error = RpcError::Parse(format!("error unmarshaling request: {text}"));
+        Err(fault) => {
+            let error = RpcError::Parse(format!("error unmarshaling request: {fault}"));
             return Some(failure_body(None, &error));
         }
     };
@@ -202,7 +208,7 @@ async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> 
         None if method.params.is_empty() => params::Args::new(Vec::new()),
         None => {
             let error = RpcError::Internal(format!("WSJSONRPC: {TOO_FEW_ARGUMENTS}"));
-            return Some(failure_body(Some(&Id::NONE), &error));
+            return Some(failure_body(Some(&RequestId::NONE), &error));
         }
     };
     let caller = Caller {

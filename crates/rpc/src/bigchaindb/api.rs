@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use crate::client::{Client, ClientError, ClientOptions};
-use crate::codec::BroadcastMethod;
 use crate::connection::Trust;
 use crate::endpoint::{Endpoint, Transport};
+use wire::jsonrpc::BroadcastMethod;
 
 /// Asks a BigchainDB server over its HTTP API. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -156,7 +156,7 @@ impl BigchaindbAbout {
 
 /// Reads an id of 64 hexadecimal digits.
 pub(super) fn id_of(text: &str) -> Option<[u8; 32]> {
-    crate::codec::decode_hash(text.as_bytes())
+    wire::encoding::decode_hash(text.as_bytes())
 }
 
 /// Options of a client that shares limits and trust with a follower.

@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visi
 use sha2::{Digest, Sha256};
 
 use super::types::{BlockCodes, BlockContent, HeaderTime, number};
-use crate::codec::decode_hash;
+use wire::encoding::decode_hash;
 
 /// The result of `block`.
 #[derive(Debug)]

@@ -18,9 +18,10 @@ pub use self::types::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, HeaderTime, Mempool, Status,
     TimeError,
 };
-use crate::codec::{BroadcastMethod, encode_broadcast, encode_call};
+use crate::codec::encode_call;
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
+use wire::jsonrpc::{BroadcastMethod, encode_broadcast};
 
 /// What a [`Client`] may use.
 #[derive(Clone, Debug)]

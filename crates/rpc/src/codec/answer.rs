@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{scan, strict};
+use wire::json::Fault;
+
+use super::read;
 
 /// One JSON-RPC answer, borrowing from the body it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ pub enum Outcome<'a> {
 pub enum DecodeError {
     /// It is not JSON.
     #[error("the answer is not JSON: {0}; check that the endpoint is a node's RPC")]
-    NotJson(#[source] serde_json::Error),
+    NotJson(#[from] Fault),
     /// It is JSON, but neither a result nor an error of JSON-RPC.
     #[error("the answer is JSON but not JSON-RPC; check that the endpoint is a node's RPC")]
     NotAnAnswer,
@@ -91,34 +93,32 @@ pub enum DecodeError {
 
 /// Reads one answer.
 ///
-/// The usual forms are read by a scanner that borrows everything and allocates nothing; whatever
-/// it does not know (escapes, exotic numbers, odd types) is read again by `serde_json`. Fields may
-/// come in any order, unknown ones are skipped, numbers may be strings, `data` may be an object.
+/// Fields may come in any order, unknown ones are skipped, numbers may be strings, `data` may be an
+/// object. Text without escapes is borrowed from the body.
 ///
 /// # Errors
 /// [`DecodeError`] when the body is not a JSON-RPC answer.
 pub fn decode_answer(body: &[u8]) -> Result<Answer<'_>, DecodeError> {
-    match scan::scan(body) {
+    match read::accepted(body) {
         Some(answer) => Ok(answer),
-        None => strict::decode(body),
+        None => read::any(body),
     }
 }
 
 /// The parts of an answer's `result` that matter, before it is known which kind it is.
-#[derive(Default)]
 pub(super) struct ResultParts<'a> {
     pub(super) code: Option<u32>,
-    pub(super) log: Option<Cow<'a, str>>,
-    pub(super) codespace: Option<Cow<'a, str>>,
+    pub(super) log: Cow<'a, str>,
+    pub(super) codespace: Cow<'a, str>,
     pub(super) hash: Option<[u8; 32]>,
     pub(super) height: Option<u64>,
-    pub(super) check: Option<Verdict<'a>>,
-    pub(super) executed: Option<Verdict<'a>>,
+    pub(super) check: Option<StepResult<'a>>,
+    pub(super) executed: Option<StepResult<'a>>,
 }
 
 /// Code and log of one step of `broadcast_tx_commit`.
 #[derive(Default)]
-pub(super) struct Verdict<'a> {
+pub(super) struct StepResult<'a> {
     pub(super) code: u32,
     pub(super) log: Cow<'a, str>,
 }
@@ -145,8 +145,8 @@ impl<'a> ResultParts<'a> {
         };
         Outcome::Broadcast {
             code,
-            codespace: self.codespace.unwrap_or_default(),
-            log: self.log.unwrap_or_default(),
+            codespace: self.codespace,
+            log: self.log,
             hash: self.hash,
         }
     }

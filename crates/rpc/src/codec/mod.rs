@@ -1,16 +1,15 @@
-//! JSON-RPC bodies: requests written without a value tree, answers read in one pass.
+//! JSON-RPC bodies: answers read in one pass. Requests are written by [`wire::jsonrpc`].
 
 mod answer;
-mod encode;
-mod hex;
-mod scan;
-mod strict;
+mod read;
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
-pub(crate) use encode::encode_call;
-pub use encode::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};
-pub(crate) use hex::decode_hash;
-#[cfg(test)]
-pub(crate) use hex::write_hex;
+
+/// The body of a call that is no broadcast; `params` is a JSON object or array as text.
+pub(crate) fn encode_call(id: u64, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}

@@ -24,8 +24,8 @@ use self::stream::Stream;
 pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
 use self::upgrade::Upgrade;
 use self::websocket::{FrameReader, Masks};
-use crate::codec::{BroadcastMethod, broadcast_len, encode_broadcast};
 use crate::endpoint::{Endpoint, Transport};
+use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};
 use wire::ws::frame::TEXT;
 
 /// One connection to a node, plain or encrypted, HTTP/1.1 or WebSocket.

@@ -1,35 +1,6 @@
-//! The id of a call as the node echoes it.
+//! Ids of calls that wait for their answers.
 
-use std::borrow::Cow;
-
-/// The JSON text of an id, exactly as the node writes it into the answer: a string with Go's
-/// escapes, or a whole number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawId<'a>(Cow<'a, str>);
-
-impl<'a> RawId<'a> {
-    /// The id of answers to URI requests.
-    pub const URI: RawId<'static> = RawId(Cow::Borrowed("-1"));
-
-    /// An id that is written as the node would write it already.
-    pub(super) const fn verbatim(text: &'a str) -> Self {
-        Self(Cow::Borrowed(text))
-    }
-
-    pub(super) const fn rewritten(text: String) -> Self {
-        Self(Cow::Owned(text))
-    }
-
-    /// The text to be written behind `"id":`.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// A copy that outlives the request.
-    pub fn keep(&self) -> KeptId {
-        KeptId::new(&self.0)
-    }
-}
+use wire::jsonrpc::RequestId;
 
 /// An id that waits for its answer; short ones need no memory of their own.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,6 +43,12 @@ impl KeptId {
             Kept::Short { .. } => 0,
             Kept::Long(text) => text.len(),
         }
+    }
+}
+
+impl From<&RequestId<'_>> for KeptId {
+    fn from(id: &RequestId<'_>) -> Self {
+        Self::new(id.as_str())
     }
 }
 

@@ -8,36 +8,33 @@
 
 mod envelope;
 mod id;
-mod plain;
 #[cfg(test)]
 mod real_node;
 #[cfg(test)]
 mod reference;
-mod scan;
-mod text;
 mod uri;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use rpc::BroadcastMethod;
+use wire::json;
+use wire::jsonrpc::{BroadcastMethod, RequestId};
 
-pub use self::id::{KeptId, RawId};
-pub(crate) use self::text::quote;
+pub use self::id::KeptId;
 pub use self::uri::{Target, TargetKind, classify_uri};
 use crate::refusal::{Reason, Refusal};
 
 /// Bounds on what is taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonLimits {
-    /// Levels of arrays and objects, at most [`MAX_DEPTH`].
+    /// Levels of arrays and objects, at most [`MAX_DEPTH`], as on the node.
     pub depth: usize,
     /// Elements of a batch; 0 for no bound, as on the node.
     pub batch: usize,
 }
 
 /// Deepest nesting that can be allowed.
-pub const MAX_DEPTH: usize = scan::MAX_DEPTH;
+pub const MAX_DEPTH: usize = json::MAX_DEPTH;
 
 /// What a body or a message is.
 #[derive(Debug, PartialEq)]
@@ -46,8 +43,8 @@ pub enum Classified<'a> {
     One(Call<'a>),
     /// A batch, in order; maybe empty. Only in a POST.
     Batch(Vec<Element<'a>>),
-    /// Something that the node answers with a parse error and does not execute: its answer is had
-    /// by forwarding.
+    /// Something that the node answers with a parse error and does not execute: it is forwarded
+    /// for that answer.
     Unparsable,
 }
 
@@ -66,7 +63,7 @@ pub enum Call<'a> {
     /// A broadcast in plain form.
     Write {
         /// To be echoed.
-        id: RawId<'a>,
+        id: RequestId<'a>,
         /// How it is broadcast.
         method: BroadcastMethod,
         /// The transaction, decoded.
@@ -75,14 +72,14 @@ pub enum Call<'a> {
     /// A broadcast in another form, for the node to judge.
     UnusualWrite {
         /// To be echoed.
-        id: RawId<'a>,
+        id: RequestId<'a>,
         /// How it is broadcast.
         method: BroadcastMethod,
     },
     /// Any other method, known or not, to be forwarded as it came.
     Read {
         /// To be echoed.
-        id: RawId<'a>,
+        id: RequestId<'a>,
         /// The method, without escapes; empty if there is none.
         method: Cow<'a, str>,
     },
@@ -103,9 +100,6 @@ impl Call<'_> {
 /// A refusal for nesting that is too deep ([`Reason::Parse`]) or a batch of too many elements
 /// ([`Reason::Batch`], with the node's own text).
 pub fn classify<'a>(body: &'a [u8], limits: &JsonLimits) -> Result<Classified<'a>, Refusal> {
-    if let Some(call) = plain::broadcast(body) {
-        return Ok(Classified::One(call));
-    }
     judged(envelope::body(body, limits), limits)
 }
 
@@ -118,9 +112,6 @@ pub fn classify_message<'a>(
     message: &'a [u8],
     limits: &JsonLimits,
 ) -> Result<Classified<'a>, Refusal> {
-    if let Some(call) = plain::broadcast(message) {
-        return Ok(Classified::One(call));
-    }
     judged(envelope::message(message, limits), limits)
 }
 
@@ -142,15 +133,5 @@ fn judged<'a>(
                 limits.batch
             ),
         )),
-    }
-}
-
-/// The method of that name, letter by letter.
-fn broadcast_method(name: &[u8]) -> Option<BroadcastMethod> {
-    match name {
-        b"broadcast_tx_sync" => Some(BroadcastMethod::Sync),
-        b"broadcast_tx_async" => Some(BroadcastMethod::Async),
-        b"broadcast_tx_commit" => Some(BroadcastMethod::Commit),
-        _ => None,
     }
 }

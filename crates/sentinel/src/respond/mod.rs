@@ -4,11 +4,10 @@
 //! `rpc/jsonrpc/server/http_server.go`, and Go's `net/http` for the head). Refusals speak the
 //! node's dialect too, so that clients which know how to wait for a full mempool wait for us.
 
-mod date;
 mod refuse;
 
-pub use self::date::HttpDate;
 pub use self::refuse::{status_of, write_refusal_member};
+pub use wire::date::HttpDate;
 
 use crate::refusal::Refusal;
 use wire::http::{

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use wire::json::quote;
+
 use super::{Form, HttpAnswer, answer_len, length_of, write_answer, write_body};
-use crate::jsonrpc::quote;
 use crate::refusal::{Forwarded, Reason, Refusal};
 use wire::http::{BodyLength, HttpError, ResponseHead};
 

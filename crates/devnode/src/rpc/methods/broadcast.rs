@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use wire::json::write as json;
+use wire::jsonrpc::BroadcastMethod;
 
 use super::results;
 use crate::chain::block::Tx;
@@ -13,8 +15,6 @@ use crate::config::Application;
 use crate::events::bus::Committed;
 use crate::mempool::Refusal;
 use crate::node::Node;
-use crate::rpc::table::Name;
-use crate::wire::json;
 
 /// Broadcasts a transaction. Returns the result as JSON.
 ///
@@ -22,13 +22,13 @@ use crate::wire::json;
 /// The wire's text.
 pub(crate) async fn broadcast(
     node: &Node,
-    name: Name,
+    method: BroadcastMethod,
     tx: Vec<u8>,
     client: SocketAddr,
 ) -> Result<Vec<u8>, String> {
     node.counters.broadcasts.fetch_add(1, Ordering::Relaxed);
     let tx = Tx::new(Bytes::from(tx));
-    if name == Name::BroadcastTxCommit {
+    if method == BroadcastMethod::Commit {
         return commit(node, tx, client).await;
     }
     let hash = tx.hash;
@@ -39,7 +39,7 @@ pub(crate) async fn broadcast(
     // `async` does not tell what the check said.
     write_broadcast_answer(
         &mut out,
-        if name == Name::BroadcastTxSync {
+        if method == BroadcastMethod::Sync {
             code
         } else {
             0

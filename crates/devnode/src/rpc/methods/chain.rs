@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use wire::json::write as json;
+
 use super::results;
 use crate::chain::block::Block;
 use crate::chain::render;
@@ -9,7 +11,6 @@ use crate::chain::store::Store;
 use crate::chain::validator::POWER;
 use crate::node::Node;
 use crate::rpc::params::Args;
-use crate::wire::json;
 
 /// Most headers that `blockchain` lists.
 const BLOCKCHAIN_LIMIT: i64 = 20;

@@ -1,5 +1,7 @@
 //! The node itself, the application, the genesis.
 
+use wire::json::write as json;
+
 use super::chain;
 use crate::app::kvstore::{self, QueryAnswer};
 use crate::chain::block::Block;
@@ -7,7 +9,6 @@ use crate::chain::header::optional;
 use crate::chain::validator::POWER;
 use crate::node::Node;
 use crate::rpc::params::Args;
-use crate::wire::json;
 
 /// The version this node stands in for.
 const VERSION: &str = "0.38.17";

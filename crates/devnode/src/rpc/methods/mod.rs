@@ -8,7 +8,8 @@ mod search;
 
 use std::net::SocketAddr;
 
-use super::answer::Id;
+use wire::jsonrpc::RequestId;
+
 use super::params::Args;
 use super::table::Name;
 use crate::events::bus::{Outbox, Subscribe};
@@ -21,7 +22,7 @@ pub(crate) use broadcast::{broadcast, submit};
 pub(crate) struct Caller<'a> {
     pub(crate) address: SocketAddr,
     /// Where events go and under which id, if the caller has a WebSocket.
-    pub(crate) events: Option<(&'a Outbox, &'a Id)>,
+    pub(crate) events: Option<(&'a Outbox, &'a RequestId<'a>)>,
 }
 
 /// Calls a method. Returns its result as JSON.
@@ -35,8 +36,8 @@ pub(crate) async fn call(
     caller: Caller<'_>,
 ) -> Result<Vec<u8>, String> {
     match name {
-        Name::BroadcastTxAsync | Name::BroadcastTxSync | Name::BroadcastTxCommit => {
-            broadcast(node, name, args.take_bytes(0), caller.address).await
+        Name::Broadcast(method) => {
+            broadcast(node, method, args.take_bytes(0), caller.address).await
         }
         Name::CheckTx => Ok(broadcast::check_tx(node, args.take_bytes(0)).await),
         Name::NumUnconfirmedTxs => Ok(broadcast::num_unconfirmed_txs(node)),

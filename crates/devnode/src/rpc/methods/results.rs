@@ -1,9 +1,10 @@
 //! Results of executed transactions as JSON.
 
+use wire::json::write as json;
+
 use crate::app::kvstore;
 use crate::chain::block::Block;
 use crate::config::Application;
-use crate::wire::json;
 
 /// Result code of a block's transaction.
 pub(crate) fn code(block: &Block, index: usize) -> u32 {

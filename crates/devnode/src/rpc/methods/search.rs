@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use wire::encoding::decode_hex;
+use wire::encoding::hex_text;
+use wire::json::write as json;
+
 use super::results;
 use crate::chain::block::Block;
 use crate::chain::merkle::{Hash, prove};
@@ -10,8 +14,6 @@ use crate::events::bus::MAX_QUERY_LEN;
 use crate::events::query::{Argument, Operator, Query};
 use crate::node::{Node, events_of};
 use crate::rpc::params::Args;
-use crate::wire::bytes::hex;
-use crate::wire::json;
 
 const INDEX_OFF: &str = "transaction indexing is disabled";
 
@@ -39,7 +41,7 @@ pub(super) fn tx(node: &Node, hash: &[u8], with_proof: bool) -> Result<Vec<u8>, 
             })
         })
     };
-    let found = found.ok_or_else(|| format!("tx ({}) not found", json::hex_text(hash)))?;
+    let found = found.ok_or_else(|| format!("tx ({}) not found", hex_text(hash)))?;
     let mut out = Vec::with_capacity(1024);
     write_tx(&mut out, &found, with_proof);
     Ok(out)
@@ -141,7 +143,7 @@ fn matching_txs(node: &Node, query: &Query) -> Result<Vec<Found>, String> {
         .find(|condition| condition.tag == "tx.hash" && condition.operator == Operator::Equal);
     if let Some(Argument::Text(text)) = by_hash.and_then(|condition| condition.argument.as_ref()) {
         // A query for a hash looks at nothing else, as in the original (`state/txindex/kv`).
-        let hash = hex(text.as_bytes())
+        let hash = decode_hex(text.as_bytes())
             .map_err(|fault| format!("error during searching for a hash in the query: {fault}"))?;
         let store = node.store();
         let found = store.tx_place(&hash).and_then(|place| {

@@ -7,6 +7,7 @@ use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use rpc::BroadcastMethod;
+use wire::jsonrpc::RequestId;
 
 use super::Connection;
 use super::answer::{Tail, unix_seconds};
@@ -15,7 +16,7 @@ use super::incoming::Incoming;
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
 use crate::identity::{FORWARDED_FOR, Identity};
-use crate::jsonrpc::{self, Call, Classified, KeptId, RawId, TargetKind, classify_uri};
+use crate::jsonrpc::{self, Call, Classified, KeptId, TargetKind, classify_uri};
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::ReadRequest;
@@ -294,11 +295,11 @@ impl Parts<'_> {
 }
 
 impl To {
-    pub(super) fn post(class: MethodClass, id: Option<&RawId<'_>>) -> Self {
+    pub(super) fn post(class: MethodClass, id: Option<&RequestId<'_>>) -> Self {
         Self {
             transport: Transport::Post,
             class,
-            id: id.map(RawId::keep),
+            id: id.map(KeptId::from),
         }
     }
 
@@ -306,7 +307,7 @@ impl To {
         Self {
             transport: Transport::Uri,
             class,
-            id: Some(RawId::URI.keep()),
+            id: Some(KeptId::from(&RequestId::NONE)),
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rpc::BroadcastMethod;
 
-use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, RawId, classify_message};
+use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 use wire::ws::Event;
@@ -56,16 +56,16 @@ fn judge_message(text: &[u8], limits: &JsonLimits) -> Act {
     let copy = || Bytes::copy_from_slice(text);
     match classify_message(text, limits) {
         Ok(Classified::One(Call::Write { id, method, tx })) => Act::Write {
-            id: id.keep(),
+            id: KeptId::from(&id),
             method,
             tx,
         },
         Ok(Classified::One(Call::UnusualWrite { id, .. })) => Act::Unusual {
-            id: id.keep(),
+            id: KeptId::from(&id),
             text: copy(),
         },
         Ok(Classified::One(Call::Read { id, method })) => Act::Relay(Read {
-            id: Some(RawId::keep(&id)),
+            id: Some(KeptId::from(&id)),
             class: MethodClass::of(&method),
             method: Some(method.into()),
             text: copy(),

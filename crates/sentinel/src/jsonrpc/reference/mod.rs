@@ -99,7 +99,7 @@ fn go_request(text: &str) -> Go {
     };
     let id = if let Ok(text) = serde_json::from_str::<String>(&id) {
         let mut out = Vec::new();
-        quote(&mut out, &text);
+        json::quote(&mut out, &text);
         String::from_utf8(out).unwrap()
     } else if let Ok(number) = id.parse::<f64>() {
         if number.abs() < 9e18 {
@@ -158,7 +158,7 @@ fn agrees(call: &Call<'_>, go: &Go) -> bool {
                 method: go_method,
             },
         ) => {
-            broadcast_method(go_method.as_bytes()).is_none()
+            BroadcastMethod::of(go_method.as_bytes()).is_none()
                 && (id.as_str(), method.as_ref()) == (go_id.as_str(), go_method.as_str())
         }
         _ => false,

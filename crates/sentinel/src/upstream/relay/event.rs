@@ -6,12 +6,12 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use wire::json::quote;
 
 use super::super::UpstreamError;
 use super::super::nodes::{NodeIndex, Nodes};
 use super::super::query;
 use super::subscriptions::EventKind;
-use crate::jsonrpc::quote;
 
 /// What comes behind the query in the event of a past block: `,"data":…}}`.
 #[derive(Clone, Debug)]

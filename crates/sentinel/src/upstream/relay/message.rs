@@ -89,7 +89,7 @@ pub(super) fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>>
     match classified {
         Classified::One(
             Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. },
-        ) => Some(Some(id.keep())),
+        ) => Some(Some(KeptId::from(id))),
         Classified::One(Call::Notification) => None,
         // The node complains about what it cannot read.
         Classified::Unparsable | Classified::Batch(_) => Some(None),

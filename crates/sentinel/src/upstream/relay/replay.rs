@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
+use wire::json::quote;
 
 use super::event::{self, PastEvent, Wanted};
 use super::link::Link;
@@ -12,7 +13,7 @@ use super::message::{Pending, Purpose};
 use super::spoken::cancelled;
 use super::subscriptions::State;
 use super::{Relay, RelayEvent, Relays, Work};
-use crate::jsonrpc::{KeptId, quote};
+use crate::jsonrpc::KeptId;
 use crate::refusal::Forwarded;
 use crate::upstream::UpstreamError;
 use crate::upstream::query::charged;

@@ -117,7 +117,7 @@ pub(super) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
         r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{SERVER_ERROR},"message":"Server error","data":"#
     )
     .into_bytes();
-    crate::jsonrpc::quote(&mut text, &format!("{CANCELLED}{reason})"));
+    wire::json::quote(&mut text, &format!("{CANCELLED}{reason})"));
     text.extend_from_slice(b"}}");
     text
 }

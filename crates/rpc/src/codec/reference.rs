@@ -1,18 +1,27 @@
-//! The thorough reader: any JSON, through `serde_json`.
+//! A second opinion on answers, through `serde_json`.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, AnswerId, DecodeError, Outcome, ResultParts, Verdict};
-use super::hex::decode_hash;
+use wire::encoding::decode_hash;
 
-pub(super) fn decode(body: &[u8]) -> Result<Answer<'_>, DecodeError> {
-    let whole: &RawValue = serde_json::from_slice(body).map_err(DecodeError::NotJson)?;
-    let envelope: Envelope<'_> = object(whole).ok_or(DecodeError::NotAnAnswer)?;
+use super::answer::{Answer, AnswerId, Outcome, ResultParts, StepResult};
+
+/// What is wrong with a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    NotJson,
+    NotAnAnswer,
+    Field(&'static str),
+}
+
+pub(super) fn decode(body: &[u8]) -> Result<Answer<'_>, Wrong> {
+    let whole: &RawValue = serde_json::from_slice(body).map_err(|_| Wrong::NotJson)?;
+    let envelope: Envelope<'_> = object(whole).ok_or(Wrong::NotAnAnswer)?;
     if envelope.id.is_none() && envelope.result.is_none() && envelope.error.is_none() {
-        return Err(DecodeError::NotAnAnswer);
+        return Err(Wrong::NotAnAnswer);
     }
     let id = match envelope.id {
         None => AnswerId::Missing,
@@ -50,13 +59,14 @@ struct RawResult<'a> {
     height: Option<&'a RawValue>,
     #[serde(borrow)]
     check_tx: Option<&'a RawValue>,
-    /// `deliver_tx` until 0.37.
-    #[serde(borrow, alias = "deliver_tx")]
+    #[serde(borrow)]
     tx_result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    deliver_tx: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct RawVerdict<'a> {
+struct RawStepResult<'a> {
     #[serde(borrow)]
     code: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -81,22 +91,22 @@ fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
         .flatten()
 }
 
-fn id_of(raw: &RawValue) -> Result<AnswerId<'_>, DecodeError> {
+fn id_of(raw: &RawValue) -> Result<AnswerId<'_>, Wrong> {
     match raw.get().as_bytes()[0] {
         b'"' => Ok(AnswerId::Text(text_of(Some(raw)))),
         _ => raw
             .get()
             .parse()
             .map(AnswerId::Number)
-            .map_err(|_| DecodeError::Field("id")),
+            .map_err(|_| Wrong::Field("id")),
     }
 }
 
-fn error_of(raw: &RawValue) -> Result<Outcome<'_>, DecodeError> {
+fn error_of(raw: &RawValue) -> Result<Outcome<'_>, Wrong> {
     let Some(error) = object::<RawError<'_>>(raw) else {
-        return Err(DecodeError::Field("error"));
+        return Err(Wrong::Field("error"));
     };
-    let code = number(error.code).ok_or(DecodeError::Field("error.code"))?;
+    let code = number(error.code).ok_or(Wrong::Field("error.code"))?;
     Ok(Outcome::Error {
         code,
         message: text_of(error.message),
@@ -104,24 +114,27 @@ fn error_of(raw: &RawValue) -> Result<Outcome<'_>, DecodeError> {
     })
 }
 
-fn result_of(raw: &RawValue) -> Result<Outcome<'_>, DecodeError> {
+fn result_of(raw: &RawValue) -> Result<Outcome<'_>, Wrong> {
     if !raw.get().starts_with('{') {
         return Ok(Outcome::Other);
     }
-    let result: RawResult<'_> = object(raw).ok_or(DecodeError::Field("result"))?;
+    let result: RawResult<'_> = object(raw).ok_or(Wrong::Field("result"))?;
+    if result.tx_result.is_some() && result.deliver_tx.is_some() {
+        return Err(Wrong::Field("result"));
+    }
     if result.check_tx.is_none() && result.code.is_none() {
         return Ok(Outcome::Other);
     }
     let code = result
         .code
-        .map(|raw| number(Some(raw)).ok_or(DecodeError::Field("code")));
+        .map(|raw| number(Some(raw)).ok_or(Wrong::Field("code")));
     let height = result
         .height
-        .map(|raw| number(Some(raw)).ok_or(DecodeError::Field("height")));
+        .map(|raw| number(Some(raw)).ok_or(Wrong::Field("height")));
     let parts = ResultParts {
         code: code.transpose()?,
-        log: Some(text_of(result.log)),
-        codespace: Some(text_of(result.codespace)),
+        log: text_of(result.log),
+        codespace: text_of(result.codespace),
         hash: decode_hash(text_of(result.hash).as_bytes()),
         height: height.transpose()?,
         check: result
@@ -130,20 +143,21 @@ fn result_of(raw: &RawValue) -> Result<Outcome<'_>, DecodeError> {
             .transpose()?,
         executed: result
             .tx_result
+            .or(result.deliver_tx)
             .map(|raw| verdict_of(raw, "tx_result"))
             .transpose()?,
     };
     Ok(parts.outcome())
 }
 
-fn verdict_of<'a>(raw: &'a RawValue, name: &'static str) -> Result<Verdict<'a>, DecodeError> {
-    let verdict: RawVerdict<'_> = object(raw).ok_or(DecodeError::Field(name))?;
+fn verdict_of<'a>(raw: &'a RawValue, name: &'static str) -> Result<StepResult<'a>, Wrong> {
+    let verdict: RawStepResult<'_> = object(raw).ok_or(Wrong::Field(name))?;
     // The Go encoder of some versions leaves a code of zero out.
     let code = match verdict.code {
         None => 0,
-        code => number(code).ok_or(DecodeError::Field("code"))?,
+        code => number(code).ok_or(Wrong::Field("code"))?,
     };
-    Ok(Verdict {
+    Ok(StepResult {
         code,
         log: text_of(verdict.log),
     })

@@ -1,40 +1,50 @@
-//! Reads hex and base64 as Go does, with its error texts.
+//! Hex as CometBFT writes it; hex and base64 as Go reads them, with its error texts.
 
-/// Hex of either case, with Go's error texts.
+use hex_simd::{AsciiCase, Out};
+
+/// The 32 bytes that 64 hexadecimal digits of either case stand for; none for any other text.
+#[inline]
+pub fn decode_hash(digits: &[u8]) -> Option<[u8; 32]> {
+    let digits: &[u8; 64] = digits.try_into().ok()?;
+    let mut hash = [0; 32];
+    hex_simd::decode(digits, Out::from_slice(&mut hash)).ok()?;
+    Some(hash)
+}
+
+/// Appends upper-case hex.
+pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    hex_simd::encode_append(bytes, out, AsciiCase::Upper);
+}
+
+/// Upper-case hex as text.
+pub fn hex_text(bytes: &[u8]) -> String {
+    hex_simd::encode_to_string(bytes, AsciiCase::Upper)
+}
+
+/// Hex of either case.
 ///
 /// # Errors
-/// The wire's text.
-pub(crate) fn hex(digits: &[u8]) -> Result<Vec<u8>, String> {
-    let value = |digit: u8| {
-        char::from(digit)
-            .to_digit(16)
-            .and_then(|value| u8::try_from(value).ok())
-            .ok_or_else(|| {
-                format!(
-                    "encoding/hex: invalid byte: U+{digit:04X} '{}'",
-                    char::from(digit)
-                )
-            })
-    };
-    let mut bytes = Vec::with_capacity(digits.len() / 2);
-    let (pairs, rest) = digits.as_chunks::<2>();
-    for [high, low] in pairs {
-        bytes.push(value(*high)? << 4 | value(*low)?);
+/// Go's text.
+pub fn decode_hex(digits: &[u8]) -> Result<Vec<u8>, String> {
+    if let Ok(bytes) = hex_simd::decode_to_vec(digits) {
+        return Ok(bytes);
     }
-    match rest.first() {
-        Some(digit) => {
-            value(*digit)?;
-            Err("encoding/hex: odd length hex string".to_owned())
-        }
-        None => Ok(bytes),
-    }
+    Err(
+        match digits.iter().find(|digit| !digit.is_ascii_hexdigit()) {
+            Some(digit) => {
+                let shown = char::from(*digit);
+                format!("encoding/hex: invalid byte: U+{digit:04X} '{shown}'")
+            }
+            None => "encoding/hex: odd length hex string".to_owned(),
+        },
+    )
 }
 
 /// Standard base64, read as leniently as Go does: line ends are skipped, unused bits ignored.
 ///
 /// # Errors
 /// Go's text with the offset it reports.
-pub(crate) fn base64(text: &[u8]) -> Result<Vec<u8>, String> {
+pub fn decode_base64(text: &[u8]) -> Result<Vec<u8>, String> {
     if let Ok(bytes) = base64_simd::STANDARD.decode_to_vec(text) {
         return Ok(bytes);
     }
@@ -119,8 +129,8 @@ mod tests {
 
     #[test]
     fn base64_is_read_as_go_reads_it() {
-        assert_eq!(base64(b"YT\r\n0x"), Ok(b"a=1".to_vec()));
-        assert_eq!(base64(b"YT1="), Ok(b"a=".to_vec()));
+        assert_eq!(decode_base64(b"YT\r\n0x"), Ok(b"a=1".to_vec()));
+        assert_eq!(decode_base64(b"YT1="), Ok(b"a=".to_vec()));
         for (text, at) in [
             ("!!", 0),
             ("YT0x!", 4),
@@ -132,7 +142,7 @@ mod tests {
             ("YT0xY", 4),
         ] {
             assert_eq!(
-                base64(text.as_bytes()).unwrap_err(),
+                decode_base64(text.as_bytes()).unwrap_err(),
                 format!("illegal base64 data at input byte {at}"),
                 "{text}"
             );
@@ -141,13 +151,13 @@ mod tests {
 
     #[test]
     fn hex_errors_name_the_byte() {
-        assert_eq!(hex(b"aB01"), Ok(vec![0xab, 1]));
+        assert_eq!(decode_hex(b"aB01"), Ok(vec![0xab, 1]));
         assert_eq!(
-            hex(b"zz").unwrap_err(),
+            decode_hex(b"zz").unwrap_err(),
             "encoding/hex: invalid byte: U+007A 'z'"
         );
         assert_eq!(
-            hex(b"abc").unwrap_err(),
+            decode_hex(b"abc").unwrap_err(),
             "encoding/hex: odd length hex string"
         );
     }
@@ -157,7 +167,24 @@ mod tests {
         fn base64_of_anything_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..100), break_at in 0_usize..100) {
             let mut text = base64_simd::STANDARD.encode_to_string(&bytes).into_bytes();
             text.insert(break_at.min(text.len()), b'\n');
-            prop_assert_eq!(base64(&text), Ok(bytes));
+            prop_assert_eq!(decode_base64(&text), Ok(bytes));
+        }
+
+        #[test]
+        fn hashes_of_both_cases_decode(hash: [u8; 32]) {
+            let upper = hex_text(&hash);
+            prop_assert_eq!(decode_hash(upper.as_bytes()), Some(hash));
+            prop_assert_eq!(decode_hash(upper.to_lowercase().as_bytes()), Some(hash));
+        }
+
+        #[test]
+        fn any_other_hash_is_refused(hash: [u8; 32], at in 0usize..64, digit: u8) {
+            prop_assume!(!digit.is_ascii_hexdigit());
+            let mut text = hex_text(&hash).into_bytes();
+            prop_assert_eq!(decode_hash(&text[1..]), None);
+            prop_assert_eq!(decode_hash(&[&text[..], b"00"].concat()), None);
+            text[at] = digit;
+            prop_assert_eq!(decode_hash(&text), None);
         }
     }
 }

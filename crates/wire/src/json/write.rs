@@ -1,0 +1,89 @@
+//! Writes JSON as CometBFT does: 64-bit integers are strings, hashes upper-case hex, byte strings
+//! base64, and text is escaped as Go's `encoding/json` escapes it.
+
+use super::{quote, replace_invalid};
+
+/// Appends `text` as it is.
+pub fn raw(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends a 64-bit integer as a JSON string, as `libs/json` of CometBFT 0.38 does.
+pub fn int_text(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.push(b'"');
+    int(out, value);
+    out.push(b'"');
+}
+
+/// Appends a plain JSON number.
+pub fn int(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends quoted upper-case hex.
+pub fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    crate::encoding::push_hex(out, bytes);
+    out.push(b'"');
+}
+
+/// Appends quoted base64.
+pub fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    base64_simd::STANDARD.encode_append(bytes, out);
+    out.push(b'"');
+}
+
+/// Appends quoted base64, or `null` for nothing: Go's nil slice.
+pub fn base64_or_null(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => base64(out, bytes),
+        None => raw(out, "null"),
+    }
+}
+
+/// Appends a quoted string, escaped as Go's `json.Marshal` does.
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    quote(out, text);
+}
+
+/// Appends a quoted string of bytes that may not be UTF-8; each broken one becomes U+FFFD.
+pub fn string_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
+    quote(out, &replace_invalid(bytes));
+}
+
+/// Appends `items`, separated by commas, in brackets.
+pub fn array<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_and_bytes_have_their_forms() {
+        assert_eq!(written(|out| int_text(out, -5_i64)), "\"-5\"");
+        assert_eq!(written(|out| hex(out, &[0xab, 1])), "\"AB01\"");
+        assert_eq!(written(|out| base64(out, b"a=1")), "\"YT0x\"");
+        assert_eq!(written(|out| array(out, [1, 2], int)), "[1,2]");
+        assert_eq!(written(|out| string_lossy(out, b"a\xff")), "\"a\u{fffd}\"");
+    }
+}
