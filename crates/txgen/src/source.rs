@@ -102,6 +102,24 @@ pub(crate) fn spawn<T: Target>(
     target: &T,
     config: SourceConfig,
 ) -> io::Result<(Ring, Vec<SourceThread>)> {
+    let shard = config.shard;
+    let (ring, workers) = assemble(target, config);
+    let one = workers.len() == 1;
+    let start = |(number, worker): (usize, Worker<T>)| {
+        let name = if one {
+            format!("source-{shard}")
+        } else {
+            format!("source-{shard}.{number}")
+        };
+        let thread = thread::Builder::new().name(name);
+        thread.spawn(move || worker.run())
+    };
+    let threads: io::Result<Vec<_>> = workers.into_iter().enumerate().map(start).collect();
+    Ok((ring, threads?))
+}
+
+/// The ring of a source and the work of its threads.
+fn assemble<T: Target>(target: &T, config: SourceConfig) -> (Ring, Vec<Worker<T>>) {
     let workers = config.streams.len().max(1);
     let order = Order {
         first: u64::from(config.first),
@@ -116,32 +134,28 @@ pub(crate) fn spawn<T: Target>(
     };
     let wanted = Arc::new(AtomicU64::new(0));
     let batches = (RING_BATCHES / workers).max(MIN_LANE_BATCHES);
-    let (mut lanes, mut threads) = (Vec::new(), Vec::new());
-    for (number, stream) in config.streams.into_iter().enumerate() {
+    let work = |(number, stream)| {
         let (full_sender, full) = bounded(batches);
         let (empty, empty_receiver) = bounded(batches + 1);
         for _ in 0..batches {
             // The channel holds one more than this, and the receiver is at hand.
             let _ = empty.try_send(Batch::default());
         }
-        lanes.push(Lane { full, empty });
         let worker = Worker {
             target: target.clone(),
             stream,
+            tx: Vec::new(),
             number: number as u64,
+            place: number as u64 * order.batch,
             order,
             end: config.end,
             empty: empty_receiver,
             full: full_sender,
             wanted: wanted.clone(),
         };
-        let name = match workers {
-            1 => format!("source-{}", config.shard),
-            _ => format!("source-{}.{number}", config.shard),
-        };
-        let thread = thread::Builder::new().name(name);
-        threads.push(thread.spawn(move || worker.run())?);
-    }
+        (Lane { full, empty }, worker)
+    };
+    let (lanes, workers) = config.streams.into_iter().enumerate().map(work).unzip();
     let ring = Ring {
         current: Batch::default(),
         current_lane: 0,
@@ -150,7 +164,25 @@ pub(crate) fn spawn<T: Target>(
         order,
         wanted,
     };
-    Ok((ring, threads))
+    (ring, workers)
+}
+
+/// A source without threads: it fills a batch of [`BATCH_ITEMS`] whenever it is told to.
+#[cfg(test)]
+pub(crate) struct SteppedSource<T>(Vec<Worker<T>>);
+
+#[cfg(test)]
+impl<T: Target> SteppedSource<T> {
+    pub(crate) fn start(target: &T, config: SourceConfig) -> (Ring, Self) {
+        let (ring, workers) = assemble(target, config);
+        (ring, Self(workers))
+    }
+
+    /// Fills one batch; the source ends with its supply.
+    pub(crate) fn fill(&mut self) {
+        self.0
+            .retain_mut(|worker| worker.empty.is_empty() || worker.fill().unwrap());
+    }
 }
 
 impl Ring {

@@ -1,305 +1,351 @@
-//! One connection of a shard and the transactions that are on it.
+//! One connection of a shard: opened, used, broken, opened again.
 
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-
-use measure::{Answered, Failure, ReconnectReason, Reply, Sent, Unsent, UnsentReason, hash_prefix};
+use measure::{Answered, Cause, Failure, LATE_LIMIT, ReconnectReason, Reconnected, Reply, Sent};
 use pacing::Nanos;
-use rpc::{Connection, ConnectionOptions, Endpoint, Interest, Transport};
+use rpc::{ConnectionError, Interest, Transport};
 
-/// A node's address, resolved once before the run.
-#[derive(Debug, Clone)]
-pub(crate) struct Address {
-    /// Its place in the plan's list.
-    pub(crate) number: u16,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) socket: SocketAddr,
-    pub(crate) options: Arc<ConnectionOptions>,
-}
+use super::address::Address;
+use super::platform::{Platform, Socket};
+use super::reporter::Reporter;
+use super::requests::Requests;
+use crate::target::{ReplyTo, Target};
 
-impl Address {
-    /// The same node, reached from a local address.
-    #[must_use]
-    pub(crate) fn reached_from(mut self, source: Option<IpAddr>) -> Self {
-        if source.is_some() {
-            Arc::make_mut(&mut self.options).source = source;
-        }
-        self
-    }
-}
-
-/// A connection that is made again whenever it breaks.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub(super) address: Address,
-    pub(super) state: State,
-    /// Queued, but the last byte has not been handed to the socket.
-    writing: VecDeque<Writing>,
-    /// Sent and not answered, in the order of sending; answered ones leave holes until they are first.
-    waiting: VecDeque<Waiting>,
-    /// Live entries of `waiting`.
-    unanswered: usize,
-    /// What the poller waits for.
-    pub(super) registered: Interest,
+/// A connection that is opened again whenever it ends.
+pub(super) struct Link<S> {
+    address: Address,
+    state: State<S>,
+    /// Of the last time that it was not up.
+    outage: Outage,
+    requests: Requests,
+    /// What the platform waits for.
+    registered: Interest,
     /// Times in a row that the connection broke without having brought an answer.
-    pub(super) fruitless: u32,
+    fruitless: u32,
     /// Whether the socket last took less than it was given.
-    pub(super) stuck: bool,
+    stuck: bool,
     /// Whether the link stands in the queue of links with room.
-    pub(super) queued: bool,
+    pub(super) in_turn: bool,
 }
 
 /// The life of a connection.
-#[derive(Debug)]
-pub(super) enum State {
+enum State<S> {
     /// Not there; tried again at `retry_at`.
-    Down { outage: Outage, retry_at: Nanos },
+    Down { retry_at: Nanos },
     /// Connecting, or shaking hands.
-    Opening {
-        connection: Box<Connection>,
-        outage: Outage,
-        give_up_at: Nanos,
-    },
+    Opening { socket: Box<S>, give_up_at: Nanos },
     /// Usable.
-    Up(Box<Connection>),
+    Up(Box<S>),
 }
 
 /// Since when, why and how stubbornly a connection is down.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Outage {
-    pub(super) since: Nanos,
-    pub(super) failed_attempts: u32,
-    /// `None` for the connection's first opening, which is no reconnect.
-    pub(super) reason: Option<ReconnectReason>,
+#[derive(Debug, Clone, Copy, Default)]
+struct Outage {
+    since: Nanos,
+    failed_attempts: u32,
+    /// `None` for an opening that is no reconnect: the first, and one after an expected end.
+    reason: Option<ReconnectReason>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Writing {
-    /// Offset of its last byte in the connection's stream.
-    end: u64,
-    sent: Sent,
+/// What a link that is not up needs.
+pub(super) enum Need {
+    /// To be opened.
+    Open,
+    /// To be given up: it has been opening for too long.
+    GiveUp,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    index: u64,
-    hash_prefix: u64,
-    sent: Nanos,
-    answered: bool,
-}
-
-/// An answer found its request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Matched {
-    pub(super) index: u64,
-    pub(super) hash_prefix: u64,
-}
-
-impl Link {
+impl<S: Socket> Link<S> {
     pub(super) fn new(address: Address) -> Self {
         Self {
             address,
             state: State::Down {
-                outage: Outage {
-                    since: Nanos::ZERO,
-                    failed_attempts: 0,
-                    reason: None,
-                },
                 retry_at: Nanos::ZERO,
             },
-            writing: VecDeque::new(),
-            waiting: VecDeque::new(),
-            unanswered: 0,
+            outage: Outage::default(),
+            requests: Requests::default(),
             registered: NOTHING,
             fruitless: 0,
             stuck: false,
-            queued: false,
+            in_turn: false,
         }
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
 
-    /// Whether another transaction may be queued: over HTTP only when nothing is under way, over
-    /// WebSocket until [`UNWRITTEN_LIMIT_BYTES`] wait for the socket (the node reads too slowly).
-    pub(super) fn has_room(&self) -> bool {
-        let State::Up(connection) = &self.state else {
-            return false;
+    /// Transactions that are queued or unanswered.
+    pub(super) fn under_way(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether another request may be queued: over HTTP when the last one is answered, otherwise
+    /// until [`UNWRITTEN_LIMIT_BYTES`] wait for the socket (the node reads too slowly).
+    pub(super) fn has_room(&self, answers: bool) -> bool {
+        match &self.state {
+            State::Up(_) if answers && self.is_http() => self.requests.len() == 0,
+            State::Up(socket) => socket.unwritten() < UNWRITTEN_LIMIT_BYTES,
+            State::Down { .. } | State::Opening { .. } => false,
+        }
+    }
+
+    /// Whether an answer has taken this long at `now`.
+    pub(super) fn waits_for(&self, span: Nanos, now: Nanos) -> bool {
+        let oldest = self.requests.oldest_sent();
+        oldest.is_some_and(|sent| now.saturating_sub(sent) >= span)
+    }
+
+    /// Whether the node blocks it: by an answer that takes long, or by reading nothing.
+    pub(super) fn is_held_up(&self, now: Nanos) -> bool {
+        self.stuck || self.waits_for(SLOW_ANSWER, now)
+    }
+
+    /// What it needs now, when it is not up.
+    pub(super) fn need(&self, now: Nanos) -> Option<Need> {
+        match &self.state {
+            State::Down { retry_at } if *retry_at <= now => Some(Need::Open),
+            State::Opening { give_up_at, .. } if *give_up_at <= now => Some(Need::GiveUp),
+            State::Down { .. } | State::Opening { .. } | State::Up(_) => None,
+        }
+    }
+
+    /// Down => Opening
+    pub(super) fn opening(&mut self, socket: S, now: Nanos) {
+        self.registered = socket.interest();
+        self.state = State::Opening {
+            socket: Box::new(socket),
+            give_up_at: now.saturating_add(OPENING_TIMEOUT),
         };
-        match self.address.endpoint.transport() {
-            Transport::Http => self.unanswered == 0 && self.writing.is_empty(),
-            Transport::Ws => connection.unwritten() < UNWRITTEN_LIMIT_BYTES,
-        }
     }
 
-    /// Transactions on this link: queued or unanswered.
-    pub(super) fn load(&self) -> usize {
-        self.writing.len() + self.unanswered
-    }
-
-    /// When the oldest unanswered transaction was sent.
-    pub(super) fn oldest_sent(&self) -> Option<Nanos> {
-        self.waiting.front().map(|waiting| waiting.sent)
-    }
-
-    /// Remembers a queued transaction; its stamp comes with [`Link::next_written`].
-    pub(super) fn queue(&mut self, end: u64, sent: Sent) {
-        self.writing.push_back(Writing { end, sent });
-    }
-
-    /// Whether queued transactions still wait for their stamp.
-    pub(super) fn is_writing(&self) -> bool {
-        !self.writing.is_empty()
-    }
-
-    /// Takes the first queued transaction if the socket has taken all of it.
-    pub(super) fn next_written(&mut self, written_to: u64) -> Option<Sent> {
-        let first = self.writing.front()?;
-        if first.end > written_to {
-            return None;
-        }
-        self.writing.pop_front().map(|writing| writing.sent)
-    }
-
-    /// Waits for the answer of a transaction that has its stamp.
-    pub(super) fn await_answer(&mut self, sent: &Sent) {
-        self.unanswered += 1;
-        self.waiting.push_back(Waiting {
-            index: sent.index,
-            hash_prefix: hash_prefix(&sent.hash),
-            sent: sent.sent,
-            answered: false,
-        });
-    }
-
-    /// Finds the request with this id. Indices ascend on a link, and a CometBFT node answers a
-    /// connection in order, so the first one is nearly always it.
-    pub(super) fn answered(&mut self, index: u64) -> Option<Matched> {
-        let position = match self.waiting.front() {
-            Some(first) if first.index == index => 0,
-            _ => self
-                .waiting
-                .binary_search_by_key(&index, |waiting| waiting.index)
-                .ok()?,
-        };
-        let waiting = &mut self.waiting[position];
-        if waiting.answered {
-            return None;
-        }
-        waiting.answered = true;
-        self.fruitless = 0;
-        let matched = Matched {
-            index,
-            hash_prefix: waiting.hash_prefix,
-        };
-        self.unanswered -= 1;
-        self.drop_answered();
-        Some(matched)
-    }
-
-    /// Takes the oldest unanswered request, for an answer that names none.
-    pub(super) fn answered_oldest(&mut self) -> Option<Matched> {
-        let index = self.waiting.front()?.index;
-        self.answered(index)
-    }
-
-    /// Half-written transactions were never sent.
-    pub(super) fn give_up_writing(&mut self, now: Nanos, mut unsent: impl FnMut(Unsent)) {
-        for writing in self.writing.drain(..) {
-            unsent(Unsent {
-                index: writing.sent.index,
-                due: writing.sent.due,
-                at: now,
-                step: writing.sent.step,
-                reason: UnsentReason::Broken,
-            });
-        }
-    }
-
-    /// Connections made before the run do not count as made again.
-    pub(super) fn forget_first_opening(&mut self) {
+    /// Goes on with the handshakes; whether they are done.
+    pub(super) fn drive(&mut self) -> Result<bool, ConnectionError> {
         match &mut self.state {
-            State::Up(_) => {}
-            State::Down { outage, retry_at } => {
-                outage.restart();
-                *retry_at = Nanos::ZERO;
-            }
-            State::Opening {
-                outage, give_up_at, ..
-            } => {
-                outage.restart();
-                *give_up_at = super::OPENING_TIMEOUT;
-            }
+            State::Opening { socket, .. } => socket.drive(),
+            State::Down { .. } | State::Up(_) => Ok(false),
         }
     }
 
-    /// Empties the link after its connection broke: sent transactions fail with `first` (the oldest)
-    /// or [`Failure::Closed`] (the others), half-written ones were never sent.
-    pub(super) fn fail_all(
+    /// Opening => Up; after an outage, what there is to report.
+    pub(super) fn opened(&mut self, now: Nanos) -> Option<Reconnected> {
+        self.state = match std::mem::replace(&mut self.state, State::Down { retry_at: now }) {
+            State::Opening { socket, .. } => State::Up(socket),
+            other => other,
+        };
+        Some(Reconnected {
+            at: now,
+            endpoint: self.address.number,
+            down: now.saturating_sub(self.outage.since),
+            failed_attempts: self.outage.failed_attempts,
+            reason: self.outage.reason?,
+        })
+    }
+
+    /// Down, Opening => Down
+    pub(super) fn failed_to_open(&mut self, now: Nanos) {
+        self.outage.failed_attempts += 1;
+        // Also when the end before it was expected: now it is down.
+        self.outage.reason.get_or_insert(ReconnectReason::Broken);
+        self.state = State::Down {
+            retry_at: now.saturating_add(self.outage.backoff()),
+        };
+    }
+
+    /// Up => Down: what was sent fails, the oldest request with `failure`; what was not written was
+    /// never sent. Without a reason the end was expected.
+    pub(super) fn close(
         &mut self,
         now: Nanos,
-        first: Failure,
-        mut answered: impl FnMut(Answered),
-        mut unsent: impl FnMut(Unsent),
+        reason: Option<ReconnectReason>,
+        failure: Failure,
+        reporter: &mut Reporter,
     ) {
-        let mut failure = first;
-        for waiting in self.waiting.drain(..).filter(|waiting| !waiting.answered) {
-            answered(Answered {
-                index: waiting.index,
-                hash_prefix: waiting.hash_prefix,
-                at: now,
-                reply: Reply::Failed(failure),
-            });
-            failure = Failure::Closed;
-        }
-        self.unanswered = 0;
-        self.give_up_writing(now, &mut unsent);
+        self.requests
+            .fail_sent(now, failure, |event| reporter.answered(event));
+        self.drop_unwritten(now, reporter);
+        self.outage = Outage {
+            since: now,
+            failed_attempts: 0,
+            reason,
+        };
+        // A connection that broke before it brought an answer is opened again after a pause: whatever
+        // takes connections only to drop them would otherwise get thousands a second.
+        let retry_at = match self.fruitless {
+            0 => now,
+            _ => now.saturating_add(FRUITLESS_PAUSE),
+        };
+        self.fruitless += u32::from(reason == Some(ReconnectReason::Broken));
+        self.state = State::Down { retry_at };
     }
 
-    fn drop_answered(&mut self) {
-        while self.waiting.front().is_some_and(|first| first.answered) {
-            self.waiting.pop_front();
+    /// The origin has come: an outage that began before it begins there.
+    pub(super) fn restart(&mut self) {
+        self.outage = Outage {
+            since: Nanos::ZERO,
+            reason: Some(ReconnectReason::Broken),
+            ..self.outage
+        };
+        match &mut self.state {
+            State::Up(_) => {}
+            State::Down { retry_at } => *retry_at = Nanos::ZERO,
+            State::Opening { give_up_at, .. } => *give_up_at = OPENING_TIMEOUT,
         }
+    }
+
+    /// Puts a request with these transactions into the buffer; whether it is the only one there.
+    pub(super) fn queue(&mut self, body: &[u8], txs: &[Sent]) -> bool {
+        let State::Up(socket) = &mut self.state else {
+            return false;
+        };
+        let first = !self.requests.is_writing();
+        let end = socket.queue(body);
+        for sent in txs {
+            self.requests.queue(
+                end,
+                Sent {
+                    endpoint: self.address.number,
+                    ..*sent
+                },
+            );
+        }
+        first
+    }
+
+    /// Writes what is queued, and stamps and reports what was handed over.
+    pub(super) fn flush(
+        &mut self,
+        clock: impl FnOnce() -> Nanos,
+        answers: bool,
+        reporter: &mut Reporter,
+    ) -> Result<(), ConnectionError> {
+        let State::Up(socket) = &mut self.state else {
+            return Ok(());
+        };
+        let flushed = socket.flush()?;
+        let now = clock();
+        while let Some(mut sent) = self.requests.next_written(flushed.written_to, now, answers) {
+            if sent.cause == Cause::OnTime && now.saturating_sub(sent.due) > LATE_LIMIT {
+                // Queued in time: either the socket took nothing for a while, or the shard was slow.
+                sent.cause = if self.stuck {
+                    Cause::Node
+                } else {
+                    Cause::Schedule
+                };
+            }
+            reporter.sent(sent);
+        }
+        self.stuck = flushed.blocked;
+        Ok(())
+    }
+
+    /// Reads what the socket holds and gives every reply to its transactions.
+    pub(super) fn read<T: Target>(
+        &mut self,
+        now: Nanos,
+        target: &T,
+        answers: bool,
+        reporter: &mut Reporter,
+    ) -> Result<(), ConnectionError> {
+        let in_order = answers && self.is_http();
+        let State::Up(socket) = &mut self.state else {
+            return Ok(());
+        };
+        let requests = &mut self.requests;
+        let before = requests.len();
+        let read = socket.read(&mut |message| {
+            target.read(&message, &mut |to, reply| {
+                settle(requests, now, in_order, to, reply, reporter);
+            });
+            if in_order {
+                // The answer to a request of several says nothing of these.
+                let reply = Reply::Failed(Failure::Malformed);
+                requests.answer_oldest(now, reply, |event| reporter.answered(event));
+            }
+        });
+        if requests.len() < before {
+            self.fruitless = 0;
+        }
+        read
+    }
+
+    /// Gives up what was not written.
+    pub(super) fn drop_unwritten(&mut self, now: Nanos, reporter: &mut Reporter) {
+        self.requests
+            .drop_unwritten(now, |event| reporter.unsent(event));
+    }
+
+    /// Whether the socket is waited for until it takes more.
+    pub(super) fn waits_to_write(&self) -> bool {
+        self.registered.write
+    }
+
+    /// Tells the platform what the socket waits for, when that has changed.
+    pub(super) fn watch(&mut self, platform: &mut impl Platform<Socket = S>, token: u32) {
+        let (State::Up(socket) | State::Opening { socket, .. }) = &self.state else {
+            return;
+        };
+        let interest = socket.interest();
+        if interest != self.registered && platform.watch(socket, token, interest).is_ok() {
+            self.registered = interest;
+        }
+    }
+
+    fn is_http(&self) -> bool {
+        self.address.endpoint.transport() == Transport::Http
     }
 }
 
-impl State {
-    /// What stands in for a connection while it is lent out.
-    pub(super) fn empty() -> Self {
-        Self::Down {
-            outage: Outage {
-                since: Nanos::ZERO,
-                failed_attempts: 0,
-                reason: None,
-            },
-            retry_at: Nanos::MAX,
-        }
+/// Gives a reply to the transactions that it is about. With `in_order` it belongs to the oldest
+/// request, whatever it says.
+fn settle(
+    requests: &mut Requests,
+    now: Nanos,
+    in_order: bool,
+    to: ReplyTo,
+    reply: Reply,
+    reporter: &mut Reporter,
+) {
+    let reply = match to {
+        ReplyTo::Index(index) => match requests.answer(index, now, reply) {
+            Some(answered) => return reporter.answered(answered),
+            None if in_order => Reply::Failed(Failure::WrongId),
+            None => return reporter.stray_answer(),
+        },
+        ReplyTo::Unknown if !in_order => return reporter.stray_answer(),
+        ReplyTo::Unknown | ReplyTo::OldestRequest => reply,
+    };
+    let report = |event: Answered| reporter.answered(event);
+    if requests.answer_oldest(now, reply, report) == 0 {
+        reporter.stray_answer();
     }
 }
 
 impl Outage {
-    /// Begins anew at the origin.
-    fn restart(&mut self) {
-        self.since = Nanos::ZERO;
-        self.reason = Some(ReconnectReason::Broken);
-    }
-
     /// The pause before the next attempt: 100 ms after the first that failed, doubling to 1 s.
-    pub(super) fn backoff(&self) -> Nanos {
+    fn backoff(&self) -> Nanos {
         let doublings = self.failed_attempts.min(5);
         let pause = FIRST_BACKOFF.as_nanos() << doublings;
         Nanos::from_nanos(pause.min(LONGEST_BACKOFF.as_nanos()))
     }
 }
 
+/// How long a connection may take to open.
+pub(super) const OPENING_TIMEOUT: Nanos = Nanos::from_secs(10);
 const NOTHING: Interest = Interest {
     read: false,
     write: false,
 };
-/// A WebSocket with this much unwritten is held up by its node; more would only hide the wait inside
+/// A connection with this much unwritten is blocked by its node; more would only hide the wait inside
 /// the generator's buffers.
 const UNWRITTEN_LIMIT_BYTES: usize = 64 * 1024;
+/// An answer that takes longer than this blocks its connection by itself; below it, more connections
+/// would carry more.
+const SLOW_ANSWER: Nanos = Nanos::from_millis(100);
 const FIRST_BACKOFF: Nanos = Nanos::from_millis(50);
 const LONGEST_BACKOFF: Nanos = Nanos::from_secs(1);
+/// Between a connection that broke without an answer and the next one.
+const FRUITLESS_PAUSE: Nanos = Nanos::from_millis(50);

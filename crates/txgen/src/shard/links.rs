@@ -1,222 +1,349 @@
-//! The life of a shard's connections: opened, used, broken, opened again.
+//! All connections of a shard: which has room, which is to be opened, what is under way on them.
 
-use measure::{Failure, ReconnectReason, Reconnected};
+use std::collections::VecDeque;
+use std::io;
+
+use measure::{Cause, Failure, ReconnectReason, Sent};
 use pacing::Nanos;
-use rpc::Connection;
+use rpc::ConnectionError;
 
-use super::link::{Outage, State};
-use super::{OPENING_TIMEOUT, Shard};
-use crate::target::Target;
+use super::address::Address;
+use super::link::{Link, Need};
+use super::pauses::Pauses;
+use super::platform::{Platform, Ready};
+use super::reporter::Reporter;
+use crate::target::{Closing, Limits, Target};
 
-impl<T: Target> Shard<'_, T> {
-    /// Opens what is down and gives up what takes too long to open.
-    pub(super) fn tend_links(&mut self, now: Nanos) {
+/// The connections of a shard and the platform they are made of.
+pub(super) struct Links<T, P: Platform> {
+    platform: P,
+    target: T,
+    limits: Limits,
+    links: Vec<Link<P::Socket>>,
+    /// Links with room, in turn.
+    with_room: VecDeque<u32>,
+    /// Links with something new to write.
+    unflushed: Vec<u32>,
+    /// Queued or unanswered on all links.
+    under_way: usize,
+    answer_timeout: Nanos,
+    pauses: Option<Pauses>,
+    /// When the links are looked after the next time.
+    check_at: Nanos,
+    /// Why the last attempt to open a connection failed.
+    open_error: Option<String>,
+}
+
+impl<T: Target, P: Platform> Links<T, P> {
+    pub(super) fn new(
+        platform: P,
+        target: T,
+        addresses: Vec<Address>,
+        answer_timeout: Nanos,
+        pauses: Option<Pauses>,
+    ) -> Self {
+        Self {
+            platform,
+            limits: target.limits(),
+            target,
+            links: addresses.into_iter().map(Link::new).collect(),
+            with_room: VecDeque::new(),
+            unflushed: Vec::new(),
+            under_way: 0,
+            answer_timeout,
+            pauses,
+            check_at: Nanos::ZERO,
+            open_error: None,
+        }
+    }
+
+    pub(super) fn platform(&mut self) -> &mut P {
+        &mut self.platform
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Nanos {
+        self.platform.now()
+    }
+
+    /// What a request may carry.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Transactions that are queued or unanswered.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// When [`Links::check`] has something to do at the latest.
+    pub(super) fn check_at(&self) -> Nanos {
+        self.check_at
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Links that are not up.
+    pub(super) fn down(&self) -> usize {
+        self.links.iter().filter(|link| !link.is_up()).count()
+    }
+
+    /// Why the last attempt to open a connection failed, if one did.
+    pub(super) fn open_error(&self) -> Option<&str> {
+        self.open_error.as_deref()
+    }
+
+    /// The origin has come: what happened before it had another clock.
+    pub(super) fn restart(&mut self) {
+        self.links.iter_mut().for_each(Link::restart);
+        self.check_at = Nanos::ZERO;
+    }
+
+    /// Looks after the connections when it is time to: breaks them in a pause, expires answers, and
+    /// opens what is down.
+    pub(super) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
+        if now < self.check_at {
+            return;
+        }
+        self.check_at = now.saturating_add(CHECK_INTERVAL);
+        let under_way = self.under_way;
+        let pause = self.pauses.as_mut();
+        let break_all = pause.is_some_and(|pauses| pauses.is_time(now, under_way));
         for number in 0..self.links.len() {
-            match &self.links[number].state {
-                State::Up(_) => {}
-                State::Down { retry_at, .. } if *retry_at <= now => self.open(number, now),
-                State::Opening { give_up_at, .. } if *give_up_at <= now => {
-                    self.failed_to_open(number);
-                }
-                State::Down { .. } | State::Opening { .. } => {}
+            let link = &self.links[number];
+            if break_all && link.is_up() {
+                let planned = Some(ReconnectReason::Planned);
+                self.close(number, planned, Failure::Closed, reporter);
+            } else if link.waits_for(self.answer_timeout, now) {
+                let broken = Some(ReconnectReason::Broken);
+                self.close(number, broken, Failure::Timeout, reporter);
             }
+        }
+        self.tend(now);
+    }
+
+    /// Opens what is down and gives up what takes too long to open.
+    pub(super) fn tend(&mut self, now: Nanos) {
+        for number in 0..self.links.len() {
+            match self.links[number].need(now) {
+                None => {}
+                Some(Need::Open) => self.open(number, now),
+                Some(Need::GiveUp) => self.links[number].failed_to_open(self.platform.now()),
+            }
+        }
+    }
+
+    /// Waits until a socket is ready or `until` has come.
+    pub(super) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
+        self.platform.wait(now, until)
+    }
+
+    /// The `position`-th socket of the last wait.
+    pub(super) fn ready(&self, position: usize) -> Option<Ready> {
+        self.platform.ready(position)
+    }
+
+    /// Gives a socket its turn. When it was read, since when its answers are known: its link may have
+    /// room again.
+    pub(super) fn serve(&mut self, ready: Ready, reporter: &mut Reporter) -> Option<Nanos> {
+        let number = ready.token as usize;
+        let link = &self.links[number];
+        if !link.is_up() {
+            return self.open_further(number, reporter);
+        }
+        if ready.writable && link.waits_to_write() {
+            self.flush(number, reporter);
+        }
+        if ready.readable {
+            return self.read(number, reporter);
+        }
+        None
+    }
+
+    /// The link that took the last request, while it has room and took few: what goes out at once is
+    /// written with few calls, and the links still take turns. Otherwise the next one in turn.
+    pub(super) fn next_with_room(&mut self, burst: &mut Burst) -> Option<usize> {
+        let answers = self.limits.answers;
+        let same = burst.link.filter(|_| burst.length < LONGEST_BURST);
+        if let Some(number) = same.filter(|number| self.links[*number].has_room(answers)) {
+            burst.length += 1;
+            return Some(number);
+        }
+        while let Some(number) = self.with_room.pop_front() {
+            let number = number as usize;
+            let link = &mut self.links[number];
+            link.in_turn = false;
+            if link.has_room(answers) {
+                *burst = Burst {
+                    link: Some(number),
+                    length: 1,
+                };
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Whether a link may have room.
+    pub(super) fn may_have_room(&self) -> bool {
+        !self.with_room.is_empty()
+    }
+
+    /// Puts the link into the queue of links with room, if it has some and is not there yet.
+    pub(super) fn offer_room(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        if !link.in_turn && link.has_room(self.limits.answers) {
+            link.in_turn = true;
+            self.with_room.push_back(number as u32);
+        }
+    }
+
+    /// Puts a request with these transactions into the buffer of a link that has room. It is written
+    /// with [`Links::flush_queued`].
+    pub(super) fn queue(&mut self, number: usize, body: &[u8], txs: &[Sent]) {
+        self.under_way += txs.len();
+        if self.links[number].queue(body, txs) {
+            self.unflushed.push(number as u32);
+        }
+        self.offer_room(number);
+    }
+
+    /// Writes what was queued: first queued, first written.
+    pub(super) fn flush_queued(&mut self, reporter: &mut Reporter) {
+        for position in 0..self.unflushed.len() {
+            self.flush(self.unflushed[position] as usize, reporter);
+        }
+        self.unflushed.clear();
+    }
+
+    /// Why no link has room although everything queued was written. None is up: the connections. All
+    /// are busy: the node, when it blocks one of them; otherwise there are too few connections for the
+    /// rate.
+    pub(super) fn why_no_room(&self, now: Nanos) -> Cause {
+        let up = self.links.iter().any(Link::is_up);
+        if up && self.links.iter().any(|link| link.is_held_up(now)) {
+            Cause::Node
+        } else {
+            Cause::Connection
+        }
+    }
+
+    /// Gives up what was not written, at the end.
+    pub(super) fn drop_unwritten(&mut self, now: Nanos, reporter: &mut Reporter) {
+        for link in &mut self.links {
+            link.drop_unwritten(now, reporter);
         }
     }
 
     /// Down => Opening
     fn open(&mut self, number: usize, now: Nanos) {
         let link = &mut self.links[number];
-        let State::Down { outage, .. } = &link.state else {
-            return;
-        };
-        let mut outage = *outage;
-        let address = &link.address;
-        let opened = Connection::open(&address.endpoint, address.socket, &address.options)
-            .map_err(|error| error.to_string())
-            .and_then(|connection| {
-                let interest = connection.interest();
-                let added = self.poller.add(&connection, number as u32, interest);
-                added.map_err(|error| error.to_string())?;
-                Ok((connection, interest))
-            });
-        match opened {
-            Ok((connection, interest)) => {
-                link.registered = interest;
-                link.state = State::Opening {
-                    connection: Box::new(connection),
-                    outage,
-                    give_up_at: now.saturating_add(OPENING_TIMEOUT),
-                };
-            }
+        match self.platform.open(link.address(), number as u32) {
+            Ok(socket) => link.opening(socket, now),
             Err(error) => {
-                outage.failed_attempts += 1;
-                link.state = State::Down {
-                    outage,
-                    retry_at: now.saturating_add(outage.backoff()),
-                };
+                link.failed_to_open(now);
                 self.open_error = Some(error);
             }
         }
     }
 
     /// Opening => Up, or a step on the way.
-    pub(super) fn open_further(&mut self, number: usize) {
+    fn open_further(&mut self, number: usize, reporter: &mut Reporter) -> Option<Nanos> {
         let link = &mut self.links[number];
-        let State::Opening { connection, .. } = &mut link.state else {
-            return;
-        };
-        match connection.drive() {
+        match link.drive() {
             Err(error) => {
+                link.failed_to_open(self.platform.now());
                 self.open_error = Some(error.to_string());
-                self.failed_to_open(number);
+                None
             }
-            Ok(true) => self.opened(number),
-            Ok(false) => self.watch(number),
+            Ok(false) => {
+                link.watch(&mut self.platform, number as u32);
+                None
+            }
+            Ok(true) => {
+                if let Some(reconnected) = link.opened(self.platform.now()) {
+                    reporter.reconnected(reconnected);
+                }
+                link.watch(&mut self.platform, number as u32);
+                self.offer_room(number);
+                // Bytes that came together with the handshake are in the connection, not in the socket.
+                self.read(number, reporter)
+            }
         }
     }
 
-    /// Opening => Up
-    fn opened(&mut self, number: usize) {
-        let now = self.origin.now();
+    fn flush(&mut self, number: usize, reporter: &mut Reporter) {
         let link = &mut self.links[number];
-        let state = std::mem::replace(
-            &mut link.state,
-            State::Down {
-                outage: Outage {
-                    since: now,
-                    failed_attempts: 0,
-                    reason: None,
-                },
-                retry_at: now,
-            },
-        );
-        let State::Opening {
-            connection, outage, ..
-        } = state
-        else {
-            link.state = state;
-            return;
+        let before = link.under_way();
+        let platform = &self.platform;
+        let flushed = link.flush(|| platform.now(), self.limits.answers, reporter);
+        // Without answers, what is written is done with.
+        self.under_way -= before - link.under_way();
+        self.after(number, flushed, reporter);
+    }
+
+    /// Reads from a link that is up; when, if it went well.
+    fn read(&mut self, number: usize, reporter: &mut Reporter) -> Option<Nanos> {
+        let link = &mut self.links[number];
+        if !link.is_up() {
+            return None;
+        }
+        let now = self.platform.now();
+        let before = link.under_way();
+        let read = link.read(now, &self.target, self.limits.answers, reporter);
+        self.under_way -= before - link.under_way();
+        self.after(number, read, reporter).then_some(now)
+    }
+
+    /// Watches for what the socket waits for now, or closes it; whether it still is up.
+    fn after(
+        &mut self,
+        number: usize,
+        done: Result<(), ConnectionError>,
+        reporter: &mut Reporter,
+    ) -> bool {
+        let Err(error) = done else {
+            self.links[number].watch(&mut self.platform, number as u32);
+            self.offer_room(number);
+            return true;
         };
-        link.state = State::Up(connection);
-        if let Some(reason) = outage.reason {
-            self.reporter.batch.reconnected.push(Reconnected {
-                at: now,
-                endpoint: link.address.number,
-                down: now.saturating_sub(outage.since),
-                failed_attempts: outage.failed_attempts,
-                reason,
-            });
-        }
-        self.watch(number);
-        self.offer_room(number);
-        // Bytes that came together with the handshake are in the connection, not in the socket.
-        self.read(number);
-    }
-
-    /// Opening => Down
-    fn failed_to_open(&mut self, number: usize) {
-        let now = self.origin.now();
-        let link = &mut self.links[number];
-        if let State::Opening { outage, .. } = &link.state {
-            let mut outage = *outage;
-            outage.failed_attempts += 1;
-            link.state = State::Down {
-                outage,
-                retry_at: now.saturating_add(outage.backoff()),
-            };
-        }
+        let broken = Some(ReconnectReason::Broken);
+        let (reason, failure) = match self.target.closing(&error) {
+            Closing::Expected if self.links[number].under_way() == 0 => (None, Failure::Closed),
+            Closing::Expected => (broken, Failure::Closed),
+            Closing::Outage(failure) => (broken, failure),
+        };
+        self.close(number, reason, failure, reporter);
+        false
     }
 
     /// Up => Down: fails everything on the link; the next check opens it again.
-    pub(super) fn close(&mut self, number: usize, reason: ReconnectReason, failure: Failure) {
-        let now = self.origin.now();
+    fn close(
+        &mut self,
+        number: usize,
+        reason: Option<ReconnectReason>,
+        failure: Failure,
+        reporter: &mut Reporter,
+    ) {
+        let now = self.platform.now();
         let link = &mut self.links[number];
-        self.under_way -= link.load();
-        let batch = &mut self.reporter.batch;
-        let (answered, unsent) = (&mut batch.answered, &mut batch.unsent);
-        link.fail_all(
-            now,
-            failure,
-            |event| answered.push(event),
-            |event| unsent.push(event),
-        );
-        let outage = Outage {
-            since: now,
-            failed_attempts: 0,
-            reason: Some(reason),
-        };
-        // A connection that broke before it brought an answer is made again after a pause: whatever
-        // takes connections only to drop them would otherwise get thousands a second.
-        let retry_at = match link.fruitless {
-            0 => now,
-            _ => now.saturating_add(FRUITLESS_PAUSE),
-        };
-        link.fruitless += u32::from(reason == ReconnectReason::Broken);
-        link.state = State::Down { outage, retry_at };
-        self.next_check = now;
-    }
-
-    /// Breaks all connections once in every pause: as soon as nothing is under way, at the latest in
-    /// the pause's middle.
-    pub(super) fn break_in_pause(&mut self, now: Nanos) {
-        let Some(pauses) = &mut self.pauses else {
-            return;
-        };
-        if now < pauses.done_until {
-            return;
-        }
-        let step = pauses.profile.step_at(now);
-        let end = step.end.unwrap_or(Nanos::MAX);
-        if !step.pause {
-            return;
-        }
-        let half = end.saturating_sub(step.start).as_nanos() / 2;
-        if self.under_way > 0 && now < step.start.saturating_add(Nanos::from_nanos(half)) {
-            return;
-        }
-        pauses.done_until = end;
-        for number in 0..self.links.len() {
-            if self.links[number].is_up() {
-                self.close(number, ReconnectReason::Planned, Failure::Closed);
-            }
-        }
-    }
-
-    pub(super) fn expire_answers(&mut self, now: Nanos) {
-        for number in 0..self.links.len() {
-            let oldest = self.links[number].oldest_sent();
-            if oldest.is_some_and(|sent| now.saturating_sub(sent) >= self.answer_timeout) {
-                self.close(number, ReconnectReason::Broken, Failure::Timeout);
-            }
-        }
-    }
-
-    /// Tells the poller what the connection waits for, when that changed.
-    pub(super) fn watch(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let (State::Up(connection) | State::Opening { connection, .. }) = &link.state else {
-            return;
-        };
-        let interest = connection.interest();
-        if interest != link.registered
-            && self
-                .poller
-                .modify(&**connection, number as u32, interest)
-                .is_ok()
-        {
-            link.registered = interest;
-        }
-    }
-
-    /// Puts the link into the queue of links with room, if it has some and is not there yet.
-    pub(super) fn offer_room(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        if !link.queued && link.has_room() {
-            link.queued = true;
-            self.idle.push_back(number as u32);
-        }
+        self.under_way -= link.under_way();
+        link.close(now, reason, failure, reporter);
+        self.check_at = now;
     }
 }
 
-/// Between a connection that broke without an answer and the next one.
-const FRUITLESS_PAUSE: Nanos = Nanos::from_millis(50);
+/// Requests that go to one link in a row.
+#[derive(Debug, Default)]
+pub(super) struct Burst {
+    link: Option<usize>,
+    length: usize,
+}
+
+/// Timeouts, reconnects and pauses are looked after this often.
+const CHECK_INTERVAL: Nanos = Nanos::from_millis(10);
+/// Enough to make a system call cheap, few enough that all links get their turn within a millisecond
+/// at any rate where that matters.
+const LONGEST_BURST: usize = 32;

@@ -1,9 +1,9 @@
 //! When the next transaction of a shard is due: from the schedule, or from the answers.
 
-use measure::Cause;
+use measure::LATE_LIMIT;
 use pacing::{Due, Nanos, Profile, Step};
 
-/// The shard's clockwork.
+/// Where a shard's due times come from.
 pub(super) enum Pace {
     /// Open loop: the schedule decides.
     Open(Box<Open>),
@@ -37,8 +37,9 @@ pub(super) struct DueTx {
     pub(super) index: u64,
     pub(super) at: Nanos,
     pub(super) step: u32,
-    /// Why it is late already when the shard first sees it.
-    pub(super) fault: Option<Cause>,
+    /// Whether it was late already when the shard first saw it, which nothing but the shard itself
+    /// can have caused.
+    pub(super) seen_late: bool,
 }
 
 impl Pace {
@@ -109,7 +110,7 @@ impl Open {
             index: due.index,
             at: due.at,
             step: self.step.index,
-            fault: None,
+            seen_late: now.saturating_sub(due.at) > LATE_LIMIT,
         })
     }
 }
@@ -125,7 +126,7 @@ impl Closed {
             index,
             at: now,
             step: 0,
-            fault: None,
+            seen_late: false,
         })
     }
 }

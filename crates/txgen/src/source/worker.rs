@@ -25,7 +25,11 @@ pub(super) struct Order {
 pub(super) struct Worker<T> {
     pub(super) target: T,
     pub(super) stream: Box<dyn TxStream>,
+    /// The transaction that is being made.
+    pub(super) tx: Vec<u8>,
     pub(super) number: u64,
+    /// The next place of the shard's sequence.
+    pub(super) place: u64,
     pub(super) order: Order,
     pub(super) end: u64,
     pub(super) empty: Receiver<Batch>,
@@ -55,30 +59,30 @@ impl Order {
 impl<T: Target> Worker<T> {
     /// Fills batches until nobody wants more or the supply is used up.
     pub(super) fn run(mut self) -> Result<(), WorkloadError> {
-        let mut tx = Vec::new();
-        let mut place = self.number * self.order.batch;
-        loop {
-            let Ok(mut batch) = self.empty.recv() else {
-                return Ok(());
-            };
-            place = self.skipped(place);
-            if self.order.index(place) >= self.end {
-                return Ok(());
-            }
-            for _ in 0..self.order.batch {
-                let index = self.order.index(place);
-                if index >= self.end || self.is_full(&batch) {
-                    break;
-                }
-                self.add(index, &mut tx, &mut batch)?;
-                place += 1;
-            }
-            // What the other threads make lies between.
-            place += (self.order.workers - 1) * self.order.batch;
-            if self.full.send(batch).is_err() {
-                return Ok(());
-            }
+        while self.fill()? {}
+        Ok(())
+    }
+
+    /// Fills one batch, as soon as one is free; false when there is nothing more to do.
+    pub(super) fn fill(&mut self) -> Result<bool, WorkloadError> {
+        let Ok(mut batch) = self.empty.recv() else {
+            return Ok(false);
+        };
+        self.place = self.skipped(self.place);
+        if self.order.index(self.place) >= self.end {
+            return Ok(false);
         }
+        for _ in 0..self.order.batch {
+            let index = self.order.index(self.place);
+            if index >= self.end || self.is_full(&batch) {
+                break;
+            }
+            self.add(index, &mut batch)?;
+            self.place += 1;
+        }
+        // What the other threads make lies between.
+        self.place += (self.order.workers - 1) * self.order.batch;
+        Ok(self.full.send(batch).is_ok())
     }
 
     /// Dropped transactions need not be made: what is wanted belongs to this shard as well.
@@ -105,14 +109,10 @@ impl<T: Target> Worker<T> {
         self.order.workers == 1 && batch.bytes.len() >= BATCH_BYTES
     }
 
-    fn add(
-        &mut self,
-        index: u64,
-        tx: &mut Vec<u8>,
-        batch: &mut Batch,
-    ) -> Result<(), WorkloadError> {
+    fn add(&mut self, index: u64, batch: &mut Batch) -> Result<(), WorkloadError> {
+        let Self { stream, tx, .. } = self;
         tx.clear();
-        let name = self.stream.write(index, tx)?;
+        let name = stream.write(index, tx)?;
         let hash = self.target.encode(index, tx, name, &mut batch.bytes)?;
         batch.items.push(Item {
             index,

@@ -1,14 +1,18 @@
-//! Waiting for sockets and for the clock at once, to the microsecond.
+//! The system's clock and sockets: a wait for both at once, exact to the microsecond.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use pacing::Nanos;
-use rpc::Interest;
+use rpc::{Connection, ConnectionError, Flushed, Interest, Message};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
+
+use super::address::Address;
+use super::platform::{Platform, Ready, Socket};
+use crate::clock::Origin;
 
 /// A level-triggered epoll set with a timer in it.
 ///
@@ -16,7 +20,8 @@ use rustix::time::{
 /// while sockets wake the thread in between: a timeout of the wait itself would be programmed anew
 /// each time, which on a virtual machine costs more than the write it waits for. tokio's timer wheel
 /// has a tick of 1 ms and serves everything else in this program.
-pub(super) struct Poller {
+pub(super) struct System {
+    origin: Origin,
     epoll: OwnedFd,
     timer: OwnedFd,
     /// When the timer fires.
@@ -24,19 +29,8 @@ pub(super) struct Poller {
     events: Vec<epoll::Event>,
 }
 
-/// One socket that can go on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ready {
-    /// What [`Poller::add`] was given.
-    pub(super) token: u32,
-    /// Reading will not block (or will say what broke).
-    pub(super) readable: bool,
-    /// Writing will not block (or will say what broke).
-    pub(super) writable: bool,
-}
-
-impl Poller {
-    /// Makes an empty set.
+impl System {
+    /// An empty set, with the present as the origin.
     pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(
@@ -46,6 +40,7 @@ impl Poller {
         let data = epoll::EventData::new_u64(u64::from(TIMER));
         epoll::add(&epoll, &timer, data, epoll::EventFlags::IN)?;
         Ok(Self {
+            origin: Origin::capture(),
             epoll,
             timer,
             armed: None,
@@ -53,23 +48,42 @@ impl Poller {
         })
     }
 
-    pub(super) fn add(&self, source: impl AsFd, token: u32, interest: Interest) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(u64::from(token));
-        Ok(epoll::add(&self.epoll, source, data, flags(interest))?)
+    /// Sleeps until the origin of the run, whose clock this is from now on.
+    pub(super) fn start(&mut self, origin: Origin) {
+        origin.wait();
+        self.origin = origin;
+        // It was armed on the other clock.
+        self.armed = None;
+    }
+}
+
+impl Platform for System {
+    type Socket = Connection;
+
+    fn now(&self) -> Nanos {
+        self.origin.now()
     }
 
-    pub(super) fn modify(
-        &self,
-        source: impl AsFd,
-        token: u32,
-        interest: Interest,
-    ) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(u64::from(token));
-        Ok(epoll::modify(&self.epoll, source, data, flags(interest))?)
+    fn open(&mut self, address: &Address, token: u32) -> Result<Connection, String> {
+        let connection = Connection::open(&address.endpoint, address.socket, &address.options)
+            .map_err(|error| error.to_string())?;
+        epoll::add(
+            &self.epoll,
+            &connection,
+            epoll::EventData::new_u64(u64::from(token)),
+            flags(connection.interest()),
+        )
+        .map_err(|error| error.to_string())?;
+        Ok(connection)
     }
 
-    /// Waits until a socket is ready or `until` has come; interruptions count as the latter.
-    pub(super) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
+    fn watch(&mut self, socket: &Connection, token: u32, interest: Interest) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(u64::from(token));
+        Ok(epoll::modify(&self.epoll, socket, data, flags(interest))?)
+    }
+
+    /// Interruptions count as the end of the wait.
+    fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
         self.events.clear();
         let left = until.saturating_sub(now);
         let at_once = left.is_zero().then_some(timespec(Nanos::ZERO));
@@ -92,13 +106,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Forgets what the timer was armed for, after the clock got another origin.
-    pub(super) fn forget_timer(&mut self) {
-        self.armed = None;
-    }
-
-    /// The `position`-th socket of the last wait.
-    pub(super) fn ready(&self, position: usize) -> Option<Ready> {
+    fn ready(&self, position: usize) -> Option<Ready> {
         let event = self.events.get(position)?;
         let (data, flags) = (event.data, event.flags);
         let broken = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
@@ -107,6 +115,37 @@ impl Poller {
             readable: flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP | broken),
             writable: flags.intersects(epoll::EventFlags::OUT | broken),
         })
+    }
+}
+
+impl Socket for Connection {
+    #[inline]
+    fn interest(&self) -> Interest {
+        Self::interest(self)
+    }
+
+    fn drive(&mut self) -> Result<bool, ConnectionError> {
+        Self::drive(self)
+    }
+
+    #[inline]
+    fn queue(&mut self, body: &[u8]) -> u64 {
+        Self::queue(self, body)
+    }
+
+    #[inline]
+    fn unwritten(&self) -> usize {
+        Self::unwritten(self)
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<Flushed, ConnectionError> {
+        Self::flush(self)
+    }
+
+    #[inline]
+    fn read(&mut self, on_message: &mut impl FnMut(Message<'_>)) -> Result<(), ConnectionError> {
+        Self::read(self, on_message).map(drop)
     }
 }
 

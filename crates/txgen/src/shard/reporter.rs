@@ -27,7 +27,7 @@ pub(crate) struct ShardBatch {
 /// The shard's end of the way to the recorder.
 #[derive(Debug)]
 pub(super) struct Reporter {
-    pub(super) batch: ShardBatch,
+    batch: ShardBatch,
     shard: u16,
     flush_at: Nanos,
     full: Sender<ShardBatch>,
@@ -45,16 +45,46 @@ impl Reporter {
         }
     }
 
-    /// Hands the batch over when it is large or old enough.
-    pub(super) fn flush_if_due(&mut self, now: Nanos) {
-        if now >= self.flush_at || self.batch.is_large() {
-            self.flush(now);
+    #[inline]
+    pub(super) fn sent(&mut self, sent: Sent) {
+        self.batch.sent.push(sent);
+    }
+
+    #[inline]
+    pub(super) fn answered(&mut self, answered: Answered) {
+        self.batch.answered.push(answered);
+    }
+
+    /// After a long stall there may be millions of these at once, so a large batch goes at once.
+    pub(super) fn unsent(&mut self, unsent: Unsent) {
+        self.batch.unsent.push(unsent);
+        if self.batch.is_large() {
+            self.flush(unsent.at);
         }
     }
 
-    /// Hands the batch over when it is large.
-    pub(super) fn flush_if_large(&mut self, now: Nanos) {
-        if self.batch.is_large() {
+    pub(super) fn reconnected(&mut self, reconnected: Reconnected) {
+        self.batch.reconnected.push(reconnected);
+    }
+
+    /// An answer that nobody waits for.
+    pub(super) fn stray_answer(&mut self) {
+        self.batch.stray_answers += 1;
+    }
+
+    /// Whether every due transaction has been sent or given up.
+    pub(super) fn offered_all(&mut self, all: bool) {
+        self.batch.offered_all = all;
+    }
+
+    /// Forgets what was reconnected before the origin: it belongs to no run.
+    pub(super) fn forget_reconnects(&mut self) {
+        self.batch.reconnected.clear();
+    }
+
+    /// Hands the batch over when it is large or old enough.
+    pub(super) fn flush_if_due(&mut self, now: Nanos) {
+        if now >= self.flush_at || self.batch.is_large() {
             self.flush(now);
         }
     }
@@ -66,7 +96,7 @@ impl Reporter {
 
     /// Hands the batch over. While the recorder is behind, events stay here; only past
     /// [`OVERFLOW_EVENTS`] the shard waits, which the lateness then shows: nothing is dropped.
-    pub(super) fn flush(&mut self, now: Nanos) {
+    fn flush(&mut self, now: Nanos) {
         self.flush_at = now.saturating_add(FLUSH_INTERVAL);
         self.stamp(now);
         let next = self.empty.try_recv().unwrap_or_default();

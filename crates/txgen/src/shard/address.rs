@@ -1,0 +1,27 @@
+//! Where a connection goes.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use rpc::{ConnectionOptions, Endpoint};
+
+/// A node's address, resolved once before the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    /// Its place in the plan's list.
+    pub(crate) number: u16,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) socket: SocketAddr,
+    pub(crate) options: Arc<ConnectionOptions>,
+}
+
+impl Address {
+    /// The same node, reached from a local address.
+    #[must_use]
+    pub(crate) fn reached_from(mut self, source: Option<IpAddr>) -> Self {
+        if source.is_some() {
+            Arc::make_mut(&mut self.options).source = source;
+        }
+        self
+    }
+}

@@ -1,0 +1,173 @@
+//! The transactions on one connection: queued, sent, answered.
+
+use std::collections::VecDeque;
+
+use measure::{Answered, Failure, Reply, Sent, Unsent, UnsentReason, hash_prefix};
+use pacing::Nanos;
+
+/// What is on a connection, in the order of sending. Indices ascend.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Queued, but the last byte has not been handed to the socket.
+    writing: VecDeque<Writing>,
+    /// Sent and not answered; answered ones leave holes until they are first.
+    waiting: VecDeque<Waiting>,
+    /// Live entries of `waiting`.
+    unanswered: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Writing {
+    /// Offset behind the last byte of its request in the connection's stream.
+    end: u64,
+    sent: Sent,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    index: u64,
+    hash_prefix: u64,
+    sent: Nanos,
+    /// As in [`Writing`]: it tells requests apart.
+    request: u64,
+    answered: bool,
+}
+
+impl Requests {
+    /// Transactions that are queued or unanswered.
+    pub(super) fn len(&self) -> usize {
+        self.writing.len() + self.unanswered
+    }
+
+    /// Whether something still waits for its stamp.
+    pub(super) fn is_writing(&self) -> bool {
+        !self.writing.is_empty()
+    }
+
+    /// When the oldest unanswered transaction was sent.
+    pub(super) fn oldest_sent(&self) -> Option<Nanos> {
+        self.waiting.front().map(|waiting| waiting.sent)
+    }
+
+    /// Adds a transaction of the request that ends at this offset of the stream.
+    pub(super) fn queue(&mut self, end: u64, sent: Sent) {
+        self.writing.push_back(Writing { end, sent });
+    }
+
+    /// Takes the first queued transaction if the socket has taken all of its request, and stamps it.
+    /// With `answered` it then waits for its answer.
+    pub(super) fn next_written(
+        &mut self,
+        written_to: u64,
+        now: Nanos,
+        answered: bool,
+    ) -> Option<Sent> {
+        let Writing { end, mut sent } = *self.writing.front()?;
+        if end > written_to {
+            return None;
+        }
+        self.writing.pop_front();
+        sent.sent = now;
+        if answered {
+            self.unanswered += 1;
+            self.waiting.push_back(Waiting {
+                index: sent.index,
+                hash_prefix: hash_prefix(&sent.hash),
+                sent: now,
+                request: end,
+                answered: false,
+            });
+        }
+        Some(sent)
+    }
+
+    /// Gives the reply to the transaction with this index; `None` when it waits for none. A node
+    /// that answers in order names the first one.
+    pub(super) fn answer(&mut self, index: u64, at: Nanos, reply: Reply) -> Option<Answered> {
+        let position = match self.waiting.front() {
+            Some(first) if first.index == index => 0,
+            _ => self
+                .waiting
+                .binary_search_by_key(&index, |waiting| waiting.index)
+                .ok()?,
+        };
+        let waiting = &mut self.waiting[position];
+        if waiting.answered {
+            return None;
+        }
+        waiting.answered = true;
+        let answered = waiting.answered(at, reply);
+        self.unanswered -= 1;
+        while self.waiting.front().is_some_and(|first| first.answered) {
+            self.waiting.pop_front();
+        }
+        Some(answered)
+    }
+
+    /// Gives the reply to every unanswered transaction of the oldest request; how many those are.
+    pub(super) fn answer_oldest(
+        &mut self,
+        at: Nanos,
+        reply: Reply,
+        mut answered: impl FnMut(Answered),
+    ) -> usize {
+        let before = self.unanswered;
+        let Some(request) = self.waiting.front().map(|first| first.request) else {
+            return 0;
+        };
+        while let Some(first) = self
+            .waiting
+            .front()
+            .filter(|first| first.request == request)
+        {
+            if !first.answered {
+                answered(first.answered(at, reply));
+                self.unanswered -= 1;
+            }
+            self.waiting.pop_front();
+        }
+        // Of the next request, some may have been answered already.
+        while self.waiting.front().is_some_and(|first| first.answered) {
+            self.waiting.pop_front();
+        }
+        before - self.unanswered
+    }
+
+    /// Gives up what was not handed to the socket: it was never sent.
+    pub(super) fn drop_unwritten(&mut self, at: Nanos, mut unsent: impl FnMut(Unsent)) {
+        for Writing { sent, .. } in self.writing.drain(..) {
+            unsent(Unsent {
+                index: sent.index,
+                due: sent.due,
+                at,
+                step: sent.step,
+                reason: UnsentReason::Broken,
+            });
+        }
+    }
+
+    /// Fails what was sent, after the connection broke: the oldest request with `first`, the others
+    /// with [`Failure::Closed`].
+    pub(super) fn fail_sent(
+        &mut self,
+        at: Nanos,
+        first: Failure,
+        mut failed: impl FnMut(Answered),
+    ) {
+        let mut failure = first;
+        while self.answer_oldest(at, Reply::Failed(failure), &mut failed) > 0 {
+            failure = Failure::Closed;
+        }
+    }
+}
+
+impl Waiting {
+    fn answered(&self, at: Nanos, reply: Reply) -> Answered {
+        Answered {
+            index: self.index,
+            hash_prefix: self.hash_prefix,
+            at,
+            reply,
+        }
+    }
+}

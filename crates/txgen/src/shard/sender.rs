@@ -1,0 +1,378 @@
+//! The loop of a shard: send what is due, read what came, look after the connections, wait.
+
+use std::collections::VecDeque;
+use std::io;
+
+use measure::{Cause, Sent, Unsent, UnsentReason};
+use pacing::{CatchUp, Nanos};
+
+use super::blockage::Blockage;
+use super::link::OPENING_TIMEOUT;
+use super::links::{Burst, Links};
+use super::orders::Orders;
+use super::pace::{DueTx, Pace};
+use super::platform::Platform;
+use super::reporter::Reporter;
+use crate::source::{Ring, Take};
+use crate::target::{Framing, Target};
+
+/// How a shard sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) catch_up: CatchUp,
+    pub(super) max_in_flight: usize,
+    pub(super) drain_timeout: Nanos,
+    pub(super) spin: Nanos,
+}
+
+/// A sender at work.
+pub(super) struct Sender<'a, T, P: Platform> {
+    links: Links<T, P>,
+    ring: Ring,
+    pace: Pace,
+    /// Due and not yet sent, oldest first.
+    backlog: VecDeque<DueTx>,
+    request: Request,
+    blockage: Blockage,
+    reporter: Reporter,
+    orders: &'a Orders,
+    manner: Manner,
+    /// Whether the origin has passed: nothing is sent before.
+    offering: bool,
+    /// When the last transaction was due, once it is known.
+    offered_until: Option<Nanos>,
+}
+
+/// The request that is being put together.
+#[derive(Default)]
+struct Request {
+    txs: Vec<Sent>,
+    /// The parts of its transactions, joined; unused where a request carries one.
+    body: Vec<u8>,
+}
+
+impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
+    pub(super) fn new(
+        links: Links<T, P>,
+        ring: Ring,
+        pace: Pace,
+        reporter: Reporter,
+        orders: &'a Orders,
+        manner: Manner,
+    ) -> Self {
+        Self {
+            links,
+            ring,
+            pace,
+            backlog: VecDeque::new(),
+            request: Request::default(),
+            blockage: Blockage::default(),
+            reporter,
+            orders,
+            manner,
+            offering: false,
+            offered_until: None,
+        }
+    }
+
+    /// Opens all connections before the run; a node that is reachable and slow gets its time.
+    ///
+    /// # Errors
+    /// When not all are open in time, or the run was called off.
+    pub(super) fn open_all(&mut self) -> io::Result<()> {
+        let deadline = self.links.now().saturating_add(OPENING_TIMEOUT);
+        loop {
+            let now = self.links.now();
+            self.links.tend(now);
+            let down = self.links.down();
+            if down == 0 {
+                return Ok(());
+            }
+            if now >= deadline || self.orders.is_aborted() {
+                let reason = self.links.open_error().unwrap_or(
+                    "the node did not take them; use fewer connections or raise its max_open_connections",
+                );
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!(
+                        "{down} of {} connections could not be opened in {OPENING_TIMEOUT}: {reason}",
+                        self.links.len()
+                    ),
+                ));
+            }
+            self.keep_alive(OPENING_POLL)?;
+        }
+    }
+
+    /// Waits before the run, keeping the connections alive.
+    pub(super) fn keep_alive(&mut self, span: Nanos) -> io::Result<()> {
+        let now = self.links.now();
+        self.links.wait(now, now.saturating_add(span))?;
+        self.serve_sockets();
+        Ok(())
+    }
+
+    /// The platform, before the run.
+    pub(super) fn platform(&mut self) -> &mut P {
+        self.links.platform()
+    }
+
+    /// Offers the load from the origin to its end, and reports all of it.
+    ///
+    /// # Errors
+    /// When the system cannot wait for sockets.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        // What happened before the origin had another clock and belongs to no run.
+        self.links.restart();
+        self.reporter.forget_reconnects();
+        self.offering = true;
+        let offered = self.offer();
+        // Also after a failure: the recorder waits for a last batch.
+        let now = self.links.now();
+        self.give_up_rest(now);
+        self.reporter.finish(now);
+        offered
+    }
+
+    fn offer(&mut self) -> io::Result<()> {
+        loop {
+            let now = self.links.now();
+            self.send_due(now);
+            if self.is_finished(now) {
+                return Ok(());
+            }
+            self.reporter.flush_if_due(now);
+            self.links.check(now, &mut self.reporter);
+            let now = self.links.now();
+            let until = self.idle_until(now);
+            self.links.wait(now, until)?;
+            if self.manner.spin > Nanos::ZERO {
+                self.spin_to_due();
+            }
+            // What is due goes first: an answer can wait a microsecond, its stamp is not late by it.
+            let now = self.links.now();
+            if self.next_due().is_some_and(|at| at <= now) {
+                self.send_due(now);
+            }
+            self.serve_sockets();
+        }
+    }
+
+    /// Everything is answered, or the time for it is over, or the run was called off.
+    fn is_finished(&mut self, now: Nanos) -> bool {
+        let stop_at = self.orders.stop_at();
+        if self.orders.is_aborted() && now >= stop_at {
+            return true;
+        }
+        if !self.pace.is_over(now, stop_at) {
+            return false;
+        }
+        let offered_until = *self.offered_until.get_or_insert(now.min(stop_at));
+        if now >= stop_at {
+            self.give_up_backlog(now, self.orders.unsent_reason());
+        }
+        self.reporter.offered_all(self.backlog.is_empty());
+        self.links.under_way() == 0 && self.backlog.is_empty()
+            || now >= offered_until.saturating_add(self.manner.drain_timeout)
+    }
+
+    /// Until when nothing needs to be done but what sockets ask for.
+    fn idle_until(&self, now: Nanos) -> Nanos {
+        let mut until = self.reporter.flush_at().min(self.links.check_at());
+        if let Some(due) = self.next_due() {
+            until = until.min(due.saturating_sub(self.manner.spin));
+        }
+        if self.blockage.is_source() {
+            until = until.min(now.saturating_add(SOURCE_POLL));
+        }
+        until
+    }
+
+    /// When the next transaction is due, unless an order ends the offering before.
+    fn next_due(&self) -> Option<Nanos> {
+        self.pace
+            .next_at()
+            .filter(|due| *due < self.orders.stop_at())
+    }
+
+    fn spin_to_due(&self) {
+        let Some(due) = self.next_due() else {
+            return;
+        };
+        let latest = self.links.now().saturating_add(self.manner.spin);
+        while due <= latest && self.links.now() < due {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Gives every socket of the last wait its turn.
+    fn serve_sockets(&mut self) {
+        let mut position = 0;
+        while let Some(ready) = self.links.ready(position) {
+            position += 1;
+            let read = self.links.serve(ready, &mut self.reporter);
+            // A connection that has room again is used at once.
+            if let Some(now) = read
+                && self.offering
+                && (!self.backlog.is_empty() || self.pace.next_at().is_none())
+            {
+                self.send_due(now);
+            }
+        }
+    }
+
+    /// Sends everything that is due by `now` and can be sent.
+    fn send_due(&mut self, now: Nanos) {
+        self.take_due(now);
+        self.blockage.begin_turn();
+        loop {
+            self.queue_backlog(now);
+            self.links.flush_queued(&mut self.reporter);
+            // A socket that took everything has room again.
+            if self.backlog.is_empty() || self.blockage.is_ongoing() || !self.links.may_have_room()
+            {
+                break;
+            }
+        }
+        if !self.backlog.is_empty() && !self.blockage.is_ongoing() {
+            let links = &self.links;
+            self.blockage.note_no_room(now, || links.why_no_room(now));
+        }
+    }
+
+    /// Moves what is due from the schedule to the backlog, within `--max-in-flight`.
+    fn take_due(&mut self, now: Nanos) {
+        let stop_at = self.orders.stop_at();
+        loop {
+            let unanswered = self.backlog.len() + self.links.under_way();
+            let Some(due) = self.pace.next(now, stop_at, unanswered) else {
+                return;
+            };
+            if unanswered >= self.manner.max_in_flight {
+                self.unsent(due, now, UnsentReason::MaxInFlight);
+            } else {
+                self.backlog.push_back(due);
+            }
+        }
+    }
+
+    /// Puts waiting transactions into the buffers of connections with room.
+    fn queue_backlog(&mut self, now: Nanos) {
+        self.drop_overdue(now);
+        let mut burst = Burst::default();
+        while !self.backlog.is_empty() {
+            let Some(number) = self.links.next_with_room(&mut burst) else {
+                return;
+            };
+            if !self.queue_request(number, now) {
+                return self.links.offer_room(number);
+            }
+        }
+    }
+
+    /// Gives up what the catch-up policy does not send any more: the oldest first.
+    fn drop_overdue(&mut self, now: Nanos) {
+        while let Some(due) = self.backlog.front().copied()
+            && !self.manner.catch_up.admits(due.at, now)
+        {
+            self.backlog.pop_front();
+            self.unsent(due, now, UnsentReason::CatchUp);
+        }
+    }
+
+    /// Puts one request into the connection's buffer; false when there is nothing to put into it.
+    fn queue_request(&mut self, number: usize, now: Nanos) -> bool {
+        let limits = self.links.limits();
+        let (most, framing) = (limits.batch.get() as usize, limits.framing);
+        self.request.txs.clear();
+        self.request.body.clear();
+        while self.request.txs.len() < most
+            && let Some(&due) = self.backlog.front()
+        {
+            let prepared = match self.ring.take(due.index) {
+                Take::Ready(prepared) => prepared,
+                Take::Dry => {
+                    self.blockage.note(Cause::Source, now);
+                    break;
+                }
+                Take::Ended => {
+                    self.give_up_backlog(now, UnsentReason::Source);
+                    break;
+                }
+            };
+            self.backlog.pop_front();
+            let sent = Sent {
+                index: due.index,
+                hash: prepared.hash,
+                size: prepared.size,
+                due: due.at,
+                sent: Nanos::ZERO,
+                endpoint: 0,
+                step: due.step,
+                cause: self.blockage.cause_of(due, now),
+            };
+            if most == 1 {
+                self.links.queue(number, prepared.body, &[sent]);
+                return true;
+            }
+            self.request.add(prepared.body, sent, framing);
+        }
+        self.request.end(framing);
+        let Request { txs, body } = &self.request;
+        if !txs.is_empty() {
+            self.links.queue(number, body, txs);
+        }
+        !txs.is_empty()
+    }
+
+    fn give_up_backlog(&mut self, now: Nanos, reason: UnsentReason) {
+        while let Some(due) = self.backlog.pop_front() {
+            self.unsent(due, now, reason);
+        }
+    }
+
+    /// At the end of the drain: what waits is unsent, what is half-written was never sent. Sent and
+    /// unanswered transactions need no event; the recorder knows them.
+    fn give_up_rest(&mut self, now: Nanos) {
+        let reason = match self.orders.stop_at() {
+            Nanos::MAX => UnsentReason::Deadline,
+            _ => self.orders.unsent_reason(),
+        };
+        self.give_up_backlog(now, reason);
+        self.links.drop_unwritten(now, &mut self.reporter);
+    }
+
+    fn unsent(&mut self, due: DueTx, now: Nanos, reason: UnsentReason) {
+        self.reporter.unsent(Unsent {
+            index: due.index,
+            due: due.at,
+            at: now,
+            step: due.step,
+            reason,
+        });
+    }
+}
+
+impl Request {
+    fn add(&mut self, part: &[u8], sent: Sent, framing: Framing) {
+        self.body.extend_from_slice(match self.txs.len() {
+            0 => framing.open,
+            _ => framing.between,
+        });
+        self.body.extend_from_slice(part);
+        self.txs.push(sent);
+    }
+
+    /// A request of one has no framing.
+    fn end(&mut self, framing: Framing) {
+        if self.txs.len() == 1 {
+            self.body.drain(..framing.open.len());
+        } else if !self.txs.is_empty() {
+            self.body.extend_from_slice(framing.close);
+        }
+    }
+}
+
+const OPENING_POLL: Nanos = Nanos::from_millis(10);
+/// A dry ring is looked at this often.
+const SOURCE_POLL: Nanos = Nanos::from_nanos(50_000);

@@ -1,0 +1,157 @@
+//! The life of connections: breaks and what they cost, attempts and their pauses, timeouts, planned
+//! reconnects, and turns.
+
+use measure::{Failure, ReconnectReason};
+
+use super::*;
+
+#[test]
+fn links_take_turns_and_a_slow_one_is_passed_over() {
+    let react = |number, body: &str| match number {
+        4 => accept(ms(50), body),
+        _ => accept(us(10), body),
+    };
+    let outcome = Scenario::open(1_000, ms(20), &[HTTP; 3], Box::new(react)).run();
+    let endpoints: Vec<u16> = outcome.sent.iter().map(|sent| sent.endpoint).collect();
+    assert_eq!(endpoints[..5], [0, 1, 2, 0, 1]);
+    assert_eq!(
+        endpoints[5..9],
+        [2, 0, 2, 0],
+        "the second waits for its answer"
+    );
+}
+
+#[test]
+fn a_burst_shares_the_links_in_turns_of_32() {
+    let profile = Profile::constant(Rate::per_second(1_000).unwrap(), Some(ms(100))).unwrap();
+    let arrivals = "burst:100".parse().unwrap();
+    let outcome = Scenario::over(profile, arrivals, &[WS; 2], accepts(ms(1))).run();
+    let endpoints: Vec<u16> = outcome.sent.iter().map(|sent| sent.endpoint).collect();
+    let of = |endpoint| endpoints.iter().filter(|sent| **sent == endpoint).count();
+    assert_eq!((of(0), of(1)), (64, 36));
+    assert!(outcome.sent.iter().all(|sent| sent.sent == Nanos::ZERO));
+}
+
+#[test]
+fn a_broken_connection_fails_what_was_sent_on_it_and_is_opened_again() {
+    let scenario = Scenario::open(1_000, ms(100), &[WS], accepts(us(2_500)));
+    scenario.break_at(us(50_200), 0);
+    let outcome = scenario.run();
+    let closed = Some(Reply::Failed(Failure::Closed));
+    assert_eq!(outcome.reply(47), Some(Reply::Accepted));
+    assert_eq!((outcome.reply(48), outcome.reply(50)), (closed, closed));
+    assert_eq!(outcome.reply(51), Some(Reply::Accepted));
+    assert_eq!(outcome.sent.len(), 100);
+    let again = &outcome.reconnected[0];
+    assert_eq!((again.at, again.down), (us(50_200), Nanos::ZERO));
+    assert_eq!(
+        (again.failed_attempts, again.reason),
+        (0, ReconnectReason::Broken)
+    );
+    assert_eq!(outcome.reconnected.len(), 1);
+}
+
+#[test]
+fn attempts_are_made_after_ever_longer_pauses() {
+    let scenario = Scenario::open(10, ms(5_000), &[HTTP], accepts(us(100)));
+    scenario.break_at(ms(50), 0);
+    scenario.refuse(50, 3_000);
+    let outcome = scenario.run();
+    let attempts: Vec<Nanos> = outcome
+        .attempts
+        .iter()
+        .map(|at| at.saturating_sub(ms(50)))
+        .collect();
+    assert_eq!(attempts, [0, 100, 300, 700, 1_500, 2_500, 3_500].map(ms));
+    let again = &outcome.reconnected[0];
+    assert_eq!((again.at, again.down), (ms(3_550), ms(3_500)));
+    assert_eq!(again.failed_attempts, 6);
+}
+
+#[test]
+fn a_connection_that_brings_nothing_is_not_opened_thousands_of_times() {
+    let react = |_, _: &str| Reaction::Close(Nanos::ZERO);
+    let mut scenario = Scenario::open(1_000, ms(1_000), &[HTTP], Box::new(react));
+    scenario.config.drain_timeout = Nanos::ZERO;
+    let outcome = scenario.run();
+    // At once after the first, then every 50 ms.
+    assert!(
+        (19..=21).contains(&outcome.reconnected.len()),
+        "{}",
+        outcome.reconnected.len()
+    );
+    assert_eq!(outcome.sent.len(), 1_000 - outcome.unsent.len());
+}
+
+#[test]
+fn an_answer_that_never_comes_times_out_and_breaks_the_connection() {
+    let react = |number, body: &str| match number {
+        10 => Reaction::Silence,
+        _ if number < 15 => accept(us(100), body),
+        _ => Reaction::Silence,
+    };
+    let mut scenario = Scenario::open(1_000, ms(20), &[WS], Box::new(react));
+    scenario.config.answer_timeout = ms(200);
+    let outcome = scenario.run();
+    assert_eq!(outcome.reply(10), Some(Reply::Failed(Failure::Timeout)));
+    for index in 15..20 {
+        assert_eq!(outcome.reply(index), Some(Reply::Failed(Failure::Closed)));
+    }
+    assert_eq!(outcome.answered.len(), 20);
+    assert_eq!(outcome.ended, ms(210));
+}
+
+/// 100 ms of load and 100 ms of pause, three times.
+fn square(answers_after: Nanos) -> Outcome {
+    let rate = Rate::per_second(1_000).unwrap();
+    let profile =
+        Profile::square(rate, Rate::ZERO, ms(100), ms(100), 3.try_into().unwrap()).unwrap();
+    let mut scenario = Scenario::over(profile, Arrivals::Even, &[WS; 2], accepts(answers_after));
+    let ShardLoad::Open {
+        reconnect_in_pauses,
+        ..
+    } = &mut scenario.config.load
+    else {
+        unreachable!("a square is an open loop");
+    };
+    *reconnect_in_pauses = true;
+    scenario.run()
+}
+
+#[test]
+fn connections_are_broken_in_pauses_once_nothing_is_under_way() {
+    let outcome = square(ms(5));
+    assert_eq!(outcome.answered.len(), 300);
+    assert!(
+        outcome
+            .answered
+            .iter()
+            .all(|answered| answered.reply == Reply::Accepted)
+    );
+    let planned = outcome.reconnected.iter();
+    let at: Vec<u64> = planned
+        .map(|again| again.at.as_nanos() / 1_000_000)
+        .collect();
+    assert_eq!(at.len(), 6, "two connections in each of three pauses");
+    for (at, earliest) in at.iter().zip([104, 104, 304, 304, 504, 504]) {
+        assert!((earliest..=earliest + 11).contains(at), "{at}");
+    }
+    assert!(
+        outcome
+            .reconnected
+            .iter()
+            .all(|again| again.reason == ReconnectReason::Planned)
+    );
+}
+
+#[test]
+fn connections_are_broken_in_the_middle_of_a_pause_at_the_latest() {
+    let outcome = square(ms(90));
+    let at = outcome.reconnected[0].at;
+    assert!((ms(150)..=ms(160)).contains(&at), "{at}");
+    let failed = outcome
+        .answered
+        .iter()
+        .filter(|answered| answered.reply != Reply::Accepted);
+    assert!(failed.count() >= 3 * 30);
+}

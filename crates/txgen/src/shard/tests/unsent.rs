@@ -1,0 +1,122 @@
+//! Why a due transaction was never sent: each reason, and the policies behind them.
+
+use super::*;
+use crate::shard::StopReason;
+
+fn silence() -> React {
+    Box::new(|_, _| Reaction::Silence)
+}
+
+#[test]
+fn past_the_limit_in_flight_nothing_more_is_taken() {
+    let mut scenario = Scenario::open(1_000, ms(200), &[WS], silence());
+    scenario.config.max_in_flight = 50;
+    scenario.config.drain_timeout = ms(100);
+    let outcome = scenario.run();
+    assert_eq!(outcome.sent.len(), 50);
+    assert_eq!(
+        outcome.unsent_for(UnsentReason::MaxInFlight),
+        indices(50..200)
+    );
+    // Each is given up when it is due, not later.
+    assert!(outcome.unsent.iter().all(|unsent| unsent.at == unsent.due));
+}
+
+#[test]
+fn an_answer_makes_room_below_the_limit_in_flight() {
+    let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(9_500)));
+    scenario.config.max_in_flight = 10;
+    let outcome = scenario.run();
+    assert_eq!(outcome.sent.len(), 200);
+    let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(10_500)));
+    scenario.config.max_in_flight = 10;
+    let outcome = scenario.run();
+    // Ten in, one out, and so on.
+    let given_up: Vec<u64> = (0..200).filter(|index| index % 11 == 10).collect();
+    assert_eq!(outcome.unsent_for(UnsentReason::MaxInFlight), given_up);
+}
+
+/// 200 ms during which the only connection waits for an answer.
+fn hang(catch_up: CatchUp) -> Outcome {
+    let react = |number, body: &str| match number {
+        20 => accept(ms(200), body),
+        _ => accept(us(10), body),
+    };
+    let mut scenario = Scenario::open(1_000, ms(400), &[HTTP], Box::new(react));
+    scenario.config.catch_up = catch_up;
+    scenario.run()
+}
+
+#[test]
+fn a_backlog_is_caught_up_or_dropped() {
+    assert_eq!(hang(CatchUp::Full).sent.len(), 400);
+    // 21 to 220 are due while the answer of 20 is awaited, which comes at 220 ms.
+    let bounded = hang(CatchUp::Bounded(ms(50)));
+    assert_eq!(bounded.unsent_for(UnsentReason::CatchUp), indices(21..170));
+    assert_eq!(bounded.sent.len(), 400 - 149);
+    let none = hang(CatchUp::None);
+    assert_eq!(none.unsent_for(UnsentReason::CatchUp), indices(21..219));
+    for outcome in [bounded, none] {
+        assert!(outcome.unsent_for(UnsentReason::Deadline).is_empty());
+    }
+}
+
+#[test]
+fn what_waits_when_the_drain_is_over_has_met_its_deadline() {
+    let mut scenario = Scenario::open(1_000, ms(250), &[HTTP], silence());
+    scenario.config.drain_timeout = ms(500);
+    let outcome = scenario.run();
+    assert_eq!(outcome.sent.len(), 1);
+    assert_eq!(outcome.unsent_for(UnsentReason::Deadline), indices(1..250));
+    assert_eq!(outcome.ended, ms(750));
+    assert_eq!(
+        outcome.answered,
+        [],
+        "the recorder knows what is unanswered"
+    );
+}
+
+#[test]
+fn what_waits_at_an_order_to_stop_is_unsent_for_its_reason() {
+    for (order, reason) in [
+        (StopReason::Saturated, UnsentReason::Stopped),
+        (StopReason::Condition, UnsentReason::Stopped),
+        (StopReason::Interrupted, UnsentReason::Interrupted),
+    ] {
+        let mut scenario = Scenario::open(1_000, ms(500), &[HTTP], silence());
+        scenario.config.drain_timeout = ms(100);
+        scenario.order(ms(140), move |orders| orders.stop(ms(150), order));
+        let outcome = scenario.run();
+        assert_eq!(outcome.unsent_for(reason), indices(1..150), "{order:?}");
+        assert!(outcome.unsent.iter().all(|unsent| unsent.at == ms(150)));
+        assert_eq!(outcome.ended, ms(250), "the first one's answer is awaited");
+    }
+}
+
+#[test]
+fn what_was_half_written_when_the_connection_broke_was_never_sent() {
+    let scenario = Scenario::open(1_000, ms(100), &[WS], accepts(us(100)));
+    scenario.take_nothing(50, 60);
+    scenario.break_at(us(54_500), 0);
+    let outcome = scenario.run();
+    assert_eq!(outcome.unsent_for(UnsentReason::Broken), indices(50..55));
+    assert_eq!(outcome.sent.len(), 95);
+}
+
+#[test]
+fn what_was_half_written_at_the_end_was_never_sent() {
+    let mut scenario = Scenario::open(1_000, ms(100), &[WS], accepts(us(100)));
+    scenario.take_nothing(90, 1_000);
+    scenario.config.drain_timeout = ms(50);
+    let outcome = scenario.run();
+    assert_eq!(outcome.unsent_for(UnsentReason::Broken), indices(90..100));
+}
+
+#[test]
+fn what_the_workload_lacks_is_unsent_by_the_source() {
+    let mut scenario = Scenario::open(1_000, ms(100), &[WS], accepts(us(100)));
+    scenario.supply = 30;
+    let outcome = scenario.run();
+    assert_eq!(outcome.sent.len(), 30);
+    assert_eq!(outcome.unsent_for(UnsentReason::Source), indices(30..100));
+}
