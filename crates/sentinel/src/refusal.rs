@@ -89,6 +89,9 @@ impl Reason {
     }
 }
 
+/// When room may be there again: a second's worth of forwarded writes.
+const ROOM_RETRY: Duration = Duration::from_secs(1);
+
 impl Refusal {
     /// A refusal before anything was forwarded.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
@@ -98,6 +101,11 @@ impl Refusal {
             forwarded: Forwarded::No,
             detail: detail.into(),
         }
+    }
+
+    /// There is no room in the ledger of buffered bytes.
+    pub fn buffers_full() -> Self {
+        Self::new(Reason::Bytes, "the buffers are full").retry_after(ROOM_RETRY)
     }
 
     /// With a time after which trying again makes sense.

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use super::Shared;
 use super::accept::{Accept, Acceptor};
 use super::backend::Backend;
-use super::http::{Connection, Peer, too_many};
+use super::http::Connection;
+use super::peer::Peer;
 use super::slots::Full;
 use super::socket::Stream;
 
@@ -40,14 +41,14 @@ where
             note(&ended);
         }
     };
-    // Whether they ended in time shows in how many are left.
+    // A timeout needs no handling here: the connections that are left are counted next.
     let _ = timeout(front.config.shutdown.drain, all_end).await;
     let cut_off = connections.len();
     connections.shutdown().await;
     cut_off
 }
 
-/// Lets a connection in, tells it that it was not, or closes it without a word.
+/// Serves a connection, answers it with a refusal, or closes it without sending a response.
 fn admit<B, IO>(
     front: &Arc<Shared<B>>,
     connections: &mut JoinSet<()>,
@@ -86,7 +87,7 @@ fn refuse<B, IO>(
     B: Backend,
     IO: Stream,
 {
-    let refusal = too_many(full);
+    let refusal = full.refusal();
     match front.slots.refuse() {
         Some(slot) => {
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fairq::ClientKey;
+
+use crate::refusal::{Reason, Refusal};
 
 /// Counts connections. Clones share the count.
 ///
@@ -44,10 +47,24 @@ pub(crate) enum Full {
     Client,
 }
 
+impl Full {
+    /// What the client is told.
+    pub(crate) fn refusal(self) -> Refusal {
+        let text = match self {
+            Self::All => "all connections are taken",
+            Self::Client => "this client has too many connections",
+        };
+        Refusal::new(Reason::Connections, text).retry_after(RETRY_AFTER)
+    }
+}
+
+/// Connections end when their clients please; a second is a guess.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The share of all connections, one in so many, that only clients without a connection get.
 /// Without it a few clients at their own bound could lock everybody else out.
 const RESERVE: usize = 16;
-/// Connections beyond the bound that are told so at one time; the rest are closed without a word.
+/// Connections beyond the bound that are answered with a refusal at one time; the others are closed
+/// without sending a response.
 const REFUSED_AT_ONCE: usize = 64;
 
 impl Slots {

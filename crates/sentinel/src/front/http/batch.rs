@@ -5,65 +5,32 @@
 //! group begins when the one before it has its answers.
 
 use std::iter::Peekable;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use rpc::BroadcastMethod;
 
-use tokio::time::Instant;
-
-use super::answer::Tail;
-use super::plan::To;
-use super::stream::read_outcome;
-use super::write::outcome_of;
-use super::{Connection, Next, full};
+use super::exchange::{Exchange, Room};
+use super::replies::{self, WholeAnswer};
+use super::work::{Batch, CallInfo, Element, Next};
+use super::write;
 use crate::front::backend::Backend;
+use crate::front::outcome;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{WriteAnswer, WriteBody};
 use crate::ledger::Reservation;
 use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
-use crate::respond;
+use crate::respond::{self, Asked};
 use crate::upstream::{Pieces, ReadAnswer, ReadRequest};
-
-/// A batch that does not go to the node as a whole.
-pub(super) struct Batch {
-    pub(super) client: ClientKey,
-    /// The request that it came in.
-    pub(super) request: ReadRequest,
-    pub(super) elements: Vec<Element>,
-}
-
-/// One call of a batch.
-pub(super) enum Element {
-    Write {
-        to: To,
-        method: BroadcastMethod,
-        tx: Bytes,
-    },
-    Unusual {
-        to: To,
-        raw: Bytes,
-    },
-    Read {
-        to: To,
-        raw: Bytes,
-    },
-    Refused {
-        to: To,
-        refusal: Refusal,
-    },
-    Nothing,
-}
 
 /// Calls that are served together.
 enum Group {
-    Writes(Vec<(To, BroadcastMethod, Bytes)>),
-    Reads(Vec<(To, Bytes)>),
-    Unusual(To, Bytes),
-    Refused(To, Refusal),
+    Writes(Vec<(CallInfo, BroadcastMethod, Bytes)>),
+    Reads(Vec<(CallInfo, Bytes)>),
+    Unusual(CallInfo, Bytes),
+    Refused(CallInfo, Refusal),
 }
 
 /// How a write ended.
@@ -83,230 +50,230 @@ struct Answers {
     room: Reservation,
 }
 
-/// What a batch is answered with instead, because the node could not serve one of its calls.
-pub(super) struct Instead {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(std::borrow::Cow<'static, str>, Bytes)>,
-    pub(super) body: Vec<u8>,
+/// How a group ended: with an answer to the whole batch, if the node could not serve one of its
+/// calls.
+type Served = Result<Option<WholeAnswer>, Ended>;
+
+/// A batch that is being served.
+struct Serving<'a, B: Backend, IO> {
+    exchange: &'a mut Exchange<B, IO>,
+    client: ClientKey,
+    request: &'a ReadRequest,
+    answers: Answers,
 }
 
-/// How a group ended.
-type Served = Result<Option<Instead>, Ended>;
-
-impl<B: Backend, IO: Stream> Connection<B, IO> {
-    /// Serves a batch.
-    pub(super) async fn batch(&mut self, batch: Batch, tail: Tail) -> Result<Next, Ended> {
-        let Batch {
-            client,
-            request,
-            elements,
-        } = batch;
-        let whole = To::post(MethodClass::Other, None);
-        let held = self.socket.take_reserved(request.body.len());
-        let room = self.socket.ledger().reserve(0);
-        let (Some(_held), Some(room)) = (held, room) else {
-            return Ok(self.refuse(&whole, &full(), tail));
-        };
-        let mut answers = Answers {
+/// Serves a batch.
+pub(super) async fn serve<B: Backend, IO: Stream>(
+    exchange: &mut Exchange<B, IO>,
+    batch: Batch,
+    asked: Asked,
+) -> Result<Next, Ended> {
+    let Batch {
+        client,
+        request,
+        elements,
+    } = batch;
+    let held = exchange.reserve(&Room::Request(request.body.len()));
+    let (_held, room) = match held.and_then(|held| Ok((held, exchange.reserve(&Room::Part(0))?))) {
+        Ok(reserved) => reserved,
+        Err(refusal) => {
+            let whole = CallInfo::post(MethodClass::Other, None);
+            return Ok(replies::refuse(exchange, &whole, &refusal, asked));
+        }
+    };
+    let mut serving = Serving {
+        exchange: &mut *exchange,
+        client,
+        request: &request,
+        answers: Answers {
             texts: Vec::new(),
             refusal: None,
             room,
-        };
-        let mut elements = elements.into_iter().peekable();
-        while let Some(group) = next_group(&mut elements) {
-            let instead = match group {
-                Group::Writes(writes) => self.writes(client, writes, &mut answers).await?,
-                Group::Reads(reads) => self.reads(client, &request, reads, &mut answers).await?,
-                Group::Unusual(to, raw) => {
-                    self.one_unusual(client, &request, (to, raw), &mut answers)
-                        .await?
-                }
-                Group::Refused(to, refusal) => {
-                    self.count(&to, LaneLabel::Read, OutcomeLabel::Rejected);
-                    self.told(&refusal);
-                    answers.refuse(&to, &refusal);
-                    None
-                }
-            };
-            // The node gives a whole batch up when one of its calls breaks it.
-            if let Some(instead) = instead {
-                return Ok(self.instead(&instead, tail));
+        },
+    };
+    let mut elements = elements.into_iter().peekable();
+    while let Some(group) = next_group(&mut elements) {
+        // The node gives a whole batch up when one of its calls breaks it.
+        if let Some(instead) = serving.group(group).await? {
+            return Ok(replies::whole(exchange, &instead, asked));
+        }
+    }
+    let answers = serving.answers;
+    match &answers.refusal {
+        Some(refusal) => exchange.slow_down(refusal),
+        None => exchange.served(),
+    }
+    Ok(exchange.answer(asked, |answer| answer.batch(&answers.texts)))
+}
+
+impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
+    async fn group(&mut self, group: Group) -> Served {
+        match group {
+            Group::Writes(writes) => self.writes(writes).await.map(|()| None),
+            Group::Reads(reads) => self.reads(reads).await,
+            Group::Unusual(call, raw) => self.unusual(call, raw).await,
+            Group::Refused(call, refusal) => {
+                let exchange = &self.exchange;
+                exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
+                self.refuse(&call, &refusal);
+                Ok(None)
             }
         }
-        match &answers.refusal {
-            Some(refusal) => self.rest_for(refusal, Instant::now()),
-            None => self.rest.served(),
-        }
-        Ok(self.composed(&answers.texts, tail))
     }
 
     /// Queues writes together; once one is refused the rest is too, so that no later one overtakes
     /// an earlier one of the same account.
     async fn writes(
         &mut self,
-        client: ClientKey,
-        writes: Vec<(To, BroadcastMethod, Bytes)>,
-        answers: &mut Answers,
-    ) -> Served {
+        writes: Vec<(CallInfo, BroadcastMethod, Bytes)>,
+    ) -> Result<(), Ended> {
         let mut refused: Option<Refusal> = None;
         let mut ends = Vec::with_capacity(writes.len());
-        for (tag, (to, method, tx)) in (0..).zip(writes) {
+        for (tag, (call, method, tx)) in (0..).zip(writes) {
+            let room = Room::Part(tx.len() + WRITE_OVERHEAD);
             let submitted = match &refused {
                 Some(refusal) => Err(refusal.clone()),
-                None => self.submit_one(client, tag, WriteBody::Tx { method, tx }),
+                None => {
+                    let body = WriteBody::Tx { method, tx };
+                    self.exchange.submit(self.client, tag, body, &room)
+                }
             };
             refused = submitted.err();
-            let end = refused.clone().map(End::Rejected);
-            ends.push((to, end));
+            ends.push((call, refused.clone().map(End::Rejected)));
         }
         while ends.iter().any(|(_, end)| end.is_none()) {
-            for delivery in self.answers().await? {
+            for delivery in self.exchange.answers().await? {
                 let place = usize::try_from(delivery.tag).ok();
                 if let Some((_, end)) = place.and_then(|place| ends.get_mut(place)) {
                     *end = Some(End::Answered(delivery.answer));
                 }
             }
         }
-        for (to, end) in ends {
-            self.end(&to, end, answers);
+        for (call, end) in ends {
+            self.end(&call, end);
         }
-        Ok(None)
-    }
-
-    fn submit_one(&mut self, client: ClientKey, tag: u64, body: WriteBody) -> Result<(), Refusal> {
-        let bytes = match &body {
-            WriteBody::Tx { tx, .. } => tx.len(),
-            WriteBody::Unusual => 0,
-        };
-        let room = self.socket.ledger().reserve(bytes + WRITE_OVERHEAD);
-        self.queue.submit(client, tag, body, room.ok_or_else(full)?)
+        Ok(())
     }
 
     /// Counts the end of a write and adds its answer.
-    fn end(&mut self, to: &To, end: Option<End>, answers: &mut Answers) {
+    fn end(&mut self, call: &CallInfo, end: Option<End>) {
         let (outcome, refusal) = match end {
             Some(End::Answered(WriteAnswer::Member(member))) => {
-                answers.member(to, &member);
+                self.answers.member(call, &member);
                 (OutcomeLabel::Forwarded, None)
             }
             Some(End::Answered(WriteAnswer::Refused(refusal))) => {
-                (outcome_of(refusal.reason), Some(refusal))
+                (outcome::of_write(refusal.reason), Some(refusal))
             }
             Some(End::Rejected(refusal)) => (OutcomeLabel::Rejected, Some(refusal)),
             // A write in plain form is given no permit.
             Some(End::Answered(WriteAnswer::Permit(_))) | None => return,
         };
-        self.count(to, LaneLabel::Write, outcome);
+        self.exchange.count(call, LaneLabel::Write, outcome);
         if let Some(refusal) = refusal {
-            self.told(&refusal);
-            answers.refuse(to, &refusal);
+            self.refuse(call, &refusal);
         }
     }
 
     /// Forwards reads together.
-    async fn reads(
-        &mut self,
-        client: ClientKey,
-        request: &ReadRequest,
-        reads: Vec<(To, Bytes)>,
-        answers: &mut Answers,
-    ) -> Served {
+    async fn reads(&mut self, reads: Vec<(CallInfo, Bytes)>) -> Served {
         let request = ReadRequest {
             body: joined(&reads),
             calls: u32::try_from(reads.len()).unwrap_or(u32::MAX),
-            ..request.clone()
+            ..self.request.clone()
         };
-        let backend = self.front.backend.clone();
-        let metrics = Arc::clone(&self.front.metrics);
-        let forward = async {
-            let answer = backend.forward(client, request).await?;
-            metrics.upstream_request(MethodClass::Other, answer.took);
-            collect(answer, &mut answers.room).await
+        let exchange = &mut *self.exchange;
+        let class = MethodClass::Other;
+        let forwarded = match exchange.forward(self.client, class, request).await? {
+            Ok(answer) => {
+                let collecting = collect(answer, &mut self.answers.room);
+                exchange.unless_gone(collecting).await?
+            }
+            Err(refusal) => Err(refusal),
         };
-        let forwarded = self.unless_gone(forward).await?;
         let outcome = match &forwarded {
             Ok(_) => OutcomeLabel::Forwarded,
-            Err(refusal) => read_outcome(refusal.reason),
+            Err(refusal) => outcome::of_read(refusal.reason),
         };
-        for (to, _) in &reads {
-            self.count(to, LaneLabel::Read, outcome);
+        for (call, _) in &reads {
+            exchange.count(call, LaneLabel::Read, outcome);
         }
         match forwarded {
-            Ok(answer) if answer.status == OK => answers.add(&answer.body),
-            Ok(answer) => return Ok(Some(answer)),
+            Ok(answer) => Ok(self.answers.add(answer)),
             Err(refusal) => {
-                self.told(&refusal);
-                for (to, _) in &reads {
-                    answers.refuse(to, &refusal);
+                exchange.note(&refusal);
+                for (call, _) in &reads {
+                    self.answers.refuse(call, &refusal);
                 }
+                Ok(None)
             }
         }
-        Ok(None)
     }
 
     /// Forwards a write by itself when its turn has come.
-    async fn one_unusual(
-        &mut self,
-        client: ClientKey,
-        request: &ReadRequest,
-        (to, raw): (To, Bytes),
-        answers: &mut Answers,
-    ) -> Served {
+    async fn unusual(&mut self, call: CallInfo, raw: Bytes) -> Served {
         let request = ReadRequest {
             body: raw,
             calls: 1,
-            ..request.clone()
+            ..self.request.clone()
         };
-        let refusal = match self.permit(client, &to, request.body.len()).await? {
+        let exchange = &mut *self.exchange;
+        let bytes = request.body.len();
+        let refusal = match write::permit(exchange, self.client, &call, bytes).await? {
             Err(refusal) => refusal,
             Ok(_permit) => {
-                let backend = self.front.backend.clone();
-                let metrics = Arc::clone(&self.front.metrics);
-                let pass = async {
-                    let answer = backend.pass(client, request).await?;
-                    metrics.upstream_request(to.class, answer.took);
-                    collect(answer, &mut answers.room).await
-                };
-                match self.unless_gone(pass).await? {
+                let passed = match exchange.pass(self.client, call.class, request).await? {
                     Ok(answer) => {
-                        self.count(&to, LaneLabel::Write, OutcomeLabel::Forwarded);
-                        if answer.status != OK {
-                            return Ok(Some(answer));
-                        }
-                        answers.add(&answer.body);
-                        return Ok(None);
+                        let collecting = collect(answer, &mut self.answers.room);
+                        exchange.unless_gone(collecting).await?
+                    }
+                    Err(refusal) => Err(refusal),
+                };
+                match passed {
+                    Ok(answer) => {
+                        exchange.count(&call, LaneLabel::Write, OutcomeLabel::Forwarded);
+                        return Ok(self.answers.add(answer));
                     }
                     Err(refusal) => {
-                        self.count(&to, LaneLabel::Write, OutcomeLabel::Lost);
+                        exchange.count(&call, LaneLabel::Write, OutcomeLabel::Lost);
                         refusal
                     }
                 }
             }
         };
-        self.told(&refusal);
-        answers.refuse(&to, &refusal);
+        self.refuse(&call, &refusal);
         Ok(None)
+    }
+
+    /// Answers a call with a refusal.
+    fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
+        self.exchange.note(refusal);
+        self.answers.refuse(call, refusal);
     }
 }
 
 impl Answers {
-    fn member(&mut self, to: &To, member: &[u8]) {
+    fn member(&mut self, call: &CallInfo, member: &[u8]) {
         let mut text = Vec::with_capacity(member.len() + 64);
-        respond::write_answer(&mut text, to.id(), member);
+        respond::write_answer(&mut text, call.id(), member);
         self.push(text);
     }
 
-    fn refuse(&mut self, to: &To, refusal: &Refusal) {
+    fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
         let mut text = Vec::with_capacity(512);
-        respond::write_refused(&mut text, to.id(), refusal);
+        respond::write_refused(&mut text, call.id(), refusal);
         self.refusal = Some(refusal.clone());
         self.push(text);
     }
 
     /// Adds what the node answered to a part of the batch: one object, several, or nothing. There
-    /// are others beside it, since reads alone are not taken apart.
-    fn add(&mut self, body: &[u8]) {
-        let body = body.trim_ascii();
+    /// are others beside it, since reads alone are not taken apart. An answer of another status than
+    /// 200 is one to the whole batch, and comes back.
+    fn add(&mut self, answer: WholeAnswer) -> Option<WholeAnswer> {
+        if answer.status != OK {
+            return Some(answer);
+        }
+        let body = answer.body.trim_ascii();
         let several = body
             .strip_prefix(b"[")
             .and_then(|rest| rest.strip_suffix(b"]"));
@@ -314,6 +281,7 @@ impl Answers {
         if !objects.is_empty() {
             self.push(objects.to_vec());
         }
+        None
     }
 
     /// Answers are few and small, but for those of reads, which had their room before they came:
@@ -330,23 +298,23 @@ const OK: u16 = 200;
 fn next_group(elements: &mut Peekable<impl Iterator<Item = Element>>) -> Option<Group> {
     loop {
         let group = match elements.next()? {
-            Element::Nothing => continue,
-            Element::Unusual { to, raw } => Group::Unusual(to, raw),
-            Element::Refused { to, refusal } => Group::Refused(to, refusal),
-            Element::Write { to, method, tx } => {
-                let mut writes = vec![(to, method, tx)];
+            Element::Notification => continue,
+            Element::Unusual { call, raw } => Group::Unusual(call, raw),
+            Element::Refused { call, refusal } => Group::Refused(call, refusal),
+            Element::Write { call, method, tx } => {
+                let mut writes = vec![(call, method, tx)];
                 while let Some(next) = elements.next_if(Element::joins_writes) {
-                    if let Element::Write { to, method, tx } = next {
-                        writes.push((to, method, tx));
+                    if let Element::Write { call, method, tx } = next {
+                        writes.push((call, method, tx));
                     }
                 }
                 Group::Writes(writes)
             }
-            Element::Read { to, raw } => {
-                let mut reads = vec![(to, raw)];
+            Element::Read { call, raw } => {
+                let mut reads = vec![(call, raw)];
                 while let Some(next) = elements.next_if(Element::joins_reads) {
-                    if let Element::Read { to, raw } = next {
-                        reads.push((to, raw));
+                    if let Element::Read { call, raw } = next {
+                        reads.push((call, raw));
                     }
                 }
                 Group::Reads(reads)
@@ -358,16 +326,16 @@ fn next_group(elements: &mut Peekable<impl Iterator<Item = Element>>) -> Option<
 
 impl Element {
     const fn joins_writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Nothing)
+        matches!(self, Self::Write { .. } | Self::Notification)
     }
 
     const fn joins_reads(&self) -> bool {
-        matches!(self, Self::Read { .. } | Self::Nothing)
+        matches!(self, Self::Read { .. } | Self::Notification)
     }
 }
 
 /// Calls as the body of one request.
-fn joined(reads: &[(To, Bytes)]) -> Bytes {
+fn joined(reads: &[(CallInfo, Bytes)]) -> Bytes {
     match reads {
         [(_, raw)] => raw.clone(),
         _ => {
@@ -388,16 +356,16 @@ fn joined(reads: &[(To, Bytes)]) -> Bytes {
 async fn collect<T: Pieces<Error = Refusal>>(
     mut answer: ReadAnswer<T>,
     room: &mut Reservation,
-) -> Result<Instead, Refusal> {
+) -> Result<WholeAnswer, Refusal> {
     let mut body = Vec::new();
     while let Some(piece) = answer.body.next().await {
         let piece = piece?;
         if !room.grow(piece.len()) {
-            return Err(full());
+            return Err(Refusal::buffers_full());
         }
         body.extend_from_slice(&piece);
     }
-    Ok(Instead {
+    Ok(WholeAnswer {
         status: answer.status,
         headers: answer.headers,
         body,

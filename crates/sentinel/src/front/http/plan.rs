@@ -6,74 +6,21 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
-use rpc::BroadcastMethod;
-use wire::jsonrpc::RequestId;
 
-use super::Connection;
-use super::answer::{Tail, unix_seconds};
-use super::batch::{Batch, Element};
-use super::incoming::Incoming;
+use super::date::unix_seconds;
+use super::request::Request;
+use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
+use crate::front::Shared;
 use crate::front::backend::Backend;
-use crate::front::socket::Stream;
+use crate::front::peer::Peer;
 use crate::identity::{FORWARDED_FOR, Identity};
-use crate::jsonrpc::{self, Call, Classified, KeptId, TargetKind, classify_uri};
-use crate::metrics::{MethodClass, Transport};
+use crate::jsonrpc::{self, Call, Classified, TargetKind, classify_uri};
+use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
+use crate::respond::Asked;
 use crate::upstream::ReadRequest;
 use wire::http::{Head, HeadView};
 use wire::ws::{HandshakeError, check_handshake};
-
-/// What is to be done with a request.
-pub(super) enum Plan {
-    /// The common case: one broadcast in plain form.
-    Write(PlainWrite),
-    /// Something else.
-    Cold(Box<Cold>),
-}
-
-/// A broadcast that was decoded.
-pub(super) struct PlainWrite {
-    pub(super) client: ClientKey,
-    pub(super) to: To,
-    pub(super) method: BroadcastMethod,
-    pub(super) tx: Bytes,
-}
-
-/// Everything but the common case.
-pub(super) enum Cold {
-    /// To be refused, and the connection closed.
-    Deny(To, Refusal),
-    /// To be refused.
-    Refuse(To, Refusal),
-    /// Nothing but notifications: the node does nothing and answers nothing.
-    Nothing,
-    /// To be forwarded.
-    Read(Forward),
-    /// To be forwarded when its turn as a write has come.
-    Unusual(Forward),
-    /// Several calls, writes among them.
-    Batch(Batch),
-    /// To become a WebSocket, with that key as the answer.
-    Upgrade(ClientKey, String),
-    /// No handshake.
-    NotUpgraded(HandshakeError),
-}
-
-/// A request that goes to the node as it came.
-pub(super) struct Forward {
-    pub(super) client: ClientKey,
-    pub(super) to: To,
-    pub(super) request: ReadRequest,
-}
-
-/// For whom an answer is.
-#[derive(Debug)]
-pub(super) struct To {
-    pub(super) transport: Transport,
-    pub(super) class: MethodClass,
-    /// The call's id, if it is known.
-    pub(super) id: Option<KeptId>,
-}
 
 /// A request taken apart, nothing copied yet.
 struct Parts<'a> {
@@ -83,22 +30,38 @@ struct Parts<'a> {
     client: ClientKey,
 }
 
-impl<B: Backend, IO: Stream> Connection<B, IO> {
-    /// What is to be done with the request, and what its answer has to heed. Takes the request off
-    /// the input.
-    pub(super) fn plan(&mut self, incoming: &Incoming) -> (Plan, Tail) {
-        let bytes = incoming.bytes(self.socket.input.filled());
-        let (head_bytes, body) = bytes.split_at(incoming.head.len.min(bytes.len()));
-        let view = incoming.head.view(head_bytes);
-        let tail = Tail {
-            version: incoming.head.version,
-            keep_alive: incoming.head.keep_alive && !self.front.stop.is_cancelled(),
-            is_head: view.method == b"HEAD",
+/// Decides what is to be done with the requests of one connection.
+pub(super) struct Planner<'a, B> {
+    front: &'a Shared<B>,
+    peer: &'a Peer,
+}
+
+/// A decision: whose request it is, what is to be done with it, and how its answer is written.
+pub(super) struct Planned {
+    pub(super) client: ClientKey,
+    pub(super) plan: Plan,
+    pub(super) asked: Asked,
+}
+
+impl<'a, B: Backend> Planner<'a, B> {
+    pub(super) const fn new(front: &'a Shared<B>, peer: &'a Peer) -> Self {
+        Self { front, peer }
+    }
+
+    /// Decides about a request; `input` is what it was read from.
+    pub(super) fn plan(&self, request: &Request, input: &[u8]) -> Planned {
+        let bytes = request.bytes(input);
+        let (head_bytes, body) = bytes.split_at(request.head.len.min(bytes.len()));
+        let view = request.head.view(head_bytes);
+        let asked = Asked {
+            version: request.head.version,
+            keep_alive: request.head.keep_alive && !self.front.stop.is_cancelled(),
+            with_body: view.method != b"HEAD",
             at: unix_seconds(),
         };
-        let identity = self.identity(&incoming.head, &view);
+        let identity = self.identity(&request.head, &view);
         let parts = Parts {
-            head: &incoming.head,
+            head: &request.head,
             view,
             body,
             client: identity.client,
@@ -107,14 +70,16 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             self.by_target(&parts)
         } else {
             let text = "this network may not use the proxy";
-            cold(Cold::Deny(
-                To::unknown(&parts),
+            other(Other::Deny(
+                parts.unknown_call(),
                 Refusal::new(Reason::Denied, text),
             ))
         };
-        self.asking = identity.client;
-        self.socket.input.consume(incoming.in_place());
-        (plan, tail)
+        Planned {
+            client: identity.client,
+            plan,
+            asked,
+        }
     }
 
     fn identity(&self, head: &Head, view: &HeadView<'_>) -> Identity {
@@ -133,35 +98,37 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             // A tunnel is nothing that the node offers.
             _ if parts.view.method == b"CONNECT" => {
                 let refusal = Refusal::new(Reason::Parse, "CONNECT is not served here");
-                cold(Cold::Deny(To::unknown(parts), refusal))
+                other(Other::Deny(parts.unknown_call(), refusal))
             }
             TargetKind::Root if !parts.body.is_empty() => self.by_body(parts),
-            TargetKind::Root => parts.read(To::uri(MethodClass::Other), None),
-            TargetKind::Write { method, tx } if parts.is_plain(b"GET") => Plan::Write(PlainWrite {
-                client: parts.client,
-                to: To::uri(MethodClass::of(method.name())),
-                method,
-                tx,
-            }),
-            TargetKind::Write { .. } | TargetKind::UnusualWrite { .. } => {
-                parts.unusual(To::uri(MethodClass::BroadcastUnusual))
+            TargetKind::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
+            TargetKind::Write { method, tx } if parts.is_plain(b"GET") => {
+                Plan::Broadcast(Broadcast {
+                    client: parts.client,
+                    call: CallInfo::uri(MethodClass::of(method.name())),
+                    method,
+                    tx,
+                })
             }
-            TargetKind::WebSocket => cold(self.by_handshake(parts)),
+            TargetKind::Write { .. } | TargetKind::UnusualWrite { .. } => {
+                parts.unusual(CallInfo::uri(MethodClass::BroadcastUnusual))
+            }
+            TargetKind::WebSocket => other(self.by_handshake(parts)),
             TargetKind::Read => {
-                let to = To::uri(MethodClass::of(method));
-                parts.read(to, Some(method.into()))
+                let call = CallInfo::uri(MethodClass::of(method));
+                parts.read(call, Some(method.into()))
             }
         }
     }
 
-    fn by_handshake(&self, parts: &Parts<'_>) -> Cold {
+    fn by_handshake(&self, parts: &Parts<'_>) -> Other {
         if !parts.body.is_empty() {
-            return Cold::NotUpgraded(HandshakeError::Malformed);
+            return Other::NotUpgraded(HandshakeError::Malformed);
         }
         let origins = &self.front.config.ws.origins;
         match check_handshake(&parts.view, parts.head.version, origins) {
-            Ok(accept) => Cold::Upgrade(parts.client, accept),
-            Err(error) => Cold::NotUpgraded(error),
+            Ok(accept) => Other::Upgrade(parts.client, accept),
+            Err(error) => Other::NotUpgraded(error),
         }
     }
 
@@ -169,27 +136,34 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         match jsonrpc::classify(parts.body, &self.front.json_limits) {
             Ok(Classified::One(call)) => self.by_call(parts, call),
             Ok(Classified::Batch(elements)) => self.by_elements(parts, elements),
-            Ok(Classified::Unparsable) => parts.read(To::post(MethodClass::Other, None), None),
-            Err(refusal) => cold(Cold::Refuse(To::post(MethodClass::Other, None), refusal)),
+            Ok(Classified::Unparsable) => {
+                parts.read(CallInfo::post(MethodClass::Other, None), None)
+            }
+            Err(refusal) => other(Other::Refuse(
+                CallInfo::post(MethodClass::Other, None),
+                refusal,
+            )),
         }
     }
 
     fn by_call(&self, parts: &Parts<'_>, call: Call<'_>) -> Plan {
         match call {
-            Call::Write { id, method, tx } if parts.is_plain(b"POST") => Plan::Write(PlainWrite {
-                client: parts.client,
-                to: To::post(MethodClass::of(method.name()), Some(&id)),
-                method,
-                tx,
-            }),
+            Call::Write { id, method, tx } if parts.is_plain(b"POST") => {
+                Plan::Broadcast(Broadcast {
+                    client: parts.client,
+                    call: CallInfo::post(MethodClass::of(method.name()), Some(&id)),
+                    method,
+                    tx,
+                })
+            }
             Call::Write { id, .. } | Call::UnusualWrite { id, .. } => {
-                parts.unusual(To::post(MethodClass::BroadcastUnusual, Some(&id)))
+                parts.unusual(CallInfo::post(MethodClass::BroadcastUnusual, Some(&id)))
             }
             Call::Read { id, method } => {
-                let to = To::post(MethodClass::of(&method), Some(&id));
-                parts.read(to, Some(method.into()))
+                let call = CallInfo::post(MethodClass::of(&method), Some(&id));
+                parts.read(call, Some(method.into()))
             }
-            Call::Notification => cold(Cold::Nothing),
+            Call::Notification => other(Other::Notifications),
         }
     }
 
@@ -208,38 +182,38 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             match element.call {
                 Call::Write { id, method, tx } => {
                     is_split = true;
-                    let to = To::post(MethodClass::of(method.name()), Some(&id));
-                    Element::Write { to, method, tx }
+                    let call = CallInfo::post(MethodClass::of(method.name()), Some(&id));
+                    Element::Write { call, method, tx }
                 }
                 Call::UnusualWrite { id, .. } => {
                     is_split = true;
-                    let to = To::post(MethodClass::BroadcastUnusual, Some(&id));
-                    Element::Unusual { to, raw }
+                    let call = CallInfo::post(MethodClass::BroadcastUnusual, Some(&id));
+                    Element::Unusual { call, raw }
                 }
                 Call::Read { id, method } => {
-                    let to = To::post(MethodClass::of(&method), Some(&id));
+                    let call = CallInfo::post(MethodClass::of(&method), Some(&id));
                     match backend.check_method(&method) {
-                        Ok(()) => Element::Read { to, raw },
+                        Ok(()) => Element::Read { call, raw },
                         Err(refusal) => {
                             is_split = true;
-                            Element::Refused { to, refusal }
+                            Element::Refused { call, refusal }
                         }
                     }
                 }
-                Call::Notification => Element::Nothing,
+                Call::Notification => Element::Notification,
             }
         });
         let elements: Vec<Element> = elements.collect();
         let request = parts.request(body, None, u32::try_from(calls).unwrap_or(u32::MAX).max(1));
         if !is_split {
-            let to = To::post(MethodClass::Other, None);
-            return cold(Cold::Read(Forward {
+            let call = CallInfo::post(MethodClass::Other, None);
+            return other(Other::Read(Forward {
                 client: parts.client,
-                to,
+                call,
                 request,
             }));
         }
-        cold(Cold::Batch(Batch {
+        other(Other::Batch(Batch {
             client: parts.client,
             request,
             elements,
@@ -248,6 +222,15 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
 }
 
 impl Parts<'_> {
+    /// The call of a request that is refused before it is looked at.
+    fn unknown_call(&self) -> CallInfo {
+        if self.body.is_empty() {
+            CallInfo::uri(MethodClass::Other)
+        } else {
+            CallInfo::post(MethodClass::Other, None)
+        }
+    }
+
     /// Whether the answer depends on nothing but the call: the expected HTTP method, and no
     /// `Origin`, to which a node that serves browsers answers with further headers.
     fn is_plain(&self, method: &[u8]) -> bool {
@@ -255,20 +238,20 @@ impl Parts<'_> {
         self.view.method == method && body_is_right && self.view.first("origin").is_none()
     }
 
-    fn read(&self, to: To, method: Option<Box<str>>) -> Plan {
+    fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {
         let request = self.request(Bytes::copy_from_slice(self.body), method, 1);
-        cold(Cold::Read(Forward {
+        other(Other::Read(Forward {
             client: self.client,
-            to,
+            call,
             request,
         }))
     }
 
-    fn unusual(&self, to: To) -> Plan {
+    fn unusual(&self, call: CallInfo) -> Plan {
         let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
-        cold(Cold::Unusual(Forward {
+        other(Other::Unusual(Forward {
             client: self.client,
-            to,
+            call,
             request,
         }))
     }
@@ -294,35 +277,8 @@ impl Parts<'_> {
     }
 }
 
-impl To {
-    pub(super) fn post(class: MethodClass, id: Option<&RequestId<'_>>) -> Self {
-        Self {
-            transport: Transport::Post,
-            class,
-            id: id.map(KeptId::from),
-        }
-    }
-
-    fn uri(class: MethodClass) -> Self {
-        Self {
-            transport: Transport::Uri,
-            class,
-            id: Some(KeptId::from(&RequestId::NONE)),
-        }
-    }
-
-    /// For a request that is refused before it is looked at.
-    fn unknown(parts: &Parts<'_>) -> Self {
-        if parts.body.is_empty() {
-            Self::uri(MethodClass::Other)
-        } else {
-            Self::post(MethodClass::Other, None)
-        }
-    }
-}
-
-fn cold(cold: Cold) -> Plan {
-    Plan::Cold(Box::new(cold))
+fn other(other: Other) -> Plan {
+    Plan::Other(Box::new(other))
 }
 
 /// The path and query of a target that may be a whole URL.

@@ -31,7 +31,7 @@ use self::relay::Way;
 use self::stall::Stalled;
 use super::Shared;
 use super::backend::Backend;
-use super::http::outcome_of;
+use super::outcome;
 use super::queue::Queue;
 use super::slots::Slot;
 use super::socket::{Ended, Socket, Stream};
@@ -201,7 +201,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 self.front
                     .refused(self.client, &refusal, Instant::now().into_std());
                 self.turn_is_over();
-                outcome_of(refusal.reason)
+                outcome::of_write(refusal.reason)
             }
             WriteAnswer::Permit(permit) => return self.turn_has_come(permit, asked),
         };

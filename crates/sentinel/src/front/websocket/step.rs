@@ -11,7 +11,6 @@ use super::stall::Stalled;
 use super::{End, Session};
 use crate::front::backend::Backend;
 use crate::front::buffer::READ_BYTES;
-use crate::front::http::full;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::jsonrpc::KeptId;
@@ -127,7 +126,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     ) -> Result<(), Box<(KeptId, Refusal)>> {
         let room = bytes + WRITE_OVERHEAD + asked.id.heap_bytes();
         let Some(room) = self.socket.ledger().reserve(room) else {
-            return Err(Box::new((asked.id, full())));
+            return Err(Box::new((asked.id, Refusal::buffers_full())));
         };
         let tag = self.pending.insert(asked);
         match self.queue.submit(self.client, tag, body, room) {

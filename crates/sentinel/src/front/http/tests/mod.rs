@@ -3,7 +3,7 @@
 mod abuse;
 mod batches;
 mod lifecycle;
-mod rest;
+mod slowdown;
 
 use std::time::Duration;
 

@@ -1,0 +1,228 @@
+//! One connection as the handlers of its requests see it: its client's socket, its place in the
+//! lanes, and the account of how its requests end.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use fairq::ClientKey;
+use tokio::time::Instant;
+
+use super::date::with_date;
+use super::plan::Planner;
+use super::request::{NoRequest, RequestReader};
+use super::slowdown::Slowdown;
+use super::work::{CallInfo, Next, Plan};
+use crate::front::Shared;
+use crate::front::backend::Backend;
+use crate::front::overhead::Overhead;
+use crate::front::peer::Peer;
+use crate::front::queue::Queue;
+use crate::front::slots::{Full, Slot};
+use crate::front::socket::{Ended, Socket, Stream};
+use crate::lane::{Delivery, WriteBody};
+use crate::ledger::Reservation;
+use crate::metrics::{LaneLabel, MethodClass, Metrics, OutcomeLabel};
+use crate::refusal::Refusal;
+use crate::respond::{Asked, HttpAnswer};
+use crate::upstream::{ReadAnswer, ReadRequest};
+
+/// One connection while it speaks HTTP.
+pub(super) struct Exchange<B: Backend, IO> {
+    front: Arc<Shared<B>>,
+    socket: Socket<IO>,
+    queue: Queue<B>,
+    peer: Peer,
+    /// Whose request is served, or was last.
+    client: ClientKey,
+    slowdown: Slowdown,
+}
+
+/// Room that a request needs beyond what it holds.
+pub(super) enum Room {
+    /// For a whole request: what was set aside to read it travels on.
+    Request(usize),
+    /// For a part of one.
+    Part(usize),
+}
+
+impl<B: Backend, IO: Stream> Exchange<B, IO> {
+    pub(super) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer) -> Self {
+        Self {
+            socket: Socket::new(io, front.ledger.clone()),
+            queue: Queue::new(front.backend.clone(), front.next_connection()),
+            client: peer.identity.client,
+            slowdown: Slowdown::default(),
+            peer,
+            front,
+        }
+    }
+
+    /// The connection for other purposes than HTTP.
+    pub(super) fn into_parts(self) -> (Arc<Shared<B>>, Socket<IO>, Queue<B>) {
+        (self.front, self.socket, self.queue)
+    }
+
+    /// The connection's socket.
+    pub(super) const fn socket(&mut self) -> &mut Socket<IO> {
+        &mut self.socket
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.front.metrics
+    }
+
+    /// Reads the next request, takes it off the input and decides what is to be done with it.
+    pub(super) async fn next(
+        &mut self,
+        requests: &mut RequestReader,
+    ) -> Result<(Plan, Asked, Overhead), NoRequest> {
+        let request = requests.next(&mut self.socket).await?;
+        let overhead = self.front.overhead();
+        let planner = Planner::new(&self.front, &self.peer);
+        let planned = planner.plan(&request, self.socket.input.filled());
+        self.socket.input.consume(request.in_place());
+        self.client = planned.client;
+        Ok((planned.plan, planned.asked, overhead))
+    }
+
+    /// Sets room aside.
+    ///
+    /// # Errors
+    /// The ledger is full.
+    pub(super) fn reserve(&mut self, room: &Room) -> Result<Reservation, Refusal> {
+        let reserved = match *room {
+            Room::Request(bytes) => self.socket.take_reserved(bytes),
+            Room::Part(bytes) => self.socket.ledger().reserve(bytes),
+        };
+        reserved.ok_or_else(Refusal::buffers_full)
+    }
+
+    /// Puts a write into the client's queue. Its answer carries `tag`.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub(super) fn submit(
+        &mut self,
+        client: ClientKey,
+        tag: u64,
+        body: WriteBody,
+        room: &Room,
+    ) -> Result<(), Refusal> {
+        let room = self.reserve(room)?;
+        self.queue.submit(client, tag, body, room)
+    }
+
+    /// Every answer to a write that is there, once one is; or the end of a client that hangs up
+    /// first.
+    pub(super) async fn answers(&mut self) -> Result<VecDeque<Delivery>, Ended> {
+        poll_fn(|context| {
+            if let Poll::Ready(answers) = self.queue.poll_answers(context) {
+                return Poll::Ready(Ok(answers));
+            }
+            self.socket.poll_gone(context).map(Err)
+        })
+        .await
+    }
+
+    /// Forwards a read, unless the client hangs up before its answer begins.
+    pub(super) async fn forward(
+        &mut self,
+        client: ClientKey,
+        class: MethodClass,
+        request: ReadRequest,
+    ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
+        let backend = self.front.backend.clone();
+        let answer = self.unless_gone(backend.forward(client, request)).await?;
+        self.time(class, &answer);
+        Ok(answer)
+    }
+
+    /// Forwards a write whose turn has come, unless the client hangs up before its answer begins.
+    pub(super) async fn pass(
+        &mut self,
+        client: ClientKey,
+        class: MethodClass,
+        request: ReadRequest,
+    ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
+        let backend = self.front.backend.clone();
+        let answer = self.unless_gone(backend.pass(client, request)).await?;
+        self.time(class, &answer);
+        Ok(answer)
+    }
+
+    fn time<T>(&self, class: MethodClass, answer: &Result<ReadAnswer<T>, Refusal>) {
+        if let Ok(answer) = answer {
+            self.front.metrics.upstream_request(class, answer.took);
+        }
+    }
+
+    /// Awaits something unless the client hangs up before.
+    pub(super) async fn unless_gone<T>(
+        &mut self,
+        what: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
+        let mut what = pin!(what);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = what.as_mut().poll(context) {
+                return Poll::Ready(Ok(done));
+            }
+            self.socket.poll_gone(context).map(Err)
+        })
+        .await
+    }
+
+    /// Writes an answer behind those that are still to be sent.
+    pub(super) fn answer(&mut self, asked: Asked, write: impl FnOnce(HttpAnswer<'_>)) -> Next {
+        let out = self.socket.output.tail();
+        with_date(|date| write(HttpAnswer::new(out, asked, date)));
+        Next::after(asked.keep_alive)
+    }
+
+    /// Sends what is to be sent.
+    pub(super) async fn flush(&mut self) -> Result<(), Ended> {
+        let patience = self.front.config.limits.write_timeout;
+        self.socket.flush(patience).await
+    }
+
+    /// Counts the end of a request.
+    pub(super) fn count(&self, call: &CallInfo, lane: LaneLabel, outcome: OutcomeLabel) {
+        let metrics = &self.front.metrics;
+        metrics.request(call.transport, lane, call.class, outcome);
+    }
+
+    /// Counts and logs a refusal of something on this connection.
+    pub(super) fn note(&self, refusal: &Refusal) {
+        let now = Instant::now().into_std();
+        self.front.refused(self.client, refusal, now);
+    }
+
+    /// A request was refused, which may slow the connection down. Not that of a trusted proxy:
+    /// others, who were not refused, use it too.
+    pub(super) fn slow_down(&mut self, refusal: &Refusal) {
+        if !self.peer.is_proxy {
+            let most = self.front.config.limits.refusal_rest;
+            self.slowdown.refused(refusal, most, Instant::now());
+        }
+    }
+
+    /// A request was served.
+    pub(super) const fn served(&mut self) {
+        self.slowdown.served();
+    }
+
+    /// Until when nothing is to be read, if the connection was slowed down.
+    pub(super) const fn take_pause(&mut self) -> Option<Instant> {
+        self.slowdown.take_pause()
+    }
+
+    /// Counts the connection against the client it serves, if that is one behind a trusted proxy.
+    pub(super) fn charge(&self, client: ClientKey) -> Result<Option<Slot>, Full> {
+        if !self.peer.is_proxy {
+            return Ok(None);
+        }
+        self.front.slots.charge(client).map(Some)
+    }
+}

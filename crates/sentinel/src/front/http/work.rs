@@ -1,0 +1,149 @@
+//! What a request asks for, once it was read: types that the planner fills in and the handlers serve.
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use rpc::BroadcastMethod;
+
+use crate::front::slots::Slot;
+use crate::jsonrpc::KeptId;
+use crate::metrics::{MethodClass, Transport};
+use crate::refusal::Refusal;
+use crate::respond::Form;
+use crate::upstream::ReadRequest;
+use wire::jsonrpc::RequestId;
+use wire::ws::HandshakeError;
+
+/// What is to be done with a request.
+pub(super) enum Plan {
+    /// The common case: one broadcast in plain form.
+    Broadcast(Broadcast),
+    /// Something else.
+    Other(Box<Other>),
+}
+
+/// A broadcast that was decoded.
+pub(super) struct Broadcast {
+    pub(super) client: ClientKey,
+    pub(super) call: CallInfo,
+    pub(super) method: BroadcastMethod,
+    pub(super) tx: Bytes,
+}
+
+/// Everything but the common case.
+pub(super) enum Other {
+    /// To be refused, and the connection closed.
+    Deny(CallInfo, Refusal),
+    /// To be refused.
+    Refuse(CallInfo, Refusal),
+    /// Nothing but notifications: the node does nothing and answers nothing.
+    Notifications,
+    /// To be forwarded.
+    Read(Forward),
+    /// A write that only the node can answer: to be forwarded when its turn has come.
+    Unusual(Forward),
+    /// Several calls, writes among them.
+    Batch(Batch),
+    /// To become a WebSocket, with that key as the answer.
+    Upgrade(ClientKey, String),
+    /// No handshake.
+    NotUpgraded(HandshakeError),
+}
+
+/// A request that goes to the node as it came.
+pub(super) struct Forward {
+    pub(super) client: ClientKey,
+    pub(super) call: CallInfo,
+    pub(super) request: ReadRequest,
+}
+
+/// A batch that does not go to the node as a whole.
+pub(super) struct Batch {
+    pub(super) client: ClientKey,
+    /// The request that it came in.
+    pub(super) request: ReadRequest,
+    pub(super) elements: Vec<Element>,
+}
+
+/// One call of a batch.
+pub(super) enum Element {
+    Write {
+        call: CallInfo,
+        method: BroadcastMethod,
+        tx: Bytes,
+    },
+    Unusual {
+        call: CallInfo,
+        raw: Bytes,
+    },
+    Read {
+        call: CallInfo,
+        raw: Bytes,
+    },
+    Refused {
+        call: CallInfo,
+        refusal: Refusal,
+    },
+    Notification,
+}
+
+/// How a call came, how it is counted, and the id of its answer.
+#[derive(Debug)]
+pub(super) struct CallInfo {
+    pub(super) transport: Transport,
+    pub(super) class: MethodClass,
+    id: Option<KeptId>,
+}
+
+impl CallInfo {
+    /// A call in a body; its id, if it is known.
+    pub(super) fn post(class: MethodClass, id: Option<&RequestId<'_>>) -> Self {
+        Self {
+            transport: Transport::Post,
+            class,
+            id: id.map(KeptId::from),
+        }
+    }
+
+    /// A call in a target.
+    pub(super) fn uri(class: MethodClass) -> Self {
+        Self {
+            transport: Transport::Uri,
+            class,
+            id: Some(KeptId::from(&RequestId::NONE)),
+        }
+    }
+
+    /// The id as it is echoed.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_ref().map(KeptId::as_str)
+    }
+
+    /// The form of its answer.
+    pub(super) fn form(&self) -> Form<'_> {
+        match self.transport {
+            Transport::Uri => Form::Uri,
+            Transport::Post | Transport::Ws => Form::Post(self.id()),
+        }
+    }
+}
+
+/// How the connection goes on after a request.
+pub(super) enum Next {
+    /// With the next request.
+    Request,
+    /// It is closed when everything is written.
+    Close,
+    /// As a WebSocket of that client, which was charged for it if it is behind a proxy.
+    WebSocket(ClientKey, Option<Slot>),
+}
+
+impl Next {
+    /// After an answer that does or does not leave the connection open.
+    pub(super) const fn after(keep_alive: bool) -> Self {
+        if keep_alive {
+            Self::Request
+        } else {
+            Self::Close
+        }
+    }
+}
