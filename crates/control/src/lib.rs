@@ -21,8 +21,8 @@ mod usage;
 pub use self::{
     adaptive::{AdaptiveRate, PaceCounters, Refused, Signals},
     breaks::{
-        BreakAction, BreakCause, BreakController, BreakCounters, BreakEvent, BreakFacts,
-        BreakState, Gate, Turn,
+        BreakCause, BreakController, BreakCounters, BreakDecision, BreakEvent, BreakFacts,
+        BreakState, Gate,
     },
     occupancy::Occupancy,
     pacer::{Demand, Grant, Pacer},

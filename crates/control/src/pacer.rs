@@ -189,7 +189,12 @@ impl Pacer {
         Rate::from_f64(rate).map_or(self.max, |rate| rate.min(self.max))
     }
 
-    /// What the rate goes by.
+    /// Transactions a second that the chain commits, smoothed.
+    pub fn committed_rate(&self, now: Nanos) -> f64 {
+        self.adaptive.throughput().rate_at(now)
+    }
+
+    /// What the rate follows.
     pub const fn signals(&self) -> Signals {
         self.adaptive.signals()
     }

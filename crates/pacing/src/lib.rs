@@ -43,6 +43,7 @@ pub use self::{
     error::ValueError,
     nanos::Nanos,
     profile::{Place, Profile, ProfileError, Step, Steps},
+    random::Random,
     rate::{Rate, SignedRate},
     schedule::Schedule,
     shard::{Due, Shard},

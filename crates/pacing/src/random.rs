@@ -3,7 +3,7 @@
 /// Sebastiano Vigna's SplitMix64 (2015), after Steele, Lea and Flood, "Fast splittable pseudorandom
 /// number generators", OOPSLA 2014: a counter that is mixed.
 #[derive(Debug, Clone)]
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
 }
 
@@ -17,11 +17,17 @@ fn mixed(mut z: u64) -> u64 {
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A sequence of its own for every seed.
+    pub fn new(seed: u64) -> Self {
         // Mixed first, so that neighbouring seeds do not begin at neighbouring counters.
         Self {
             state: mixed(seed.wrapping_add(GOLDEN)),
         }
+    }
+
+    /// A number from 0 up to, but not including, 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     pub(crate) fn next(&mut self) -> u64 {

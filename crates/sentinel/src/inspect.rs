@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use control::BreakState;
 use fairq::ClientKey;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +13,7 @@ use crate::front::Front;
 use crate::identity::Identities;
 use crate::lane::{Explained, Lane};
 use crate::ledger::Ledger;
-use crate::metrics::{ControllerState, Gauges};
+use crate::metrics::Gauges;
 use crate::refusal::Reason;
 use crate::upstream::{Nodes, Relays};
 
@@ -151,12 +152,7 @@ impl Operator {
     }
 
     /// What keeps this client's next write from going out at once.
-    fn limits(
-        &self,
-        explained: &Explained,
-        view: &ClientView,
-        state: ControllerState,
-    ) -> Vec<Limit> {
+    fn limits(&self, explained: &Explained, view: &ClientView, state: BreakState) -> Vec<Limit> {
         let mut limits = Vec::new();
         let mut add = |reason, text: String| limits.push(Limit { reason, text });
         let full = self.config.fair.queue_per_client;
@@ -178,7 +174,7 @@ impl Operator {
             );
             add(Reason::Connections, text);
         }
-        if state != ControllerState::Running {
+        if state != BreakState::Running {
             add(Reason::Rate, "the node has a break".to_owned());
         }
         limits

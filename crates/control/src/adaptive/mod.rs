@@ -7,7 +7,7 @@ mod refusals;
 use pacing::{Nanos, Rate};
 
 use self::base::BaseInterval;
-use self::law::{LOWER, Seen, WAITING};
+use self::law::{LOWER, Seen};
 pub use self::refusals::Refused;
 use self::refusals::{Consequence, Refusals};
 use crate::occupancy::Occupancy;
@@ -330,15 +330,6 @@ impl AdaptiveRate {
         self.settings.fill * self.refusals.bound()
     }
 
-    /// Transactions that a block should have.
-    pub fn target(&self) -> f64 {
-        let longest = self
-            .base
-            .secs()
-            .map_or(f64::INFINITY, |base| WAITING * base);
-        self.full_block().min(longest * self.throughput.rate())
-    }
-
     /// Looks whether blocks have stopped, and steers without them.
     fn step(&mut self, now: Nanos) {
         if now < self.next_step {
@@ -403,19 +394,9 @@ impl AdaptiveRate {
         self.signals
     }
 
-    /// The depth the node told last, and when it was asked.
-    pub const fn depth(&self) -> Option<(Nanos, usize)> {
-        self.depth
-    }
-
     /// Committed transactions, counted.
     pub const fn throughput(&self) -> &Throughput {
         &self.throughput
-    }
-
-    /// What the mempool holds.
-    pub const fn occupancy(&self) -> &Occupancy {
-        &self.occupancy
     }
 
     /// What the mempool holds at most, as far as is known.

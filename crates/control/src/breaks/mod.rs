@@ -1,15 +1,17 @@
 //! When the node is given a break, and what a break is.
 
+mod gain;
 mod report;
-mod verdict;
 mod windows;
 
-use pacing::Nanos;
+use std::time::Duration;
 
+use pacing::{Nanos, Random};
+
+use self::gain::GainMeter;
 pub use self::report::{
-    BreakAction, BreakCause, BreakCounters, BreakEvent, BreakFacts, BreakState, Gate, Turn,
+    BreakCause, BreakCounters, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate,
 };
-use self::verdict::{Judge, Verdict};
 use self::windows::{Window, Windows};
 use crate::settings::{PauseAction, PauseSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
@@ -22,12 +24,18 @@ use crate::throughput::{BlockSeen, Counted, Throughput};
 /// next needs a window above 0.85 of the baseline first, unless the last one was found to help.
 /// Low demand, empty blocks, a halted chain and a node that is catching up never trigger anything.
 ///
-/// Every break is judged by all transactions committed around it, its own time included; two
-/// that gain less than 5 % double the time between breaks, up to an hour.
+/// The gain of every break is measured from all transactions committed around it, in its own time
+/// as well; two breaks in a row that gain less than 5 % double the time between breaks, up to an
+/// hour.
 #[derive(Clone, Debug)]
 pub struct BreakController {
     settings: PauseSettings,
-    state: State,
+    state: BreakState,
+    /// When the state was entered.
+    since: Nanos,
+    /// When the last break began, and whether its new connections are up.
+    began: Nanos,
+    reconnected: bool,
     /// When the next break by the clock is due.
     due: Nanos,
     /// When the last break ended.
@@ -43,42 +51,23 @@ pub struct BreakController {
     gain: Option<f64>,
     throughput: Throughput,
     windows: Windows,
-    judge: Judge,
+    gain_meter: GainMeter,
     /// The last instant at which writes waited or were under way.
     demanded: Option<Nanos>,
-    random: u64,
+    random: Random,
     events: Vec<BreakEvent>,
     counters: BreakCounters,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    Running,
-    Draining {
-        since: Nanos,
-    },
-    Paused {
-        since: Nanos,
-        began: Nanos,
-        reconnected: bool,
-    },
-    Reconnecting {
-        began: Nanos,
-    },
-    Ramping {
-        since: Nanos,
-    },
-}
-
 /// Slow windows in a row that trigger.
 const SLOW_WINDOWS: u32 = 3;
-/// Share of the baseline from which a slow stretch is over (d.5: 0.8 to 0.9).
+/// Share of the baseline from which a slow stretch is over.
 const CLEAR: f64 = 0.85;
-/// Share of the rate at which a ramp starts (d.5).
+/// Share of the rate at which a ramp starts.
 const RAMP_FROM: f64 = 0.25;
-/// A break must gain so much, or two of them double the interval, up to an hour (d.5).
+/// Breaks that gain less double the time between them.
 const WORTH: f64 = 1.05;
-/// So many in a row that do not double the interval.
+/// After so many in a row.
 const POOR: u32 = 2;
 /// Breaks are at most this far apart.
 const LONGEST: Nanos = Nanos::from_secs(3_600);
@@ -93,7 +82,10 @@ impl BreakController {
     pub fn new(now: Nanos, pause: &PauseSettings, seed: u64) -> Self {
         let mut controller = Self {
             settings: pause.clone(),
-            state: State::Running,
+            state: BreakState::Running,
+            since: now,
+            began: now,
+            reconnected: false,
             due: Nanos::MAX,
             ended: now,
             slow: 0,
@@ -103,13 +95,13 @@ impl BreakController {
             gain: None,
             throughput: Throughput::new(),
             windows: Windows::default(),
-            judge: Judge::default(),
+            gain_meter: GainMeter::default(),
             demanded: None,
-            random: seed,
+            random: Random::new(seed),
             events: Vec::new(),
             counters: BreakCounters::default(),
         };
-        controller.judge.disturb(now);
+        controller.gain_meter.disturb(now);
         controller.due = controller.next_due(now);
         controller
     }
@@ -119,13 +111,12 @@ impl BreakController {
         if self.throughput.block(block) != Counted::New {
             return;
         }
-        self.judge.block(block.observed, block.txs);
+        self.gain_meter.block(block.observed, block.txs);
         if let Some(window) = self.windows.block(block.observed, block.txs) {
             self.window(block.observed, window);
         }
-        match self.judge.verdict() {
-            Some(Verdict::Gain(gain)) => self.judged(gain),
-            Some(Verdict::None) | None => {}
+        if let Some(gain) = self.gain_meter.measured() {
+            self.measured(gain);
         }
     }
 
@@ -133,8 +124,8 @@ impl BreakController {
     pub fn chain_replaced(&mut self, now: Nanos) {
         self.throughput.restart();
         self.windows = Windows::default();
-        self.judge = Judge::default();
-        self.judge.disturb(now);
+        self.gain_meter = GainMeter::default();
+        self.gain_meter.disturb(now);
         self.slow = 0;
         self.armed = true;
     }
@@ -165,9 +156,9 @@ impl BreakController {
         Some((low, CLEAR * baseline))
     }
 
-    fn judged(&mut self, gain: f64) {
+    fn measured(&mut self, gain: f64) {
         self.gain = Some(gain);
-        self.events.push(BreakEvent::Judged { gain });
+        self.events.push(BreakEvent::Measured { gain });
         if gain >= WORTH {
             self.poor = 0;
             self.armed = true;
@@ -191,18 +182,18 @@ impl BreakController {
 
     /// Looks at the time. To be called every 50 ms or so, and when the last answer has come while
     /// the gate is draining.
-    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> Turn {
+    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> BreakDecision {
         self.note(now, facts);
-        let mut action = None;
+        let mut reconnect = false;
         match self.state {
-            State::Running => self.running(now, facts),
-            State::Draining { since } => action = self.draining(now, since, facts),
-            State::Paused { .. } | State::Reconnecting { .. } => self.paused(now),
-            State::Ramping { since } => self.ramping(now, since),
+            BreakState::Running => self.running(now, facts),
+            BreakState::Draining => reconnect = self.draining(now, facts),
+            BreakState::Paused | BreakState::Reconnecting => self.paused(now),
+            BreakState::Ramping => self.ramping(now),
         }
-        Turn {
+        BreakDecision {
             gate: self.gate(now),
-            action,
+            reconnect,
             events: std::mem::take(&mut self.events),
         }
     }
@@ -214,9 +205,9 @@ impl BreakController {
         }
         let in_order = facts.backlogged && facts.connected && !facts.catching_up;
         if !in_order {
-            self.judge.disturb(now);
+            self.gain_meter.disturb(now);
         }
-        if !in_order || self.state != State::Running {
+        if !in_order || self.state != BreakState::Running {
             self.windows.spoil();
         }
     }
@@ -260,97 +251,81 @@ impl BreakController {
             BreakCause::Interval => self.interval(),
             BreakCause::Threshold => self.min_run().saturating_mul(3),
         };
-        self.judge.begin(now, cycle);
+        self.gain_meter.begin(now, cycle);
         self.windows.spoil();
-        self.enter(State::Draining { since: now });
+        self.began = now;
+        self.reconnected = false;
+        self.enter(BreakState::Draining, now);
     }
 
-    /// Draining => Paused
-    fn draining(&mut self, now: Nanos, since: Nanos, facts: &BreakFacts) -> Option<BreakAction> {
-        let waited = now.saturating_sub(since);
+    /// Draining => Paused. Whether new connections are to be opened now.
+    fn draining(&mut self, now: Nanos, facts: &BreakFacts) -> bool {
         let limit = self.settings.drain.min(self.settings.max_pause);
-        if facts.in_flight > 0 && waited < limit.into() {
-            return None;
+        if facts.in_flight > 0 && now.saturating_sub(self.since) < limit.into() {
+            return false;
         }
-        self.enter(State::Paused {
-            since: now,
-            began: since,
-            reconnected: false,
-        });
-        (self.settings.action == PauseAction::Reconnect).then_some(BreakAction::Reconnect)
+        self.enter(BreakState::Paused, now);
+        self.settings.action == PauseAction::Reconnect
     }
 
     /// The new connections are up.
     pub fn reconnected(&mut self, now: Nanos) {
-        match &mut self.state {
-            State::Paused { reconnected, .. } => *reconnected = true,
-            // Reconnecting => Ramping
-            State::Reconnecting { began } => {
-                let began = *began;
-                self.reopen(now, began);
-            }
-            State::Running | State::Draining { .. } | State::Ramping { .. } => {}
+        match self.state {
+            BreakState::Paused => self.reconnected = true,
+            BreakState::Reconnecting => self.reopen(now),
+            BreakState::Running | BreakState::Draining | BreakState::Ramping => {}
         }
     }
 
     fn paused(&mut self, now: Nanos) {
-        let (State::Paused { began, .. } | State::Reconnecting { began }) = self.state else {
-            return;
-        };
-        // Paused, Reconnecting => Ramping
-        if now >= began.saturating_add(self.settings.max_pause.into()) {
-            return self.reopen(now, began);
-        }
-        let State::Paused {
-            since, reconnected, ..
-        } = self.state
-        else {
-            return;
-        };
-        if now < since.saturating_add(self.settings.length.into()) {
-            return;
-        }
-        if self.settings.action == PauseAction::Pause || reconnected {
-            // Paused => Ramping
-            self.reopen(now, began);
-        } else {
+        let over = now >= self.since.saturating_add(self.settings.length.into());
+        let ready = self.settings.action == PauseAction::Pause || self.reconnected;
+        if now >= self.longest_end() || (self.state == BreakState::Paused && over && ready) {
+            self.reopen(now);
+        } else if self.state == BreakState::Paused && over {
             // Paused => Reconnecting
-            self.enter(State::Reconnecting { began });
+            self.enter(BreakState::Reconnecting, now);
         }
     }
 
-    fn reopen(&mut self, now: Nanos, began: Nanos) {
-        let closed = now.saturating_sub(began);
+    /// When the break ends at the latest.
+    fn longest_end(&self) -> Nanos {
+        self.began.saturating_add(self.settings.max_pause.into())
+    }
+
+    /// Paused, Reconnecting => Ramping
+    fn reopen(&mut self, now: Nanos) {
+        let closed = now.saturating_sub(self.began);
         self.counters.closed = self.counters.closed.saturating_add(closed);
-        self.enter(State::Ramping { since: now });
+        self.enter(BreakState::Ramping, now);
     }
 
     /// Ramping => Running
-    fn ramping(&mut self, now: Nanos, since: Nanos) {
-        if now.saturating_sub(since) < self.settings.ramp.into() {
+    fn ramping(&mut self, now: Nanos) {
+        if now.saturating_sub(self.since) < self.settings.ramp.into() {
             return;
         }
         self.ended = now;
         self.due = self.next_due(now);
-        self.judge.end(now);
-        self.enter(State::Running);
+        self.gain_meter.end(now);
+        self.enter(BreakState::Running, now);
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: BreakState, now: Nanos) {
         self.state = state;
-        let name = self.state();
-        self.events.push(BreakEvent::Entered(name));
+        self.since = now;
+        self.events.push(BreakEvent::Entered(state));
     }
 
     fn gate(&self, now: Nanos) -> Gate {
         match self.state {
-            State::Running => Gate::Open { factor: 1.0 },
-            State::Draining { .. } => Gate::Draining,
-            State::Paused { .. } | State::Reconnecting { .. } => Gate::Paused,
-            State::Ramping { since } => {
+            BreakState::Running => Gate::Open { factor: 1.0 },
+            BreakState::Draining => Gate::Draining,
+            BreakState::Paused | BreakState::Reconnecting => Gate::Paused,
+            BreakState::Ramping => {
                 let ramp = self.settings.ramp.as_secs_f64();
                 let part = if ramp > 0.0 {
-                    now.saturating_sub(since).as_secs_f64() / ramp
+                    now.saturating_sub(self.since).as_secs_f64() / ramp
                 } else {
                     1.0
                 };
@@ -363,32 +338,21 @@ impl BreakController {
     /// Until when nothing is sent, as far as is known; zero while the gate is open.
     pub fn closed_until(&self, now: Nanos) -> Nanos {
         let length = Nanos::from(self.settings.length);
-        let end = |began: Nanos| began.saturating_add(self.settings.max_pause.into());
-        match self.state {
-            State::Running | State::Ramping { .. } => Nanos::ZERO,
-            State::Draining { since } => now.saturating_add(length).min(end(since)),
-            State::Paused { since, began, .. } => since.saturating_add(length).min(end(began)),
-            State::Reconnecting { .. } => now,
-        }
+        let end = match self.state {
+            BreakState::Running | BreakState::Ramping => return Nanos::ZERO,
+            BreakState::Draining => now.saturating_add(length),
+            BreakState::Paused => self.since.saturating_add(length),
+            BreakState::Reconnecting => return now,
+        };
+        end.min(self.longest_end())
     }
 
     /// Random, so never the same distance twice: interval × (1 ± jitter).
     fn next_due(&mut self, now: Nanos) -> Nanos {
-        let part = self.jitter();
-        let interval = self.interval().as_secs_f64() * part;
-        let nanos = Nanos::from(std::time::Duration::from_secs_f64(interval.clamp(0.0, 1e9)));
-        now.saturating_add(nanos)
-    }
-
-    fn jitter(&mut self) -> f64 {
-        // SplitMix64 (Steele, Lea, Flood 2014).
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let unit = (mixed >> 11) as f64 / (1_u64 << 53) as f64;
-        1.0 + self.settings.jitter.clamp(0.0, 0.9) * (2.0 * unit - 1.0)
+        let jitter = self.settings.jitter.clamp(0.0, 0.9);
+        let part = 1.0 + jitter * (2.0 * self.random.unit() - 1.0);
+        let secs = self.interval().as_secs_f64() * part;
+        now.saturating_add(Duration::from_secs_f64(secs.clamp(0.0, 1e9)).into())
     }
 
     /// The time between breaks by the clock, as it is now.
@@ -400,32 +364,26 @@ impl BreakController {
         self.spread(self.settings.min_run)
     }
 
-    fn spread(&self, time: std::time::Duration) -> Nanos {
+    fn spread(&self, time: Duration) -> Nanos {
         let time = Nanos::from(time);
         time.saturating_mul(self.spread).min(LONGEST.max(time))
     }
 
     fn has_halted(&self, now: Nanos) -> bool {
         let Some(last) = self.throughput.last_block() else {
-            // Blocks cannot be had at all: the clock may still give breaks.
+            // No block is ever seen: the clock may still trigger breaks.
             return false;
         };
         let patience = HALTED_SECS.max(HALTED_INTERVALS * self.throughput.interval());
         now.saturating_sub(last).as_secs_f64() > patience
     }
 
-    /// Where it stands.
+    /// The state it is in.
     pub const fn state(&self) -> BreakState {
-        match self.state {
-            State::Running => BreakState::Running,
-            State::Draining { .. } => BreakState::Draining,
-            State::Paused { .. } => BreakState::Paused,
-            State::Reconnecting { .. } => BreakState::Reconnecting,
-            State::Ramping { .. } => BreakState::Ramping,
-        }
+        self.state
     }
 
-    /// What the last judged break brought: committed with it, as a ratio to without.
+    /// The gain of the last break that was measured: committed with it, as a ratio to without.
     pub const fn gain(&self) -> Option<f64> {
         self.gain
     }

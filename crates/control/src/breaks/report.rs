@@ -20,11 +20,12 @@ pub struct BreakFacts {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
+pub struct BreakDecision {
     /// Whether writes may be sent.
     pub gate: Gate,
-    /// Something to be begun now.
-    pub action: Option<BreakAction>,
+    /// Open new connections now, then call [`BreakController::reconnected`], then close the old
+    /// ones.
+    pub reconnect: bool,
     /// What has happened, for the log and for metrics, in order.
     pub events: Vec<BreakEvent>,
 }
@@ -43,13 +44,6 @@ pub enum Gate {
     Paused,
 }
 
-/// Something to be begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakAction {
-    /// Open new connections, then tell [`BreakController::reconnected`], then close the old ones.
-    Reconnect,
-}
-
 /// Why there is a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakCause {
@@ -59,10 +53,11 @@ pub enum BreakCause {
     Threshold,
 }
 
-/// The states by name, for metrics and the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BreakState {
     /// Writes are sent.
+    #[default]
     Running,
     /// What is under way is awaited.
     Draining,
@@ -88,10 +83,10 @@ pub enum BreakEvent {
         /// What is usual, if that was learnt.
         baseline: Option<f64>,
     },
-    /// A break by the clock was left out: nothing to give a break from.
+    /// A break by the clock was left out: there was no demand, or no blocks.
     Skipped,
-    /// A break was judged: what was committed with it, as a ratio to without.
-    Judged {
+    /// The gain of a break was measured: what was committed with it, as a ratio to without.
+    Measured {
         /// 1 is no effect.
         gain: f64,
     },
@@ -116,6 +111,15 @@ pub struct BreakCounters {
 }
 
 impl BreakState {
+    /// Every state, in the order in which a break goes through them.
+    pub const ALL: [Self; 5] = [
+        Self::Running,
+        Self::Draining,
+        Self::Paused,
+        Self::Reconnecting,
+        Self::Ramping,
+    ];
+
     /// The name in metrics and in the log.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,12 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+use control::BreakState;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::metrics::{ControllerState, Metrics};
+use crate::metrics::Metrics;
 use crate::refusal::Reason;
 
 struct Fake(Mutex<Readiness>);
@@ -51,7 +52,7 @@ impl Inspect for Fake {
             pace_per_second: 2_000.0,
             sharing: 3,
             estimated_wait_ms: 1_029,
-            controller: ControllerState::Running,
+            controller: BreakState::Running,
             limits: vec![Limit {
                 reason: Reason::QueueFull,
                 text: "1024 writes wait (fair.queue_per_client)".to_owned(),
@@ -79,7 +80,7 @@ async fn serve_pages() -> Served {
     let fake = Arc::new(Fake(Mutex::new(Readiness {
         draining: false,
         reached: true,
-        controller: ControllerState::Running,
+        controller: BreakState::Running,
         nodes: vec![NodeView {
             url: "http://127.0.0.1:26657".to_owned(),
             up: true,
@@ -161,7 +162,7 @@ async fn each_page_answers() {
 #[tokio::test]
 async fn readiness_is_false_while_draining_and_true_while_paused() {
     let served = serve_pages().await;
-    served.fake.0.lock().unwrap().controller = ControllerState::Paused;
+    served.fake.0.lock().unwrap().controller = BreakState::Paused;
     let (status, ready) = served.json("/readyz").await;
     assert_eq!((status, &ready["controller"]), (200, &"paused".into()));
     served.fake.0.lock().unwrap().draining = true;

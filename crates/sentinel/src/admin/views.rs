@@ -3,9 +3,9 @@
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
+use control::BreakState;
 use serde::{Serialize, Serializer};
 
-use crate::metrics::ControllerState;
 use crate::refusal::Reason;
 
 /// Whether clients should be sent here, and the facts behind it.
@@ -17,7 +17,7 @@ pub struct Readiness {
     pub reached: bool,
     /// Where the break controller stands.
     #[serde(serialize_with = "state")]
-    pub controller: ControllerState,
+    pub controller: BreakState,
     /// The nodes, in the order of the configuration.
     pub nodes: Vec<NodeView>,
 }
@@ -55,7 +55,7 @@ impl Readiness {
                 .to_owned();
         }
         match self.controller {
-            ControllerState::Running => "running".to_owned(),
+            BreakState::Running => "running".to_owned(),
             state => format!(
                 "{}: writes are held and go out after the break",
                 state.name()
@@ -64,7 +64,7 @@ impl Readiness {
     }
 }
 
-fn state<S: Serializer>(state: &ControllerState, serializer: S) -> Result<S::Ok, S::Error> {
+fn state<S: Serializer>(state: &BreakState, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(state.name())
 }
 
@@ -122,7 +122,7 @@ pub struct Explanation {
     pub estimated_wait_ms: u64,
     /// Where the break controller stands.
     #[serde(serialize_with = "state")]
-    pub controller: ControllerState,
+    pub controller: BreakState,
     /// What limits it now; empty when nothing does.
     pub limits: Vec<Limit>,
 }
@@ -176,7 +176,7 @@ impl fmt::Display for Explanation {
             "so far       {} forwarded, {} refused",
             client.dispatched, client.refused
         )?;
-        if self.controller != ControllerState::Running {
+        if self.controller != BreakState::Running {
             writeln!(f, "the node     has a break ({})", self.controller.name())?;
         }
         if self.limits.is_empty() {
@@ -224,7 +224,7 @@ mod tests {
         Readiness {
             draining: false,
             reached: true,
-            controller: ControllerState::Running,
+            controller: BreakState::Running,
             nodes: vec![NodeView {
                 url: "http://127.0.0.1:26657".to_owned(),
                 up: true,
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn ready_while_paused_and_while_the_node_is_away() {
         let paused = Readiness {
-            controller: ControllerState::Paused,
+            controller: BreakState::Paused,
             ..ready()
         };
         assert!(paused.is_ready());

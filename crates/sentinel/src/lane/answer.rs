@@ -1,54 +1,46 @@
 //! What the node's answer to a broadcast means for the lane, and answers the lane gives itself.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use rpc::{Outcome, decode_answer};
+use control::Refused;
+use rpc::{BroadcastMethod, Outcome, decode_answer};
+use serde_json::Value;
 
-use super::job::TxHash;
+use super::api::WriteBody;
+use super::job::{TxHash, hash_of};
 
 /// What the node's answer means.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AnswerKind {
     /// CheckTx passed, or the transaction was taken without telling (async).
     Accepted,
     /// CheckTx refused the transaction.
     Rejected,
-    /// There is no room at the moment: try again.
-    Full(Fullness),
+    /// The mempool takes nothing at the moment: try again.
+    Refused(Refused),
     /// The node has the transaction already.
-    Known,
+    Duplicate,
     /// Anything else: for the client to read.
     Other,
 }
 
-/// Why a mempool takes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fullness {
-    /// It is full; `max` is the number of transactions it holds, when the node says so.
-    Full { max: Option<usize> },
-    /// It is being rechecked after a block and counts as full.
-    Rechecking,
-}
-
 /// The member behind the id (`"result":…` or `"error":…`) of a node's answer, and what it means;
 /// none when it is no answer to a broadcast.
-pub(super) fn read(message: &[u8]) -> Option<(u64, &[u8], Verdict)> {
+pub(super) fn read(message: &[u8]) -> Option<(u64, &[u8], AnswerKind)> {
     if let Some((id, member)) = split(message)
         && member.starts_with(ACCEPTED)
     {
-        return Some((id, member, Verdict::Accepted));
+        return Some((id, member, AnswerKind::Accepted));
     }
     let answer = decode_answer(message).ok()?;
     let id = answer.id.as_u64()?;
     let (_, member) = split(message).unwrap_or((id, UNREADABLE));
-    let verdict = match answer.outcome {
-        Outcome::Broadcast { code: 0, .. } => Verdict::Accepted,
-        Outcome::Broadcast { .. } => Verdict::Rejected,
-        Outcome::Error { message, data, .. } => judge(&message, &data),
-        Outcome::Commit { .. } | Outcome::Other => Verdict::Other,
+    let kind = match answer.outcome {
+        Outcome::Broadcast { code: 0, .. } => AnswerKind::Accepted,
+        Outcome::Broadcast { .. } => AnswerKind::Rejected,
+        Outcome::Error { message, data, .. } => kind_of_error(&message, &data),
+        Outcome::Commit { .. } | Outcome::Other => AnswerKind::Other,
     };
-    Some((id, member, verdict))
+    Some((id, member, kind))
 }
 
 /// `{"jsonrpc":"2.0","id":<digits>,<member>}`, the one form in which CometBFT 0.38 answers
@@ -65,24 +57,20 @@ fn split(message: &[u8]) -> Option<(u64, &[u8])> {
 
 /// The texts are those of CometBFT's `mempool/errors.go` and `mempool/clist_mempool.go` (v0.38.17);
 /// Tendermint 0.20 capitalised the first.
-fn judge(message: &str, data: &str) -> Verdict {
-    let text: Cow<'_, str> = if data.is_empty() {
-        message.into()
-    } else {
-        data.into()
-    };
-    if contains(&text, "mempool is full") {
-        return Verdict::Full(Fullness::Full {
-            max: mempool_size(&text),
+fn kind_of_error(message: &str, data: &str) -> AnswerKind {
+    let text = if data.is_empty() { message } else { data };
+    if contains(text, "mempool is full") {
+        return AnswerKind::Refused(Refused::Full {
+            max: mempool_size(text),
         });
     }
-    if contains(&text, "rechecking after a new committed block") {
-        return Verdict::Full(Fullness::Rechecking);
+    if contains(text, "rechecking after a new committed block") {
+        return AnswerKind::Refused(Refused::Rechecking);
     }
-    if contains(&text, "already exists in cache") {
-        return Verdict::Known;
+    if contains(text, "already exists in cache") {
+        return AnswerKind::Duplicate;
     }
-    Verdict::Other
+    AnswerKind::Other
 }
 
 fn contains(text: &str, words: &str) -> bool {
@@ -108,12 +96,38 @@ pub(super) fn accepted(hash: &TxHash) -> Bytes {
     out.into()
 }
 
+/// The answer to a `broadcast_tx_async` that is acknowledged before it is forwarded.
+pub(super) fn acknowledgement(body: &WriteBody) -> Option<Bytes> {
+    match body {
+        WriteBody::Tx {
+            method: BroadcastMethod::Async,
+            tx,
+        } => Some(accepted(&hash_of(tx))),
+        _ => None,
+    }
+}
+
+/// A refused check as `broadcast_tx_commit` shows it; errors carry its prefix
+/// (`rpc/core/mempool.go`, v0.38.17: "error on broadcastTxCommit: %v").
+pub(super) fn refused_commit(hash: &TxHash, member: &[u8]) -> Bytes {
+    if member.starts_with(br#""result":"#) {
+        return committed(member, hash, NOT_EXECUTED, 0);
+    }
+    let Some(at) = memchr::memmem::find(member, DATA) else {
+        return Bytes::copy_from_slice(member);
+    };
+    let (head, tail) = member.split_at(at + DATA.len());
+    [head, b"error on broadcastTxCommit: ", tail]
+        .concat()
+        .into()
+}
+
 /// The result of `broadcast_tx_commit`: `check` is the member that answered the sync before,
 /// `tx_result` JSON text, height 0 for one that is in no block.
 pub(super) fn committed(check: &[u8], hash: &TxHash, tx_result: &[u8], height: u64) -> Bytes {
     let mut out = Vec::with_capacity(500 + tx_result.len());
     out.extend_from_slice(br#""result":{"check_tx":"#);
-    push_check_tx(&mut out, check);
+    out.extend_from_slice(check_tx(check).as_bytes());
     out.extend_from_slice(br#","tx_result":"#);
     out.extend_from_slice(tx_result);
     out.extend_from_slice(br#","hash":""#);
@@ -124,42 +138,24 @@ pub(super) fn committed(check: &[u8], hash: &TxHash, tx_result: &[u8], height: u
     out.into()
 }
 
-/// `ResponseCheckTx` from the fields that the answer to a sync has; the others are not told by the
-/// node and read as empty.
-fn push_check_tx(out: &mut Vec<u8>, check: &[u8]) {
-    #[derive(serde::Deserialize)]
-    struct Check {
-        code: u32,
-        #[serde(default)]
-        data: String,
-        #[serde(default)]
-        log: String,
-        #[serde(default)]
-        codespace: String,
-    }
-    let parsed = check
+/// `ResponseCheckTx` from the fields that the answer to a sync has. The node does not tell the
+/// others; they read as empty.
+fn check_tx(member: &[u8]) -> String {
+    let sync: Value = member
         .strip_prefix(br#""result":"#)
-        .and_then(|text| serde_json::from_slice::<Check>(text).ok());
-    let check = parsed.unwrap_or(Check {
-        code: 0,
-        data: String::new(),
-        log: String::new(),
-        codespace: String::new(),
-    });
-    let data = if check.data.is_empty() {
-        serde_json::Value::Null
-    } else {
-        // The result of a sync spells bytes in hexadecimal, `ResponseCheckTx` in base64.
-        base64_of_hex(&check.data).map_or(serde_json::Value::Null, Into::into)
-    };
-    let text = format!(
+        .and_then(|text| serde_json::from_slice(text).ok())
+        .unwrap_or_default();
+    let text = |key: &str| sync[key].as_str().unwrap_or_default();
+    // The result of a sync spells bytes in hexadecimal, `ResponseCheckTx` in base64, and no bytes
+    // as null.
+    let data = Some(text("data")).filter(|data| !data.is_empty());
+    format!(
         r#"{{"code":{},"data":{},"log":{},"info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":{}}}"#,
-        check.code,
-        data,
-        serde_json::Value::from(check.log),
-        serde_json::Value::from(check.codespace),
-    );
-    out.extend_from_slice(text.as_bytes());
+        sync["code"].as_u64().unwrap_or(0),
+        Value::from(data.and_then(base64_of_hex)),
+        Value::from(text("log")),
+        Value::from(text("codespace")),
+    )
 }
 
 fn base64_of_hex(hex: &str) -> Option<String> {
@@ -175,13 +171,13 @@ fn base64_of_hex(hex: &str) -> Option<String> {
     Some(base64_simd::STANDARD.encode_to_string(bytes?))
 }
 
-/// The node's error when a committed transaction was awaited in vain, with the hash, so that the
-/// client can look for it.
+/// The node's error when no block has shown a transaction in time, with the hash, so that the client
+/// can look for it.
 pub(super) fn commit_timed_out(hash: &TxHash) -> Bytes {
     internal_error("timed out waiting for tx to be included in a block", hash)
 }
 
-/// A transaction is in a block, and the node does not tell what became of it there.
+/// The error for a transaction in a block whose results the node does not return.
 pub(super) fn no_result(hash: &TxHash, height: u64) -> Bytes {
     let text = format!("tx was committed in block {height}, but its result could not be fetched");
     internal_error(&text, hash)
@@ -209,7 +205,8 @@ fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// What `ExecTxResult` looks like for a transaction that was not executed.
-pub(super) const NOT_EXECUTED: &[u8] = br#"{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}"#;
+const NOT_EXECUTED: &[u8] = br#"{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}"#;
+const DATA: &[u8] = br#""data":""#;
 const ACCEPTED: &[u8] = br#""result":{"code":0,"#;
 const UNREADABLE: &[u8] = br#""error":{"code":-32603,"message":"Internal error","data":"the node's answer could not be read"}"#;
 
@@ -217,14 +214,14 @@ const UNREADABLE: &[u8] = br#""error":{"code":-32603,"message":"Internal error",
 mod tests {
     use super::*;
 
-    fn error(data: &str) -> Verdict {
+    fn error(data: &str) -> AnswerKind {
         let text = format!(
             r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32603,"message":"Internal error","data":"{data}"}}}}"#
         );
-        let (id, member, verdict) = read(text.as_bytes()).unwrap();
+        let (id, member, kind) = read(text.as_bytes()).unwrap();
         assert_eq!(id, 7);
         assert!(member.starts_with(br#""error":{"code":-32603"#) && member.ends_with(b"\"}"));
-        verdict
+        kind
     }
 
     #[test]
@@ -232,29 +229,29 @@ mod tests {
         let member = r#""result":{"code":0,"data":"","log":"","codespace":"","hash":"AB"}"#;
         let text = format!(r#"{{"jsonrpc":"2.0","id":12,{member}}}"#);
         let read = read(text.as_bytes()).unwrap();
-        assert_eq!(read, (12, member.as_bytes(), Verdict::Accepted));
+        assert_eq!(read, (12, member.as_bytes(), AnswerKind::Accepted));
         let refused = text.replace("\"code\":0", "\"code\":3");
         assert_eq!(
             super::read(refused.as_bytes()).unwrap().2,
-            Verdict::Rejected
+            AnswerKind::Rejected
         );
     }
 
     #[test]
     fn errors_are_told_apart_by_their_texts() {
         let full = "mempool is full: number of txs 5000 (max: 5000), total txs bytes 1 (max: 9)";
-        let is_full = |max| Verdict::Full(Fullness::Full { max });
+        let is_full = |max| AnswerKind::Refused(Refused::Full { max });
         assert_eq!(error(full), is_full(Some(5000)));
         let bytes = "mempool is full: number of txs 12 (max: 5000), total txs bytes 9 (max: 9)";
         assert_eq!(error(bytes), is_full(None));
         assert_eq!(error("Mempool is full"), is_full(None));
         let recheck =
             "mempool is still rechecking after a new committed block, so it is considered as full";
-        assert_eq!(error(recheck), Verdict::Full(Fullness::Rechecking));
-        assert_eq!(error("tx already exists in cache"), Verdict::Known);
+        assert_eq!(error(recheck), AnswerKind::Refused(Refused::Rechecking));
+        assert_eq!(error("tx already exists in cache"), AnswerKind::Duplicate);
         assert_eq!(
             error("Tx too large. Max size is 1048576, but got 2"),
-            Verdict::Other
+            AnswerKind::Other
         );
     }
 
@@ -273,7 +270,7 @@ mod tests {
             br#""result":{"code":2,"data":"AB01","log":"no \"x\"","codespace":"kv","hash":"00"}"#;
         let member = committed(check, &[0xab; 32], NOT_EXECUTED, 0);
         let text = format!("{{{}}}", String::from_utf8(member.to_vec()).unwrap());
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
         let result = &value["result"];
         assert_eq!(result["check_tx"]["code"], 2);
         assert_eq!(result["check_tx"]["data"], "qwE=");

@@ -1,46 +1,42 @@
-//! Who waits for a block: one follower serves any number of `broadcast_tx_commit` calls.
+//! `broadcast_tx_commit` calls that wait for a block. One follower serves any number of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pacing::Nanos;
+use rpc::FollowedBlock;
+use tokio::task::JoinSet;
 
 use super::answer;
 use super::api::{Delivery, Outbox, WriteAnswer};
-use super::job::TxHash;
+use super::job::{Job, Recipient, TxHash};
+use crate::upstream::Nodes;
 
 /// Calls that wait for a block with their transaction.
 #[derive(Debug)]
 pub(super) struct Commits {
     waiting: HashMap<TxHash, Vec<Waiter>>,
-    /// When each call gives up, in order: all wait equally long.
+    /// When each call ends, in order: all wait equally long.
     deadlines: VecDeque<(Nanos, TxHash)>,
     count: usize,
     capacity: usize,
+    timeout: Nanos,
+    /// Answers on their way: the results of their blocks are being fetched.
+    answering: JoinSet<()>,
 }
 
 /// One call that waits.
 #[derive(Debug)]
-pub(super) struct Waiter {
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) tag: u64,
+struct Waiter {
+    outbox: Arc<Outbox>,
+    tag: u64,
     /// The member that answered its sync.
-    pub(super) check: Bytes,
-    pub(super) deadline: Nanos,
+    check: Bytes,
+    deadline: Nanos,
 }
 
 impl Waiter {
-    /// Answers with the block's result.
-    pub(super) fn committed(&self, hash: &TxHash, tx_result: &[u8], height: u64) {
-        self.deliver(answer::committed(&self.check, hash, tx_result, height));
-    }
-
-    /// Answers that it is in a block whose result cannot be had.
-    pub(super) fn no_result(&self, hash: &TxHash, height: u64) {
-        self.deliver(answer::no_result(hash, height));
-    }
-
     fn deliver(&self, member: Bytes) {
         self.outbox.deliver(Delivery {
             tag: self.tag,
@@ -50,13 +46,15 @@ impl Waiter {
 }
 
 impl Commits {
-    /// At most `capacity` calls wait at once.
-    pub(super) fn new(capacity: usize) -> Self {
+    /// At most `capacity` calls wait at once, each for `timeout`.
+    pub(super) fn new(capacity: usize, timeout: Nanos) -> Self {
         Self {
             waiting: HashMap::new(),
             deadlines: VecDeque::new(),
             count: 0,
             capacity,
+            timeout,
+            answering: JoinSet::new(),
         }
     }
 
@@ -68,63 +66,118 @@ impl Commits {
         self.count
     }
 
-    /// Adds a call. Deadlines never decrease from call to call.
-    pub(super) fn add(&mut self, hash: TxHash, waiter: Waiter) {
-        self.deadlines.push_back((waiter.deadline, hash));
-        self.waiting.entry(hash).or_default().push(waiter);
-        self.count += 1;
+    /// The check of a call has passed: from now on it waits. `now` never decreases.
+    pub(super) fn add(&mut self, job: &Job, check: Bytes, now: Nanos) {
+        if let (Recipient::Client { outbox, tag }, Some(hash)) = (&job.recipient, job.hash()) {
+            let deadline = now.saturating_add(self.timeout);
+            self.deadlines.push_back((deadline, hash));
+            self.waiting.entry(hash).or_default().push(Waiter {
+                outbox: Arc::clone(outbox),
+                tag: *tag,
+                check,
+                deadline,
+            });
+            self.count += 1;
+        }
     }
 
-    /// The calls that waited for a transaction.
-    pub(super) fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
+    /// Answers the calls whose transactions a block shows. Its results are fetched once for all.
+    pub(super) fn answer(&mut self, block: &FollowedBlock, nodes: &Nodes, node: usize) {
+        let waiters: Vec<_> = block
+            .hashes
+            .iter()
+            .enumerate()
+            .map(|(place, hash)| (place, *hash, self.take(hash)))
+            .filter(|(_, _, waiters)| !waiters.is_empty())
+            .collect();
+        if waiters.is_empty() {
+            return;
+        }
+        let (nodes, height) = (nodes.clone(), block.height);
+        self.answering.spawn(async move {
+            let results = nodes.results(node, height).await.ok();
+            for (place, hash, waiters) in waiters {
+                let result = results.as_ref().and_then(|all| all.tx_result(place));
+                for waiter in waiters {
+                    waiter.deliver(match result {
+                        Some(text) => {
+                            answer::committed(&waiter.check, &hash, text.as_bytes(), height)
+                        }
+                        None => answer::no_result(&hash, height),
+                    });
+                }
+            }
+        });
+    }
+
+    fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
         let waiters = self.waiting.remove(hash).unwrap_or_default();
         self.count -= waiters.len();
         waiters
     }
 
+    /// Waits until the answers of a block are delivered; for ever if none are on their way.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn answered(&mut self) {
+        if self.answering.join_next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Answers the calls whose time is over, with the node's own error and the hash.
-    pub(super) fn expire(&mut self, now: Nanos) -> usize {
-        let mut expired = 0;
+    pub(super) fn expire(&mut self, now: Nanos) {
         while let Some((deadline, hash)) = self.deadlines.front().copied()
             && deadline <= now
         {
             self.deadlines.pop_front();
-            let Some(waiters) = self.waiting.get_mut(&hash) else {
-                continue;
-            };
-            waiters.retain(|waiter| {
-                let over = waiter.deadline <= now;
-                if over {
-                    waiter.deliver(answer::commit_timed_out(&hash));
-                    expired += 1;
-                }
-                !over
-            });
-            if waiters.is_empty() {
-                self.waiting.remove(&hash);
+            let (over, waiting): (Vec<_>, Vec<_>) =
+                (self.take(&hash).into_iter()).partition(|waiter| waiter.deadline <= now);
+            for waiter in over {
+                waiter.deliver(answer::commit_timed_out(&hash));
+            }
+            if !waiting.is_empty() {
+                self.count += waiting.len();
+                self.waiting.insert(hash, waiting);
             }
         }
-        self.count -= expired;
-        expired
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::task::{Context, Poll, Waker};
 
-    fn waiter(outbox: &Arc<Outbox>, tag: u64, deadline: u64) -> Waiter {
-        Waiter {
-            outbox: outbox.clone(),
-            tag,
-            check: Bytes::from_static(br#""result":{"code":0,"hash":""}"#),
-            deadline: Nanos::from_secs(deadline),
+    use rpc::BroadcastMethod;
+
+    use super::*;
+    use crate::lane::api::WriteBody;
+    use crate::ledger::Ledger;
+
+    /// A commit of the transaction that is this one byte.
+    fn job(tx: u8, outbox: &Arc<Outbox>, tag: u64) -> Job {
+        Job {
+            client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
+            connection: 1,
+            body: WriteBody::Tx {
+                method: BroadcastMethod::Commit,
+                tx: Bytes::from(vec![tx]),
+            },
+            arrived: Nanos::ZERO,
+            deadline: Nanos::from_secs(60),
+            ambiguous: false,
+            recipient: Recipient::Client {
+                outbox: Arc::clone(outbox),
+                tag,
+            },
+            reservation: Ledger::new(100).reserve(1).unwrap(),
         }
     }
 
     fn answers(outbox: &Outbox) -> Vec<(u64, String)> {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(taken) = outbox.poll_take(&mut context) else {
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(taken) = outbox.poll_take(&mut context) else {
             return Vec::new();
         };
         let text = |answer| match answer {
@@ -140,27 +193,26 @@ mod tests {
     #[test]
     fn every_call_of_a_transaction_is_answered_once() {
         let outbox = Outbox::new();
-        let mut commits = Commits::new(3);
-        commits.add([1; 32], waiter(&outbox, 1, 10));
-        commits.add([1; 32], waiter(&outbox, 2, 11));
-        commits.add([2; 32], waiter(&outbox, 3, 12));
-        assert!(!commits.has_room());
-        for waiter in commits.take(&[1; 32]) {
-            waiter.committed(&[1; 32], answer::NOT_EXECUTED, 5);
+        let mut commits = Commits::new(4, Nanos::from_secs(10));
+        let check = Bytes::from_static(br#""result":{"code":0,"hash":""}"#);
+        let calls = [(1, 1, 0), (1, 2, 1), (2, 3, 2), (2, 4, 3)];
+        for (tx, tag, secs) in calls {
+            let job = job(tx, &outbox, tag);
+            commits.add(&job, check.clone(), Nanos::from_secs(secs));
         }
-        assert_eq!(commits.len(), 1);
-        let answered = answers(&outbox);
-        assert_eq!(answered.len(), 2);
-        assert!(answered[0].1.contains("\"height\":\"5\""));
-        assert_eq!(commits.expire(Nanos::from_secs(11)), 0);
-        assert_eq!(commits.expire(Nanos::from_secs(12)), 1);
-        let answered = answers(&outbox);
-        assert_eq!(answered[0].0, 3);
-        assert!(
-            answered[0]
-                .1
-                .contains("timed out waiting for tx to be included in a block")
-        );
+        assert!(!commits.has_room());
+        let hash = job(1, &outbox, 0).hash().unwrap();
+        assert_eq!(commits.take(&hash).len(), 2);
+        assert_eq!((commits.take(&hash).len(), commits.len()), (0, 2));
+        commits.expire(Nanos::from_secs(11));
+        assert_eq!(answers(&outbox), []);
+        for tag in [3, 4] {
+            commits.expire(Nanos::from_secs(9 + tag));
+            let answered = answers(&outbox);
+            assert_eq!((answered.len(), answered[0].0), (1, tag));
+            let text = "timed out waiting for tx to be included in a block";
+            assert!(answered[0].1.contains(text));
+        }
         assert!(commits.has_room() && commits.len() == 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A write connection to a node, driven by the runtime.
+//! A connection over which writes go to a node, and what is under way on it.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -9,14 +9,22 @@ use rpc::{Connection, ConnectionError, ConnectionOptions, Endpoint, Message};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::flight::Flight;
 use super::job::Job;
+use super::slots::Slots;
 
-/// A connection over which writes go, and what is under way on it.
+/// A connection over which writes go. The node's answers find their writes by the ids of the
+/// requests, which are the numbers of the slots.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct WriteConnection {
     socket: AsyncFd<Socket>,
-    pub(super) flight: Flight,
+    under_way: Slots<Sent>,
+}
+
+/// A write under way.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) job: Job,
+    pub(super) at: Nanos,
 }
 
 #[derive(Debug)]
@@ -28,7 +36,7 @@ impl AsRawFd for Socket {
     }
 }
 
-impl Link {
+impl WriteConnection {
     /// Connects to the node, all handshakes included.
     ///
     /// # Cancel safety
@@ -38,7 +46,7 @@ impl Link {
         address: SocketAddr,
         options: &ConnectionOptions,
     ) -> Result<Self, ConnectionError> {
-        let connection = Connection::open(endpoint, address, options)?;
+        let opening = Connection::open(endpoint, address, options)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         #[expect(
             deprecated,
@@ -46,13 +54,13 @@ impl Link {
                       close; a connection keeps its socket as long as it lives"
         )]
         let socket =
-            AsyncFd::with_interest(Socket(connection), both).map_err(ConnectionError::Connect)?;
-        let mut link = Self {
+            AsyncFd::with_interest(Socket(opening), both).map_err(ConnectionError::Connect)?;
+        let mut connection = Self {
             socket,
-            flight: Flight::new(),
+            under_way: Slots::new(),
         };
-        std::future::poll_fn(|context| link.poll_handshakes(context)).await?;
-        Ok(link)
+        std::future::poll_fn(|context| connection.poll_handshakes(context)).await?;
+        Ok(connection)
     }
 
     fn poll_handshakes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
@@ -76,21 +84,39 @@ impl Link {
 
     /// Queues a job; nothing is written before [`flush`](Self::flush).
     pub(super) fn queue(&mut self, job: Job, now: Nanos) {
-        let id = self.flight.next_id();
+        let id = self.under_way.next_number();
         let method = job.upstream_method();
         if let Some(tx) = job.tx() {
             self.socket.get_mut().0.queue_broadcast(id, method, tx);
         }
-        self.flight.add(job, now);
+        self.under_way.push(Sent { job, at: now });
+    }
+
+    /// Writes under way.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// When the oldest write under way was sent.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        self.under_way.oldest().map(|sent| sent.at)
+    }
+
+    /// The writes under way, in the order in which they were sent.
+    pub(super) fn into_jobs(mut self) -> Vec<Job> {
+        self.under_way.drain().map(|sent| sent.job).collect()
     }
 
     /// Writes what the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), ConnectionError> {
-        self.socket.get_mut().0.flush().map(|_| ())
+        if self.unwritten() > 0 {
+            self.socket.get_mut().0.flush()?;
+        }
+        Ok(())
     }
 
     /// Bytes that wait for the socket.
-    pub(super) fn unwritten(&self) -> usize {
+    fn unwritten(&self) -> usize {
         self.socket.get_ref().0.unwritten()
     }
 
@@ -99,7 +125,7 @@ impl Link {
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
-        on_message: &mut impl FnMut(&mut Flight, &[u8]),
+        on_message: &mut impl FnMut(&mut Slots<Sent>, &[u8]),
     ) -> Poll<ConnectionError> {
         if let Poll::Ready(error) = self.poll_read(context, on_message) {
             return Poll::Ready(error);
@@ -110,9 +136,9 @@ impl Link {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
-        on_message: &mut impl FnMut(&mut Flight, &[u8]),
+        on_message: &mut impl FnMut(&mut Slots<Sent>, &[u8]),
     ) -> Poll<ConnectionError> {
-        let flight = &mut self.flight;
+        let under_way = &mut self.under_way;
         for _ in 0..READS_PER_TURN {
             let mut guard = match ready!(self.socket.poll_read_ready_mut(context)) {
                 Ok(guard) => guard,
@@ -120,7 +146,7 @@ impl Link {
             };
             let connection = &mut guard.get_inner_mut().0;
             let read =
-                connection.read(&mut |message: Message<'_>| on_message(flight, message.body));
+                connection.read(&mut |message: Message<'_>| on_message(under_way, message.body));
             match read {
                 Ok(progress) if progress.bytes == 0 => guard.clear_ready(),
                 Ok(_) => {}

@@ -1,6 +1,7 @@
 //! The write connections to the node that takes the writes: opened, lost, replaced.
 
 use std::future::Future;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,22 +11,26 @@ use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::{ConnectionError, ConnectionOptions, Endpoint, Transport};
 
-use super::answer::{self, Verdict};
+use super::answer::{self, AnswerKind};
+use super::connection::WriteConnection;
 use super::job::Job;
-use super::link::Link;
 
-/// The write connections to one node.
-pub(super) struct Links {
-    up: Vec<Link>,
+/// The write connections to one node. A client's writes always take the same one, and connections
+/// are replaced only while nothing is under way on them, so the order of a client's writes holds.
+pub(super) struct Connections {
+    up: Vec<WriteConnection>,
     /// Connections being opened: the first ones, or those that shall replace the ones that are up.
     opening: Option<Opening>,
+    /// They are open, and wait until nothing is under way on the old ones.
+    replacement: Option<Vec<WriteConnection>>,
+    answers: Vec<NodeAnswer>,
     retry_at: Nanos,
     failures: u32,
     count: usize,
     connect_timeout: Duration,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<Vec<Link>, OpenError>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<Vec<WriteConnection>, OpenError>> + Send>>;
 
 /// Why connections could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -40,34 +45,36 @@ pub(super) enum OpenError {
 
 /// An answer that was read, and the job it ends.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct NodeAnswer {
     pub(super) job: Job,
     /// When the job was sent.
     pub(super) sent: Nanos,
     pub(super) member: Bytes,
-    pub(super) verdict: Verdict,
+    pub(super) kind: AnswerKind,
 }
 
 /// What happened to the connections.
 #[derive(Debug)]
-pub(super) enum LinkEvent {
+pub(super) enum ConnectionsEvent {
     /// Answers were read.
     Answers,
     /// The first connections are up.
     Opened,
     /// New connections are up beside the old ones.
-    Replaceable(Vec<Link>),
+    Replaceable,
     /// They could not be opened.
     NotOpened(OpenError),
-    /// A connection broke; all are given up, because order must hold between them.
+    /// A connection broke; all are to be given up, because order must hold between them.
     Broken(ConnectionError),
 }
 
-impl Links {
+impl Connections {
     pub(super) fn new(count: usize, connect_timeout: Duration) -> Self {
         Self {
             up: Vec::new(),
             opening: None,
+            replacement: None,
+            answers: Vec::new(),
             retry_at: Nanos::ZERO,
             failures: 0,
             count,
@@ -81,7 +88,7 @@ impl Links {
 
     /// Writes under way on all connections.
     pub(super) fn in_flight(&self) -> usize {
-        self.up.iter().map(|link| link.flight.len()).sum()
+        self.up.iter().map(WriteConnection::in_flight).sum()
     }
 
     /// Starts to open connections if none are up or being opened and the pause between attempts is
@@ -104,104 +111,113 @@ impl Links {
         self.opening = Some(Box::pin(opening));
     }
 
-    /// Replaces the connections; nothing may be under way on the old ones.
-    pub(super) fn replace(&mut self, fresh: Vec<Link>) {
-        debug_assert_eq!(self.in_flight(), 0, "order would be lost");
-        self.up = fresh;
+    /// Old connections => new ones, if there are new ones and nothing is under way on the old ones.
+    pub(super) fn replace_if_idle(&mut self) -> bool {
+        if self.in_flight() > 0 {
+            return false;
+        }
+        let Some(replacement) = self.replacement.take() else {
+            return false;
+        };
+        self.up = replacement;
+        true
     }
 
-    /// Gives everything up. What was under way, in the order in which it was sent.
+    /// Closes everything. What was under way, in the order in which it was sent.
     pub(super) fn give_up(&mut self) -> Vec<Job> {
         self.opening = None;
-        let mut links = std::mem::take(&mut self.up);
-        links
-            .iter_mut()
-            .flat_map(|link| link.flight.drain().collect::<Vec<_>>())
+        self.replacement = None;
+        self.up
+            .drain(..)
+            .flat_map(WriteConnection::into_jobs)
             .collect()
     }
 
     /// The connection that carries a client's writes: always the same, so that order holds.
-    pub(super) fn of(&mut self, client: ClientKey) -> Option<&mut Link> {
-        let count = self.up.len();
-        match count {
-            0 => None,
-            1 => self.up.first_mut(),
-            _ => self.up.get_mut((spread(client) % count as u64) as usize),
+    pub(super) fn of(&mut self, client: ClientKey) -> Option<&mut WriteConnection> {
+        match self.up.len() {
+            0 | 1 => self.up.first_mut(),
+            count => self.up.get_mut((spread(client) % count as u64) as usize),
         }
     }
 
     /// Writes what was queued.
     pub(super) fn flush(&mut self) -> Result<(), ConnectionError> {
-        for link in &mut self.up {
-            if link.unwritten() > 0 {
-                link.flush()?;
-            }
-        }
-        Ok(())
+        self.up.iter_mut().try_for_each(WriteConnection::flush)
     }
 
     /// When the oldest write under way was sent.
     pub(super) fn oldest(&self) -> Option<Nanos> {
-        self.up.iter().filter_map(|link| link.flight.oldest()).min()
+        self.up.iter().filter_map(WriteConnection::oldest).min()
     }
 
-    /// What happens next; answers are put into `answered`.
+    /// Exchanges the answers read so far for an empty list.
+    pub(super) fn take_answers(&mut self, empty: &mut Vec<NodeAnswer>) {
+        std::mem::swap(&mut self.answers, empty);
+    }
+
+    /// What happens next.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped: answers that were read are in `answered`.
-    pub(super) async fn next(&mut self, answered: &mut Vec<Answered>, now: Nanos) -> LinkEvent {
-        std::future::poll_fn(|context| self.poll(context, answered, now)).await
+    /// Nothing is lost when the future is dropped: answers that were read are kept until they are
+    /// taken.
+    pub(super) async fn next(&mut self, now: Nanos) -> ConnectionsEvent {
+        std::future::poll_fn(|context| self.poll(context, now)).await
     }
 
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-        answered: &mut Vec<Answered>,
-        now: Nanos,
-    ) -> Poll<LinkEvent> {
-        for link in &mut self.up {
-            let polled = link.poll(context, &mut |flight, message| {
-                if let Some((id, member, verdict)) = answer::read(message)
-                    && let Some((job, sent)) = flight.take(id)
+    fn poll(&mut self, context: &mut Context<'_>, now: Nanos) -> Poll<ConnectionsEvent> {
+        for connection in &mut self.up {
+            let answers = &mut self.answers;
+            let polled = connection.poll(context, &mut |under_way, message| {
+                if let Some((id, member, kind)) = answer::read(message)
+                    && let Some(sent) = under_way.take(id)
                 {
-                    answered.push(Answered {
-                        job,
-                        sent,
+                    answers.push(NodeAnswer {
+                        job: sent.job,
+                        sent: sent.at,
                         member: Bytes::copy_from_slice(member),
-                        verdict,
+                        kind,
                     });
                 }
             });
             if let Poll::Ready(error) = polled {
                 self.failed(now);
-                return Poll::Ready(LinkEvent::Broken(error));
+                return Poll::Ready(ConnectionsEvent::Broken(error));
             }
         }
-        if !answered.is_empty() {
-            return Poll::Ready(LinkEvent::Answers);
+        if !self.answers.is_empty() {
+            return Poll::Ready(ConnectionsEvent::Answers);
         }
         let Some(opening) = &mut self.opening else {
             return Poll::Pending;
         };
-        let Poll::Ready(opened) = opening.as_mut().poll(context) else {
-            return Poll::Pending;
-        };
-        self.opening = None;
-        Poll::Ready(match opened {
-            Ok(links) => {
+        opening.as_mut().poll(context).map(|opened| {
+            self.opening = None;
+            self.opened(opened, now)
+        })
+    }
+
+    fn opened(
+        &mut self,
+        opened: Result<Vec<WriteConnection>, OpenError>,
+        now: Nanos,
+    ) -> ConnectionsEvent {
+        match opened {
+            Ok(fresh) => {
                 self.failures = 0;
                 if self.is_up() {
-                    LinkEvent::Replaceable(links)
+                    self.replacement = Some(fresh);
+                    ConnectionsEvent::Replaceable
                 } else {
-                    self.up = links;
-                    LinkEvent::Opened
+                    self.up = fresh;
+                    ConnectionsEvent::Opened
                 }
             }
             Err(error) => {
                 self.failed(now);
-                LinkEvent::NotOpened(error)
+                ConnectionsEvent::NotOpened(error)
             }
-        })
+        }
     }
 
     /// The next attempt comes at once, then after pauses that double.
@@ -212,19 +228,16 @@ impl Links {
     }
 }
 
-/// Which connection, as a number that is the same whenever it is asked for.
+/// A number that is always the same for a client.
 fn spread(client: ClientKey) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    client.hash(&mut hasher);
-    hasher.finish()
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(client)
 }
 
 async fn open_all(
     endpoint: Endpoint,
     count: usize,
     timeout: Duration,
-) -> Result<Vec<Link>, OpenError> {
+) -> Result<Vec<WriteConnection>, OpenError> {
     let opening = async {
         let named = endpoint.clone();
         let resolving = tokio::task::spawn_blocking(move || named.resolve());
@@ -236,11 +249,11 @@ async fn open_all(
             read_buffer_bytes: READ_BUFFER,
             ..ConnectionOptions::default()
         };
-        let mut links = Vec::with_capacity(count);
+        let mut opened = Vec::with_capacity(count);
         for _ in 0..count {
-            links.push(open_one(&endpoint, &addresses, &options).await?);
+            opened.push(open_one(&endpoint, &addresses, &options).await?);
         }
-        Ok(links)
+        Ok(opened)
     };
     tokio::time::timeout(timeout, opening)
         .await
@@ -252,12 +265,12 @@ async fn open_one(
     endpoint: &Endpoint,
     addresses: &[std::net::SocketAddr],
     options: &ConnectionOptions,
-) -> Result<Link, OpenError> {
+) -> Result<WriteConnection, OpenError> {
     let none = std::io::Error::other("the name has no address");
     let mut failure = OpenError::Resolve(endpoint.to_string(), none);
     for address in addresses {
-        match Link::open(endpoint, *address, options).await {
-            Ok(link) => return Ok(link),
+        match WriteConnection::open(endpoint, *address, options).await {
+            Ok(connection) => return Ok(connection),
             Err(error) => failure = error.into(),
         }
     }

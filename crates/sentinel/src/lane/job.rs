@@ -26,19 +26,19 @@ pub(super) struct Job {
     pub(super) deadline: Nanos,
     /// Whether a connection broke while it was under way, so that the node may have it.
     pub(super) ambiguous: bool,
-    pub(super) reply: Reply,
+    pub(super) recipient: Recipient,
     pub(super) reservation: Reservation,
 }
 
 /// Who waits for a job's answer.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum Recipient {
     /// A connection of a client.
-    To { outbox: Arc<Outbox>, tag: u64 },
+    Client { outbox: Arc<Outbox>, tag: u64 },
     /// Nobody: it was acknowledged when it was admitted.
     Acknowledged,
-    /// Nobody: it is offered again because the node may have lost it.
-    Again,
+    /// Nobody: the node accepted it and may have lost it since. It was counted when it was accepted.
+    AcceptedBefore,
 }
 
 impl Job {
@@ -75,14 +75,24 @@ impl Job {
         }
     }
 
-    /// Whether the client has gone, and nobody was promised anything.
-    pub(super) fn is_cancelled(&self) -> bool {
-        matches!(&self.reply, Reply::To { outbox, .. } if outbox.is_closed())
+    /// Whether it is one of the admitted writes whose end is counted, and was not counted before.
+    pub(super) const fn is_counted(&self) -> bool {
+        !matches!(self.recipient, Recipient::AcceptedBefore)
     }
 
-    /// Answers with a member of the node's.
+    /// The transaction's hash; none for unusual writes.
+    pub(super) fn hash(&self) -> Option<TxHash> {
+        self.tx().map(|tx| hash_of(tx))
+    }
+
+    /// Whether the client has gone, and nobody was promised anything.
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(&self.recipient, Recipient::Client { outbox, .. } if outbox.is_closed())
+    }
+
+    /// Answers with a member of a JSON-RPC response.
     pub(super) fn answer(&self, member: Bytes) {
-        self.reply.deliver(WriteAnswer::Member(member));
+        self.recipient.deliver(WriteAnswer::Member(member));
     }
 
     /// Answers with a refusal.
@@ -92,19 +102,19 @@ impl Job {
         } else {
             refusal
         };
-        self.reply.deliver(WriteAnswer::Refused(refusal));
+        self.recipient.deliver(WriteAnswer::Refused(refusal));
     }
 
     /// Tells the front to forward it.
     pub(super) fn permit(&self, permit: Permit) {
-        self.reply.deliver(WriteAnswer::Permit(permit));
+        self.recipient.deliver(WriteAnswer::Permit(permit));
     }
 }
 
-impl Reply {
+impl Recipient {
     /// Hands the answer to whoever waits.
     pub(super) fn deliver(&self, answer: WriteAnswer) {
-        if let Self::To { outbox, tag } = self {
+        if let Self::Client { outbox, tag } = self {
             outbox.deliver(Delivery { tag: *tag, answer });
         }
     }

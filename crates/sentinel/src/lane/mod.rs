@@ -1,26 +1,25 @@
 //! The write lane: from a client's broadcast to the node, fairly, in order and at the right pace.
 //!
-//! [`Lane`] is the handle that the front has; [`Worker`] the one task that sends. A write waits in
-//! its client's queue until the pump pops it, is under way until the node has answered, and its
-//! answer goes straight to the connection that asked. The states and what they cost are described
-//! in `worker` (the pump), `settle` (answers), `recovery` (broken connections, full mempools) and
-//! `tick` (time, blocks, breaks).
+//! [`Lane`] is the handle that the front has, [`Worker`] the one task that sends. A write waits in
+//! its client's queue (`queue`) until the worker takes it, is under way on a connection
+//! (`connections`) until the node has answered, and its answer goes straight to the client's
+//! connection (`api`). What the worker keeps beside that: writes to be offered again (`reoffers`),
+//! accepted transactions that no block has shown (`retained`), calls that wait for a block
+//! (`commits`), and breaks (`breaks`). None of these parts knows the worker.
 
 mod answer;
 mod api;
+mod breaks;
 mod commits;
-mod flight;
+mod connection;
+mod connections;
 mod job;
-mod link;
-mod links;
-mod log;
-mod recovery;
+mod queue;
+mod reoffers;
 mod retained;
-mod settle;
 mod shared;
-mod state;
+mod slots;
 mod status;
-mod tick;
 mod worker;
 
 use std::sync::Arc;
@@ -31,10 +30,10 @@ use pacing::Nanos;
 use tokio::sync::mpsc;
 
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
-use self::job::{Job, Reply};
+use self::job::{Job, Recipient};
+use self::queue::WriteQueue;
+pub use self::queue::{Accounts, Explained, Tally};
 use self::shared::Shared;
-use self::state::State;
-pub use self::state::{Accounts, Tally};
 pub use self::status::Status;
 pub use self::worker::Worker;
 use crate::clock::Clock;
@@ -75,8 +74,8 @@ pub struct Surroundings {
 /// The limits of the queue contradict each other.
 pub fn lane(surroundings: Surroundings) -> Result<(Lane, Worker), fairq::Error> {
     let config = &surroundings.config;
-    let state = State::new(config, surroundings.seed)?;
-    let shared = Arc::new(Shared::new(state, surroundings.clock));
+    let queue = WriteQueue::new(config, surroundings.seed)?;
+    let shared = Arc::new(Shared::new(queue, surroundings.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
         async_ack: config.fair.async_ack,
@@ -93,15 +92,15 @@ impl Lane {
     pub fn submit(&self, write: Write) -> Result<(), Refusal> {
         let now = self.shared.clock.now();
         let acknowledgement = match self.async_ack {
-            AsyncAck::Buffered => settle::acknowledgement(&write.body),
+            AsyncAck::Buffered => answer::acknowledgement(&write.body),
             AsyncAck::Forwarded => None,
         };
-        let waiting = Reply::To {
+        let waiting = Recipient::Client {
             outbox: write.outbox,
             tag: write.tag,
         };
-        let (reply, acknowledged) = match acknowledgement {
-            Some(member) => (Reply::Acknowledged, Some((waiting, member))),
+        let (recipient, acknowledged) = match acknowledgement {
+            Some(member) => (Recipient::Acknowledged, Some((waiting, member))),
             None => (waiting, None),
         };
         let job = Job {
@@ -111,13 +110,13 @@ impl Lane {
             arrived: now,
             deadline: now.saturating_add(self.timeout),
             ambiguous: false,
-            reply,
+            recipient,
             reservation: write.reservation,
         };
         let was_empty = {
-            let mut state = self.shared.lock();
-            let was_empty = state.queue.is_empty();
-            state.admit(job, now)?;
+            let mut queue = self.shared.lock();
+            let was_empty = queue.len() == 0;
+            queue.admit(job, now)?;
             was_empty
         };
         if was_empty {
@@ -141,11 +140,11 @@ impl Lane {
     pub async fn room(&self, client: ClientKey) {
         loop {
             let room = {
-                let mut state = self.shared.lock();
-                if state.has_room(client, self.shared.clock.now()) {
+                let mut queue = self.shared.lock();
+                if queue.has_room(client, self.shared.clock.now()) {
                     return;
                 }
-                state.room(client)
+                queue.room(client)
             };
             // Looks again now and then: the estimate changes with time, not only with pops.
             let _ = tokio::time::timeout(LOOK_AGAIN, room.notified()).await;
@@ -163,46 +162,21 @@ impl Lane {
         self.shared.node()
     }
 
-    /// How the lane stands.
+    /// The state of the lane.
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
     /// The clients with the longest backlogs, longest first, and what each waits.
     pub fn top(&self, count: usize) -> Vec<(ClientKey, Backlog)> {
-        self.shared.lock().queue.top(count)
+        self.shared.lock().top(count)
     }
 
     /// A client's backlog, its share of the rate and the wait of its next write.
     pub fn explain(&self, client: ClientKey) -> Explained {
-        let state = self.shared.lock();
-        let weight = state.weight(client);
-        Explained {
-            tally: state.tally(client),
-            backlog: state.queue.backlog(&client),
-            weight: weight.shares(),
-            share: state.queue.fair_share(&client, weight, state.rate),
-            wait: state.wait(client, self.shared.clock.now()).into(),
-            room: state.has_room(client, self.shared.clock.now()),
-        }
+        let now = self.shared.clock.now();
+        self.shared.lock().explain(client, now)
     }
-}
-
-/// Why a client waits.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explained {
-    /// What it has had.
-    pub tally: Tally,
-    /// What it has in the queue.
-    pub backlog: Backlog,
-    /// Its weight.
-    pub weight: u32,
-    /// Writes a second it gets while everybody who waits now waits on.
-    pub share: f64,
-    /// How long its next write would wait.
-    pub wait: Duration,
-    /// Whether its next write would be taken without being held.
-    pub room: bool,
 }
 
 /// A session that waits for room looks at least this often.

@@ -1,43 +1,45 @@
-//! What the front and the pump share: the queue and what waits for it.
+//! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::{
-    ClientKey, ClientTable, FairQueue, Item, NetworkMap, Neutral, Popped, QueueLimits,
+    Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Neutral, Popped, QueueLimits,
     Refusal as Bound, TableLimits, Weight,
 };
 use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
-use super::job::{Job, Reply};
+use super::job::{Job, Recipient};
+use super::status::Status;
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 
-/// The queue, guarded by the lane's lock. Sections under it are short: a push, or a round of pops.
-pub(super) struct State {
-    pub(super) queue: FairQueue<Job>,
+/// Writes that wait, guarded by the lane's lock. Sections under it are short: a push, or a round of
+/// pops.
+pub(super) struct WriteQueue {
+    queue: FairQueue<Job>,
     weights: NetworkMap<Weight>,
-    /// What each client has had, for those who ask.
+    /// What each client has had, for the operator.
     tallies: ClientTable<Tally>,
     /// Clients whose sessions wait for room.
     rooms: HashMap<ClientKey, Arc<Notify>>,
-    /// Writes a second the pump sends at the moment.
-    pub(super) rate: Rate,
+    /// Writes a second that are sent at the moment.
+    rate: Rate,
     /// Until when nothing is sent, as far as that is known.
-    pub(super) closed_until: Nanos,
-    pub(super) stopping: bool,
+    closed_until: Nanos,
+    stopping: bool,
     /// Unusual writes that the front is forwarding.
-    pub(super) permits: usize,
-    pub(super) accounts: Accounts,
+    permits: usize,
+    accounts: Accounts,
     queue_per_client: usize,
     timeout: Nanos,
     /// A session is held back while its next write would wait longer than this.
     comfortable: Nanos,
 }
 
-/// What a client has had since it is remembered.
+/// What a client has had since it is in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Writes that left the queue for the node.
@@ -72,7 +74,24 @@ pub struct Accounts {
     pub lost: u64,
 }
 
-impl State {
+/// Why a client waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// What it has had.
+    pub tally: Tally,
+    /// What it has in the queue.
+    pub backlog: Backlog,
+    /// Its weight.
+    pub weight: u32,
+    /// Writes a second it gets while all clients that wait now go on waiting.
+    pub share: f64,
+    /// How long its next write would wait.
+    pub wait: Duration,
+    /// Whether its next write would be taken without being held.
+    pub room: bool,
+}
+
+impl WriteQueue {
     pub(super) fn new(config: &Config, seed: [u64; 2]) -> Result<Self, fairq::Error> {
         let fair = &config.fair;
         let limits = QueueLimits {
@@ -165,7 +184,7 @@ impl State {
     }
 
     /// How long a write of this client would wait now.
-    pub(super) fn wait(&self, client: ClientKey, now: Nanos) -> Nanos {
+    fn wait(&self, client: ClientKey, now: Nanos) -> Nanos {
         let weight = self.weight(client);
         let queued = self.queue.wait_estimate(&client, weight, self.rate);
         queued.saturating_add(self.closed_until.saturating_sub(now))
@@ -178,22 +197,11 @@ impl State {
         (all / 2).max(SHORTEST_RETRY)
     }
 
-    pub(super) fn weight(&self, client: ClientKey) -> Weight {
+    fn weight(&self, client: ClientKey) -> Weight {
         self.weights
             .get(client.network().address())
             .copied()
             .unwrap_or_default()
-    }
-
-    /// What a client has had.
-    pub(super) fn tally(&self, client: ClientKey) -> Tally {
-        self.tallies.peek(&client).copied().unwrap_or_default()
-    }
-
-    /// Clients that are remembered, and how many were forgotten for others.
-    pub(super) fn remembered(&self) -> (usize, u64) {
-        let counters = self.tallies.counters();
-        (counters.entries, counters.evictions)
     }
 
     /// Whether a session of this client may go on reading: its queue is not full, and what it
@@ -206,6 +214,71 @@ impl State {
     /// What to wait on until a client has room.
     pub(super) fn room(&mut self, client: ClientKey) -> Arc<Notify> {
         self.rooms.entry(client).or_default().clone()
+    }
+
+    /// From now on nothing is taken.
+    pub(super) const fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// Writes are sent at this rate, and none before `closed_until`.
+    pub(super) const fn set_pace(&mut self, rate: Rate, closed_until: Nanos) {
+        self.rate = rate;
+        self.closed_until = closed_until;
+    }
+
+    /// Writes that wait.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The front forwards one more unusual write, or one less.
+    pub(super) const fn count_permit(&mut self, began: bool) {
+        if began {
+            self.permits += 1;
+        } else {
+            self.permits -= 1;
+        }
+    }
+
+    /// Unusual writes that the front is forwarding.
+    pub(super) const fn permits(&self) -> usize {
+        self.permits
+    }
+
+    /// How admitted writes ended, to be counted where they end.
+    pub(super) const fn accounts(&mut self) -> &mut Accounts {
+        &mut self.accounts
+    }
+
+    /// The clients with the longest backlogs, longest first.
+    pub(super) fn top(&self, count: usize) -> Vec<(ClientKey, Backlog)> {
+        self.queue.top(count)
+    }
+
+    /// A client's backlog, its share of the rate and the wait of its next write.
+    pub(super) fn explain(&self, client: ClientKey, now: Nanos) -> Explained {
+        let weight = self.weight(client);
+        Explained {
+            tally: self.tallies.peek(&client).copied().unwrap_or_default(),
+            backlog: self.queue.backlog(&client),
+            weight: weight.shares(),
+            share: self.queue.fair_share(&client, weight, self.rate),
+            wait: self.wait(client, now).into(),
+            room: self.has_room(client, now),
+        }
+    }
+
+    /// Adds what the queue knows to the state of the lane.
+    pub(super) fn fill(&self, status: &mut Status) {
+        let table = self.tallies.counters();
+        status.queued = self.queue.len();
+        status.queued_bytes = self.queue.bytes() as usize;
+        status.backlogged_clients = self.queue.backlogged_clients();
+        status.overflow_clients = self.queue.overflow_clients();
+        status.known_clients = table.entries;
+        status.evictions = table.evictions;
+        status.accounts = self.accounts;
     }
 
     /// The next job; expired and cancelled ones end here.
@@ -250,13 +323,20 @@ impl State {
         );
     }
 
-    /// A connection is gone: what nobody was promised is dropped.
+    /// Takes out everything that waits.
+    pub(super) fn take_all(&mut self) -> Vec<Job> {
+        std::iter::from_fn(|| self.queue.pop())
+            .map(|popped| popped.item.value)
+            .collect()
+    }
+
+    /// A connection is gone: its writes are dropped, but for those that were acknowledged.
     pub(super) fn disconnect(&mut self, client: ClientKey, connection: u64) {
         let accounts = &mut self.accounts;
         self.queue.remove_connection(
             &client,
             connection,
-            |job| !matches!(job.reply, Reply::To { .. }),
+            |job| !matches!(job.recipient, Recipient::Client { .. }),
             |_| accounts.cancelled += 1,
         );
         self.offer_room(client);

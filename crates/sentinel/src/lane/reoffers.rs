@@ -1,194 +1,291 @@
-//! What happens to writes whose connection broke, and to transactions a restarted node has lost.
+//! Writes that are offered to the node once more: after a broken connection, and after a refusal
+//! by a full mempool.
 //!
 //! Nothing is sent again before it is known what the node has: the blocks of the outage are read,
 //! and one more block is awaited, because a restarted node may still commit what it had proposed.
-//! What they show is answered; the rest is offered again in the old order, before anything else.
-//! A node that kept its mempool answers "already exists in cache", which does no harm.
+//! What blocks show needs no further offer; the rest is offered again in the old order, before
+//! anything else. A node that kept its mempool answers "already exists in cache", which does no
+//! harm.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use pacing::Nanos;
-use rpc::{BroadcastMethod, FollowedBlock};
 
-use super::answer;
-use super::api::WriteBody;
-use super::job::{Job, Reply, TxHash, hash_of};
-use super::worker::Worker;
-use crate::metrics::ReconnectCause;
+use super::job::{Job, TxHash};
 
-/// The time between a break and the moment from which it is known what the node has.
-#[derive(Debug)]
-pub(super) struct Recovery {
-    /// Set when the connections are up again.
-    reopened: Option<Nanos>,
+/// The writes to be offered again, in order, and whether they may be by now.
+#[derive(Debug, Default)]
+pub(super) struct Reoffers {
+    waiting: VecDeque<Job>,
+    /// Refused by a full mempool, in order. They go out before those that are waiting.
+    refused: Vec<Job>,
+    /// When a node that refused is asked again.
+    refused_until: Option<Nanos>,
+    /// The node has them already; whether their check passed shows in a block.
+    unconfirmed: VecDeque<Job>,
+    recovery: Recovery,
 }
 
-/// A full mempool: what it refused waits here, in order.
-#[derive(Debug)]
-pub(super) struct BackOff {
-    jobs: Vec<Job>,
-    until: Nanos,
+/// From a broken connection to the moment at which it is known what the node has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Recovery {
+    #[default]
+    NotNeeded,
+    Disconnected,
+    /// The connections are up again since this instant.
+    AwaitingBlock(Nanos),
 }
 
-impl Worker {
-    /// All connections are gone. Up => Recovering
-    pub(super) fn broken(&mut self, reason: &str, cause: ReconnectCause) {
-        self.fresh = None;
-        let mut jobs = self.links.give_up();
-        for job in &mut jobs {
+impl Reoffers {
+    /// The connections broke while these were under way. NotNeeded => Disconnected
+    pub(super) fn disconnected(&mut self, mut under_way: Vec<Job>) {
+        for job in &mut under_way {
             job.ambiguous = true;
         }
-        let under_way = jobs.len();
-        if let Some(back_off) = self.back_off.take() {
-            jobs.extend(back_off.jobs);
-        }
         // What was under way was sent before anything that waits to be sent again.
-        for job in jobs.into_iter().rev() {
-            self.resend.push_front(job);
-        }
-        self.pacer.connection_lost();
-        self.metrics.reconnected(cause);
-        self.recovery = Some(Recovery { reopened: None });
-        self.log.broken(reason, under_way);
+        under_way.append(&mut self.refused);
+        self.refused_until = None;
+        self.put_in_front(under_way);
+        self.recovery = Recovery::Disconnected;
     }
 
-    /// The connections are up again.
-    pub(super) fn reopened(&mut self, now: Nanos) {
-        let nothing_at_stake = self.resend.is_empty() && self.retained.len() == 0;
-        match &mut self.recovery {
-            Some(_) if nothing_at_stake => self.recovery = None,
-            Some(recovery) => recovery.reopened = Some(now),
-            None => {}
-        }
+    /// The connections are up again. Disconnected => AwaitingBlock, or NotNeeded if there is
+    /// nothing to offer again.
+    pub(super) fn connected(&mut self, now: Nanos, nothing_retained: bool) {
+        self.recovery = match self.recovery {
+            Recovery::NotNeeded => Recovery::NotNeeded,
+            _ if nothing_retained && self.waiting.is_empty() => Recovery::NotNeeded,
+            _ => Recovery::AwaitingBlock(now),
+        };
     }
 
-    /// Whether sending has to wait for knowledge.
-    pub(super) fn is_recovering(&self) -> bool {
-        self.recovery.is_some()
+    /// Whether it is known now what the node has: a block came after the connections, or the chain
+    /// has shown none for so long that none is to be expected.
+    pub(super) fn can_end_recovery(&self, now: Nanos, last_block: Option<Nanos>) -> bool {
+        let Recovery::AwaitingBlock(since) = self.recovery else {
+            return false;
+        };
+        last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > NO_BLOCK
     }
 
-    /// A block was seen: what it shows needs no further offer.
-    pub(super) fn recover_from(&mut self, block: &FollowedBlock, now: Nanos) {
-        if !self.resend.is_empty() || !self.confirming.is_empty() {
-            let hashes: HashSet<&TxHash> = block.hashes.iter().collect();
-            let mut shown = Vec::new();
-            for list in [&mut self.resend, &mut self.confirming] {
-                *list = std::mem::take(list)
-                    .into_iter()
-                    .filter_map(|job| match job.tx().map(|tx| hash_of(tx)) {
-                        Some(hash) if hashes.contains(&hash) => {
-                            shown.push((hash, job));
-                            None
-                        }
-                        _ => Some(job),
-                    })
-                    .collect();
-            }
-            for (hash, job) in shown {
-                self.shown(&hash, &job, now);
-            }
-        }
-        if let Some(Recovery {
-            reopened: Some(reopened),
-        }) = self.recovery
-            && block.observed > reopened
-        {
-            self.recovered(now);
-        }
+    /// AwaitingBlock => NotNeeded. What the node had accepted and no block has shown goes first.
+    pub(super) fn end_recovery(&mut self, accepted: Vec<Job>) {
+        self.recovery = Recovery::NotNeeded;
+        self.put_in_front(accepted);
     }
 
-    /// A block shows a transaction whose answer was lost: so its check passed.
-    fn shown(&mut self, hash: &TxHash, job: &Job, now: Nanos) {
-        self.count_forwarded(job);
-        let check = answer::accepted(hash);
-        if job.is_commit() {
-            self.await_block(job, check, now);
-        } else {
-            job.answer(check);
-        }
-    }
-
-    /// Recovering => Up, if the chain shows no block for so long that none is to be awaited.
-    pub(super) fn recover_in_time(&mut self, now: Nanos) {
-        if let Some(Recovery {
-            reopened: Some(reopened),
-        }) = self.recovery
-            && now.saturating_sub(reopened) > NO_BLOCK
-        {
-            self.recovered(now);
-        }
-    }
-
-    /// Recovering => Up: first what the node had accepted, then what was under way.
-    fn recovered(&mut self, now: Nanos) {
-        self.recovery = None;
-        let again: Vec<Job> = self
-            .retained
-            .drain()
-            .map(|kept| Job {
-                client: kept.client,
-                connection: 0,
-                body: WriteBody::Tx {
-                    method: BroadcastMethod::Sync,
-                    tx: kept.tx,
-                },
-                arrived: kept.accepted,
-                deadline: kept.accepted.saturating_add(OFFERED_AGAIN),
-                ambiguous: true,
-                reply: Reply::Again,
-                reservation: kept.reservation,
-            })
-            .collect();
-        self.log.recovered(again.len(), self.resend.len());
-        self.pacer.forget_accepted(now);
-        for job in again.into_iter().rev() {
-            self.resend.push_front(job);
-        }
-    }
-
-    /// The mempool is full: this job waits, and nothing is sent.
-    pub(super) fn back_off(&mut self, job: Job, now: Nanos) {
-        let back_off = self.back_off.get_or_insert_with(|| BackOff {
-            jobs: Vec::new(),
-            until: now.saturating_add(BACK_OFF),
-        });
-        back_off.jobs.push(job);
-    }
-
-    /// Goes on after a refusal once nothing is under way, so that order holds.
-    pub(super) fn end_back_off(&mut self, now: Nanos) {
-        if self.links.in_flight() > 0 || self.back_off.as_ref().is_none_or(|one| one.until > now) {
-            return;
-        }
-        if let Some(back_off) = self.back_off.take() {
-            for job in back_off.jobs.into_iter().rev() {
-                self.resend.push_front(job);
-            }
-        }
-    }
-
-    /// When a back-off is over.
-    pub(super) fn back_off_until(&self) -> Option<Nanos> {
-        self.back_off.as_ref().map(|back_off| back_off.until)
+    /// The mempool is full: this one waits, and nothing is sent.
+    pub(super) fn refused(&mut self, job: Job, now: Nanos) {
+        self.refused_until
+            .get_or_insert_with(|| now.saturating_add(REFUSED));
+        self.refused.push(job);
     }
 
     /// A block makes room in a full mempool.
-    pub(super) fn shorten_back_off(&mut self, now: Nanos) {
-        if let Some(back_off) = &mut self.back_off {
-            back_off.until = back_off.until.min(now);
+    pub(super) fn room_made(&mut self, now: Nanos) {
+        self.refused_until = self.refused_until.map(|until| until.min(now));
+    }
+
+    /// Goes on after a refusal. Only while nothing is under way, so that order holds.
+    pub(super) fn end_refusal(&mut self, now: Nanos) {
+        if self.refused_until.is_some_and(|until| until <= now) {
+            self.refused_until = None;
+            let refused = std::mem::take(&mut self.refused);
+            self.put_in_front(refused);
         }
     }
 
-    /// How many jobs wait to be offered again.
-    pub(super) fn waiting_again(&self) -> usize {
-        self.resend.len() + self.back_off.as_ref().map_or(0, |one| one.jobs.len())
+    /// When a node that refused is asked again.
+    pub(super) const fn refused_until(&self) -> Option<Nanos> {
+        self.refused_until
+    }
+
+    /// Whether nothing may be sent at the moment.
+    pub(super) fn hold_everything(&self) -> bool {
+        self.recovery != Recovery::NotNeeded || self.refused_until.is_some()
+    }
+
+    /// The node has this one already, and its answer was lost.
+    pub(super) fn await_confirmation(&mut self, job: Job) {
+        self.unconfirmed.push_back(job);
+    }
+
+    /// No connection takes this one.
+    pub(super) fn push(&mut self, job: Job) {
+        self.waiting.push_back(job);
+    }
+
+    /// The next one to be sent.
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        self.waiting.pop_front()
+    }
+
+    /// Takes out those that a block shows.
+    pub(super) fn take_shown(&mut self, block: &[TxHash]) -> Vec<(TxHash, Job)> {
+        if self.waiting.is_empty() && self.unconfirmed.is_empty() {
+            return Vec::new();
+        }
+        let hashes: HashSet<&TxHash> = block.iter().collect();
+        self.take_if(|job| job.hash().is_some_and(|hash| hashes.contains(&hash)))
+            .into_iter()
+            .filter_map(|job| Some((job.hash()?, job)))
+            .collect()
+    }
+
+    /// Takes out those whose deadline is over.
+    pub(super) fn take_expired(&mut self, now: Nanos) -> Vec<Job> {
+        self.take_if(|job| job.deadline <= now)
+    }
+
+    /// Takes out everything.
+    pub(super) fn take_all(&mut self) -> Vec<Job> {
+        let mut all = std::mem::take(&mut self.refused);
+        all.extend(self.take_if(|_| true));
+        all
+    }
+
+    fn take_if(&mut self, matches: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let mut taken = Vec::new();
+        for list in [&mut self.waiting, &mut self.unconfirmed] {
+            if list.iter().any(&matches) {
+                let (matching, others) = std::mem::take(list).into_iter().partition(&matches);
+                *list = others;
+                taken.extend::<VecDeque<Job>>(matching);
+            }
+        }
+        taken
+    }
+
+    fn put_in_front(&mut self, jobs: Vec<Job>) {
+        for job in jobs.into_iter().rev() {
+            self.waiting.push_front(job);
+        }
+    }
+
+    /// Whether any wait that no mempool refused.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// How many wait to be sent.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.refused.len()
+    }
+
+    /// Whether nothing waits, neither to be sent nor to be confirmed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.unconfirmed.is_empty()
     }
 }
 
 /// A chain that makes no empty blocks makes none while the node's mempool is empty.
 const NO_BLOCK: Nanos = Nanos::from_secs(5);
 /// A node is asked again this long after it said that it is full, or when it made a block.
-const BACK_OFF: Nanos = Nanos::from_millis(250);
-/// A transaction that no block shows for so long after its acceptance was dropped by the node for
-/// a reason of its own (recheck, eviction).
-pub(super) const OFFERED_AGAIN: Nanos = Nanos::from_secs(60);
+const REFUSED: Nanos = Nanos::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rpc::BroadcastMethod;
+
+    use super::*;
+    use crate::lane::api::WriteBody;
+    use crate::lane::job::Recipient;
+    use crate::ledger::Ledger;
+
+    fn job(name: u8, deadline: u64) -> Job {
+        Job {
+            client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
+            connection: 1,
+            body: WriteBody::Tx {
+                method: BroadcastMethod::Sync,
+                tx: Bytes::from(vec![name]),
+            },
+            arrived: Nanos::ZERO,
+            deadline: Nanos::from_secs(deadline),
+            ambiguous: false,
+            recipient: Recipient::Acknowledged,
+            reservation: Ledger::new(100).reserve(1).unwrap(),
+        }
+    }
+
+    fn names(jobs: &[Job]) -> Vec<u8> {
+        jobs.iter().map(|job| job.tx().unwrap()[0]).collect()
+    }
+
+    fn at(secs: u64) -> Nanos {
+        Nanos::from_secs(secs)
+    }
+
+    #[test]
+    fn what_was_under_way_goes_before_what_was_refused_and_what_waited() {
+        let mut reoffers = Reoffers::default();
+        reoffers.push(job(5, 60));
+        reoffers.refused(job(3, 60), at(1));
+        reoffers.refused(job(4, 60), at(1));
+        reoffers.disconnected(vec![job(1, 60), job(2, 60)]);
+        assert!(reoffers.hold_everything() && reoffers.refused_until().is_none());
+        reoffers.connected(at(2), true);
+        assert!(!reoffers.can_end_recovery(at(3), Some(at(2))));
+        assert!(reoffers.can_end_recovery(at(3), Some(at(3))));
+        reoffers.end_recovery(vec![job(0, 60)]);
+        assert!(!reoffers.hold_everything());
+        let all = reoffers.take_all();
+        assert_eq!(names(&all), [0, 1, 2, 3, 4, 5]);
+        let ambiguous = all.iter().map(|job| job.ambiguous);
+        assert_eq!(
+            ambiguous.collect::<Vec<_>>(),
+            [false, true, true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn recovery_ends_without_a_block_after_a_while_and_at_once_if_nothing_is_at_stake() {
+        let mut reoffers = Reoffers::default();
+        reoffers.disconnected(vec![job(1, 60)]);
+        assert!(!reoffers.can_end_recovery(at(100), Some(at(99))));
+        reoffers.connected(at(100), true);
+        assert!(!reoffers.can_end_recovery(at(105), None));
+        assert!(reoffers.can_end_recovery(at(106), None));
+
+        let mut reoffers = Reoffers::default();
+        reoffers.disconnected(Vec::new());
+        reoffers.connected(at(1), false);
+        assert!(reoffers.hold_everything());
+        reoffers.connected(at(1), true);
+        assert!(!reoffers.hold_everything());
+    }
+
+    #[test]
+    fn a_refusal_holds_everything_until_its_time_or_a_block() {
+        let mut reoffers = Reoffers::default();
+        reoffers.push(job(2, 60));
+        reoffers.refused(job(1, 60), at(1));
+        assert!(reoffers.hold_everything());
+        reoffers.end_refusal(at(1));
+        assert!(reoffers.hold_everything());
+        reoffers.room_made(at(1));
+        reoffers.end_refusal(at(1));
+        assert!(!reoffers.hold_everything());
+        assert_eq!(
+            names(&[reoffers.pop().unwrap(), reoffers.pop().unwrap()]),
+            [1, 2]
+        );
+        assert!(reoffers.is_empty());
+    }
+
+    #[test]
+    fn shown_and_expired_writes_are_taken_out() {
+        let mut reoffers = Reoffers::default();
+        reoffers.push(job(1, 10));
+        reoffers.push(job(2, 60));
+        reoffers.await_confirmation(job(3, 10));
+        reoffers.await_confirmation(job(4, 60));
+        let hash = |name| job(name, 0).hash().unwrap();
+        let shown = reoffers.take_shown(&[hash(9), hash(4), hash(2)]);
+        let shown: Vec<Job> = shown.into_iter().map(|(_, job)| job).collect();
+        assert_eq!(names(&shown), [2, 4]);
+        assert_eq!(names(&reoffers.take_expired(at(10))), [1, 3]);
+        assert!(reoffers.is_empty());
+    }
+}

@@ -1,4 +1,4 @@
-//! What the handles and the pump have in common.
+//! What the handles and the worker share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pacing::Nanos;
 use tokio::sync::Notify;
 
-use super::state::State;
+use super::queue::WriteQueue;
 use super::status::Status;
 use crate::clock::Clock;
 
-/// The queue behind its lock, and the bell of the pump.
+/// The queue behind its lock, and what wakes the worker.
 pub(super) struct Shared {
-    state: Mutex<State>,
+    queue: Mutex<WriteQueue>,
     status: Mutex<Status>,
     /// The node that takes the writes; `usize::MAX` while there is none.
     node: AtomicUsize,
-    /// Wakes the pump.
+    /// Wakes the worker.
     pub(super) wake: Notify,
     pub(super) clock: Clock,
 }
 
 impl Shared {
-    pub(super) fn new(state: State, clock: Clock) -> Self {
+    pub(super) fn new(queue: WriteQueue, clock: Clock) -> Self {
         Self {
-            state: Mutex::new(state),
+            queue: Mutex::new(queue),
             status: Mutex::default(),
             node: AtomicUsize::new(usize::MAX),
             wake: Notify::new(),
@@ -34,8 +34,8 @@ impl Shared {
 
     /// A panic while the lock was held leaves a queue that is still whole: every section is a
     /// sequence of complete operations.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, WriteQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn node(&self) -> Option<usize> {
@@ -49,24 +49,18 @@ impl Shared {
 
     /// Tells the front how fast its writes go out, and until when nothing does.
     pub(super) fn publish(&self, status: Status, closed_until: Nanos) {
-        let mut state = self.lock();
-        state.rate = status.rate;
-        state.closed_until = closed_until;
-        drop(state);
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        self.lock().set_pace(status.rate, closed_until);
+        *self.lock_status() = status;
     }
 
     pub(super) fn status(&self) -> Status {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut status = status.clone();
-        let state = self.lock();
-        status.queued = state.queue.len();
-        status.queued_bytes = state.queue.bytes() as usize;
-        status.backlogged_clients = state.queue.backlogged_clients();
-        status.overflow_clients = state.queue.overflow_clients();
-        (status.known_clients, status.evictions) = state.remembered();
-        status.accounts = state.accounts;
+        let mut status = self.lock_status().clone();
+        self.lock().fill(&mut status);
         status
+    }
+
+    fn lock_status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

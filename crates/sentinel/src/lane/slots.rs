@@ -1,77 +1,103 @@
-//! What is under way on one connection, matched by id.
+//! Values in the order in which they came, each with a number of its own.
 
 use std::collections::VecDeque;
 
-use pacing::Nanos;
-
-use super::job::Job;
-
-/// The writes under way on one connection. Ids count up without gaps, so a job is found by its
-/// distance from the oldest.
+/// A queue whose values can be taken out anywhere by their numbers. Numbers count up without gaps,
+/// so a value is found by its distance from the oldest. The place of a value that was taken out is
+/// freed when everything before it is gone.
 #[derive(Debug)]
-pub(super) struct Flight {
-    /// The id of the first slot.
-    base: u64,
-    slots: VecDeque<Slot>,
-    under_way: usize,
+pub(super) struct Slots<T> {
+    /// The number of the first slot.
+    first: u64,
+    /// The first of them is never empty.
+    slots: VecDeque<Option<T>>,
+    filled: usize,
 }
 
-/// A job and when it was sent; no job once it is answered.
-#[derive(Debug)]
-struct Slot {
-    sent: Nanos,
-    job: Option<Job>,
-}
-
-impl Flight {
-    pub(super) fn new() -> Self {
+impl<T> Slots<T> {
+    pub(super) const fn new() -> Self {
         Self {
-            base: 1,
+            first: 1,
             slots: VecDeque::new(),
-            under_way: 0,
+            filled: 0,
         }
     }
 
-    /// The id that the next job gets.
-    pub(super) fn next_id(&self) -> u64 {
-        self.base + self.slots.len() as u64
+    /// The number that the next value gets.
+    pub(super) fn next_number(&self) -> u64 {
+        self.first + self.slots.len() as u64
     }
 
-    pub(super) fn add(&mut self, job: Job, sent: Nanos) {
-        self.slots.push_back(Slot {
-            sent,
-            job: Some(job),
-        });
-        self.under_way += 1;
+    pub(super) fn push(&mut self, value: T) {
+        self.slots.push_back(Some(value));
+        self.filled += 1;
     }
 
-    /// The job of an id and when it was sent; none for an id that is not under way (a repeated or
-    /// an invented answer).
-    pub(super) fn take(&mut self, id: u64) -> Option<(Job, Nanos)> {
-        let at = usize::try_from(id.checked_sub(self.base)?).ok()?;
-        let slot = self.slots.get_mut(at)?;
-        let (job, sent) = (slot.job.take()?, slot.sent);
-        self.under_way -= 1;
-        while self.slots.front().is_some_and(|slot| slot.job.is_none()) {
+    /// The value with this number; none if it was taken before or never existed.
+    pub(super) fn take(&mut self, number: u64) -> Option<T> {
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let value = self.slots.get_mut(place)?.take()?;
+        self.filled -= 1;
+        while let Some(None) = self.slots.front() {
             self.slots.pop_front();
-            self.base += 1;
+            self.first += 1;
         }
-        Some((job, sent))
+        Some(value)
     }
 
+    pub(super) fn oldest(&self) -> Option<&T> {
+        self.slots.front().and_then(Option::as_ref)
+    }
+
+    /// Values that were not taken out.
     pub(super) const fn len(&self) -> usize {
-        self.under_way
+        self.filled
     }
 
-    /// When the oldest job that is under way was sent.
-    pub(super) fn oldest(&self) -> Option<Nanos> {
-        self.slots.front().map(|slot| slot.sent)
+    /// Takes everything out, the oldest first. Numbers go on counting.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.first = self.next_number();
+        self.filled = 0;
+        self.slots.drain(..).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_number_in_any_order_and_once() {
+        let mut slots = Slots::new();
+        for value in ["a", "b", "c", "d"] {
+            slots.push(value);
+        }
+        assert_eq!(slots.take(2), Some("b"));
+        assert_eq!(slots.take(2), None);
+        assert_eq!((slots.oldest(), slots.len()), (Some(&"a"), 3));
+        assert_eq!(slots.take(1), Some("a"));
+        // The places of both are free; numbers do not change.
+        assert_eq!((slots.oldest(), slots.slots.len()), (Some(&"c"), 2));
+        assert_eq!(slots.take(4), Some("d"));
+        for unknown in [0, 1, 5, u64::MAX] {
+            assert_eq!(slots.take(unknown), None);
+        }
+        assert_eq!(slots.take(3), Some("c"));
+        assert_eq!((slots.len(), slots.slots.len()), (0, 0));
+        assert_eq!(slots.oldest(), None);
     }
 
-    /// Everything that is under way, in the order in which it was sent.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Job> + '_ {
-        self.base += self.slots.len() as u64;
-        self.under_way = 0;
-        self.slots.drain(..).filter_map(|slot| slot.job)
+    #[test]
+    fn draining_keeps_the_order_and_the_numbers() {
+        let mut slots = Slots::new();
+        slots.push(10);
+        slots.push(20);
+        slots.push(30);
+        slots.take(2);
+        assert_eq!(slots.drain().collect::<Vec<_>>(), [10, 30]);
+        assert_eq!((slots.len(), slots.next_number()), (0, 4));
+        assert_eq!(slots.take(3), None);
+        slots.push(40);
+        assert_eq!(slots.take(4), Some(40));
     }
 }

@@ -188,22 +188,6 @@ label! {
 }
 
 label! {
-    /// Where the break controller stands.
-    ControllerState {
-        /// Writes go out.
-        Running => "running",
-        /// A break has begun: nothing new goes out, answers are awaited.
-        Draining => "draining",
-        /// Nothing goes out.
-        Paused => "paused",
-        /// New connections are being made.
-        Reconnecting => "reconnecting",
-        /// The rate rises again.
-        Ramping => "ramping",
-    }
-}
-
-label! {
     /// The state of a write connection.
     ConnectionState {
         /// In use.

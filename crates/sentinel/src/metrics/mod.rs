@@ -11,6 +11,7 @@ mod tests;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use control::BreakState;
 use pacing::Nanos;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -22,8 +23,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 pub use gauges::Gauges;
 pub use labels::{
-    ConnectionState, ControllerState, LaneLabel, MethodClass, OutcomeLabel, PauseCause,
-    ReconnectCause, Transport, UpstreamError,
+    ConnectionState, LaneLabel, MethodClass, OutcomeLabel, PauseCause, ReconnectCause, Transport,
+    UpstreamError,
 };
 
 use crate::refusal::Reason;
@@ -43,7 +44,7 @@ pub struct Metrics {
     pauses: [Counter; PauseCause::ALL.len()],
     paused: Counter<f64, AtomicU64>,
     pause_gain: Gauge<f64, AtomicU64>,
-    controller: [Gauge; ControllerState::ALL.len()],
+    controller: [Gauge; BreakState::ALL.len()],
     committed: Counter,
     block_interval: Histogram,
     ws_clients: Gauge,
@@ -193,9 +194,9 @@ impl Metrics {
     }
 
     /// The break controller has changed its state.
-    pub fn controller(&self, state: ControllerState) {
-        for other in ControllerState::ALL {
-            self.controller[other.index()].set(i64::from(other == state));
+    pub fn controller(&self, state: BreakState) {
+        for other in BreakState::ALL {
+            self.controller[other as usize].set(i64::from(other == state));
         }
     }
 
@@ -362,15 +363,14 @@ fn pause_gain(registry: &mut Registry) -> Gauge<f64, AtomicU64> {
     gauge
 }
 
-fn controller(registry: &mut Registry) -> [Gauge; ControllerState::ALL.len()] {
+fn controller(registry: &mut Registry) -> [Gauge; BreakState::ALL.len()] {
     let family: Family<Labels<1>, Gauge> = Family::default();
     registry.register(
         "controller_state",
         "1 for the state of the break controller, 0 for the others",
         family.clone(),
     );
-    let all =
-        ControllerState::ALL.map(|state| family.get_or_create_owned(&[("state", state.name())]));
-    all[ControllerState::Running.index()].set(1);
+    let all = BreakState::ALL.map(|state| family.get_or_create_owned(&[("state", state.name())]));
+    all[BreakState::Running as usize].set(1);
     all
 }

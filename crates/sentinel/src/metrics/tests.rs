@@ -57,7 +57,7 @@ fn everything_happens(metrics: &Metrics) {
     for cause in PauseCause::ALL {
         metrics.paused(cause);
     }
-    for state in ControllerState::ALL {
+    for state in BreakState::ALL {
         metrics.controller(state);
     }
     metrics.queue_wait(Nanos::from_secs(2));

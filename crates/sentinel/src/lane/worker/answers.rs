@@ -1,57 +1,62 @@
 //! From the node's answer to the client's.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use pacing::Nanos;
-use rpc::BroadcastMethod;
-
-use super::answer::{self, Fullness, Verdict};
-use super::api::WriteBody;
-use super::commits::Waiter;
-use super::job::{Job, Reply, hash_of};
-use super::links::Answered;
-use super::retained::Kept;
-use super::worker::Worker;
-use crate::metrics::UpstreamError;
 use control::Refused;
+use pacing::Nanos;
+use tracing::warn;
+
+use super::Worker;
+use crate::lane::answer::{self, AnswerKind};
+use crate::lane::api::WriteBody;
+use crate::lane::connections::NodeAnswer;
+use crate::lane::job::{Job, Recipient, TxHash, hash_of};
+use crate::lane::retained::Kept;
+use crate::metrics::UpstreamError;
 
 impl Worker {
     /// Ends, keeps or repeats every job whose answer was read.
     pub(super) fn settle(&mut self, now: Nanos) {
-        let mut answered = std::mem::take(&mut self.answered);
-        for Answered {
-            job,
-            sent,
-            member,
-            verdict,
-        } in answered.drain(..)
-        {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.connections.take_answers(&mut answers);
+        for answer in answers.drain(..) {
+            let NodeAnswer {
+                job,
+                sent,
+                member,
+                kind,
+            } = answer;
             let took = now.saturating_sub(sent);
             self.metrics.upstream_request(job.class(), took);
-            match verdict {
-                Verdict::Accepted => self.accepted(job, member, now),
-                Verdict::Full(fullness) => self.full(job, fullness, now),
-                Verdict::Known if job.ambiguous => self.known(job, now),
-                Verdict::Rejected | Verdict::Known | Verdict::Other => self.passed(&job, member),
+            match kind {
+                AnswerKind::Accepted => self.accepted(job, member, now),
+                AnswerKind::Refused(why) => self.refused(job, why, now),
+                AnswerKind::Duplicate if job.ambiguous => self.duplicate(job, now),
+                AnswerKind::Rejected | AnswerKind::Duplicate | AnswerKind::Other => {
+                    self.pass_on(&job, member, now);
+                }
             }
         }
-        self.answered = answered;
+        self.answers = answers;
     }
 
     /// CheckTx passed.
     fn accepted(&mut self, job: Job, member: Bytes, now: Nanos) {
         self.pacer.accepted(now, 1);
-        self.count_forwarded(&job);
-        if job.is_commit() {
-            self.await_block(&job, member, now);
-        } else {
-            job.answer(member);
-        }
+        self.answer_check(&job, member, now);
         self.keep(job, now);
     }
 
-    /// Remembers an accepted transaction until a block shows it.
+    /// Answers a write whose check passed; a commit waits for its block.
+    fn answer_check(&mut self, job: &Job, member: Bytes, now: Nanos) {
+        self.count_forwarded(job);
+        if job.is_commit() {
+            self.commits.add(job, member, now);
+        } else {
+            job.answer(member);
+        }
+    }
+
+    /// Keeps an accepted transaction until a block shows it.
     fn keep(&mut self, job: Job, now: Nanos) {
         let Job {
             client,
@@ -72,94 +77,78 @@ impl Worker {
         });
     }
 
-    /// A commit whose check passed waits for its block.
-    pub(super) fn await_block(&mut self, job: &Job, check: Bytes, now: Nanos) {
-        if let (Reply::To { outbox, tag }, Some(tx)) = (&job.reply, job.tx()) {
-            let waiter = Waiter {
-                outbox: Arc::clone(outbox),
-                tag: *tag,
-                check,
-                deadline: now.saturating_add(self.config.fair.commit_timeout.into()),
-            };
-            self.commits.add(hash_of(tx), waiter);
-        }
-    }
-
-    /// The mempool is full: nothing more is sent until it is not, and this one is offered again.
-    fn full(&mut self, job: Job, fullness: Fullness, now: Nanos) {
-        let (class, why) = match fullness {
-            Fullness::Full { max } => (UpstreamError::Full, Refused::Full { max }),
-            Fullness::Rechecking => (UpstreamError::Rechecking, Refused::Rechecking),
-        };
-        self.metrics.upstream_error(class);
+    /// The mempool takes nothing: nothing more is sent until it does, and this one is offered again.
+    fn refused(&mut self, job: Job, why: Refused, now: Nanos) {
+        self.metrics.upstream_error(match why {
+            Refused::Full { .. } => UpstreamError::Full,
+            Refused::Rechecking => UpstreamError::Rechecking,
+            Refused::TimedOut => UpstreamError::Timeout,
+        });
         self.metrics.requeued(1);
         self.pacer.refused(now, why);
-        self.back_off(job, now);
+        self.reoffers.refused(job, now);
     }
 
     /// The node has a transaction whose first answer was lost. Whether its check passed is certain
     /// only when a block shows it.
-    fn known(&mut self, job: Job, now: Nanos) {
+    fn duplicate(&mut self, job: Job, now: Nanos) {
         self.metrics.upstream_error(UpstreamError::Duplicate);
-        match job.reply {
-            Reply::To { .. } => self.confirming.push_back(job),
-            Reply::Acknowledged | Reply::Again => {
-                self.count_forwarded(&job);
-                self.keep(job, now);
-            }
+        if matches!(job.recipient, Recipient::Client { .. }) {
+            self.reoffers.await_confirmation(job);
+        } else {
+            self.count_forwarded(&job);
+            self.keep(job, now);
         }
     }
 
-    /// An admitted write has reached its end at the node. What is offered again has been counted
-    /// when it was accepted the first time.
-    pub(super) fn count_forwarded(&mut self, job: &Job) {
-        self.forwarded += u64::from(!matches!(job.reply, Reply::Again));
+    /// Blocks show transactions whose answers were lost: so their checks passed.
+    pub(super) fn answer_shown(&mut self, shown: Vec<(TxHash, Job)>, now: Nanos) {
+        for (hash, job) in shown {
+            self.answer_check(&job, answer::accepted(&hash), now);
+        }
     }
 
-    /// Whatever the node said, said on.
-    fn passed(&mut self, job: &Job, member: Bytes) {
+    /// An admitted write has reached its end at the node.
+    fn count_forwarded(&mut self, job: &Job) {
+        self.forwarded += u64::from(job.is_counted());
+    }
+
+    /// Passes on whatever else the node answered.
+    fn pass_on(&mut self, job: &Job, member: Bytes, now: Nanos) {
         self.count_forwarded(job);
-        match job.reply {
-            Reply::To { .. } if job.is_commit() => job.answer(as_commit(job, &member)),
-            Reply::To { .. } => job.answer(member),
-            Reply::Acknowledged | Reply::Again => {
-                self.broken_promises += 1;
-                let answer = String::from_utf8_lossy(&member[..member.len().min(200)]).into_owned();
-                self.log.refused_later(&answer);
+        match (&job.recipient, job.hash()) {
+            (Recipient::Client { .. }, Some(hash)) if job.is_commit() => {
+                job.answer(answer::refused_commit(&hash, &member));
+            }
+            (Recipient::Client { .. }, _) => job.answer(member),
+            (Recipient::Acknowledged | Recipient::AcceptedBefore, _) => {
+                self.later_refusals.log(&member, now);
             }
         }
     }
 }
 
-/// A refused check as `broadcast_tx_commit` shows it; errors carry its prefix
-/// (`rpc/core/mempool.go`, v0.38.17: "error on broadcastTxCommit: %v").
-fn as_commit(job: &Job, member: &[u8]) -> Bytes {
-    if member.starts_with(br#""result":"#) {
-        let hash = job.tx().map(|tx| hash_of(tx)).unwrap_or_default();
-        return answer::committed(member, &hash, answer::NOT_EXECUTED, 0);
-    }
-    let Some(at) = find(member, DATA) else {
-        return Bytes::copy_from_slice(member);
-    };
-    let (head, tail) = member.split_at(at + DATA.len());
-    [head, b"error on broadcastTxCommit: ", tail]
-        .concat()
-        .into()
+/// Log lines about transactions that were acknowledged and that the node refused later: at most one
+/// a second.
+#[derive(Debug, Default)]
+pub(super) struct LaterRefusals {
+    last: Option<Nanos>,
+    not_logged: u64,
 }
 
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    text.windows(what.len()).position(|window| window == what)
-}
-
-const DATA: &[u8] = br#""data":""#;
-
-/// The answer to an acknowledged `broadcast_tx_async`.
-pub(super) fn acknowledgement(body: &WriteBody) -> Option<Bytes> {
-    match body {
-        WriteBody::Tx {
-            method: BroadcastMethod::Async,
-            tx,
-        } => Some(answer::accepted(&hash_of(tx))),
-        _ => None,
+impl LaterRefusals {
+    fn log(&mut self, member: &[u8], now: Nanos) {
+        let recent = |last| now.saturating_sub(last) < Nanos::from_secs(1);
+        if self.last.is_some_and(recent) {
+            self.not_logged += 1;
+            return;
+        }
+        self.last = Some(now);
+        let not_logged = std::mem::take(&mut self.not_logged);
+        let answer = String::from_utf8_lossy(&member[..member.len().min(200)]);
+        warn!(
+            %answer,
+            not_logged, "the node refused a transaction that was acknowledged before"
+        );
     }
 }

@@ -1,66 +1,59 @@
-//! The pump: from the queue to the node, at the pace the controller allows.
+//! The task that sends writes: from the queue to the node, at the pace the controllers allow.
 
-use std::collections::VecDeque;
+mod answers;
+mod node;
+
 use std::pin::pin;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use control::{Demand, Pacer};
 use fairq::Popped;
 use pacing::Nanos;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
+use self::answers::LaterRefusals;
 use super::Surroundings;
 use super::api::{Permit, WriteBody};
+use super::breaks::Breaks;
 use super::commits::Commits;
-use super::job::{Job, Reply};
-use super::link::Link;
-use super::links::{Answered, LinkEvent, Links};
-use super::log::Log;
-use super::recovery::{BackOff, Recovery};
+use super::connections::{Connections, ConnectionsEvent, NodeAnswer};
+use super::job::Job;
+use super::queue::expired;
+use super::reoffers::Reoffers;
 use super::retained::Retained;
 use super::shared::Shared;
 use crate::config::Config;
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
+use crate::refusal::{Reason, Refusal};
 use crate::upstream::{NodeEvent, Nodes};
-use control::{BreakController, Demand, Gate, Pacer};
 
-/// The one task that sends writes to nodes. It owns the connections, the pace and everything that
-/// is under way.
+/// The one task that sends writes to nodes. It tells the parts of the lane what happens at the node
+/// and at the clock, and moves writes between them.
 pub struct Worker {
-    pub(super) shared: Arc<Shared>,
-    pub(super) config: Arc<Config>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) nodes: Nodes,
+    shared: Arc<Shared>,
+    config: Arc<Config>,
+    metrics: Arc<Metrics>,
+    nodes: Nodes,
     events: mpsc::Receiver<NodeEvent>,
     /// The node that takes the writes.
-    pub(super) active: Option<usize>,
-    pub(super) links: Links,
-    pub(super) pacer: Pacer,
-    pub(super) breaks: BreakController,
-    pub(super) gate: Gate,
-    pub(super) commits: Commits,
-    pub(super) retained: Retained,
-    /// Goes out before anything that is queued, in this order.
-    pub(super) resend: VecDeque<Job>,
-    pub(super) recovery: Option<Recovery>,
-    pub(super) back_off: Option<BackOff>,
-    /// The node has them, their check is not certain.
-    pub(super) confirming: VecDeque<Job>,
-    pub(super) answered: Vec<Answered>,
+    active: Option<usize>,
+    connections: Connections,
+    /// Whether the last attempt to connect failed, which is logged once.
+    connect_failed: bool,
+    pacer: Pacer,
+    breaks: Breaks,
+    commits: Commits,
+    retained: Retained,
+    reoffers: Reoffers,
+    later_refusals: LaterRefusals,
+    /// Empty lists that keep their memory between turns.
+    answers: Vec<NodeAnswer>,
     popped: Vec<Popped<Job>>,
-    pub(super) results: JoinSet<()>,
-    pub(super) forwarded: u64,
-    /// Acknowledged writes that the node refused later.
-    pub(super) broken_promises: u64,
-    pub(super) log: Log,
-    pub(super) last_block: Option<Nanos>,
-    /// New connections that wait until nothing is under way on the old ones.
-    pub(super) fresh: Option<Vec<Link>>,
-    /// Why the last break began.
-    pub(super) break_cause: ReconnectCause,
-    /// The part of the breaks' time that metrics have counted.
-    pub(super) counted_pause: Nanos,
+    forwarded: u64,
+    last_block: Option<Nanos>,
     next_tick: Nanos,
 }
 
@@ -75,47 +68,41 @@ impl Worker {
             ..
         } = surroundings;
         let now = shared.clock.now();
+        let (fair, upstream) = (&config.fair, &config.upstream);
+        let jitter = seed[0] ^ seed[1];
         Self {
-            links: Links::new(config.upstream.connections, config.upstream.connect_timeout),
-            pacer: Pacer::new(now, config.fair.max_req, &config.pace.settings()),
-            breaks: BreakController::new(now, &config.pause, seed[0] ^ seed[1]),
-            gate: Gate::Open { factor: 1.0 },
-            commits: Commits::new(config.fair.commit_waiters),
-            retained: Retained::new(config.upstream.retain_bytes),
+            connections: Connections::new(upstream.connections, upstream.connect_timeout),
+            connect_failed: false,
+            pacer: Pacer::new(now, fair.max_req, &config.pace.settings()),
+            breaks: Breaks::new(now, &config.pause, jitter, Arc::clone(&metrics)),
+            commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
+            retained: Retained::new(upstream.retain_bytes),
+            reoffers: Reoffers::default(),
+            later_refusals: LaterRefusals::default(),
             shared,
             config,
             metrics,
             nodes,
             events,
             active: None,
-            resend: VecDeque::new(),
-            recovery: None,
-            back_off: None,
-            confirming: VecDeque::new(),
-            answered: Vec::new(),
+            answers: Vec::new(),
             popped: Vec::new(),
-            results: JoinSet::new(),
             forwarded: 0,
-            broken_promises: 0,
-            log: Log::default(),
             last_block: None,
-            fresh: None,
-            break_cause: ReconnectCause::Interval,
-            counted_pause: Nanos::ZERO,
             next_tick: now,
         }
     }
 
     /// Sends until `shutdown`, and then until the queue is empty or the budget is spent.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let mut sleep = pin!(tokio::time::sleep(std::time::Duration::ZERO));
+        let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
         let mut stop_at = None;
         loop {
             let now = self.now();
             if stop_at.is_none() && shutdown.is_cancelled() {
-                // A little less than the front's budget, so that it can still say no.
+                // A little less than the front's budget, so that it can still send refusals.
                 stop_at = Some(now.saturating_add((self.config.shutdown.drain * 9 / 10).into()));
-                self.shared.lock().stopping = true;
+                self.shared.lock().stop();
             }
             let wake_at = self.turn(now);
             if stop_at.is_some_and(|at| at <= now || self.is_empty()) {
@@ -123,36 +110,23 @@ impl Worker {
             }
             let wake_at = stop_at.map_or(wake_at, |at| at.min(wake_at));
             sleep.as_mut().reset(self.shared.clock.instant(wake_at));
-            let event = {
-                let Self {
-                    links,
-                    answered,
-                    events,
-                    shared,
-                    results,
-                    ..
-                } = &mut self;
-                tokio::select! {
-                    event = links.next(answered, now) => Event::Links(event),
-                    event = events.recv() => event.map_or(Event::NodesGone, Event::Node),
-                    () = shared.wake.notified() => Event::Woken,
-                    () = &mut sleep => Event::Woken,
-                    () = shutdown.cancelled(), if stop_at.is_none() => Event::Woken,
-                    Some(_) = results.join_next(), if !results.is_empty() => Event::Woken,
-                }
-            };
-            let now = self.now();
-            match event {
-                Event::Links(event) => self.on_links(event, now),
-                Event::Node(event) => self.on_node(event, now),
-                Event::NodesGone if stop_at.is_some() => break,
-                Event::NodesGone | Event::Woken => {}
+            tokio::select! {
+                event = self.connections.next(now) => self.on_connections(event),
+                event = self.events.recv() => match event {
+                    Some(event) => self.on_node(event),
+                    None if stop_at.is_some() => break,
+                    None => {}
+                },
+                () = self.shared.wake.notified() => {}
+                () = &mut sleep => {}
+                () = shutdown.cancelled(), if stop_at.is_none() => {}
+                () = self.commits.answered() => {}
             }
         }
         self.stop();
     }
 
-    pub(super) fn now(&self) -> Nanos {
+    fn now(&self) -> Nanos {
         self.shared.clock.now()
     }
 
@@ -163,37 +137,38 @@ impl Worker {
             self.tick(now);
             self.next_tick = now.saturating_add(TICK);
         }
-        let mut wake_at = self.next_tick;
-        if let Some(active) = self.active
-            && let Some(at) = self.links.tend(self.nodes.endpoint(active), now)
-        {
-            wake_at = wake_at.min(at);
+        let retry_at = self
+            .active
+            .and_then(|node| self.connections.tend(self.nodes.endpoint(node), now));
+        if self.connections.replace_if_idle() {
+            self.breaks.reconnected(now);
         }
-        self.replace_links(now);
-        self.end_back_off(now);
-        if let Some(at) = self.back_off_until() {
-            wake_at = wake_at.min(at.max(now.saturating_add(SHORT)));
+        if self.connections.in_flight() == 0 {
+            self.reoffers.end_refusal(now);
         }
-        match self.pump(now) {
-            Some(at) => wake_at.min(at),
-            None => wake_at,
-        }
+        let refused_until = self.reoffers.refused_until();
+        let offer_at = refused_until.map(|at| at.max(now.saturating_add(SHORT)));
+        let send_at = self.send_due(now);
+        [retry_at, offer_at, send_at]
+            .into_iter()
+            .flatten()
+            .fold(self.next_tick, Nanos::min)
     }
 
     /// Sends what may be sent; when more may be sent, if time alone decides.
-    fn pump(&mut self, now: Nanos) -> Option<Nanos> {
+    fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
         let (permits, queued) = {
-            let state = self.shared.lock();
-            (state.permits, state.queue.len())
+            let queue = self.shared.lock();
+            (queue.permits(), queue.len())
         };
-        let under_way = self.links.in_flight() + permits;
+        let under_way = self.connections.in_flight() + permits;
         let room = if self.may_send() {
             self.window().saturating_sub(under_way)
         } else {
             0
         };
         let demand = Demand {
-            waiting: self.waiting_again() + queued,
+            waiting: self.reoffers.len() + queued,
             under_way,
             room,
         };
@@ -213,32 +188,25 @@ impl Worker {
 
     /// Whether the node may get writes at all.
     fn may_send(&self) -> bool {
-        self.links.is_up()
-            && self
-                .active
-                .is_some_and(|node| self.nodes.takes_writes(node))
-            && matches!(self.gate, Gate::Open { .. })
-            && !self.is_recovering()
-            && self.back_off.is_none()
+        self.connections.is_up()
+            && self.active_takes_writes()
+            && self.breaks.factor() > 0.0
+            && !self.reoffers.hold_everything()
     }
 
     /// Sends up to `count` writes: first those that are offered again, then the queue's.
     fn send(&mut self, count: usize, now: Nanos) {
         let mut left = count;
         while left > 0
-            && let Some(job) = self.next_again(now)
+            && let Some(job) = self.next_reoffer(now)
         {
             self.forward(job, now);
             left -= 1;
         }
         let mut popped = std::mem::take(&mut self.popped);
         {
-            let mut state = self.shared.lock();
-            while popped.len() < left
-                && let Some(next) = state.next(now)
-            {
-                popped.push(next);
-            }
+            let mut queue = self.shared.lock();
+            popped.extend(std::iter::from_fn(|| queue.next(now)).take(left));
         }
         left -= popped.len();
         for next in popped.drain(..) {
@@ -248,18 +216,18 @@ impl Worker {
         }
         self.popped = popped;
         self.pacer.unused(left);
-        if let Err(error) = self.links.flush() {
-            self.broken(&error.to_string(), ReconnectCause::Broken);
+        if let Err(error) = self.connections.flush() {
+            self.disconnect(&error.to_string(), ReconnectCause::Broken);
         }
     }
 
     /// The next of those that are offered again, unless its time is over or its client gone.
-    fn next_again(&mut self, now: Nanos) -> Option<Job> {
-        while let Some(job) = self.resend.pop_front() {
+    fn next_reoffer(&mut self, now: Nanos) -> Option<Job> {
+        while let Some(job) = self.reoffers.pop() {
             if job.is_cancelled() {
-                self.shared.lock().accounts.cancelled += 1;
+                self.shared.lock().accounts().cancelled += 1;
             } else if job.deadline <= now {
-                self.give_up(&job);
+                self.expire(&job);
             } else {
                 return Some(job);
             }
@@ -274,100 +242,123 @@ impl Worker {
             return;
         }
         if job.is_commit() && !self.commits.has_room() {
-            self.shared.lock().accounts.displaced += 1;
-            job.refuse(super::log::too_many_commits());
+            self.shared.lock().accounts().displaced += 1;
+            job.refuse(too_many_commits());
             return;
         }
-        if let Some(link) = self.links.of(job.client) {
-            link.queue(job, now);
-        } else {
-            self.resend.push_back(job);
+        match self.connections.of(job.client) {
+            Some(connection) => connection.queue(job, now),
+            None => self.reoffers.push(job),
         }
     }
 
     fn new_permit(&self) -> Permit {
-        self.shared.lock().permits += 1;
+        self.shared.lock().count_permit(true);
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
         Permit::new(move || {
             if let Some(shared) = shared.upgrade() {
-                shared.lock().permits -= 1;
+                shared.lock().count_permit(false);
                 shared.wake.notify_one();
             }
         })
     }
 
-    fn on_links(&mut self, event: LinkEvent, now: Nanos) {
+    fn on_connections(&mut self, event: ConnectionsEvent) {
+        let now = self.now();
         match event {
-            LinkEvent::Answers => {}
-            LinkEvent::Opened => {
-                self.log.connected(self.active);
-                self.reopened(now);
+            ConnectionsEvent::Answers | ConnectionsEvent::Replaceable => {}
+            ConnectionsEvent::Opened => {
+                self.connect_failed = false;
+                info!(node = self.active, "write connections are up");
+                self.reoffers.connected(now, self.retained.is_empty());
                 self.pacer.connection_up(now);
             }
-            LinkEvent::Replaceable(fresh) => self.replaceable(fresh),
-            LinkEvent::NotOpened(error) => {
+            ConnectionsEvent::NotOpened(error) => {
                 self.metrics.upstream_error(UpstreamError::Connect);
-                self.log.not_connected(&error.to_string());
+                if !std::mem::replace(&mut self.connect_failed, true) {
+                    let reason = error.to_string();
+                    warn!(reason, "no write connection to the node; retrying");
+                }
             }
-            LinkEvent::Broken(error) => {
+            ConnectionsEvent::Broken(error) => {
                 self.settle(now);
                 self.metrics.upstream_error(UpstreamError::Broken);
-                self.broken(&error.to_string(), ReconnectCause::Broken);
+                self.disconnect(&error.to_string(), ReconnectCause::Broken);
             }
         }
     }
 
-    /// What has waited in vain ends here.
-    pub(super) fn give_up(&mut self, job: &Job) {
-        if !matches!(job.reply, Reply::Again) {
-            self.shared.lock().accounts.expired += 1;
+    /// Closes all connections: the writes under way are offered again once it is known what the
+    /// node has.
+    fn disconnect(&mut self, reason: &str, cause: ReconnectCause) {
+        let under_way = self.connections.give_up();
+        warn!(
+            reason,
+            under_way = under_way.len(),
+            "the write connections are closed; writes under way are held until their fate is known"
+        );
+        self.reoffers.disconnected(under_way);
+        self.pacer.connection_lost();
+        self.metrics.reconnected(cause);
+    }
+
+    /// The deadline of a write passed before it was forwarded, or before its fate was known.
+    fn expire(&self, job: &Job) {
+        if job.is_counted() {
+            self.shared.lock().accounts().expired += 1;
         }
-        job.refuse(super::state::expired());
+        job.refuse(expired());
     }
 
     fn is_empty(&self) -> bool {
-        self.links.in_flight() == 0
-            && self.waiting_again() == 0
-            && self.confirming.is_empty()
+        self.connections.in_flight() == 0
+            && self.reoffers.is_empty()
             && self.commits.len() == 0
-            && self.shared.lock().queue.len() == 0
+            && self.shared.lock().len() == 0
     }
 
-    /// The end: everybody who still waits is told.
+    /// The end: every client that still waits is told.
     fn stop(&mut self) {
-        let mut jobs: Vec<Job> = self.links.give_up();
+        let mut jobs: Vec<Job> = self.connections.give_up();
         for job in &mut jobs {
             job.ambiguous = true;
         }
-        jobs.extend(self.resend.drain(..));
-        jobs.extend(self.confirming.drain(..));
-        let mut state = self.shared.lock();
-        while let Some(popped) = state.queue.pop() {
-            jobs.push(popped.item.value);
-        }
-        let lost = jobs
-            .iter()
-            .filter(|job| !matches!(job.reply, Reply::Again))
-            .count();
-        state.accounts.lost += lost as u64;
-        state.accounts.forwarded = self.forwarded;
-        drop(state);
+        jobs.extend(self.reoffers.take_all());
+        let lost = {
+            let mut queue = self.shared.lock();
+            jobs.extend(queue.take_all());
+            let lost = jobs.iter().filter(|job| job.is_counted()).count();
+            queue.accounts().lost += lost as u64;
+            queue.accounts().forwarded = self.forwarded;
+            lost
+        };
         for job in &jobs {
-            job.refuse(super::log::stopped());
+            job.refuse(stopped());
         }
         self.commits.expire(Nanos::MAX);
-        self.log.stopped(lost);
+        if lost > 0 {
+            warn!(lost, "stopped with writes that were not forwarded");
+        } else {
+            info!("stopped; every admitted write was answered");
+        }
     }
 }
 
-enum Event {
-    Links(LinkEvent),
-    Node(NodeEvent),
-    NodesGone,
-    Woken,
+/// The refusal of what is still here at the end.
+fn stopped() -> Refusal {
+    Refusal::new(Reason::Shutdown, "the proxy is going down").retry_after(Duration::from_secs(5))
 }
 
-/// How often deadlines, breaks and figures are looked after.
-pub(super) const TICK: Nanos = Nanos::from_millis(50);
+/// The refusal of one commit too many.
+fn too_many_commits() -> Refusal {
+    Refusal::new(
+        Reason::Rate,
+        "too many broadcast_tx_commit calls wait for a block; use broadcast_tx_sync",
+    )
+    .retry_after(Duration::from_secs(1))
+}
+
+/// How often deadlines, breaks and figures are updated.
+const TICK: Nanos = Nanos::from_millis(50);
 /// The shortest sleep.
 const SHORT: Nanos = Nanos::from_millis(1);

@@ -1,43 +1,36 @@
-//! Whether a break helped.
+//! How much a break helped.
 
 use std::collections::VecDeque;
 
 use pacing::Nanos;
 
-/// The committed transactions of the last minutes as a curve, and the break it is judged by.
+/// Measures the gain of breaks from the committed transactions of the last minutes.
 ///
-/// A break from b on is judged by three windows of equal length L: before, [b − L, b); with the
+/// A break from b on is measured by three windows of equal length L: before, [b − L, b); with the
 /// break, [b, b + L), so that what the pause costs counts; after, [b + L, b + 2L). Its gain is
 /// rate(with) / mean(rate(before), rate(after)): a node that slows down steadily has the same gain
 /// as one that does not, 1. All three need writes waiting throughout, three blocks each, and no
-/// other break; otherwise there is no verdict.
+/// other break; otherwise nothing is measured.
 ///
-/// The rate while sending must not decide: after a pause the queue is longer and the node rested
-/// (`overload-measurements.md` 5.4: 20 to 40 s faster after 20 s without load, +8 % in all).
+/// The rate while sending must not decide: after a pause the queue is longer and the node rested.
+/// CometBFT 0.38 was measured to commit faster for 20 to 40 s after 20 s without load, which gained
+/// 8 % in all, the pause included (`docs/experiments.md`).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct GainMeter {
     /// Instants of blocks and the transactions committed up to each.
     curve: VecDeque<(Nanos, f64)>,
     /// The last instant at which nothing waited, or something else disturbed.
     disturbed: Nanos,
-    open: Option<Case>,
+    open: Option<OpenBreak>,
 }
 
+/// A break that is being measured.
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct OpenBreak {
     start: Nanos,
     window: Nanos,
     /// When the rate was whole again; none while the break lasts.
     end: Option<Nanos>,
-}
-
-/// What came out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// Committed with the break, as a ratio to without.
-    Gain(f64),
-    /// Demand, blocks or another break make it impossible to tell.
-    None,
 }
 
 /// The longest window: the effect of a break lasts 20 to 40 s.
@@ -47,7 +40,7 @@ const CURVE: usize = 1_024;
 /// Blocks that a window needs.
 const BLOCKS: usize = 3;
 
-impl Judge {
+impl GainMeter {
     pub(super) fn block(&mut self, observed: Nanos, txs: usize) {
         let total = self.curve.back().map_or(0.0, |(_, total)| *total);
         if self.curve.len() == CURVE {
@@ -58,7 +51,7 @@ impl Judge {
 
     /// At this instant nothing waited, or the chain was not in order.
     pub(super) fn disturb(&mut self, now: Nanos) {
-        let in_break = self.open.is_some_and(|case| case.end.is_none());
+        let in_break = self.open.is_some_and(|open| open.end.is_none());
         if !in_break {
             self.disturbed = now;
         }
@@ -68,47 +61,43 @@ impl Judge {
     pub(super) fn begin(&mut self, start: Nanos, cycle: Nanos) {
         let window = Nanos::new(cycle.as_nanos() / 3).min(WINDOW);
         let before = start.saturating_sub(window);
-        // A case that is still open ends without a verdict: it would include this break.
-        self.open =
-            (self.disturbed < before && self.blocks(before, start) >= BLOCKS).then_some(Case {
+        // What is still being measured is dropped: it would include this break.
+        self.open = (self.disturbed < before && self.blocks(before, start) >= BLOCKS).then_some(
+            OpenBreak {
                 start,
                 window,
                 end: None,
-            });
+            },
+        );
     }
 
     /// The break is over, the rate whole.
     pub(super) fn end(&mut self, now: Nanos) {
-        if let Some(case) = &mut self.open {
-            case.end = Some(now);
+        if let Some(open) = &mut self.open {
+            open.end = Some(now);
         }
     }
 
-    /// The verdict, once it is due.
-    pub(super) fn verdict(&mut self) -> Option<Verdict> {
-        let case = self.open?;
-        let middle = case.start.saturating_add(case.window);
-        let last = middle.saturating_add(case.window);
+    /// What was committed with the break, as a ratio to without; once, when enough was seen.
+    pub(super) fn measured(&mut self) -> Option<f64> {
+        let open = self.open?;
+        let middle = open.start.saturating_add(open.window);
+        let last = middle.saturating_add(open.window);
         if self.curve.back().is_none_or(|(at, _)| *at < last) {
             return None;
         }
         self.open = None;
-        let quiet = case
-            .end
-            .is_some_and(|end| end < middle && self.disturbed <= end);
-        if !quiet || self.blocks(case.start, middle) < BLOCKS || self.blocks(middle, last) < BLOCKS
+        let end = open.end?;
+        let quiet = end < middle && self.disturbed <= end;
+        if !quiet || self.blocks(open.start, middle) < BLOCKS || self.blocks(middle, last) < BLOCKS
         {
-            return Some(Verdict::None);
+            return None;
         }
-        let before = self.committed(case.start.saturating_sub(case.window), case.start);
-        let with = self.committed(case.start, middle);
+        let before = self.committed(open.start.saturating_sub(open.window), open.start);
+        let with = self.committed(open.start, middle);
         let after = self.committed(middle, last);
         let usual = (before + after) / 2.0;
-        Some(if usual > 0.0 {
-            Verdict::Gain(with / usual)
-        } else {
-            Verdict::None
-        })
+        (usual > 0.0).then(|| with / usual)
     }
 
     fn blocks(&self, from: Nanos, to: Nanos) -> usize {
@@ -142,34 +131,37 @@ impl Judge {
 mod tests {
     use super::*;
 
-    /// Blocks of one second whose size is a function of the second.
-    fn judged(end: u64, size: impl Fn(u64) -> usize, idle_at: Option<u64>) -> Option<Verdict> {
-        let mut judge = Judge::default();
-        judge.disturb(Nanos::from_secs(1));
+    /// Blocks of one second whose size is a function of the second, and a break at 100. The gain,
+    /// and whether it is still being measured at the end.
+    fn measured(
+        end: u64,
+        size: impl Fn(u64) -> usize,
+        idle_at: Option<u64>,
+    ) -> (Option<f64>, bool) {
+        let mut meter = GainMeter::default();
+        meter.disturb(Nanos::from_secs(1));
         for second in 0..end {
             let at = Nanos::from_secs(second);
-            judge.block(at, size(second));
+            meter.block(at, size(second));
             if idle_at == Some(second) {
-                judge.disturb(at);
+                meter.disturb(at);
             }
             if second == 100 {
-                judge.begin(at, Nanos::from_secs(90));
+                meter.begin(at, Nanos::from_secs(90));
             }
             if second == 105 {
-                judge.end(at);
+                meter.end(at);
             }
-            if let Some(verdict) = judge.verdict() {
-                return Some(verdict);
+            let gain = meter.measured();
+            if gain.is_some() {
+                return (gain, false);
             }
         }
-        None
+        (None, meter.open.is_some())
     }
 
-    fn gain(verdict: Option<Verdict>) -> f64 {
-        match verdict {
-            Some(Verdict::Gain(gain)) => gain,
-            other => panic!("{other:?}"),
-        }
+    fn gain(measured: (Option<f64>, bool)) -> f64 {
+        measured.0.unwrap()
     }
 
     #[test]
@@ -181,13 +173,13 @@ mod tests {
                 1_000
             }
         };
-        assert!((gain(judged(200, size, None)) - 25.0 / 30.0).abs() < 1e-9);
+        assert!((gain(measured(200, size, None)) - 25.0 / 30.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_steady_decline_is_not_the_fault_of_the_break() {
         let size = |second: u64| 10_000 - second as usize * 20;
-        assert!((gain(judged(200, size, None)) - 1.0).abs() < 0.01);
+        assert!((gain(measured(200, size, None)) - 1.0).abs() < 0.01);
     }
 
     #[test]
@@ -197,15 +189,18 @@ mod tests {
             106..=130 => 1_500,
             _ => 1_000,
         };
-        assert!((gain(judged(200, size, None)) - 1.25).abs() < 1e-9);
+        assert!((gain(measured(200, size, None)) - 1.25).abs() < 1e-9);
     }
 
     #[test]
-    fn no_verdict_without_demand_blocks_or_time() {
+    fn nothing_is_measured_without_demand_blocks_or_time() {
         let steady = |_| 1_000;
-        assert_eq!(judged(160, steady, None), None);
-        assert_eq!(judged(200, steady, Some(80)), None);
-        assert_eq!(judged(200, steady, Some(120)), Some(Verdict::None));
-        assert_eq!(gain(judged(200, steady, Some(103))), 1.0);
+        // Not enough time yet.
+        assert_eq!(measured(160, steady, None), (None, true));
+        // No demand before the break: it is not measured at all; after it: it ends without a gain.
+        assert_eq!(measured(101, steady, Some(80)), (None, false));
+        assert_eq!(measured(150, steady, Some(120)), (None, true));
+        assert_eq!(measured(200, steady, Some(120)), (None, false));
+        assert_eq!(gain(measured(200, steady, Some(103))), 1.0);
     }
 }

@@ -1,0 +1,117 @@
+//! Breaks as the lane takes them: the controller's decisions, logged and counted.
+
+use std::sync::Arc;
+
+use control::{
+    BlockSeen, BreakController, BreakEvent, BreakFacts, BreakState, Gate, PauseSettings,
+};
+use pacing::Nanos;
+use tracing::{debug, info, warn};
+
+use crate::metrics::{Metrics, PauseCause, ReconnectCause};
+
+/// The break controller and what it decided last.
+pub(super) struct Breaks {
+    controller: BreakController,
+    gate: Gate,
+    metrics: Arc<Metrics>,
+    /// Why the last break began.
+    cause: ReconnectCause,
+    /// The part of the breaks' time that metrics have counted.
+    counted: Nanos,
+}
+
+impl Breaks {
+    pub(super) fn new(
+        now: Nanos,
+        settings: &PauseSettings,
+        seed: u64,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            controller: BreakController::new(now, settings, seed),
+            gate: Gate::Open { factor: 1.0 },
+            metrics,
+            cause: ReconnectCause::Interval,
+            counted: Nanos::ZERO,
+        }
+    }
+
+    /// Looks at the time. Whether the write connections are to be replaced.
+    pub(super) fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> bool {
+        let decision = self.controller.tick(now, facts);
+        self.gate = decision.gate;
+        for event in &decision.events {
+            self.report(event);
+        }
+        let closed = self.controller.counters().closed;
+        self.metrics.paused_for(closed.saturating_sub(self.counted));
+        self.counted = closed;
+        decision.reconnect
+    }
+
+    fn report(&mut self, event: &BreakEvent) {
+        match event {
+            BreakEvent::Entered(state) => {
+                info!(state = state.name(), "break controller");
+                self.metrics.controller(*state);
+            }
+            BreakEvent::Began {
+                cause,
+                rate,
+                baseline,
+            } => {
+                info!(?cause, rate, baseline, "a break begins: no writes are sent");
+                let (pause, reconnect) = match cause {
+                    control::BreakCause::Interval => {
+                        (PauseCause::Interval, ReconnectCause::Interval)
+                    }
+                    control::BreakCause::Threshold => {
+                        (PauseCause::Threshold, ReconnectCause::Threshold)
+                    }
+                };
+                self.metrics.paused(pause);
+                self.cause = reconnect;
+            }
+            BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
+            BreakEvent::Measured { gain } => {
+                info!(gain, "the effect of the break was measured");
+                self.metrics.pause_gain(*gain - 1.0);
+            }
+            BreakEvent::Spread { interval } => {
+                warn!(%interval, "breaks do not help; the time between them is doubled");
+            }
+        }
+    }
+
+    /// The new connections are in use.
+    pub(super) fn reconnected(&mut self, now: Nanos) {
+        self.controller.reconnected(now);
+        self.metrics.reconnected(self.cause);
+    }
+
+    pub(super) fn block(&mut self, block: &BlockSeen) {
+        self.controller.block(block);
+    }
+
+    pub(super) fn chain_replaced(&mut self, now: Nanos) {
+        self.controller.chain_replaced(now);
+    }
+
+    /// The share of the rate that may be used, 0 to 1.
+    pub(super) const fn factor(&self) -> f64 {
+        match self.gate {
+            Gate::Open { factor } => factor,
+            Gate::Draining | Gate::Paused => 0.0,
+        }
+    }
+
+    pub(super) const fn state(&self) -> BreakState {
+        self.controller.state()
+    }
+
+    /// Until when nothing is sent, as far as is known.
+    pub(super) fn closed_until(&self, now: Nanos) -> Nanos {
+        self.controller.closed_until(now)
+    }
+}
