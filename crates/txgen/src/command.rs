@@ -1,24 +1,22 @@
 //! From the command line to the exit code.
 
-use std::hash::{BuildHasher, RandomState};
-
-use devnode::DevNodeError;
-pub(crate) use ops::command::{CommandError, failed, usage};
+use ops::command::{CommandError, failed, usage};
 use ops::command::{completions, manual, print};
 use pacing::Profile;
 
 use crate::campaign;
-use crate::cli::{Cli, Command, FloodArgs, Settings};
+use crate::cli::{Cli, Command};
 use crate::compare::{self, CompareError};
 use crate::devnode_command;
 use crate::exit;
 use crate::managed;
 use crate::merge_command;
-use crate::plan::{Plan, Request, RequestedLoad};
+use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::report::preview;
 use crate::report_command;
-use crate::run::{self, BuiltInError, Outcome, RunError, Words};
+use crate::run::{self, Words};
 use crate::search::{self, SearchError};
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::tm_bench;
 
@@ -29,40 +27,33 @@ use crate::tm_bench;
 pub fn execute(cli: Cli) -> Result<u8, CommandError> {
     match cli.command {
         Command::Constant(args) => {
-            let profile = Profile::constant(args.rate, Some(args.duration)).map_err(usage)?;
-            load("constant", open(profile), args.settings)
+            let load = RequestedLoad::constant(args.rate, args.duration).map_err(usage)?;
+            start("constant", load, args.settings)
         }
         Command::Ramp(args) => {
-            let profile =
-                Profile::steps(args.start, args.step, args.every, args.to).map_err(usage)?;
-            let load_ = RequestedLoad::Open {
-                profile,
+            let profile = Profile::steps(args.start, args.step, args.every, args.to);
+            let load = RequestedLoad::Open {
+                profile: profile.map_err(usage)?,
                 stop_when_saturated: args.to.is_none(),
                 reconnect_in_pauses: false,
             };
-            load("ramp", load_, args.settings)
+            start("ramp", load, args.settings)
         }
         Command::Square(args) => {
-            let profile = Profile::square(args.rate, args.low, args.on, args.off, args.cycles)
-                .map_err(usage)?;
-            let load_ = RequestedLoad::Open {
-                profile,
+            let profile = Profile::square(args.rate, args.low, args.on, args.off, args.cycles);
+            let load = RequestedLoad::Open {
+                profile: profile.map_err(usage)?,
                 stop_when_saturated: false,
                 reconnect_in_pauses: args.reconnect,
             };
-            load("square", load_, args.settings)
+            start("square", load, args.settings)
         }
         Command::Flood(args) => {
-            let FloodArgs {
-                concurrency,
-                count,
-                settings,
-            } = args;
-            load(
-                "flood",
-                RequestedLoad::Flood { concurrency, count },
-                settings,
-            )
+            let load = RequestedLoad::Flood {
+                concurrency: args.concurrency,
+                count: args.count,
+            };
+            start("flood", load, args.settings)
         }
         Command::Run(args) => campaign::play(*args),
         Command::Search(args) => {
@@ -74,7 +65,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             search(|shutdown| search::scan(args, seed, shutdown))
         }
         Command::Report(args) => report_command::show(&args),
-        Command::TmBench(args) => tm_bench::run(&args),
+        Command::TmBench(args) => tm_bench::play(&args),
         Command::Compare(args) => compare::execute(args).map_err(|error| match error {
             CompareError::Write { .. } => failed(error),
             _ => usage(error),
@@ -93,43 +84,18 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
     }
 }
 
-fn open(profile: Profile) -> RequestedLoad {
-    RequestedLoad::Open {
-        profile,
-        stop_when_saturated: false,
-        reconnect_in_pauses: false,
-    }
-}
-
-fn load(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, CommandError> {
+fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, CommandError> {
     let request = Request {
         command: command.into(),
         load,
         builtin: devnode::Config::default(),
     };
-    start(request, settings)
-}
-
-fn start(request: Request, settings: Settings) -> Result<u8, CommandError> {
     let dry_run = settings.dry_run;
-    let plan = resolve(request, settings)?;
+    let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
     if dry_run {
         return Ok(print(preview(&plan).as_bytes()));
     }
-    start_run(&plan, Words::All).map(|outcome| outcome.exit_code())
-}
-
-pub(crate) fn resolve(request: Request, settings: Settings) -> Result<Plan, CommandError> {
-    Plan::resolve(request, settings, fresh_seed()).map_err(usage)
-}
-
-/// Carries out a plan; signals end it.
-pub(crate) fn start_run(plan: &Plan, words: Words) -> Result<Outcome, CommandError> {
-    let shutdown = Shutdown::on_signals().map_err(failed)?;
-    run::start(plan, &shutdown, words).map_err(|error| CommandError {
-        code: exit_code_of(&error),
-        source: error.into(),
-    })
+    run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
 }
 
 fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8, CommandError> {
@@ -141,28 +107,9 @@ fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8
             | SearchError::Preflight(_)
             | SearchError::Folder(_)
             | SearchError::Display(_) => exit::USAGE,
-            SearchError::Point { source, .. } => exit_code_of(source),
+            SearchError::Point { source, .. } => source.exit_code(),
             _ => exit::FAILED,
         },
         source: error.into(),
     })
-}
-
-pub(crate) fn exit_code_of(error: &RunError) -> u8 {
-    match error {
-        RunError::Folder(_)
-        | RunError::Preflight(_)
-        | RunError::Profiler(_)
-        | RunError::StartAt(_)
-        | RunError::Display(_) => exit::USAGE,
-        RunError::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
-        RunError::Interrupted => exit::INTERRUPTED,
-        _ => exit::FAILED,
-    }
-}
-
-/// A seed nobody chose: the standard library's randomly keyed hasher is seeded by the system.
-pub(crate) fn fresh_seed() -> u64 {
-    // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
-    RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use devnode::{Application, Config, DevNode};
+use ops::command::{CommandError, failed, usage};
 
 use crate::cli::{DevnodeApp, DevnodeArgs};
-use crate::command::{CommandError, failed, usage};
 use crate::exit;
 use crate::scenario::{assign, parse_assignment, with_suggestion};
 use crate::shutdown::Shutdown;

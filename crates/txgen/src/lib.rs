@@ -26,6 +26,7 @@ mod report_command;
 pub mod run;
 pub mod scenario;
 pub mod search;
+pub mod settings;
 mod shard;
 pub mod shutdown;
 mod source;

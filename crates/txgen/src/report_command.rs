@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{self, Write as _};
 
+use ops::command::{CommandError, failed, usage};
+
 use crate::cli::ReportArgs;
-use crate::command::{CommandError, failed, usage};
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::report::recorded::{self, ReportError, ReportFormat};

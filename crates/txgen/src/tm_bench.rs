@@ -7,17 +7,18 @@ use std::num::NonZeroU32;
 
 use anyhow::{Context as _, anyhow};
 use measure::Summary;
-use pacing::{Nanos, Profile, Rate};
+use ops::command::{CommandError, failed, usage};
+use pacing::{Nanos, Rate};
 use report::{TmBench, TmBenchSpan};
 use rpc::{Endpoint, Transport};
 
-use crate::cli::{Settings, TmBenchArgs, TmBenchFormat, TransportChoice};
-use crate::command::{CommandError, failed, resolve, start_run, usage};
+use crate::cli::{TmBenchArgs, TmBenchFormat};
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::plan::{Request, RequestedLoad};
+use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::report::grouped;
-use crate::run::Words;
+use crate::run::{self, Words};
+use crate::settings::Settings;
 
 /// The command's name on the command line.
 const NAME: &str = "tm-bench";
@@ -59,26 +60,22 @@ const LONG_FLAGS: [&str; 7] = [
 ];
 
 /// Runs as tm-bench did and prints its table.
-pub(crate) fn run(args: &TmBenchArgs) -> Result<u8, CommandError> {
+pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
     let endpoints = endpoints(&args.endpoints).map_err(usage)?;
     let format = args.output_format;
     let window = args.window.map(|window| window.get() as usize);
     let (rate, note) = total_rate(args, endpoints.len()).map_err(usage)?;
     let duration = Nanos::from_secs(u64::from(args.duration.get()));
-    let profile = Profile::constant(rate, Some(duration)).map_err(usage)?;
     let request = Request {
         command: NAME.into(),
-        load: RequestedLoad::Open {
-            profile,
-            stop_when_saturated: false,
-            reconnect_in_pauses: false,
-        },
+        load: RequestedLoad::constant(rate, duration).map_err(usage)?,
         builtin: devnode::Config::default(),
     };
-    let plan = resolve(request, settings(args, endpoints))?;
+    let settings = settings(args, endpoints);
+    let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
     let words = if args.verbose { Words::All } else { Words::Few };
     let _ = writeln!(io::stderr(), "{note}");
-    let outcome = start_run(&plan, words)?;
+    let outcome = run::start_on_signals(&plan, words)?;
     let run = RecordedRun::open(&outcome.folder).map_err(failed)?;
     let blocks = run.all_blocks().map_err(failed)?;
     let span = span(&outcome.summary, duration);
@@ -145,7 +142,7 @@ fn settings(args: &TmBenchArgs, endpoints: Vec<Endpoint>) -> Settings {
         endpoints,
         broadcast_tx_method: Some(args.broadcast_tx_method),
         connections: Some(args.connections),
-        transport: Some(TransportChoice::Ws),
+        transport: Some(Transport::Ws),
         size: Some(args.size),
         seed: args.seed,
         out: args.out.clone(),

@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::{Endpoint, Transport};
 
-use crate::cli::{RunArgs, Settings};
-use crate::command::{CommandError, exit_code_of, failed, fresh_seed, usage};
+use crate::cli::RunArgs;
 use crate::exit;
 use crate::live::{Display, DisplaySettings};
 use crate::managed::{ManagedError, Programs, Stage};
-use crate::plan::Plan;
+use crate::plan::{Plan, fresh_seed};
 use crate::run::{self, Outcome, RunFolder, Words, default_folder};
 use crate::scenario::{NodeKind, ScenarioOptions, Script};
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use estimate::{Estimate, dry_run, patience};
 use figures::Figures;
@@ -113,10 +114,7 @@ fn single(
     })?;
     let mut plan = run.plan(&stage).map_err(usage)?;
     plan.out = Some(place);
-    let outcome = run::run(&plan, shutdown).map_err(|error| CommandError {
-        code: exit_code_of(&error),
-        source: error.into(),
-    })?;
+    let outcome = run::run(&plan, shutdown)?;
     stage.keep_logs(&outcome.folder);
     match stage.trouble() {
         Some(trouble) => Err(failed(anyhow::anyhow!(trouble))),
@@ -267,8 +265,7 @@ impl Campaign<'_> {
         plan.out = Some(place.into());
         let played = run::start_on(&plan, self.shutdown, Words::Few, &mut self.display);
         let outcome = played.map_err(|error| {
-            let mut source = anyhow::Error::from(error);
-            let code = source.downcast_ref().map_or(exit::FAILED, exit_code_of);
+            let CommandError { code, mut source } = error.into();
             if let Some(trouble) = stage.trouble() {
                 source = source.context(trouble);
             }
@@ -318,13 +315,8 @@ impl Campaign<'_> {
 
 /// Whether the settings' endpoints, or the transport asked for, speak WebSocket.
 fn transport(settings: &Settings, endpoints: &[Endpoint]) -> Transport {
-    match settings.transport {
-        Some(crate::cli::TransportChoice::Ws) => Transport::Ws,
-        Some(crate::cli::TransportChoice::Http) => Transport::Http,
-        None => endpoints
-            .first()
-            .map_or(Transport::Http, Endpoint::transport),
-    }
+    let first = || endpoints.first().map(Endpoint::transport);
+    settings.transport.or_else(first).unwrap_or(Transport::Http)
 }
 
 /// A flooded node that commits nothing for this long will not.

@@ -4,10 +4,10 @@ use anyhow::Context as _;
 use rpc::Transport;
 
 use super::transport;
-use crate::cli::Settings;
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
+use crate::settings::Settings;
 
 /// A run whose settings are complete.
 pub(super) struct Prepared<'a> {

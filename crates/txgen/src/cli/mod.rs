@@ -2,8 +2,6 @@
 
 mod analysis;
 mod search;
-mod settings;
-pub(crate) mod text;
 mod tm_bench;
 
 use std::ffi::OsString;
@@ -16,9 +14,9 @@ use pacing::{Nanos, Rate, SignedRate};
 use crate::scenario::{NodeKind, Scale};
 
 use crate::report::recorded::ReportFormat;
+pub use crate::settings::Settings;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
-pub use settings::{Settings, TransportChoice};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 use pacing::{Nanos, Rate};
 
-use super::Settings;
+use crate::settings::Settings;
 use crate::threshold::Threshold;
 
 /// `txgen search`

@@ -12,8 +12,8 @@ use super::lines::Lines;
 use super::metrics::MetricsServer;
 use super::terminal::{self, FullScreen};
 use super::track::{Phase, Scene, Track};
-use crate::cli::Settings;
 use crate::plan::Plan;
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 
 /// How to show.

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
 
-use crate::cli::Settings;
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::target::{Drain, TargetKind};
 use cometbft::CometBft;

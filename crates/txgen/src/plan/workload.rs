@@ -2,8 +2,8 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::PlanError;
-use crate::cli::Settings;
+use super::error::PlanError;
+use crate::settings::Settings;
 use crate::target::{Facts, TargetKind};
 use crate::workload::{
     Content, CreateWorkload, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
@@ -56,12 +56,7 @@ fn refuse_meaningless(
     facts: &Facts,
     kind: &WorkloadKind,
 ) -> Result<(), PlanError> {
-    let meaningless = |name, problem: &str| {
-        Err(PlanError::OutOfRange {
-            name,
-            problem: problem.into(),
-        })
-    };
+    let meaningless = |name, problem: &str| Err(PlanError::of(name, problem));
     let bigchain = matches!(
         kind,
         WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer

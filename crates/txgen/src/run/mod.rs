@@ -18,8 +18,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use devnode::DevNodeError;
 use measure::read::TxFate;
 use measure::{RunFolderWriters, ScheduleVerdict, Summary};
+use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use rpc::BroadcastMethod;
 
@@ -121,6 +123,32 @@ pub enum RunError {
     Panicked(&'static str),
 }
 
+impl RunError {
+    /// The process's exit code.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Folder(_)
+            | Self::Preflight(_)
+            | Self::Profiler(_)
+            | Self::StartAt(_)
+            | Self::Display(_)
+            | Self::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
+            Self::Interrupted => exit::INTERRUPTED,
+            _ => exit::FAILED,
+        }
+    }
+}
+
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> Self {
+        Self {
+            code: error.exit_code(),
+            source: error.into(),
+        }
+    }
+}
+
 impl Outcome {
     /// The ids of accepted transactions that no block has shown, some of them. None where the record
     /// cannot be read.
@@ -190,6 +218,12 @@ pub(crate) fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Ou
     let outcome = start_on(plan, shutdown, words, &mut display);
     display.close();
     outcome
+}
+
+/// As [`start`], ended by signals.
+pub(crate) fn start_on_signals(plan: &Plan, words: Words) -> Result<Outcome, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    Ok(start(plan, &shutdown, words)?)
 }
 
 /// As [`run_on`], and says as much as is wanted.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::dotted::leaves;
-use crate::cli::text;
+use crate::settings::text;
 
 /// How often, in which order, with which rests.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -21,8 +21,8 @@ use std::path::Path;
 use pacing::Profile;
 use serde::Deserialize;
 
-use crate::cli::Settings;
 use crate::plan::RequestedLoad;
+use crate::settings::Settings;
 use grid::{Axis, Case};
 use phase::Phase;
 

@@ -5,7 +5,7 @@ use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::cli::{Settings, text};
+use crate::settings::{Settings, text};
 
 /// The node that a run starts, or that it finds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -7,7 +7,7 @@ use pacing::{Nanos, Profile, ProfileError, Rate, SignedRate};
 use serde::Deserialize;
 
 use super::{Scale, ScenarioError, read};
-use crate::cli::text;
+use crate::settings::text;
 
 /// One profile of a scenario.
 #[derive(Debug, Clone, Deserialize)]

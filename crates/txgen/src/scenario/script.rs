@@ -13,8 +13,8 @@ use super::{
     CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, ScenarioError,
     SentinelSection, assign, parse_assignment, read,
 };
-use crate::cli::Settings;
 use crate::plan::{Request, RequestedLoad};
+use crate::settings::Settings;
 
 /// What the command line says about a scenario file.
 #[derive(Debug, Clone, Default)]

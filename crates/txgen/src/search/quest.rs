@@ -3,13 +3,14 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use pacing::{Nanos, Profile, Rate};
+use pacing::{Nanos, Rate};
 
 use super::SearchError;
-use crate::cli::{PointArgs, Settings};
+use crate::cli::PointArgs;
 use crate::exit;
 use crate::plan::{Plan, PlanError, Request, RequestedLoad};
 use crate::report;
+use crate::settings::Settings;
 use crate::workload::WorkloadKind;
 
 /// What is asked for, whatever chooses the rates.
@@ -59,7 +60,6 @@ impl Quest {
                 self.kind
             )));
         }
-        let profile = Profile::constant(rate, Some(duration)).map_err(PlanError::from)?;
         let quarter = Nanos::from_nanos(duration.as_nanos() / WARMUP_PART);
         let settings = Settings {
             seed: Some(self.seed.wrapping_add(number as u64)),
@@ -70,11 +70,7 @@ impl Quest {
         };
         let request = Request {
             command: self.kind.into(),
-            load: RequestedLoad::Open {
-                profile,
-                stop_when_saturated: false,
-                reconnect_in_pauses: false,
-            },
+            load: RequestedLoad::constant(rate, duration).map_err(PlanError::from)?,
             builtin: devnode::Config::default(),
         };
         let plan = Plan::resolve(request, settings, self.seed)?;

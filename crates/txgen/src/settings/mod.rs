@@ -1,15 +1,17 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+pub(crate) mod text;
+
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use pacing::{Arrivals, CatchUp, Nanos};
-use rpc::{BroadcastMethod, Endpoint};
+use rpc::{BroadcastMethod, Endpoint, Transport};
 use serde::Deserialize;
 
-use super::text;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
@@ -59,8 +61,9 @@ pub struct Settings {
     pub source_address: Vec<IpAddr>,
 
     /// How to speak to the endpoints; overrides the schemes of their URLs.
-    #[arg(long, value_enum)]
-    pub transport: Option<TransportChoice>,
+    #[arg(long, value_parser = PossibleValuesParser::new(["http", "ws"]).try_map(|text| text.parse::<Transport>()))]
+    #[serde(deserialize_with = "text::option")]
+    pub transport: Option<Transport>,
 
     /// Trust the certificates of this PEM file too (https and wss), beside those of the system.
     #[arg(long, value_name = "PATH")]
@@ -216,16 +219,6 @@ pub struct Settings {
     #[arg(long)]
     #[serde(skip)]
     pub dry_run: bool,
-}
-
-/// A transport forced on all endpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TransportChoice {
-    /// HTTP/1.1 keep-alive, one request in flight per connection.
-    Http,
-    /// WebSocket, many requests in flight matched by id.
-    Ws,
 }
 
 impl Settings {

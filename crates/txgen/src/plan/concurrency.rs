@@ -1,0 +1,118 @@
+//! How much goes on at a time: connections, transactions in flight, threads.
+
+use std::num::NonZeroU32;
+
+use pacing::Nanos;
+use rpc::Transport;
+
+use super::error::{PlanError, at_most};
+use super::load::Load;
+use crate::settings::Settings;
+use crate::workload::Workload;
+
+/// How much goes on at a time.
+pub(super) struct Concurrency {
+    pub(super) connections: NonZeroU32,
+    pub(super) max_in_flight: u64,
+    pub(super) threads: NonZeroU32,
+    pub(super) signing_threads: NonZeroU32,
+    pub(super) spin: Nanos,
+}
+
+impl Concurrency {
+    /// Fills in the defaults for this load over this transport.
+    pub(super) fn resolve(
+        settings: &Settings,
+        load: &Load,
+        transport: Transport,
+        workload: &Workload,
+    ) -> Result<Self, PlanError> {
+        let connections = settings
+            .connections
+            .unwrap_or(default_connections(load, transport));
+        at_most("--connections", connections.get(), MAX_CONNECTIONS)?;
+        let max_in_flight = settings
+            .max_in_flight
+            .map_or(DEFAULT_MAX_IN_FLIGHT, Into::into);
+        at_most("--max-in-flight", max_in_flight, MAX_IN_FLIGHT)?;
+        if let Load::Flood { concurrency, .. } = load {
+            let name = "--concurrency (see --max-in-flight)";
+            at_most(name, concurrency.get(), max_in_flight)?;
+        }
+        let spin = settings.spin.unwrap_or(Nanos::ZERO);
+        at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
+        let threads = resolve_threads(settings, load, connections)?;
+        Ok(Self {
+            connections,
+            max_in_flight,
+            threads,
+            signing_threads: resolve_signing_threads(settings, workload, threads)?,
+            spin,
+        })
+    }
+}
+
+/// Over HTTP a connection carries one request at a time, so a flood needs one per slot.
+fn default_connections(load: &Load, transport: Transport) -> NonZeroU32 {
+    match (load, transport) {
+        (_, Transport::Ws) => DEFAULT_WS_CONNECTIONS,
+        (Load::Flood { concurrency, .. }, Transport::Http) => *concurrency,
+        (Load::Open { .. }, Transport::Http) => DEFAULT_HTTP_CONNECTIONS,
+    }
+}
+
+fn resolve_threads(
+    settings: &Settings,
+    load: &Load,
+    connections: NonZeroU32,
+) -> Result<NonZeroU32, PlanError> {
+    let slots = match load {
+        Load::Flood { concurrency, .. } => *concurrency,
+        Load::Open { .. } => NonZeroU32::MAX,
+    };
+    let threads = settings
+        .threads
+        .unwrap_or(half_the_cores().min(connections).min(slots));
+    let too_few = |what: String| {
+        let problem = format!("is {threads}, but {what}; a thread needs at least one");
+        Err(PlanError::of("--threads", problem))
+    };
+    if threads > slots {
+        return too_few(format!("only {slots} transactions are in flight"));
+    }
+    if threads > connections {
+        return too_few(format!("there are only {connections} connections"));
+    }
+    at_most("--threads", threads.get(), MAX_THREADS)?;
+    Ok(threads)
+}
+
+/// At least one for each sender; more only where making a transaction takes long.
+fn resolve_signing_threads(
+    settings: &Settings,
+    workload: &Workload,
+    threads: NonZeroU32,
+) -> Result<NonZeroU32, PlanError> {
+    if !workload.is_signed() {
+        return Ok(threads);
+    }
+    let signing = settings.signing_threads.unwrap_or(half_the_cores());
+    at_most("--signing-threads", signing.get(), MAX_THREADS)?;
+    Ok(signing.max(threads))
+}
+
+fn half_the_cores() -> NonZeroU32 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    NonZeroU32::new(cores / 2).unwrap_or(NonZeroU32::MIN)
+}
+
+const DEFAULT_HTTP_CONNECTIONS: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
+/// A node reads each WebSocket serially: a few keep its readers busy without starving consensus.
+const DEFAULT_WS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
+const DEFAULT_MAX_IN_FLIGHT: u64 = 100_000;
+/// Bounds memory: about 150 MB at one million in flight.
+const MAX_IN_FLIGHT: u64 = 10_000_000;
+const MAX_CONNECTIONS: u64 = 50_000;
+const MAX_THREADS: u64 = 1024;
+/// Longer spins burn a core without making any due time more exact.
+const MAX_SPIN: Nanos = Nanos::from_millis(10);

@@ -1,0 +1,253 @@
+//! A run as it was asked for, resolved once: every default is filled in, every value is legal.
+
+mod concurrency;
+mod error;
+mod load;
+mod nodes;
+mod part;
+mod workload;
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use pacing::{Arrivals, CatchUp, Nanos};
+use rpc::{BroadcastMethod, Trust};
+
+use crate::part::Part;
+use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
+use crate::settings::Settings;
+use crate::start_at::StartAt;
+use crate::target::{Target, TargetKind, TargetOptions};
+use crate::threshold::Threshold;
+use crate::workload::Workload;
+use concurrency::Concurrency;
+use error::at_most;
+
+pub use error::PlanError;
+pub use load::{Load, RequestedLoad};
+pub use nodes::Nodes;
+pub(crate) use nodes::fitting;
+
+/// Everything a run needs to know.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The command that was given, e.g. `ramp`.
+    pub command: String,
+    /// What is offered, and when.
+    pub load: Load,
+    /// Where it goes.
+    pub nodes: Nodes,
+    /// Which kind of node that is.
+    pub target: TargetKind,
+    /// Which broadcast call carries it.
+    pub method: BroadcastMethod,
+    /// Connections per endpoint.
+    pub connections: NonZeroU32,
+    /// Local addresses that the connections take in turn; the system's choice when empty.
+    pub sources: Vec<IpAddr>,
+    /// Whose certificates are accepted over https and wss.
+    pub trust: Trust,
+    /// What is sent.
+    pub workload: Workload,
+    /// Threads that make transactions ahead, in all.
+    pub signing_threads: NonZeroU32,
+    /// The seed of transactions and random arrivals.
+    pub seed: u64,
+    /// Which part of the load this generator sends.
+    pub part: Part,
+    /// When the load begins; as soon as everything is ready when `None`.
+    pub start_at: Option<StartAt>,
+    /// What becomes of late transactions.
+    pub catch_up: CatchUp,
+    /// What happens before this is left out of latencies and per-second rates.
+    pub warmup: Nanos,
+    /// How long answers and commits are awaited after the last due time.
+    pub drain_timeout: Nanos,
+    /// Transactions due and not yet answered, at most.
+    pub max_in_flight: u64,
+    /// How long an answer may take.
+    pub answer_timeout: Nanos,
+    /// Sender threads.
+    pub threads: NonZeroU32,
+    /// Spinning before each due time.
+    pub spin: Nanos,
+    /// Whether blocks are followed.
+    pub follow: bool,
+    /// Conditions on the summary.
+    pub thresholds: Vec<Threshold>,
+    /// Conditions that end the run when they are broken.
+    pub abort_on: Vec<Threshold>,
+    /// The run folder; named after the start and the profile when `None`.
+    pub out: Option<PathBuf>,
+    /// Interval of JSON lines on stdout.
+    pub report_interval: Option<Nanos>,
+    /// The process that is sampled while the load runs.
+    pub profiling: Option<Profiling>,
+    /// Where live figures are served as metrics.
+    pub metrics: Option<ops::ListenAddress>,
+    /// Whether a full-screen view may be drawn.
+    pub tui: bool,
+}
+
+/// The part of a plan that differs between commands.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The command that was given.
+    pub command: String,
+    /// What is offered.
+    pub load: RequestedLoad,
+    /// The built-in node's configuration, used when no endpoints are given.
+    pub builtin: devnode::Config,
+}
+
+impl Plan {
+    /// Fills in the defaults and refuses what cannot be run. `fresh_seed` is used when none is given.
+    ///
+    /// # Errors
+    /// When endpoints repeat, the workload is impossible, or a value is out of range.
+    pub fn resolve(
+        request: Request,
+        settings: Settings,
+        fresh_seed: u64,
+    ) -> Result<Self, PlanError> {
+        let seed = settings.seed.unwrap_or(fresh_seed);
+        let target = settings.target.unwrap_or_default();
+        let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
+        let load = load::resolve(request.load, arrivals, seed)?;
+        let workload = workload::resolve(&settings, target, seed, load.planned())?;
+        let nodes = nodes::resolve(&settings, target, request.builtin)?;
+        let part = part::resolve(&settings, &load, &nodes, &workload)?;
+        let Concurrency {
+            connections,
+            max_in_flight,
+            threads,
+            signing_threads,
+            spin,
+        } = Concurrency::resolve(&settings, &load, nodes.transport(), &workload)?;
+        let interval = settings.report_interval;
+        if interval.is_some_and(|interval| interval < MIN_REPORT_INTERVAL) {
+            let problem = format!("is too short; use {MIN_REPORT_INTERVAL} or more");
+            return Err(PlanError::of("--report-interval", problem));
+        }
+        if workload.preparation().is_some() && settings.no_follow {
+            let problem = format!(
+                "cannot be used with {workload}: what it spends has to be seen in blocks first"
+            );
+            return Err(PlanError::of("--no-follow", problem));
+        }
+        Ok(Self {
+            command: request.command,
+            method: settings
+                .broadcast_tx_method
+                .unwrap_or(BroadcastMethod::Sync),
+            signing_threads,
+            threads,
+            trust: nodes::resolve_trust(&settings)?,
+            load,
+            nodes,
+            target,
+            connections,
+            workload,
+            seed,
+            part,
+            start_at: settings.start_at,
+            catch_up: settings.catch_up.unwrap_or(CatchUp::Full),
+            warmup: settings.warmup.unwrap_or(Nanos::ZERO),
+            drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
+            max_in_flight,
+            answer_timeout: settings.answer_timeout.unwrap_or(DEFAULT_ANSWER_TIMEOUT),
+            spin,
+            follow: !settings.no_follow,
+            profiling: resolve_profiling(&settings)?,
+            sources: settings.source_address,
+            thresholds: settings.threshold,
+            abort_on: settings.abort_on,
+            out: settings.out,
+            report_interval: settings.report_interval,
+            metrics: settings.metrics,
+            tui: !settings.no_tui,
+        })
+    }
+
+    /// The target of this kind, as the plan's parts talk to it.
+    pub(crate) fn target<T: Target>(&self) -> T {
+        T::new(TargetOptions {
+            method: self.method,
+            follow: self.follow,
+        })
+    }
+
+    /// The name of the load's shape, for the run folder's name.
+    #[must_use]
+    pub fn shape(&self) -> &str {
+        match &self.load {
+            Load::Open { schedule, .. } => schedule.profile().name(),
+            Load::Flood { .. } => "flood",
+        }
+    }
+
+    /// Transactions this generator plans to send; `None` for a load without end.
+    #[must_use]
+    pub fn planned(&self) -> Option<u64> {
+        self.planned_by_all()
+            .map(|planned| self.part.count(planned))
+    }
+
+    /// Transactions all generators of the load plan together; `None` for a load without end.
+    #[must_use]
+    pub fn planned_by_all(&self) -> Option<u64> {
+        match (self.load.planned(), self.workload.count()) {
+            (Some(planned), Some(supply)) => Some(planned.min(supply)),
+            (planned, supply) => planned.or(supply),
+        }
+    }
+
+    /// How long the load is offered; `None` when it has no fixed end.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        match &self.load {
+            Load::Open { schedule, .. } => schedule.profile().duration(),
+            Load::Flood { .. } => None,
+        }
+    }
+}
+
+fn resolve_profiling(settings: &Settings) -> Result<Option<Profiling>, PlanError> {
+    let Some(process) = settings.profile_pid else {
+        let alone = settings.profile_frequency.is_some() || settings.profile_stacks.is_some();
+        return if alone {
+            let name = "--profile-frequency or --profile-stacks";
+            Err(PlanError::of(
+                name,
+                "is given without a process; add --profile-pid",
+            ))
+        } else {
+            Ok(None)
+        };
+    };
+    let frequency = settings.profile_frequency.unwrap_or(DEFAULT_FREQUENCY);
+    at_most(
+        "--profile-frequency",
+        frequency.get(),
+        MAX_PROFILE_FREQUENCY,
+    )?;
+    Ok(Some(Profiling {
+        process,
+        frequency,
+        stacks: settings.profile_stacks.unwrap_or_default(),
+    }))
+}
+
+/// A seed nobody chose: the standard library's randomly keyed hasher is seeded by the system.
+pub(crate) fn fresh_seed() -> u64 {
+    // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
+    RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
+}
+
+const DEFAULT_DRAIN_TIMEOUT: Nanos = Nanos::from_secs(30);
+const DEFAULT_ANSWER_TIMEOUT: Nanos = Nanos::from_secs(60);
+/// The kernel's default limit is 100,000; at this one, unwinding copies 80 MB a second and core.
+const MAX_PROFILE_FREQUENCY: u64 = 10_000;
+const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);

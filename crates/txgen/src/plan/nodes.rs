@@ -1,0 +1,129 @@
+//! Where transactions go, and whose certificates are accepted there.
+
+use std::net::SocketAddr;
+
+use rpc::{Endpoint, Transport, Trust, TrustError};
+
+use super::error::PlanError;
+use crate::settings::Settings;
+use crate::target::{BuiltIn, TargetKind};
+use crate::workload::WorkloadKind;
+
+/// Where transactions go.
+#[derive(Debug, Clone)]
+pub enum Nodes {
+    /// A node that the run starts and stops.
+    BuiltIn {
+        /// Its configuration; the address is chosen by the system.
+        config: Box<devnode::Config>,
+        /// How to speak to it.
+        transport: Transport,
+    },
+    /// Nodes that are already there.
+    Endpoints(Vec<Endpoint>),
+}
+
+impl Nodes {
+    /// Where transactions go; a node that the run starts listens at `guest`.
+    #[must_use]
+    pub fn endpoints(&self, guest: Option<SocketAddr>) -> Vec<Endpoint> {
+        match self {
+            Self::BuiltIn { transport, .. } => guest
+                .map(|address| Endpoint::of(*transport, address))
+                .into_iter()
+                .collect(),
+            Self::Endpoints(endpoints) => endpoints.clone(),
+        }
+    }
+
+    /// How the target is spoken to; mixed endpoints count as HTTP.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::BuiltIn { transport, .. } => *transport,
+            Self::Endpoints(endpoints) => {
+                if endpoints
+                    .iter()
+                    .all(|endpoint| endpoint.transport() == Transport::Ws)
+                {
+                    Transport::Ws
+                } else {
+                    Transport::Http
+                }
+            }
+        }
+    }
+}
+
+/// Chooses between endpoints and a built-in node, and refuses what the target does not speak.
+pub(super) fn resolve(
+    settings: &Settings,
+    target: TargetKind,
+    builtin: devnode::Config,
+) -> Result<Nodes, PlanError> {
+    let transport = settings.transport;
+    let of = |endpoint: &Endpoint| transport.unwrap_or(endpoint.transport());
+    let websocket = transport == Some(Transport::Ws)
+        || settings
+            .endpoints
+            .iter()
+            .any(|endpoint| of(endpoint) == Transport::Ws);
+    let facts = target.facts();
+    if let Some(problem) = facts.no_websocket.filter(|_| websocket) {
+        return Err(PlanError::of(
+            "--target",
+            format!("{} {problem}", facts.name),
+        ));
+    }
+    if settings.endpoints.is_empty() {
+        return Ok(Nodes::BuiltIn {
+            config: Box::new(fitting(builtin, settings)),
+            transport: transport.unwrap_or(Transport::Http),
+        });
+    }
+    let mut endpoints: Vec<Endpoint> = Vec::with_capacity(settings.endpoints.len());
+    for endpoint in &settings.endpoints {
+        let endpoint = endpoint.with_transport(of(endpoint));
+        if endpoints.iter().any(|earlier| earlier.same_node(&endpoint)) {
+            return Err(PlanError::DuplicateEndpoint { endpoint });
+        }
+        endpoints.push(endpoint);
+    }
+    Ok(Nodes::Endpoints(endpoints))
+}
+
+/// The built-in node with the application that understands what the settings send. BigchainDB gets its
+/// usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
+/// fills a small mempool at once.
+pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode::Config {
+    let signed = matches!(
+        settings.workload,
+        Some(WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer)
+    );
+    let facts = settings.target.unwrap_or_default().facts();
+    if facts.built_in != BuiltIn::BigchaindbApi && !signed {
+        return builtin;
+    }
+    let mut config = builtin;
+    let usual = devnode::Config::bigchaindb();
+    config.app = usual.app;
+    if config.mempool == devnode::MempoolConfig::default() {
+        config.mempool = usual.mempool;
+    }
+    if config.rpc == devnode::RpcConfig::default() {
+        config.rpc = usual.rpc;
+    }
+    config
+}
+
+pub(super) fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {
+    let Some(path) = &settings.ca_file else {
+        return Ok(Trust::native());
+    };
+    let failed = |source| PlanError::CaFile {
+        path: path.clone(),
+        source,
+    };
+    let pem = std::fs::read(path).map_err(|error| failed(error.into()))?;
+    Trust::native_and(&pem).map_err(|error: TrustError| failed(error.into()))
+}
