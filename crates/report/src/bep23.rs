@@ -12,6 +12,8 @@ use serde::Serialize;
 
 use measure::read::TxRow;
 
+use crate::Table;
+
 /// Gathers transactions, one by one.
 #[derive(Debug)]
 pub struct Bep23Collector {
@@ -243,45 +245,33 @@ const fn whole_millis(micros: i64) -> i64 {
 
 impl fmt::Display for Bep23 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<28}{:>10}{:>10}{:>10}{:>10}{:>12}",
-            "seconds", ".68", ".95", ".997", "longest", "count"
-        )?;
-        for (name, figures) in [
+        let seconds = |value: f64| format!("{value:.3}");
+        let delays = Table::of([
             ("accept (send to answer)", &self.accept),
             ("finalize (answer to block)", &self.finalize),
-        ] {
-            write!(f, "{name:<28}")?;
-            for value in [figures.p68, figures.p95, figures.p99_7, figures.max] {
-                match value {
-                    Some(value) => write!(f, "{value:>10.3}")?,
-                    None => write!(f, "{:>10}", "-")?,
-                }
-            }
-            writeln!(f, "{:>12}", figures.count)?;
-        }
-        writeln!(f)?;
-        writeln!(
-            f,
-            "{:<28}{:>10}{:>10}{:>10}{:>10}{:>12}",
-            "per second", "mean", "median", "most", "zeros", "seconds"
-        )?;
-        for (name, figures) in [("accepted", &self.accepted), ("finalized", &self.finalized)] {
-            writeln!(
-                f,
-                "{name:<28}{:>10}{:>10}{:>10}{:>10}{:>12}",
-                figures.mean,
-                figures.median,
-                figures.counts.iter().max().unwrap_or(&0),
-                figures.counts.iter().filter(|count| **count == 0).count(),
-                figures.counts.len()
-            )?;
-        }
-        Ok(())
+        ])
+        .text("seconds", |row| row.0)
+        .number(".68", seconds, |row| row.1.p68)
+        .number(".95", seconds, |row| row.1.p95)
+        .number(".997", seconds, |row| row.1.p99_7)
+        .number("longest", seconds, |row| row.1.max)
+        .figure("count", |row| row.1.count.to_string());
+        let zeros = |counts: &[u32]| counts.iter().filter(|count| **count == 0).count();
+        let most = |counts: &[u32]| counts.iter().copied().max().unwrap_or(0);
+        let counts = Table::of([("accepted", &self.accepted), ("finalized", &self.finalized)])
+            .text("per second", |row| row.0)
+            .figure("mean", |row| row.1.mean.to_string())
+            .figure("median", |row| row.1.median.to_string())
+            .figure("most", |row| most(&row.1.counts).to_string())
+            .figure("zeros", |row| zeros(&row.1.counts).to_string())
+            .figure("seconds", |row| row.1.counts.len().to_string());
+        let [delays, counts] = [delays.table(), counts.table()].map(|it| it.at_least(&WIDTHS));
+        write!(f, "{}\n{}", delays.text(), counts.text())
     }
 }
 
+/// Of the columns, without the two blanks between them.
+const WIDTHS: [usize; 6] = [28, 8, 8, 8, 8, 10];
 const BINS: usize = 25;
 const SECOND_US: u64 = 1_000_000;
 /// Twelve days; later events count in its last second.

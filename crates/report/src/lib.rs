@@ -3,7 +3,7 @@
 //! What it is not: it opens no file, reads no clock and knows no terminal. Everything renders into a
 //! string; who asks for it writes it.
 //!
-//! Read first: [`Table`] (columns and rows), [`chart::Chart`] (lines, dots, bars, bands and heat maps
+//! Read first: [`Table`] (columns computed of rows), [`chart::Chart`] (lines, dots, bars, bands and heat maps
 //! over linear, logarithmic, time and percentile axes, as HTML and SVG without fixed colours) and
 //! [`RunReport`] (the report of one run, as a page or in Markdown). [`Page`] is the self-contained HTML
 //! page of all reports; [`text`] formats numbers; [`TmBench`] and [`Bep23`] are the tables of two older
@@ -13,8 +13,11 @@ mod bep23;
 pub mod chart;
 mod committed;
 mod course;
+mod entries;
+mod html;
 mod page;
 mod run;
+mod stretch;
 mod table;
 pub mod text;
 mod tm_bench;
@@ -22,7 +25,9 @@ mod tm_bench;
 pub use bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
 pub use committed::CommittedCourse;
 pub use course::{LatencyCourse, MAX_COLUMNS};
+pub use entries::Entries;
 pub use page::Page;
 pub use run::RunReport;
-pub use table::{Cell, Table};
+pub use stretch::Stretch;
+pub use table::{Columns, Figure, Table};
 pub use tm_bench::{PerSecondStats, TmBench, TmBenchSpan};

@@ -1,8 +1,7 @@
 //! The page that every report is.
 
-use std::fmt::Write as _;
-
-use super::text::escape;
+use crate::html::tag;
+use crate::text::escape;
 
 /// A self-contained HTML page under construction: one file, no script, nothing loaded.
 #[derive(Debug, Clone)]
@@ -17,27 +16,37 @@ impl Page {
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
-            body: format!("<h1>{}</h1>", escape(title)),
+            body: tag("h1", &escape(title)),
         }
     }
 
-    /// The sentence that says it all, from HTML.
-    pub fn headline(&mut self, html: &str) {
-        let _ = write!(self.body, "<p class=\"headline\">{html}</p>");
+    /// The sentence with the most important result, of text; what stands between two `**` is bold.
+    pub fn headline(&mut self, text: &str) {
+        let escaped = escape(text);
+        let parts = escaped.split("**").enumerate();
+        let html: String = parts
+            .map(|(number, part)| match number % 2 {
+                0 => part.to_owned(),
+                _ => tag("b", part),
+            })
+            .collect();
+        self.push(&tag("p class=\"headline\"", &html));
     }
 
     /// A paragraph of text.
     pub fn paragraph(&mut self, text: &str) {
-        let _ = write!(self.body, "<p>{}</p>", escape(text));
+        self.push(&tag("p", &escape(text)));
     }
 
     /// A heading and what follows it, from HTML.
     pub fn section(&mut self, heading: &str, html: &str) {
-        let _ = write!(
-            self.body,
-            "<section><h2>{}</h2>{html}</section>",
-            escape(heading)
-        );
+        let heading = tag("h2", &escape(heading));
+        self.push(&tag("section", &(heading + html)));
+    }
+
+    /// A heading and a text with its own lines and blanks.
+    pub fn preformatted(&mut self, heading: &str, text: &str) {
+        self.section(heading, &tag("pre", &escape(text)));
     }
 
     /// HTML as it is.
@@ -48,12 +57,10 @@ impl Page {
     /// Charts side by side where there is room.
     #[must_use]
     pub fn grid(charts: impl IntoIterator<Item = String>) -> String {
-        let mut html = String::from("<div class=\"grid\">");
-        for chart in charts {
-            html.push_str(&chart);
-        }
-        html.push_str("</div>");
-        html
+        tag(
+            "div class=\"grid\"",
+            &charts.into_iter().collect::<String>(),
+        )
     }
 
     /// The whole page.

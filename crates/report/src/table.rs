@@ -1,162 +1,377 @@
-//! Tables in HTML and Markdown.
+//! Tables as terminal text, Markdown and HTML.
 
-use std::fmt::Write as _;
+use crate::html::tag;
+use crate::text::escape;
 
-use super::text::escape;
-
-/// A table of text under construction.
+/// A finished table, which renders itself in three forms; [`Table::of`] begins one.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    head: Vec<String>,
-    rows: Vec<Vec<Cell>>,
+    columns: Vec<Column>,
     window: bool,
 }
 
-/// One field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cell {
-    /// Words, to the left.
-    Text(String),
-    /// A figure, to the right.
-    Figure(String),
-    /// A figure or word that should be noticed.
-    Alarm(String),
+/// A table under construction: its rows, and the columns that were computed of them so far.
+#[derive(Debug, Clone)]
+pub struct Columns<R> {
+    rows: Vec<R>,
+    table: Table,
 }
 
-impl Cell {
-    /// Words, to the left.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(text.into())
+#[derive(Debug, Clone)]
+struct Column {
+    heading: String,
+    align: Align,
+    /// Characters in terminal text: at least, at most.
+    width: (usize, usize),
+    /// In Markdown the cells are names as a program writes them.
+    code: bool,
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+#[derive(Debug, Clone)]
+struct Cell {
+    /// `None` where there is no value.
+    text: Option<String>,
+    alarm: bool,
+}
+
+/// A number of a table, or none.
+pub trait Figure {
+    /// The value; `None` is shown as a dash.
+    fn figure(self) -> Option<f64>;
+}
+
+impl Figure for f64 {
+    fn figure(self) -> Option<f64> {
+        Some(self)
+    }
+}
+
+impl Figure for u64 {
+    fn figure(self) -> Option<f64> {
+        Some(self as f64)
+    }
+}
+
+impl Figure for usize {
+    fn figure(self) -> Option<f64> {
+        Some(self as f64)
+    }
+}
+
+impl<F: Figure> Figure for Option<F> {
+    fn figure(self) -> Option<f64> {
+        self.and_then(F::figure)
+    }
+}
+
+impl<R> Columns<R> {
+    /// Adds a column of words, to the left.
+    #[must_use]
+    pub fn text<S: Into<String>>(self, heading: &str, text: impl Fn(&R) -> S) -> Self {
+        self.column(heading, Align::Left, |row| Some(text(row).into()))
     }
 
-    /// A figure, to the right.
-    pub fn figure(text: impl Into<String>) -> Self {
-        Self::Figure(text.into())
+    /// Adds a column to the right, of values that are written already.
+    #[must_use]
+    pub fn figure<S: Into<String>>(self, heading: &str, text: impl Fn(&R) -> S) -> Self {
+        self.column(heading, Align::Right, |row| Some(text(row).into()))
     }
 
-    const fn content(&self) -> &String {
-        match self {
-            Self::Text(text) | Self::Figure(text) | Self::Alarm(text) => text,
+    /// Adds a column of counts, with their thousands apart.
+    #[must_use]
+    pub fn count<F: Figure>(self, heading: &str, value: impl Fn(&R) -> F) -> Self {
+        self.number(heading, crate::text::count, value)
+    }
+
+    /// Adds a column of numbers in the given format, for example [`rate`](crate::text::rate).
+    #[must_use]
+    pub fn number<F: Figure>(
+        self,
+        heading: &str,
+        format: impl Fn(f64) -> String,
+        value: impl Fn(&R) -> F,
+    ) -> Self {
+        self.column(heading, Align::Right, |row| {
+            value(row).figure().map(&format)
+        })
+    }
+
+    /// Sets off the cells of the last column in the rows where `alarm` holds.
+    #[must_use]
+    pub fn alarm(mut self, alarm: impl Fn(&R) -> bool) -> Self {
+        if let Some(column) = self.table.columns.last_mut() {
+            for (cell, row) in column.cells.iter_mut().zip(&self.rows) {
+                cell.alarm = alarm(row);
+            }
         }
+        self
     }
 
-    const fn class(&self) -> &'static str {
-        match self {
-            Self::Text(_) => "",
-            Self::Figure(_) => " class=\"f\"",
-            Self::Alarm(_) => " class=\"f bad\"",
+    /// In terminal text cells of the last column are cut after `most` characters.
+    #[must_use]
+    pub fn cut(mut self, most: usize) -> Self {
+        if let Some(column) = self.table.columns.last_mut() {
+            column.width.1 = most;
         }
+        self
+    }
+
+    /// In Markdown the cells of the last column are set as code.
+    #[must_use]
+    pub fn code(mut self) -> Self {
+        if let Some(column) = self.table.columns.last_mut() {
+            column.code = true;
+        }
+        self
+    }
+
+    /// The table of these columns.
+    #[must_use]
+    pub fn table(self) -> Table {
+        self.table
+    }
+
+    fn column(mut self, heading: &str, align: Align, text: impl Fn(&R) -> Option<String>) -> Self {
+        let cell = |row| Cell {
+            text: text(row),
+            alarm: false,
+        };
+        self.table.columns.push(Column {
+            heading: heading.to_owned(),
+            align,
+            width: (0, usize::MAX),
+            code: false,
+            cells: self.rows.iter().map(cell).collect(),
+        });
+        self
     }
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Begins a table with one row for each of `rows`; its columns are added one by one.
     #[must_use]
-    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            head: head.into_iter().map(Into::into).collect(),
-            rows: Vec::new(),
-            window: false,
+    pub fn of<R>(rows: impl IntoIterator<Item = R>) -> Columns<R> {
+        Columns {
+            rows: rows.into_iter().collect(),
+            table: Self::default(),
         }
-    }
-
-    /// Adds a row; it has as many cells as there are headings.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        self.rows.push(cells.into_iter().collect());
     }
 
     /// On a page it gets a window of limited height, with its headings always in sight.
     #[must_use]
-    pub const fn in_window(mut self) -> Self {
-        self.window = true;
+    pub const fn in_window(mut self, window: bool) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// In terminal text the columns have at least these widths, the first one first.
+    #[must_use]
+    pub fn at_least(mut self, widths: &[usize]) -> Self {
+        for (column, width) in self.columns.iter_mut().zip(widths) {
+            column.width.0 = *width;
+        }
         self
     }
 
     /// How many rows it has.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.rows.len()
+    pub fn len(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.cells.len())
     }
 
     /// Whether it has no rows.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As text for a terminal: columns aligned, two blanks apart, or one where only that fits into 80
+    /// characters; no blanks at the ends of lines. A table without headings has no line of them.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let widths: Vec<usize> = self.columns.iter().map(Column::text_width).collect();
+        let apart = widths.len().saturating_sub(1);
+        let total: usize = widths.iter().sum();
+        let close = total + 2 * apart > TERMINAL_WIDTH && total + apart <= TERMINAL_WIDTH;
+        let gap = if close { 1 } else { 2 };
+        let headed = self.columns.iter().any(|column| !column.heading.is_empty());
+        let mut out = String::new();
+        for line in usize::from(!headed)..=self.len() {
+            for (column, width) in self.columns.iter().zip(&widths) {
+                let text = column.text_line(line);
+                let fill = " ".repeat(width - text.chars().count());
+                match column.align {
+                    Align::Left => out.extend([text, &*fill]),
+                    Align::Right => out.extend([&*fill, text]),
+                }
+                out.push_str(&"  "[..gap]);
+            }
+            out.truncate(out.trim_end_matches(' ').len());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// As Go's `text/tabwriter` lays it out: each field, a line's last one too, is filled to the width
+    /// of its column and followed by `padding` blanks.
+    #[must_use]
+    pub fn tabbed(&self, padding: usize) -> String {
+        let mut out = String::new();
+        for line in 0..=self.len() {
+            for column in &self.columns {
+                let width = column.text_width() + padding;
+                out.push_str(&format!("{:<width$}", column.text_line(line)));
+            }
+            out.push('\n');
+        }
+        out
     }
 
     /// As HTML; where it is wider than the page it scrolls by itself.
     #[must_use]
     pub fn html(&self) -> String {
-        let class = if self.window {
-            "scroll window"
-        } else {
-            "scroll"
+        let heading = |column: &Column| tag(&column.tag("th", false), &escape(&column.heading));
+        let head: String = self.columns.iter().map(heading).collect();
+        let row = |row: usize| {
+            let cell = |column: &Column| {
+                let cell = &column.cells[row];
+                tag(&column.tag("td", cell.alarm), &escape(cell.text_or("–")))
+            };
+            tag("tr", &self.columns.iter().map(cell).collect::<String>())
         };
-        let mut out = format!("<div class=\"{class}\"><table><thead><tr>");
-        for (column, heading) in self.head.iter().enumerate() {
-            let figures = self
-                .rows
-                .first()
-                .and_then(|row| row.get(column))
-                .is_some_and(|cell| !matches!(cell, Cell::Text(_)));
-            let class = if figures { " class=\"f\"" } else { "" };
-            let _ = write!(out, "<th{class}>{}</th>", escape(heading));
-        }
-        out.push_str("</tr></thead><tbody>");
-        for row in &self.rows {
-            out.push_str("<tr>");
-            for cell in row {
-                let _ = write!(out, "<td{}>{}</td>", cell.class(), escape(cell.content()));
-            }
-            out.push_str("</tr>");
-        }
-        out.push_str("</tbody></table></div>");
-        out
+        let body: String = (0..self.len()).map(row).collect();
+        let table = tag("thead", &tag("tr", &head)) + &tag("tbody", &body);
+        let window = if self.window { " window" } else { "" };
+        tag(
+            &format!("div class=\"scroll{window}\""),
+            &tag("table", &table),
+        )
     }
 
     /// As Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut out = String::new();
-        let line = |out: &mut String, cells: &mut dyn Iterator<Item = &String>| {
-            for cell in cells {
-                let _ = write!(out, "| {} ", cell.replace('|', "\\|").replace('\n', " "));
-            }
-            out.push_str("|\n");
+        let line = |text: &dyn Fn(&Column) -> String| {
+            let fields = self.columns.iter().map(text).collect::<String>();
+            fields + "|\n"
         };
-        line(&mut out, &mut self.head.iter());
-        for column in 0..self.head.len() {
-            let figures = self
-                .rows
-                .first()
-                .and_then(|row| row.get(column))
-                .is_some_and(|cell| !matches!(cell, Cell::Text(_)));
-            out.push_str(if figures { "|---:" } else { "|---" });
-        }
-        out.push_str("|\n");
-        for row in &self.rows {
-            line(&mut out, &mut row.iter().map(Cell::content));
+        let field = |text: &str| format!("| {} ", text.replace('|', "\\|").replace('\n', " "));
+        let mut out = line(&|column| field(&column.heading));
+        out += &line(&|column| match column.align {
+            Align::Left => "|---".to_owned(),
+            Align::Right => "|---:".to_owned(),
+        });
+        for row in 0..self.len() {
+            out += &line(&|column| {
+                let quote = if column.code { "`" } else { "" };
+                field(&format!("{quote}{}{quote}", column.cells[row].text_or("–")))
+            });
         }
         out
     }
 }
 
+impl Column {
+    fn tag(&self, name: &str, alarm: bool) -> String {
+        match (self.align, alarm) {
+            (Align::Left, false) => name.to_owned(),
+            (Align::Left, true) => format!("{name} class=\"bad\""),
+            (Align::Right, false) => format!("{name} class=\"f\""),
+            (Align::Right, true) => format!("{name} class=\"f bad\""),
+        }
+    }
+
+    /// What stands in a line of terminal text; line 0 is the headings'.
+    fn text_line(&self, line: usize) -> &str {
+        let text = match line.checked_sub(1) {
+            None => &self.heading,
+            Some(row) => self.cells[row].text_or("-"),
+        };
+        let end = text.char_indices().nth(self.width.1);
+        end.map_or(text, |(end, _)| &text[..end])
+    }
+
+    fn text_width(&self) -> usize {
+        let lines = 0..=self.cells.len();
+        let widths = lines.map(|line| self.text_line(line).chars().count());
+        widths.fold(self.width.0, usize::max)
+    }
+}
+
+impl Cell {
+    fn text_or<'a>(&'a self, none: &'a str) -> &'a str {
+        self.text.as_deref().unwrap_or(none)
+    }
+}
+
+/// What a terminal has without being asked.
+const TERMINAL_WIDTH: usize = 80;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text;
+
+    fn table() -> Table {
+        Table::of([("a<b|c", 12_u64, Some(0.25)), ("d", 1_234, None)])
+            .text("name", |row| row.0)
+            .count("count", |row| row.1)
+            .number("share", text::percent, |row| row.2)
+            .alarm(|row| row.2.is_none())
+            .table()
+    }
 
     #[test]
-    fn both_forms_keep_what_is_in_a_cell_in_it() {
-        let mut table = Table::new(["name", "count"]);
-        table.row([Cell::text("a<b|c"), Cell::figure("12")]);
-        let html = table.html();
-        assert!(
-            html.contains("<td>a&lt;b|c</td><td class=\"f\">12</td>"),
-            "{html}"
-        );
+    fn all_forms_keep_what_is_in_a_cell_in_it() {
         assert_eq!(
-            table.markdown(),
-            "| name | count |\n|---|---:|\n| a<b\\|c | 12 |\n"
+            table().markdown(),
+            "| name | count | share |\n|---|---:|---:|\n| a<b\\|c | 12 | 25 % |\n| d | 1,234 | – |\n"
         );
+        let html = table().html();
+        for part in [
+            "<th>name</th><th class=\"f\">count</th>",
+            "<td>a&lt;b|c</td><td class=\"f\">12</td>",
+            "<td class=\"f bad\">–</td>",
+        ] {
+            assert!(html.contains(part), "{part} in {html}");
+        }
+    }
+
+    #[test]
+    fn terminal_text_is_aligned_without_blanks_at_the_ends_of_lines() {
+        assert_eq!(
+            table().text(),
+            "name   count  share\na<b|c     12   25 %\nd      1,234      -\n"
+        );
+        let notes = Table::of([("one", "x"), ("two", "")])
+            .text("", |row| row.0)
+            .text("", |row| row.1)
+            .table()
+            .at_least(&[6]);
+        assert_eq!(notes.text(), "one     x\ntwo\n");
+        assert_eq!(notes.tabbed(1).lines().next_back(), Some("two      "));
+    }
+
+    #[test]
+    fn columns_move_together_where_that_fits_a_terminal_and_long_cells_are_cut() {
+        let wide = |characters: usize| {
+            let table = Table::of([("y".repeat(characters), "z", "ä".repeat(50))])
+                .text("first", |row| row.0.clone())
+                .figure("second", |row| row.1)
+                .text("third", |row| row.2.clone())
+                .cut(10);
+            table.table().text()
+        };
+        let widths = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        assert_eq!(widths(&wide(60)), Some(60 + 2 + 6 + 2 + 10));
+        assert_eq!(widths(&wide(62)), Some(62 + 1 + 6 + 1 + 10));
+        assert_eq!(widths(&wide(63)), Some(63 + 2 + 6 + 2 + 10));
     }
 }

@@ -1,6 +1,7 @@
 //! Numbers and words for people.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// A number with its thousands apart: 1,234,567.
 #[must_use]
@@ -14,6 +15,90 @@ pub fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A count with its thousands apart, of a number: 1,234,567.
+#[must_use]
+pub fn count(number: f64) -> String {
+    grouped(number.round() as u64)
+}
+
+/// A number with the decimals of the first bound above its size, or with none: with
+/// `[(10.0, 2), (100.0, 1)]` 1.23, 12.3, 123.
+#[must_use]
+pub fn by_size(value: f64, decimals: &[(f64, usize)]) -> String {
+    let found = decimals.iter().find(|(bound, _)| value.abs() < *bound);
+    let decimals = found.map_or(0, |(_, decimals)| *decimals);
+    format!("{value:.decimals$}")
+}
+
+/// Milliseconds without their unit in at most six characters, up to a quarter of an hour.
+#[must_use]
+pub fn narrow_millis(value: f64) -> String {
+    by_size(value, &[(100.0, 2)])
+}
+
+/// A number without decimals, its digits not apart.
+#[must_use]
+pub fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// A number with one decimal.
+#[must_use]
+pub fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// Seconds as on a clock: 1:05 or 2:03:04. The hours are shown where `longest`, the longest time that
+/// stands beside it, has some.
+#[must_use]
+pub fn clock(seconds: f64, longest: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    let (hours, minutes, rest) = (whole / 3_600, whole / 60 % 60, whole % 60);
+    if longest < 3_600.0 {
+        format!("{}:{rest:02}", hours * 60 + minutes)
+    } else {
+        format!("{hours}:{minutes:02}:{rest:02}")
+    }
+}
+
+/// Thousands and millions by their letters, where the digits would take too much room.
+#[must_use]
+pub fn short(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size >= 1e7 => format!("{}M", number(value / 1e6)),
+        _ if size >= 1e5 => format!("{}k", number(value / 1e3)),
+        _ if size >= 1e3 => number(value),
+        _ => without_zeros(value),
+    }
+}
+
+/// Milliseconds at the tick of an axis, in the unit that fits.
+#[must_use]
+pub fn tick_millis(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 0.999 => format!("{} µs", without_zeros(value * 1e3)),
+        size if size < 999.0 => format!("{} ms", without_zeros(value)),
+        size if size < 599_000.0 => format!("{} s", without_zeros(value / 1e3)),
+        _ => format!("{} min", without_zeros(value / 6e4)),
+    }
+}
+
+/// Up to four decimals.
+fn without_zeros(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The names and counts that are not 0: `timeout: 12, closed: 1`.
+#[must_use]
+pub fn by_name(counts: &BTreeMap<String, u64>) -> String {
+    let counted = counts.iter().filter(|(_, count)| **count > 0);
+    let entry = |(name, count): (&String, &u64)| format!("{name}: {}", grouped(*count));
+    counted.map(entry).collect::<Vec<_>>().join(", ")
 }
 
 /// A number with as many decimals as it deserves: 0.0123, 1.23, 12.3, 1,234.

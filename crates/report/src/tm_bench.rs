@@ -12,6 +12,8 @@ use serde::Serialize;
 
 use measure::BlockRow;
 
+use crate::Table;
+
 /// Both lines of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TmBench {
@@ -97,28 +99,16 @@ impl PerSecondStats {
 /// tm-bench's plain output: columns five blanks apart.
 impl fmt::Display for TmBench {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |name: &str, stats: &PerSecondStats, decimals: usize| {
-            [
-                name.to_owned(),
-                format!("{:.decimals$}", stats.avg),
-                format!("{:.decimals$}", stats.stddev),
-                stats.max.to_string(),
-                stats.total.to_string(),
-            ]
-        };
-        let rows = [
-            ["Stats", "Avg", "StdDev", "Max", "Total"].map(str::to_owned),
-            line("Txs/sec", &self.txs_per_sec, 0),
-            line("Blocks/sec", &self.blocks_per_sec, 3),
-        ];
-        for row in &rows {
-            for (column, field) in row.iter().enumerate() {
-                let width = rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-                write!(f, "{field:<width$}", width = width + 5)?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
+        let table = Table::of([
+            ("Txs/sec", &self.txs_per_sec, 0),
+            ("Blocks/sec", &self.blocks_per_sec, 3),
+        ])
+        .text("Stats", |row| row.0)
+        .text("Avg", |row| format!("{:.*}", row.2, row.1.avg))
+        .text("StdDev", |row| format!("{:.*}", row.2, row.1.stddev))
+        .text("Max", |row| row.1.max.to_string())
+        .text("Total", |row| row.1.total.to_string());
+        f.write_str(&table.table().tabbed(5))
     }
 }
 

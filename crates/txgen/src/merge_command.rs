@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Write as _};
 
 use measure::{MergeError, MergePart, RunFolderWriters, merge, merged_manifest};
+use report::Entries;
 
 use crate::cli::MergeArgs;
 use crate::exit;
 use crate::folder::{OpenError, RecordedRun};
-use crate::report;
 use crate::report::recorded::{self, ReportError};
 use crate::run::{FolderError, RunFolder, saturation};
 
@@ -92,14 +92,12 @@ pub fn execute(args: MergeArgs) -> Result<u8, MergeCommandError> {
     summary.write_to(&mut summary_file)?;
     drop(summary_file);
     let page = recorded::write_html_after_run(folder.path())?;
-    let text = format!(
-        "{:<13}{}\n{}written to   {}\nreport       {}\n",
-        "merged",
-        names.join(", "),
-        report::table(&summary, &[], None),
-        folder.path().display(),
-        page.display()
-    );
+    let (mut head, mut foot) = (Entries::default(), Entries::default());
+    head.add("merged", names.join(", "));
+    foot.add("written to", folder.path().display().to_string());
+    foot.add("report", page.display().to_string());
+    let table = crate::report::table(&summary, &[], None);
+    let text = head.text() + &table + &foot.text();
     // A reader that has gone does not make the merge a failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(exit::DONE)

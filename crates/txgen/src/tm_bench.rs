@@ -1,7 +1,6 @@
 //! `txgen tm-bench`: the flags and the table of Tendermint's old benchmark, with every block counted.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::num::NonZeroU32;
 
@@ -161,16 +160,12 @@ fn span(summary: &Summary, duration: Nanos) -> TmBenchSpan {
 }
 
 fn plain(all: &TmBench, newest: Option<(usize, TmBench)>) -> String {
-    let mut text = all.to_string();
-    if let Some((window, newest)) = newest {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "\nof the newest {window} blocks alone, as tm-bench computed it before 22 June 2018:"
-        );
-        text.push_str(&newest.to_string());
+    match newest {
+        None => all.to_string(),
+        Some((window, newest)) => format!(
+            "{all}\nof the newest {window} blocks alone, as tm-bench computed it before 22 June 2018:\n{newest}"
+        ),
     }
-    text
 }
 
 fn json(all: &TmBench, newest: Option<(usize, TmBench)>) -> String {

@@ -1,12 +1,11 @@
 //! From layers to HTML and SVG.
 
-use std::fmt::Write as _;
-
 use super::extent::Extent;
 use super::heat::Rectangle;
 use super::readings::{self, MAX_READINGS};
 use super::scale::{Ruler, Tick};
 use super::{Bar, Chart, Layer, Shape};
+use crate::html::{none, note, tag};
 use crate::text::escape;
 
 /// The SVG's own units: whole numbers are fine enough and short.
@@ -14,61 +13,50 @@ pub(super) const SIDE: f64 = 10_000.0;
 
 pub(super) fn html(chart: &Chart) -> String {
     let picture = Picture::of(chart);
-    let mut out = String::with_capacity(16 * 1024);
-    out.push_str("<figure class=\"chart\">");
-    let _ = write!(out, "<figcaption>{}</figcaption>", escape(&chart.title));
-    if let Some(note) = &chart.note {
-        let _ = write!(out, "<p class=\"note\">{}</p>", escape(note));
+    let mut out = tag("figcaption", &escape(&chart.title));
+    if let Some(text) = &chart.note {
+        out += &note(text);
     }
-    legend(&mut out, chart);
-    if picture.is_empty() {
-        out.push_str(
-            "<p class=\"none\">nothing to draw: no such values were recorded</p></figure>",
-        );
-        return out;
-    }
-    let y_ticks = picture.y.ticks(6);
-    let width = y_ticks.iter().map(|tick| tick.text.chars().count()).max();
-    let class = if chart.tall { "plot tall" } else { "plot" };
-    let _ = write!(
-        out,
-        "<div class=\"{class}\" style=\"--y:{}ch\">",
-        width.unwrap_or(1)
-    );
-    let _ = write!(out, "<div class=\"yl\">{}</div>", escape(&chart.y.label));
-    out.push_str("<div class=\"ys\">");
-    for tick in &y_ticks {
-        let _ = write!(
-            out,
-            "<span style=\"bottom:{:.2}%\">{}</span>",
-            tick.at * 100.0,
-            escape(&tick.text)
-        );
-    }
-    out.push_str("</div><div class=\"area\">");
-    let x_ticks = picture.x.ticks(10);
-    picture.svg(&mut out, &x_ticks, &y_ticks);
-    words(&mut out, &picture);
-    out.push_str("</div><div class=\"xs\">");
-    for tick in &x_ticks {
-        let class = if tick.minor { " class=\"n\"" } else { "" };
-        let _ = write!(
-            out,
-            "<span{class} style=\"left:{:.2}%\">{}</span>",
-            tick.at * 100.0,
-            escape(&tick.text)
-        );
-    }
-    let _ = write!(
-        out,
-        "</div><div class=\"xl\">{}</div></div></figure>",
-        escape(&chart.x.label)
-    );
-    out
+    out += &legend(chart);
+    out += &match picture.empty {
+        true => none("nothing to draw: no such values were recorded"),
+        false => plot(&picture),
+    };
+    tag("figure class=\"chart\"", &out)
 }
 
-fn legend(out: &mut String, chart: &Chart) {
-    // Several runs may be one party: they share a word.
+/// The drawing between its axes.
+fn plot(picture: &Picture<'_>) -> String {
+    let chart = picture.chart;
+    let (x_ticks, y_ticks) = (picture.x.ticks(10), picture.y.ticks(6));
+    let widths = y_ticks.iter().map(|tick| tick.text.chars().count());
+    let y_width = widths.max().unwrap_or(1);
+    let y_tick = |tick: &Tick| {
+        let place = format!("span style=\"bottom:{:.2}%\"", tick.at * 100.0);
+        tag(&place, &escape(&tick.text))
+    };
+    let x_tick = |tick: &Tick| {
+        let class = if tick.minor { " class=\"n\"" } else { "" };
+        let place = format!("span{class} style=\"left:{:.2}%\"", tick.at * 100.0);
+        tag(&place, &escape(&tick.text))
+    };
+    let parts = [
+        ("yl", escape(&chart.y.label).into_owned()),
+        ("ys", y_ticks.iter().map(y_tick).collect()),
+        ("area", picture.svg(&x_ticks, &y_ticks) + &labels(picture)),
+        ("xs", x_ticks.iter().map(x_tick).collect()),
+        ("xl", escape(&chart.x.label).into_owned()),
+    ];
+    let parts = parts.map(|(class, html)| tag(&format!("div class=\"{class}\""), &html));
+    let class = if chart.tall { "plot tall" } else { "plot" };
+    tag(
+        &format!("div class=\"{class}\" style=\"--y:{y_width}ch\""),
+        &parts.concat(),
+    )
+}
+
+fn legend(chart: &Chart) -> String {
+    // Several runs may belong to one side of a comparison: they share an entry.
     let mut named: Vec<&Layer> = Vec::new();
     for layer in &chart.layers {
         let same = |known: &&Layer| known.name == layer.name && known.tone == layer.tone;
@@ -77,45 +65,36 @@ fn legend(out: &mut String, chart: &Chart) {
         }
     }
     if named.is_empty() {
-        return;
+        return String::new();
     }
-    out.push_str("<ul class=\"legend\">");
-    for layer in named {
-        let shape = match layer.shape {
+    let entry = |layer: &Layer| {
+        let symbol = match layer.shape {
             Shape::Line(_) => "line",
             Shape::Dots(_) | Shape::Ranges(_) => "dot",
             Shape::Band(_) | Shape::Bars(_) => "box",
             Shape::Heat(_) => "ramp",
         };
-        let _ = write!(
-            out,
-            "<li><i class=\"{shape} {}\"></i>{}</li>",
-            layer.tone.class(),
-            escape(&layer.name)
-        );
-    }
-    out.push_str("</ul>");
+        let class = format!("i class=\"{symbol} {}\"", layer.tone.class());
+        tag("li", &(tag(&class, "") + &escape(&layer.name)))
+    };
+    let entries = named.into_iter().map(entry);
+    tag("ul class=\"legend\"", &entries.collect::<String>())
 }
 
-/// The words of marks and levels, beside their lines.
-fn words(out: &mut String, picture: &Picture<'_>) {
-    for (x, label) in &picture.chart.marks {
+/// The texts of marks and levels, beside their lines.
+fn labels(picture: &Picture<'_>) -> String {
+    let marks = picture.chart.marks.iter().map(|(x, label)| {
         let at = picture.x.place(*x) * 100.0;
         let side = if at > 70.0 { " l" } else { "" };
-        let _ = write!(
-            out,
-            "<b class=\"mark{side}\" style=\"left:{at:.2}%\">{}</b>",
-            escape(label)
-        );
-    }
-    for (y, label) in &picture.chart.levels {
-        let _ = write!(
-            out,
-            "<b class=\"level\" style=\"bottom:{:.2}%\">{}</b>",
-            picture.y.place(*y) * 100.0,
-            escape(label)
-        );
-    }
+        let place = format!("b class=\"mark{side}\" style=\"left:{at:.2}%\"");
+        tag(&place, &escape(label))
+    });
+    let levels = picture.chart.levels.iter().map(|(y, label)| {
+        let at = picture.y.place(*y) * 100.0;
+        let place = format!("b class=\"level\" style=\"bottom:{at:.2}%\"");
+        tag(&place, &escape(label))
+    });
+    marks.chain(levels).collect()
 }
 
 /// A chart with the ranges of its axes.
@@ -144,10 +123,6 @@ impl<'a> Picture<'a> {
         }
     }
 
-    const fn is_empty(&self) -> bool {
-        self.empty
-    }
-
     pub(super) fn x(&self, value: f64) -> i32 {
         (self.x.place(value) * SIDE).round() as i32
     }
@@ -157,143 +132,143 @@ impl<'a> Picture<'a> {
         ((1.0 - self.y.place(value)) * SIDE).round() as i32
     }
 
-    fn svg(&self, out: &mut String, x_ticks: &[Tick], y_ticks: &[Tick]) {
-        let _ = write!(
-            out,
-            "<svg viewBox=\"0 0 {SIDE} {SIDE}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
-            escape(&self.chart.title)
-        );
-        self.grid(out, x_ticks, y_ticks);
-        for layer in &self.chart.layers {
-            self.layer(out, layer);
-        }
-        for (x, _) in &self.chart.marks {
-            let _ = write!(out, "<path class=\"ml\" d=\"M{} 0v{SIDE}\"/>", self.x(*x));
-        }
-        for (y, _) in &self.chart.levels {
-            let _ = write!(out, "<path class=\"ml\" d=\"M0 {}h{SIDE}\"/>", self.y(*y));
-        }
-        readings::write(self, out);
-        out.push_str("</svg>");
+    fn svg(&self, x_ticks: &[Tick], y_ticks: &[Tick]) -> String {
+        let x_grid = x_ticks.iter().map(|tick| upright(tick.at * SIDE));
+        let y_grid = y_ticks.iter().map(|tick| level((1.0 - tick.at) * SIDE));
+        let mut out = path("g", &x_grid.chain(y_grid).collect::<String>());
+        out.extend(self.chart.layers.iter().map(|layer| self.layer(layer)));
+        let marks = self.chart.marks.iter();
+        out.extend(marks.map(|(x, _)| path("ml", &upright(f64::from(self.x(*x))))));
+        let levels = self.chart.levels.iter();
+        out.extend(levels.map(|(y, _)| path("ml", &level(f64::from(self.y(*y))))));
+        out += &readings::strips(self);
+        let title = escape(&self.chart.title);
+        tag(
+            &format!(
+                "svg viewBox=\"0 0 {SIDE} {SIDE}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title}\""
+            ),
+            &out,
+        )
     }
 
-    fn grid(&self, out: &mut String, x_ticks: &[Tick], y_ticks: &[Tick]) {
-        out.push_str("<path class=\"g\" d=\"");
-        for tick in x_ticks {
-            let _ = write!(out, "M{:.0} 0v{SIDE}", tick.at * SIDE);
-        }
-        for tick in y_ticks {
-            let _ = write!(out, "M0 {:.0}h{SIDE}", (1.0 - tick.at) * SIDE);
-        }
-        out.push_str("\"/>");
-    }
-
-    fn layer(&self, out: &mut String, layer: &Layer) {
+    fn layer(&self, layer: &Layer) -> String {
         let class = layer.tone.class();
         match &layer.shape {
-            Shape::Line(pieces) => {
-                let (lone, joined): (Vec<_>, Vec<_>) =
-                    pieces.iter().partition(|piece| piece.len() == 1);
-                let _ = write!(out, "<path class=\"s {class}\" d=\"");
-                for piece in joined {
-                    self.polyline(out, piece.iter().copied());
-                }
-                out.push_str("\"/>");
-                if !lone.is_empty() {
-                    // A point between two gaps would not be seen in the width of a line.
-                    let _ = write!(out, "<path class=\"d lone {class}\" d=\"");
-                    for (x, y) in lone.into_iter().flatten() {
-                        let _ = write!(out, "M{} {}h0", self.x(*x), self.y(*y));
-                    }
-                    out.push_str("\"/>");
-                }
-            }
-            Shape::Dots(points) => self.dots(out, &class, &layer.name, points),
+            Shape::Line(pieces) => self.line(&class, pieces),
+            Shape::Dots(points) => self.dots(&class, &layer.name, points),
             Shape::Ranges(ranges) => {
-                let _ = write!(out, "<path class=\"r {class}\" d=\"");
-                for (x, low, high) in ranges {
-                    let _ = write!(out, "M{} {}V{}", self.x(*x), self.y(*low), self.y(*high));
-                }
-                out.push_str("\"/>");
+                let range = |(x, low, high): &(f64, f64, f64)| {
+                    format!("M{} {}V{}", self.x(*x), self.y(*low), self.y(*high))
+                };
+                let ranges = ranges.iter().map(range);
+                path(&format!("r {class}"), &ranges.collect::<String>())
             }
             Shape::Band(edges) => {
-                let _ = write!(out, "<path class=\"a {class}\" d=\"");
-                self.polyline(out, edges.iter().map(|(x, low, _)| (*x, *low)));
-                for (x, _, high) in edges.iter().rev() {
-                    let _ = write!(out, "L{} {}", self.x(*x), self.y(*high));
-                }
-                out.push_str("z\"/>");
+                let low = edges.iter().map(|(x, low, _)| (*x, *low));
+                let high = edges.iter().rev().map(|(x, _, high)| (*x, *high));
+                let outline = self.polyline(low.chain(high)) + "z";
+                path(&format!("a {class}"), &outline)
             }
-            Shape::Bars(bars) => self.bars(out, &class, &layer.name, bars),
+            Shape::Bars(bars) => {
+                let bars = bars.iter().filter(|bar| bar.height > 0.0);
+                bars.map(|bar| self.bar(&class, &layer.name, bar)).collect()
+            }
             Shape::Heat(map) => {
-                for (level, rectangles) in map.levels().iter().enumerate() {
-                    self.shade(out, &class, level, rectangles);
-                }
+                let levels = map.levels().into_iter().enumerate();
+                let levels = levels.filter(|(_, rectangles)| !rectangles.is_empty());
+                levels
+                    .map(|(level, rectangles)| {
+                        let rectangles = rectangles.iter().map(|it| self.rectangle(it));
+                        path(
+                            &format!("k k{level} {class}"),
+                            &rectangles.collect::<String>(),
+                        )
+                    })
+                    .collect()
             }
         }
     }
 
-    fn polyline(&self, out: &mut String, points: impl Iterator<Item = (f64, f64)>) {
-        for (position, (x, y)) in points.enumerate() {
-            let letter = if position == 0 { 'M' } else { 'L' };
-            let _ = write!(out, "{letter}{} {}", self.x(x), self.y(y));
+    fn line(&self, class: &str, pieces: &[Vec<(f64, f64)>]) -> String {
+        let (lone, joined): (Vec<_>, Vec<_>) = pieces.iter().partition(|piece| piece.len() == 1);
+        let joined = joined
+            .into_iter()
+            .map(|piece| self.polyline(piece.iter().copied()));
+        let line = path(&format!("s {class}"), &joined.collect::<String>());
+        if lone.is_empty() {
+            return line;
         }
+        // A point between two gaps would not be seen in the width of a line.
+        let lone = lone.into_iter().flatten().map(|point| self.dot(point));
+        line + &path(&format!("d lone {class}"), &lone.collect::<String>())
     }
 
-    /// A dot is a line without length and with round ends, so it stays round however the picture
-    /// is stretched.
-    fn dots(&self, out: &mut String, class: &str, name: &str, points: &[(f64, f64)]) {
+    fn polyline(&self, points: impl Iterator<Item = (f64, f64)>) -> String {
+        let points = points.enumerate().map(|(place, (x, y))| {
+            let letter = if place == 0 { 'M' } else { 'L' };
+            format!("{letter}{} {}", self.x(x), self.y(y))
+        });
+        points.collect()
+    }
+
+    /// A line without length and with round ends, so it stays round however the picture is stretched.
+    fn dot(&self, (x, y): &(f64, f64)) -> String {
+        format!("M{} {}h0", self.x(*x), self.y(*y))
+    }
+
+    fn dots(&self, class: &str, name: &str, points: &[(f64, f64)]) -> String {
         if points.len() > MAX_READINGS {
-            let _ = write!(out, "<path class=\"d many {class}\" d=\"");
-            for (x, y) in points {
-                let _ = write!(out, "M{} {}h0", self.x(*x), self.y(*y));
-            }
-            out.push_str("\"/>");
-            return;
+            let dots = points.iter().map(|point| self.dot(point));
+            return path(&format!("d many {class}"), &dots.collect::<String>());
         }
-        for (x, y) in points {
-            let _ = write!(
-                out,
-                "<path class=\"d {class}\" d=\"M{} {}h0\"><title>{} {} at {}</title></path>",
-                self.x(*x),
-                self.y(*y),
-                escape(name),
-                self.y.write(*y),
-                self.x.write(*x)
-            );
-        }
+        let name = escape(name);
+        let dot = |point: &(f64, f64)| {
+            let (x, y) = (self.x.write(point.0), self.y.write(point.1));
+            let title = tag("title", &format!("{name} {y} at {x}"));
+            tag(
+                &format!("path class=\"d {class}\" d=\"{}\"", self.dot(point)),
+                &title,
+            )
+        };
+        points.iter().map(dot).collect()
     }
 
-    fn bars(&self, out: &mut String, class: &str, name: &str, bars: &[Bar]) {
-        for bar in bars.iter().filter(|bar| bar.height > 0.0) {
-            let (left, right) = (self.x(bar.from), self.x(bar.to));
-            let top = self.y(bar.height);
-            let _ = write!(
-                out,
-                "<rect class=\"a {class}\" x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{}\"><title>{} {} from {} to {}</title></rect>",
-                right - left,
-                SIDE as i32 - top,
-                escape(name),
-                self.y.write(bar.height),
-                self.x.write(bar.from),
-                self.x.write(bar.to)
-            );
-        }
+    fn bar(&self, class: &str, name: &str, bar: &Bar) -> String {
+        let (left, right) = (self.x(bar.from), self.x(bar.to));
+        let (top, width) = (self.y(bar.height), right - left);
+        let height = SIDE as i32 - top;
+        let title = format!(
+            "{} {} from {} to {}",
+            escape(name),
+            self.y.write(bar.height),
+            self.x.write(bar.from),
+            self.x.write(bar.to)
+        );
+        let place = format!("x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"");
+        tag(
+            &format!("rect class=\"a {class}\" {place}"),
+            &tag("title", &title),
+        )
     }
 
-    fn shade(&self, out: &mut String, class: &str, level: usize, rectangles: &[Rectangle]) {
-        if rectangles.is_empty() {
-            return;
-        }
-        let _ = write!(out, "<path class=\"k k{level} {class}\" d=\"");
-        for rectangle in rectangles {
-            let (left, right) = (self.x(rectangle.x.0), self.x(rectangle.x.1));
-            let (low, high) = (self.y(rectangle.y.0), self.y(rectangle.y.1));
-            let (width, height) = (right - left, low - high);
-            let _ = write!(out, "M{left} {high}h{width}v{height}h-{width}z");
-        }
-        out.push_str("\"/>");
+    fn rectangle(&self, rectangle: &Rectangle) -> String {
+        let (left, right) = (self.x(rectangle.x.0), self.x(rectangle.x.1));
+        let (low, high) = (self.y(rectangle.y.0), self.y(rectangle.y.1));
+        let (width, height) = (right - left, low - high);
+        format!("M{left} {high}h{width}v{height}h-{width}z")
     }
+}
+
+fn path(class: &str, d: &str) -> String {
+    format!("<path class=\"{class}\" d=\"{d}\"/>")
+}
+
+fn upright(x: f64) -> String {
+    format!("M{x:.0} 0v{SIDE}")
+}
+
+fn level(y: f64) -> String {
+    format!("M0 {y:.0}h{SIDE}")
 }
 
 #[cfg(test)]

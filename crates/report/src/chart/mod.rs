@@ -22,6 +22,7 @@
 //! assert!(html.starts_with("<figure"));
 //! ```
 
+mod columns;
 mod draw;
 mod extent;
 mod heat;
@@ -29,6 +30,7 @@ mod readings;
 mod scale;
 mod words;
 
+pub use columns::columns;
 pub use heat::HeatMap;
 pub use scale::{Axis, Scale, Unit};
 

@@ -1,50 +1,44 @@
 //! What can be read under the pointer, without a script: the browser shows titles by itself.
 
-use std::fmt::Write as _;
-
 use super::draw::{Picture, SIDE};
 use super::{Layer, Shape};
+use crate::html::tag;
 use crate::text::escape;
 
 /// Upright strips over the whole height, each with the values of all lines at its place.
-pub(super) fn write(picture: &Picture<'_>, out: &mut String) {
-    let lines: Vec<(&Layer, Vec<(f64, f64)>)> = picture
-        .chart
-        .layers
-        .iter()
+pub(super) fn strips(picture: &Picture<'_>) -> String {
+    let named = picture.chart.layers.iter().filter(|it| !it.name.is_empty());
+    let lines: Vec<(&Layer, Vec<(f64, f64)>)> = named
         .filter_map(|layer| match &layer.shape {
-            Shape::Line(pieces) if !layer.name.is_empty() => {
-                Some((layer, pieces.iter().flatten().copied().collect()))
-            }
+            Shape::Line(pieces) => Some((layer, pieces.concat())),
             _ => None,
         })
         .collect();
-    let Some((_, longest)) = lines.iter().max_by_key(|(_, points)| points.len()) else {
-        return;
-    };
+    let longest = lines.iter().max_by_key(|(_, points)| points.len());
+    let longest = longest.map_or(&[][..], |(_, points)| points);
     if longest.len() < MIN_READINGS {
-        return;
+        return String::new();
     }
     let step = longest.len().div_ceil(MAX_READINGS);
     let places: Vec<f64> = longest.iter().step_by(step).map(|(x, _)| *x).collect();
-    for (position, x) in places.iter().enumerate() {
-        let before = position.checked_sub(1).map_or(*x, |before| places[before]);
-        let after = places.get(position + 1).copied().unwrap_or(*x);
+    let strip = |(place, x): (usize, &f64)| {
+        let before = places[place.saturating_sub(1)];
+        let after = places.get(place + 1).copied().unwrap_or(*x);
         let left = i32::midpoint(picture.x(before), picture.x(*x));
         let right = i32::midpoint(picture.x(*x), picture.x(after));
-        let _ = write!(
-            out,
-            "<rect class=\"h\" x=\"{left}\" width=\"{}\" height=\"{SIDE}\"><title>{}",
-            (right - left).max(1),
-            picture.x.write(*x)
-        );
+        let width = (right - left).max(1);
+        let mut title = picture.x.write(*x);
         for (layer, points) in &lines {
             if let Some(y) = nearest(points, *x, (after - before).abs()) {
-                let _ = write!(out, "\n{} {}", escape(&layer.name), picture.y.write(y));
+                title += &format!("\n{} {}", escape(&layer.name), picture.y.write(y));
             }
         }
-        out.push_str("</title></rect>");
-    }
+        tag(
+            &format!("rect class=\"h\" x=\"{left}\" width=\"{width}\" height=\"{SIDE}\""),
+            &tag("title", &title),
+        )
+    };
+    places.iter().enumerate().map(strip).collect()
 }
 
 /// The y of the point nearest to `x`, if there is one within `reach`.

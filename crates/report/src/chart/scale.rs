@@ -1,6 +1,6 @@
 //! Axes: from values to places, and where to write which value.
 
-use super::words::{clock, percentile, round_millis, short};
+use super::words::{clock, percentile};
 use crate::text;
 
 /// How values are spread along an axis.
@@ -178,9 +178,9 @@ impl Ruler {
 
     fn write_tick(&self, value: f64) -> String {
         match self.unit {
-            Unit::Number | Unit::PerSecond => short(value),
-            Unit::Millis => round_millis(value),
-            Unit::Seconds => round_millis(value * 1e3),
+            Unit::Number | Unit::PerSecond => text::short(value),
+            Unit::Millis => text::tick_millis(value),
+            Unit::Seconds => text::tick_millis(value * 1e3),
             Unit::Time => clock(value, self.high),
             Unit::Share => percentile(value),
         }

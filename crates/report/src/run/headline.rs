@@ -1,219 +1,148 @@
-//! What was offered, what was sustained, what limited it: in one sentence.
+//! What was offered, what was sustained, what limited it: in a few sentences, with bold figures
+//! between `**`.
 
-use std::fmt::Write as _;
+use measure::{LimitedBy, LoadModel, RateStats, ScheduleVerdict};
 
 use super::RunReport;
+use crate::html::tag;
 use crate::text::{self, escape, grouped};
-use measure::ScheduleVerdict;
-use measure::{LimitedBy, LoadModel};
-
-pub(super) fn title(report: &RunReport) -> String {
-    report.manifest.profile.clone()
-}
 
 /// When, against what, with which program.
 pub(super) fn origin(report: &RunReport) -> String {
     let manifest = &report.manifest;
-    let targets: Vec<String> = manifest
-        .endpoints
-        .iter()
-        .map(|endpoint| {
-            let node = if endpoint.built_in {
-                "the built-in node".to_owned()
-            } else {
-                endpoint.url.clone()
-            };
-            match &endpoint.node_version {
-                Some(version) => format!("{node} (version {version})"),
-                None => node,
-            }
-        })
-        .collect();
+    let endpoints = manifest.endpoints.iter().map(|endpoint| {
+        let node = match endpoint.built_in {
+            true => "the built-in node",
+            false => &endpoint.url,
+        };
+        match &endpoint.node_version {
+            Some(version) => format!("{node} (version {version})"),
+            None => node.to_owned(),
+        }
+    });
     let started = manifest.started.split('.').next().unwrap_or_default();
-    format!(
-        "<p class=\"soft\">{} UTC, against {}, by txgen {}</p>",
-        escape(&started.replace('T', " ").replace('Z', "")),
-        escape(&targets.join(", ")),
-        escape(&manifest.version)
-    )
+    let text = format!(
+        "{} UTC, against {}, by txgen {}",
+        started.replace('T', " ").replace('Z', ""),
+        endpoints.collect::<Vec<_>>().join(", "),
+        manifest.version
+    );
+    tag("p class=\"soft\"", &escape(&text))
 }
 
 pub(super) fn notes(report: &RunReport) -> String {
     if report.notes.is_empty() {
         return String::new();
     }
-    let mut html = String::from("<div class=\"alert\">");
-    for note in &report.notes {
-        let _ = write!(html, "<p>{}</p>", escape(note));
-    }
-    html.push_str("</div>");
-    html
+    let notes = report.notes.iter().map(|note| tag("p", &escape(note)));
+    tag("div class=\"alert\"", &notes.collect::<String>())
 }
 
-/// The sentence, with its figures set off.
-pub(super) fn html(report: &RunReport) -> String {
-    sentence(report)
-        .into_iter()
-        .map(|part| match part {
-            Part::Plain(text) => escape(&text).into_owned(),
-            Part::Strong(text) => format!("<b>{}</b>", escape(&text)),
-        })
-        .collect()
+pub(super) fn sentences(report: &RunReport) -> String {
+    format!(
+        "{}{}{}",
+        offered(report),
+        sustained(report),
+        limited(report)
+    )
 }
 
-/// The sentence in Markdown.
-pub(super) fn markdown(report: &RunReport) -> String {
-    sentence(report)
-        .into_iter()
-        .map(|part| match part {
-            Part::Plain(text) => text,
-            Part::Strong(text) => format!("**{text}**"),
-        })
-        .collect()
-}
-
-enum Part {
-    Plain(String),
-    Strong(String),
-}
-
-fn sentence(report: &RunReport) -> Vec<Part> {
-    let mut parts = offered(report);
-    parts.extend(sustained(report));
-    parts.extend(limited(report));
-    parts
-}
-
-fn offered(report: &RunReport) -> Vec<Part> {
+fn offered(report: &RunReport) -> String {
     let summary = &report.summary;
-    let count = Part::Strong(grouped(summary.offered.planned));
+    let count = grouped(summary.offered.planned);
     let span = text::seconds(summary.time.offered_s);
     match (summary.model, summary.rate.planned_tps) {
-        (LoadModel::Open, Some(rate)) => vec![
-            Part::Plain("Offered ".into()),
-            count,
-            Part::Plain(format!(" transactions in {span}, ")),
-            Part::Strong(text::rate(rate)),
-            Part::Plain(" on average. ".into()),
-        ],
-        (LoadModel::Closed, _) => vec![
-            Part::Plain("Sent ".into()),
-            count,
-            Part::Plain(format!(
-                " transactions in {span}, each as soon as an answer made room (a closed loop). "
-            )),
-        ],
-        _ => vec![
-            Part::Plain("Offered ".into()),
-            count,
-            Part::Plain(" transactions. ".into()),
-        ],
+        (LoadModel::Open, Some(rate)) => {
+            let rate = text::rate(rate);
+            format!("Offered **{count}** transactions in {span}, **{rate}** on average. ")
+        }
+        (LoadModel::Closed, _) => format!(
+            "Sent **{count}** transactions in {span}, each as soon as an answer made room (a closed loop). "
+        ),
+        _ => format!("Offered **{count}** transactions. "),
     }
 }
 
-fn sustained(report: &RunReport) -> Vec<Part> {
+fn sustained(report: &RunReport) -> String {
     let summary = &report.summary;
     if let Some(knee) = &summary.knee {
-        return vec![
-            Part::Plain("The node sustained ".into()),
-            Part::Strong(text::rate(knee.rate_tps)),
-            Part::Plain(format!(": {}. ", summary.knee_reason)),
-        ];
+        let rate = text::rate(knee.rate_tps);
+        return format!("The node sustained **{rate}**: {}. ", summary.knee_reason);
     }
-    let mut parts = Vec::new();
-    if let Some(accepted) = summary.rate.accepted_tps {
-        parts.push(Part::Plain("The node accepted ".into()));
-        parts.push(Part::Strong(text::rate(accepted.mean)));
-    }
-    if let Some(committed) = summary.rate.committed_tps
-        && summary.blocks.count > 0
-    {
-        parts.push(Part::Plain(" and committed ".into()));
-        parts.push(Part::Strong(text::rate(committed.mean)));
-    }
-    if !parts.is_empty() {
-        parts.push(Part::Plain(". ".into()));
-    }
+    let mean = |stats: RateStats| text::rate(stats.mean);
+    let committed = summary
+        .rate
+        .committed_tps
+        .filter(|_| summary.blocks.count > 0);
+    let mut text = match (summary.rate.accepted_tps.map(mean), committed.map(mean)) {
+        (Some(accepted), Some(committed)) => {
+            format!("The node accepted **{accepted}** and committed **{committed}**. ")
+        }
+        (Some(accepted), None) => format!("The node accepted **{accepted}**. "),
+        (None, Some(committed)) => format!("The node committed **{committed}**. "),
+        (None, None) => String::new(),
+    };
     if summary.steps.len() > 1 && !summary.knee_reason.is_empty() {
-        parts.push(Part::Plain(format!(
-            "No knee was found ({}). ",
-            summary.knee_reason
-        )));
+        text += &format!("No knee was found ({}). ", summary.knee_reason);
     }
-    parts
+    text
 }
 
-fn limited(report: &RunReport) -> Vec<Part> {
+fn limited(report: &RunReport) -> String {
     let limit = report.summary.limited_by;
     let explained = limit.explain();
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
     match limit {
-        LimitedBy::Nothing => vec![
-            Part::Strong("Nothing".into()),
-            Part::Plain(format!(" limited it: {why}.")),
-        ],
-        _ => vec![
-            Part::Plain("Limited by the ".into()),
-            Part::Strong(what.to_owned()),
-            Part::Plain(format!(": {why}.")),
-        ],
+        LimitedBy::Nothing => format!("**Nothing** limited it: {why}."),
+        _ => format!("Limited by the **{what}**: {why}."),
+    }
+}
+
+/// The colour of a verdict on the schedule.
+pub(super) const fn class(verdict: ScheduleVerdict) -> &'static str {
+    match verdict {
+        ScheduleVerdict::Valid => "good",
+        ScheduleVerdict::Degraded => "warn",
+        ScheduleVerdict::Invalid => "bad",
     }
 }
 
 /// The figures people look for first.
 pub(super) fn tiles(report: &RunReport) -> String {
-    let summary = &report.summary;
-    let latency = &summary.latency_ms;
-    let class = match summary.verdict.schedule {
-        ScheduleVerdict::Valid => "good",
-        ScheduleVerdict::Degraded => "warn",
-        ScheduleVerdict::Invalid => "bad",
-    };
-    let mean =
-        |rate: Option<measure::RateStats>| text::or_dash(rate.map(|rate| rate.mean), text::rate);
-    let mut html = String::from("<ul class=\"tiles\">");
-    let mut tile = |class: &str, value: &str, name: &str| {
-        let _ = write!(
-            html,
-            "<li><b class=\"{class}\">{}</b><span>{}</span></li>",
-            escape(value),
-            escape(name)
-        );
-    };
-    tile(class, summary.verdict.schedule.name(), "schedule");
-    tile(
-        "",
-        &text::or_dash(summary.rate.sent_tps, text::rate),
-        "sent, mean",
-    );
-    tile(
-        "",
-        &mean(summary.rate.accepted_tps),
-        "accepted, mean second",
-    );
-    tile(
-        "",
-        &mean(summary.rate.committed_tps),
-        "committed, mean second",
-    );
-    tile(
-        "",
-        &text::or_dash(latency.accept_response.p99, text::millis),
-        "to accept, p99 from due",
-    );
-    tile(
-        "",
-        &text::or_dash(latency.commit_from_due.p50, text::millis),
-        "to commit, p50 from due",
-    );
-    tile(
-        "",
-        &text::or_dash(latency.commit_from_due.p99, text::millis),
-        "to commit, p99 from due",
-    );
+    let (summary, latency) = (&report.summary, &report.summary.latency_ms);
+    let verdict = summary.verdict.schedule;
+    let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
+    let mean = |stats: Option<RateStats>| rate(stats.map(|stats| stats.mean));
+    let millis = |millis: Option<f64>| text::or_dash(millis, text::millis);
     let lost = summary.fate.rejected + summary.fate.errors + summary.fate.unanswered;
-    let class = if lost > 0 { "bad" } else { "" };
-    tile(class, &grouped(lost), "rejected, failed, unanswered");
-    html.push_str("</ul>");
-    html
+    let tiles = [
+        (verdict.name().to_owned(), "schedule"),
+        (rate(summary.rate.sent_tps), "sent, mean"),
+        (mean(summary.rate.accepted_tps), "accepted, mean second"),
+        (mean(summary.rate.committed_tps), "committed, mean second"),
+        (
+            millis(latency.accept_response.p99),
+            "to accept, p99 from due",
+        ),
+        (
+            millis(latency.commit_from_due.p50),
+            "to commit, p50 from due",
+        ),
+        (
+            millis(latency.commit_from_due.p99),
+            "to commit, p99 from due",
+        ),
+        (grouped(lost), "rejected, failed, unanswered"),
+    ];
+    let last = tiles.len() - 1;
+    let tiles = tiles.iter().enumerate().map(|(place, (value, name))| {
+        let class = match place {
+            0 => class(verdict),
+            _ if place == last && lost > 0 => "bad",
+            _ => "",
+        };
+        let value = tag(&format!("b class=\"{class}\""), &escape(value));
+        tag("li", &(value + &tag("span", name)))
+    });
+    tag("ul class=\"tiles\"", &tiles.collect::<String>())
 }

@@ -1,95 +1,89 @@
 //! Latencies: over time, by percentile, and the generator's own.
 
+use measure::{LatencyKind, LoadModel, Quantiles, Window, WorstOf};
+
 use super::RunReport;
-use super::load::Stretch;
+use super::load::MAX_POINTS;
 use super::quantile_plot::curve;
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::text::{self, grouped};
-use crate::{Cell, Page, Table};
-use measure::LatencyKind;
-use measure::LoadModel;
-use measure::{Window, WorstOf};
+use crate::html::tag;
+use crate::text;
+use crate::{Page, Stretch, Table};
 
 pub(super) fn course(report: &RunReport) -> String {
-    let charts = [
-        (LatencyKind::CommitFromDue, "Due to committed"),
-        (LatencyKind::AcceptResponse, "Due to accepted"),
-    ]
-    .map(|(kind, title)| heat(report, kind, title));
-    Page::grid(charts)
+    Page::grid([
+        heat(report, LatencyKind::CommitFromDue, "Due to committed"),
+        heat(report, LatencyKind::AcceptResponse, "Due to accepted"),
+    ])
 }
 
 fn heat(report: &RunReport, kind: LatencyKind, title: &str) -> String {
-    let mut chart = Chart::new(
-        title,
-        Axis::time().to(report.summary.time.ended_s),
-        Axis::log("latency", Unit::Millis),
-    )
-    .tall();
+    let axis = Axis::log("latency", Unit::Millis);
+    let mut chart = report.over_time(title, axis).tall();
     if let Some(drawn) = report.course.drawn(kind)
         && !drawn.map.is_empty()
     {
+        let column = text::seconds(report.course.column_s());
         chart = chart
             .heat("how many", Tone::Heat, drawn.map.clone())
             .line("p50", Tone::P50, drawn.p50.iter().copied())
             .line("p95", Tone::P95, drawn.p95.iter().copied())
             .line("p99", Tone::P99, drawn.p99.iter().copied())
             .note(&format!(
-                "Counted when it happened, in columns of {}; the stronger the colour, the more.",
-                text::seconds(report.course.column_s())
+                "Counted when it happened, in columns of {column}; the stronger the colour, the more."
             ));
     }
-    chart.marks(report.marks()).html()
+    chart.html()
 }
 
 pub(super) fn percentiles(report: &RunReport) -> String {
-    let plot = |title: &str, note: &str, kinds: &[(LatencyKind, &str, Tone)]| {
-        let mut chart = Chart::new(
-            title,
-            Axis::percentile(),
-            Axis::log("latency", Unit::Millis),
-        )
-        .note(note);
-        for (kind, name, tone) in kinds {
-            chart = chart.line(name, *tone, curve(report.course.sum().of(*kind)));
-        }
-        chart.html()
-    };
-    let accept = plot(
-        "Accepted: response and service time",
+    let accept = [
+        (
+            LatencyKind::AcceptResponse,
+            "response (due to accepted)",
+            Tone::P99,
+        ),
+        (
+            LatencyKind::AcceptService,
+            "service (sent to accepted)",
+            Tone::Sent,
+        ),
+    ];
+    let commit = [(
+        LatencyKind::CommitFromDue,
+        "due to committed",
+        Tone::Committed,
+    )];
+    let accept = by_percentile(report, "Accepted: response and service time", &accept).note(
         "Response time counts from the due time, service time from the send: where they part, transactions waited before they left.",
-        &[
-            (
-                LatencyKind::AcceptResponse,
-                "response (due to accepted)",
-                Tone::P99,
-            ),
-            (
-                LatencyKind::AcceptService,
-                "service (sent to accepted)",
-                Tone::Sent,
-            ),
-        ],
     );
-    let commit = plot(
-        "Committed",
-        "From the due time to the first sight of the block.",
-        &[(
-            LatencyKind::CommitFromDue,
-            "due to committed",
-            Tone::Committed,
-        )],
-    );
-    format!("{}{}", Page::grid([accept, commit]), table(report).html())
+    let commit = by_percentile(report, "Committed", &commit)
+        .note("From the due time to the first sight of the block.");
+    Page::grid([accept.html(), commit.html()]) + &table(report).html()
+}
+
+fn by_percentile(report: &RunReport, title: &str, lines: &[(LatencyKind, &str, Tone)]) -> Chart {
+    let axis = Axis::log("latency", Unit::Millis);
+    let chart = Chart::new(title, Axis::percentile(), axis);
+    lines.iter().fold(chart, |chart, (kind, name, tone)| {
+        chart.line(name, *tone, curve(report.course.sum().of(*kind)))
+    })
 }
 
 /// The six latencies in figures.
 pub(super) fn table(report: &RunReport) -> Table {
+    type Of = fn(&Quantiles) -> Option<f64>;
     let latency = &report.summary.latency_ms;
-    let mut table = Table::new([
-        "latency", "p50", "p68", "p95", "p99", "p99.7", "max", "mean", "count",
-    ]);
-    for (name, figures) in [
+    let quantiles: [(&str, Of); 7] = [
+        ("p50", |it| it.p50),
+        ("p68", |it| it.p68),
+        ("p95", |it| it.p95),
+        ("p99", |it| it.p99),
+        ("p99.7", |it| it.p99_7),
+        ("max", |it| it.max),
+        ("mean", |it| it.mean),
+    ];
+    let table = Table::of([
         ("lateness (due to sent)", &latency.lateness),
         (
             "accept, response (due to accepted)",
@@ -105,72 +99,49 @@ pub(super) fn table(report: &RunReport) -> Table {
             "commit (accepted to committed)",
             &latency.commit_from_accepted,
         ),
-    ] {
-        let values = [
-            figures.p50,
-            figures.p68,
-            figures.p95,
-            figures.p99,
-            figures.p99_7,
-            figures.max,
-            figures.mean,
-        ];
-        let cells = values.map(|value| Cell::figure(text::or_dash(value, text::millis)));
-        let name = std::iter::once(Cell::text(name));
-        let count = std::iter::once(Cell::figure(grouped(figures.count)));
-        table.row(name.chain(cells).chain(count));
-    }
-    table
+    ])
+    .text("latency", |row| row.0);
+    let table = quantiles.into_iter().fold(table, |table, (name, of)| {
+        table.number(name, text::millis, |row| of(row.1))
+    });
+    table.count("count", |row| row.1.count).table()
 }
 
 pub(super) fn lateness(report: &RunReport) -> String {
     if report.summary.model == LoadModel::Closed {
-        return "<p>A closed loop has no due times, so nothing can be late.</p>".to_owned();
+        return tag(
+            "p",
+            "A closed loop has no due times, so nothing can be late.",
+        );
     }
-    let stretches = Stretch::all(&report.series);
-    let time = Chart::new(
-        "Due to sent, over time",
-        Axis::time().to(report.summary.time.ended_s),
-        Axis::log("lateness", Unit::Millis),
-    )
-    .line(
-        "p99 of the second",
-        Tone::P95,
-        stretches
-            .iter()
-            .map(|s| s.highest(|row| positive(row.lateness_p99_ms))),
-    )
-    .line(
-        "longest of the second",
-        Tone::P99,
-        stretches
-            .iter()
-            .map(|s| s.highest(|row| positive(row.lateness_max_ms))),
-    )
-    .marks(report.marks())
-    .html();
-    let spread = Chart::new(
-        "Due to sent, by percentile",
-        Axis::percentile(),
-        Axis::log("lateness", Unit::Millis),
-    )
-    .line(
-        "lateness",
-        Tone::Sent,
-        curve(report.course.sum().of(LatencyKind::Lateness)),
-    )
-    .html();
-    format!(
-        "{}{}",
-        Page::grid([time, spread]),
-        Page::grid([
-            format!(
-                "<div><h3>Late by more than 1 ms</h3>{}</div>",
-                causes(report).html()
-            ),
-            windows(report)
-        ])
-    )
+    let stretches = Stretch::all(&report.series, MAX_POINTS);
+    let p99 = stretches
+        .iter()
+        .map(|stretch| stretch.highest(|row| positive(row.lateness_p99_ms)));
+    let longest = stretches
+        .iter()
+        .map(|stretch| stretch.highest(|row| positive(row.lateness_max_ms)));
+    let time = report
+        .over_time(
+            "Due to sent, over time",
+            Axis::log("lateness", Unit::Millis),
+        )
+        .line("p99 of the second", Tone::P95, p99)
+        .line("longest of the second", Tone::P99, longest);
+    let lateness = [(LatencyKind::Lateness, "lateness", Tone::Sent)];
+    let spread = by_percentile(report, "Due to sent, by percentile", &lateness);
+    let tables = [
+        ("Late by more than 1 ms", causes(report)),
+        (
+            "The windows that deviate most from the plan",
+            windows(report),
+        ),
+    ]
+    .map(|(heading, table)| match table.is_empty() {
+        true => String::new(),
+        false => tag("div", &(tag("h3", heading) + &table.html())),
+    });
+    Page::grid([time.html(), spread.html()]) + &Page::grid(tables)
 }
 
 /// A logarithmic axis has no zero.
@@ -181,67 +152,49 @@ fn positive(value: Option<f64>) -> Option<f64> {
 fn causes(report: &RunReport) -> Table {
     let late = &report.summary.late;
     let sent = report.summary.offered.sent.max(1) as f64;
-    let mut table = Table::new(["cause", "transactions", "of sent", "meaning"]);
-    for (name, count, meaning) in [
+    let more = "no connection was free; more of them would carry more";
+    Table::of([
         (
             "schedule",
             late.schedule,
             "the generator's thread did not run",
         ),
         ("source", late.source, "the transaction was not ready"),
-        (
-            "connection",
-            late.connection,
-            "no connection was free; more of them would carry more",
-        ),
+        ("connection", late.connection, more),
         ("node", late.node, "the connections waited for the node"),
-    ] {
-        table.row([
-            Cell::text(name),
-            Cell::figure(grouped(count)),
-            Cell::figure(text::percent(count as f64 / sent)),
-            Cell::text(meaning),
-        ]);
-    }
-    table
+    ])
+    .text("cause", |row| row.0)
+    .count("transactions", |row| row.1)
+    .number("of sent", text::percent, |row| row.1 as f64 / sent)
+    .text("meaning", |row| row.2)
+    .table()
 }
 
-fn windows(report: &RunReport) -> String {
-    let mut table = Table::new(["window", "deviation", "at", "planned", "sent"]);
-    for (size, worst) in [
-        ("10 ms", &report.summary.windows.ms_10),
-        ("1 s", &report.summary.windows.s_1),
-    ] {
-        add_windows(&mut table, size, worst);
-    }
-    if table.is_empty() {
-        return String::new();
-    }
-    format!(
-        "<div><h3>The windows that deviate most from the plan</h3>{}</div>",
-        table.html()
-    )
+fn windows(report: &RunReport) -> Table {
+    let windows = &report.summary.windows;
+    let rows = worst("10 ms", &windows.ms_10).chain(worst("1 s", &windows.s_1));
+    Table::of(rows)
+        .text("window", |row| row.0)
+        .figure("deviation", |row| row.1.clone())
+        .figure("at", |row| format!("{} s", row.2.start_ms as f64 / 1e3))
+        .count("planned", |row| row.2.planned)
+        .count("sent", |row| row.2.sent)
+        .table()
 }
 
-fn add_windows(table: &mut Table, size: &str, worst: &WorstOf) {
-    let ratio = |window: &Window| format!("{:.2} × the plan", window.ratio());
-    let difference = |window: &Window| {
+/// The worst windows of one size, each with how it deviates.
+fn worst<'a>(
+    size: &'a str,
+    worst: &WorstOf,
+) -> impl Iterator<Item = (&'a str, String, Window)> + use<'a> {
+    let ratios = [worst.highest_ratio, worst.lowest_ratio].into_iter();
+    let ratios = ratios.flatten().map(move |window| {
+        let ratio = format!("{:.2} × the plan", window.ratio());
+        (size, ratio, window)
+    });
+    let differences = [worst.most_over, worst.most_under].into_iter();
+    ratios.chain(differences.flatten().map(move |window| {
         let difference = window.sent.cast_signed() - window.planned.cast_signed();
-        format!("{difference:+} transactions")
-    };
-    let mut row = |window: Option<Window>, deviation: &dyn Fn(&Window) -> String| {
-        if let Some(window) = window {
-            table.row([
-                Cell::text(size),
-                Cell::figure(deviation(&window)),
-                Cell::figure(format!("{} s", window.start_ms as f64 / 1e3)),
-                Cell::figure(grouped(window.planned)),
-                Cell::figure(grouped(window.sent)),
-            ]);
-        }
-    };
-    row(worst.highest_ratio, &ratio);
-    row(worst.lowest_ratio, &ratio);
-    row(worst.most_over, &difference);
-    row(worst.most_under, &difference);
+        (size, format!("{difference:+} transactions"), window)
+    }))
 }

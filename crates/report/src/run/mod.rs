@@ -11,11 +11,11 @@ mod setup;
 mod steps;
 mod studies;
 
-use super::course::LatencyCourse;
-use super::{Bep23, Page};
-use measure::Manifest;
-use measure::Summary;
-use measure::{BlockRow, SeriesRow};
+use measure::{BlockRow, Manifest, SeriesRow, Summary};
+
+use crate::chart::{Axis, Chart};
+use crate::course::LatencyCourse;
+use crate::{Bep23, Page};
 
 /// Everything a report of one run is made of.
 #[derive(Debug)]
@@ -40,32 +40,46 @@ pub struct RunReport {
     pub bep23: Option<Bep23>,
 }
 
+/// A section of the page.
+type Section = fn(&RunReport) -> String;
+
 impl RunReport {
     /// One self-contained page: no script, nothing loaded, light or dark as its reader likes.
     #[must_use]
     pub fn html(&self) -> String {
-        let mut page = Page::new(&headline::title(self));
+        let mut page = Page::new(&self.manifest.profile);
         page.push(&headline::origin(self));
         page.push(&headline::notes(self));
-        page.headline(&headline::html(self));
+        page.headline(&headline::sentences(self));
         page.push(&headline::tiles(self));
-        page.section("Did the schedule hold?", &account::verdict(self));
-        page.section("Where every transaction ended", &account::fates(self));
-        page.section("Throughput over time", &load::throughput(self));
-        page.section("Latency over time", &latency::course(self));
-        page.section("Latency by percentile", &latency::percentiles(self));
-        page.section("Lateness of the generator", &latency::lateness(self));
-        page.section("Steps", &steps::section(self));
-        page.section("Blocks", &blocks::section(self));
-        page.section("BEP-23's four plots", &studies::bep23(self));
-        page.section("What was asked for, and where", &setup::section(self));
+        let sections: [(&str, Section); 10] = [
+            ("Did the schedule hold?", account::verdict),
+            ("Where every transaction ended", account::fates),
+            ("Throughput over time", load::throughput),
+            ("Latency over time", latency::course),
+            ("Latency by percentile", latency::percentiles),
+            ("Lateness of the generator", latency::lateness),
+            ("Steps", steps::section),
+            ("Blocks", blocks::section),
+            ("BEP-23's four plots", studies::bep23),
+            ("What was asked for, and where", setup::section),
+        ];
+        for (heading, section) in sections {
+            page.section(heading, &section(self));
+        }
         page.html()
     }
 
     /// The same without pictures, in Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        markdown::render(self)
+        markdown::render(self).expect("a String takes every write")
+    }
+
+    /// A chart over the time of the run, with what people noted.
+    fn over_time(&self, title: &str, y: Axis) -> Chart {
+        let time = Axis::time().to(self.summary.time.ended_s);
+        Chart::new(title, time, y).marks(self.marks())
     }
 
     /// What people noted: second and text.

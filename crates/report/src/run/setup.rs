@@ -1,73 +1,62 @@
 //! The plan, the targets, the machine.
 
-use std::fmt::Write as _;
+use serde_json::Value;
 
 use super::RunReport;
-use crate::text::{escape, grouped};
+use crate::Entries;
+use crate::text::grouped;
 
 pub(super) fn section(report: &RunReport) -> String {
     let manifest = &report.manifest;
-    let mut html = String::from("<dl>");
-    let mut entry = |name: &str, value: &str| {
-        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
-    };
-    entry("command", &manifest.command.join(" "));
-    entry("profile", &manifest.profile);
-    entry("started", &manifest.started);
-    entry("seed", &manifest.seed.to_string());
+    let mut entries = Entries::default();
+    entries.add("command", manifest.command.join(" "));
+    entries.add("profile", &*manifest.profile);
+    entries.add("started", &*manifest.started);
+    entries.add("seed", manifest.seed.to_string());
     for endpoint in &manifest.endpoints {
-        let mut value = endpoint.url.clone();
-        if let Some(chain) = &endpoint.chain_id {
-            let _ = write!(value, ", chain {chain}");
-        }
-        if let Some(version) = &endpoint.node_version {
-            let _ = write!(value, ", version {version}");
-        }
-        if endpoint.built_in {
-            value.push_str(", the built-in node");
-        }
-        entry("endpoint", &value);
+        let chain = endpoint.chain_id.as_ref();
+        let version = endpoint.node_version.as_ref();
+        let parts = [
+            Some(endpoint.url.clone()),
+            chain.map(|chain| format!("chain {chain}")),
+            version.map(|version| format!("version {version}")),
+            endpoint.built_in.then(|| "the built-in node".to_owned()),
+        ];
+        entries.add("endpoint", joined(parts));
     }
-    if let Some(plan) = manifest.plan.as_object() {
-        for (name, value) in plan {
-            if let Some(value) = plain(value) {
-                entry(&name.replace('_', " "), &value);
-            }
+    for (name, value) in manifest.plan.as_object().into_iter().flatten() {
+        if let Some(value) = plain(value) {
+            entries.add(&name.replace('_', " "), value);
         }
     }
     let host = &manifest.host;
-    entry("machine", &machine(host));
-    entry("program", &format!("txgen {}", manifest.version));
-    entry("format", &manifest.format);
-    html.push_str("</dl>");
-    html
+    let memory = host.memory_bytes.map(|bytes| bytes / (1024 * 1024));
+    let machine = [
+        Some(format!("{} processors", host.cpus)),
+        host.cpu.clone(),
+        memory.map(|mib| format!("{} MiB", grouped(mib))),
+        Some(host.os.clone()),
+    ];
+    entries.add("machine", joined(machine));
+    entries.add("program", format!("txgen {}", manifest.version));
+    entries.add("format", &*manifest.format);
+    entries.html()
 }
 
-/// The machine in one line.
-fn machine(host: &measure::Host) -> String {
-    let mut text = format!("{} processors", host.cpus);
-    if let Some(cpu) = &host.cpu {
-        let _ = write!(text, ", {cpu}");
-    }
-    if let Some(bytes) = host.memory_bytes {
-        let _ = write!(text, ", {} MiB", grouped(bytes / (1024 * 1024)));
-    }
-    let _ = write!(text, ", {}", host.os);
-    text
+fn joined(parts: [Option<String>; 4]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A value of the plan as people write it; nothing for what was not set.
-fn plain(value: &serde_json::Value) -> Option<String> {
+fn plain(value: &Value) -> Option<String> {
     match value {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) if text.is_empty() => None,
-        serde_json::Value::String(text) => Some(text.clone()),
-        serde_json::Value::Bool(true) => Some("yes".to_owned()),
-        serde_json::Value::Bool(false) => Some("no".to_owned()),
-        serde_json::Value::Array(values) if values.is_empty() => None,
-        serde_json::Value::Array(values) => {
+        Value::Null => None,
+        Value::String(text) => (!text.is_empty()).then(|| text.clone()),
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Bool(false) => Some("no".to_owned()),
+        Value::Array(values) => {
             let values: Vec<String> = values.iter().filter_map(plain).collect();
-            Some(values.join(", "))
+            (!values.is_empty()).then(|| values.join(", "))
         }
         other => Some(other.to_string()),
     }

@@ -116,6 +116,11 @@ impl Figures {
             .then(|| self.committed as f64 / self.planned as f64)
     }
 
+    /// Sent, and not accepted.
+    pub(super) const fn refused(&self) -> u64 {
+        self.rejected + self.errors + self.unanswered
+    }
+
     /// Mean over the bursts of what tm-bench would print, and of the same over every block.
     pub(super) fn benched(&self) -> Option<(f64, f64)> {
         self.window?;

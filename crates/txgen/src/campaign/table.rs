@@ -1,13 +1,14 @@
-//! A campaign as text: a line for each run, and the median of repeated ones.
+//! A campaign in figures: a line for each run, and the median of repeated ones.
 
-use std::fmt::Write as _;
+use report::{Columns, Table, text};
 
 use super::figures::Figures;
 use super::record::{Record, Run, RunState};
-use crate::report::grouped;
 
 /// One run in a line, while the campaign goes on.
 pub(super) fn line(figures: &Figures) -> String {
+    let rate = |rate: Option<f64>| text::or_dash(rate, rate_text);
+    let millis = |millis: Option<f64>| text::or_dash(millis, text::narrow_millis);
     let mut text = format!(
         "{}: offered {}/s, sent {}/s, accepted {}/s, committed {}/s; commit p50 {} ms, p95 {} ms",
         figures.verdict.name(),
@@ -19,96 +20,84 @@ pub(super) fn line(figures: &Figures) -> String {
         millis(figures.commit_p95_ms),
     );
     if let (Some((windowed, all)), Some(window)) = (figures.benched(), figures.window) {
-        let _ = write!(
-            text,
-            "; tm-bench {all:.0}/s, of {window} blocks {windowed:.0}/s"
-        );
+        text += &format!("; tm-bench {all:.0}/s, of {window} blocks {windowed:.0}/s");
     }
     text
 }
 
-/// The table of the whole campaign.
+/// The tables of the whole campaign.
 pub(super) fn table(record: &Record) -> String {
     let runs = &record.document.runs;
-    let mut text = String::new();
-    let width = runs
-        .iter()
-        .map(|run| run.label.chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(8, WIDEST_LABEL);
-    let window = runs
-        .iter()
-        .find_map(|run| run.figures.as_ref().and_then(|figures| figures.window));
-    heading(&mut text, width, window);
-    for run in runs {
-        let label: String = run.label.chars().take(width).collect();
-        let _ = write!(text, "{:>4}  {label:<width$}  ", run.number);
-        match &run.figures {
-            Some(figures) => row(&mut text, figures),
-            None => {
-                let _ = writeln!(text, "{}", words(run));
-            }
-        }
-    }
-    if runs.iter().any(|run| run.repeats > 1) {
-        medians(&mut text, runs, width);
+    let mut text = runs_table(runs).text();
+    if let Some(medians) = medians(runs) {
+        text += &format!("\n{}", medians.text());
     }
     text
 }
 
-fn heading(text: &mut String, width: usize, window: Option<usize>) {
-    let _ = write!(
-        text,
-        "{:>4}  {:<width$}  {:<9}{:>10}{:>10}{:>12}{:>13}{:>9}{:>10}{:>12}{:>12}{:>12}",
-        "run",
-        "",
-        "verdict",
-        "offered/s",
-        "sent/s",
-        "accepted/s",
-        "committed/s",
-        "of plan",
-        "refused",
-        "accept p99",
-        "commit p50",
-        "commit p95",
-    );
-    if let Some(window) = window {
-        let _ = write!(
-            text,
-            "{:>12}{:>12}",
-            "tm-bench/s",
-            format!("{window} blocks/s")
-        );
+/// A row for each run, also for those without figures.
+pub(super) fn runs_table(runs: &[Run]) -> Table {
+    let window = runs.iter().find_map(|run| run.figures.as_ref()?.window);
+    let rates: [(&str, Figure); 4] = [
+        ("offered/s", |it| it.planned_tps),
+        ("sent/s", |it| it.sent_tps),
+        ("accepted/s", |it| it.accepted_tps),
+        ("committed/s", |it| it.committed_tps),
+    ];
+    let latencies: [(&str, Figure); 3] = [
+        ("accept p99 ms", |it| it.accept_p99_ms),
+        ("commit p50 ms", |it| it.commit_p50_ms),
+        ("commit p95 ms", |it| it.commit_p95_ms),
+    ];
+    let mut table = Table::of(runs.iter().map(|run| (run, run.figures.as_ref())))
+        .figure("run", |(run, _)| run.number.to_string())
+        .text("", |(run, _)| name(run))
+        .cut(WIDEST_LABEL)
+        .text("verdict", |(_, it)| it.map_or("-", |it| it.verdict.name()));
+    for (heading, of) in rates {
+        table = table.number(heading, rate_text, |(_, it)| it.and_then(of));
     }
-    text.push('\n');
+    table = table
+        .number("of plan", share_text, |(_, it)| it.and_then(Figures::share))
+        .count("refused", |(_, it)| it.map(Figures::refused));
+    for (heading, of) in latencies {
+        table = table.number(heading, text::narrow_millis, |(_, it)| it.and_then(of));
+    }
+    table = table.number("longest gap s", text::tenths, |(_, it)| {
+        it.and_then(|it| it.longest_gap_s)
+    });
+    if let Some(window) = window {
+        table = with_tm_bench(table, window);
+    }
+    if runs.iter().any(|run| run.figures.is_none()) {
+        table = table
+            .text("", |(run, it)| {
+                it.map_or_else(|| words(run), |_| String::new())
+            })
+            .alarm(|_| true);
+    }
+    table.table()
 }
 
-fn row(text: &mut String, figures: &Figures) {
-    let refused = figures.rejected + figures.errors + figures.unanswered;
-    let _ = write!(
-        text,
-        "{:<9}{:>10}{:>10}{:>12}{:>13}{:>9}{:>10}{:>12}{:>12}{:>12}",
-        figures.verdict.name(),
-        rate(figures.planned_tps),
-        rate(figures.sent_tps),
-        rate(figures.accepted_tps),
-        rate(figures.committed_tps),
-        percent(figures.share()),
-        grouped(refused),
-        millis(figures.accept_p99_ms),
-        millis(figures.commit_p50_ms),
-        millis(figures.commit_p95_ms),
-    );
-    if let Some((windowed, all)) = figures.benched() {
-        let _ = write!(text, "{all:>12.0}{windowed:>12.0}");
-    }
-    text.push('\n');
+/// One figure of a run.
+type Figure = fn(&Figures) -> Option<f64>;
+/// A run, and its figures if it has any.
+type RunFigures<'a> = (&'a Run, Option<&'a Figures>);
+
+/// Adds what tm-bench printed: over every block, and over the newest ones.
+fn with_tm_bench<'a>(table: Columns<RunFigures<'a>>, window: usize) -> Columns<RunFigures<'a>> {
+    let newest = format!("of {window} blocks/s");
+    table
+        .number("tm-bench/s", text::whole, |(_, it)| {
+            Some(it.as_ref()?.benched()?.1)
+        })
+        .number(&newest, text::whole, |(_, it)| {
+            Some(it.as_ref()?.benched()?.0)
+        })
 }
 
 /// What there is to say about a run without figures.
-pub(super) fn words(run: &Run) -> String {
+fn words(run: &Run) -> String {
     match (run.state, &run.problem) {
         (RunState::Failed, Some(problem)) => {
             let first = problem.lines().next().unwrap_or_default();
@@ -121,36 +110,46 @@ pub(super) fn words(run: &Run) -> String {
     }
 }
 
-/// Repeated runs as median (lowest to highest).
-fn medians(text: &mut String, runs: &[Run], width: usize) {
-    let _ = writeln!(
-        text,
-        "\n{:>4}  {:<width$}  {:>30}{:>30}",
-        "runs", "median (lowest to highest)", "committed/s", "commit p95 ms"
-    );
-    for cell in cells(runs) {
-        if cell.figures.len() < 2 {
-            continue;
-        }
-        let label: String = cell.name.chars().take(width).collect();
-        let _ = writeln!(
-            text,
-            "{:>4}  {label:<width$}  {:>30}{:>30}",
-            cell.figures.len(),
-            spread(cell.figures.iter().filter_map(|it| it.committed_tps)),
-            spread(cell.figures.iter().filter_map(|it| it.commit_p95_ms)),
-        );
+/// What a reader calls a run.
+pub(super) fn name(run: &Run) -> &str {
+    if run.label.is_empty() {
+        &run.folder
+    } else {
+        &run.label
     }
 }
 
+/// Repeated runs as median (lowest to highest); nothing where no run is repeated.
+pub(super) fn medians(runs: &[Run]) -> Option<Table> {
+    if runs.iter().all(|run| run.repeats < 2) {
+        return None;
+    }
+    let repeated = cells(runs)
+        .into_iter()
+        .filter(|cell| cell.figures.len() > 1);
+    let table = Table::of(repeated)
+        .figure("runs", |cell| cell.figures.len().to_string())
+        .text(MEDIAN, |cell| cell.name)
+        .cut(WIDEST_LABEL)
+        .figure("committed/s", |cell| cell.spread(|it| it.committed_tps))
+        .figure("commit p95 ms", |cell| cell.spread(|it| it.commit_p95_ms));
+    Some(table.table())
+}
+
 /// The runs that repeat one another.
-pub(super) struct CellRuns<'a> {
-    pub(super) name: &'a str,
-    pub(super) figures: Vec<&'a Figures>,
+struct CellRuns<'a> {
+    name: &'a str,
+    figures: Vec<&'a Figures>,
+}
+
+impl CellRuns<'_> {
+    fn spread(&self, of: fn(&Figures) -> Option<f64>) -> String {
+        spread(self.figures.iter().filter_map(|figures| of(figures)))
+    }
 }
 
 /// The runs by cell, in the order in which each was played first.
-pub(super) fn cells(runs: &[Run]) -> Vec<CellRuns<'_>> {
+fn cells(runs: &[Run]) -> Vec<CellRuns<'_>> {
     let mut cells: Vec<CellRuns<'_>> = Vec::new();
     for run in runs {
         let Some(figures) = &run.figures else {
@@ -167,7 +166,7 @@ pub(super) fn cells(runs: &[Run]) -> Vec<CellRuns<'_>> {
     cells
 }
 
-pub(super) fn spread(values: impl Iterator<Item = f64>) -> String {
+fn spread(values: impl Iterator<Item = f64>) -> String {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (Some(low), Some(high)) = (values.first(), values.last()) else {
@@ -177,26 +176,18 @@ pub(super) fn spread(values: impl Iterator<Item = f64>) -> String {
     format!("{middle:.1} ({low:.1} to {high:.1})")
 }
 
-pub(super) fn rate(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| match value {
-        value if value < 1_000.0 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
-    })
+/// A rate without its unit.
+pub(super) fn rate_text(value: f64) -> String {
+    text::by_size(value, &[(1_000.0, 1)])
 }
 
-pub(super) fn percent(share: Option<f64>) -> String {
-    share.map_or("-".into(), |share| format!("{:.1} %", share * 100.0))
-}
-
-pub(super) fn millis(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| match value {
-        value if value < 100.0 => format!("{value:.2}"),
-        value => format!("{value:.0}"),
-    })
+fn share_text(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 /// A longer label is cut.
 const WIDEST_LABEL: usize = 44;
+const MEDIAN: &str = "median (lowest to highest)";
 
 #[cfg(test)]
 mod tests {

@@ -1,66 +1,70 @@
 //! A comparison as text, Markdown and JSON.
 
-use std::fmt::Write as _;
-
 use measure::{Difference, Drawn, Meaning, Metric};
+use report::Table;
 use serde_json::json;
 
 use super::Comparison;
+use super::side::Side;
 
 /// Tables for a terminal.
 pub(super) fn text(comparison: &Comparison) -> String {
     let mut text = preface(comparison);
-    for (side, differences, drawn) in comparison.others() {
-        let base = comparison.sides[0].title();
-        let _ = writeln!(
-            text,
-            "\n{} against {base} ({})",
-            side.title(),
-            drawn_words(drawn)
-        );
-        let _ = writeln!(
-            text,
-            "{:<20}{:>12}{:>12}{:>10}  {:<22}",
-            "metric", "before", "after", "change", "95 % interval"
-        );
-        for difference in differences {
-            let row = Row::new(comparison, difference);
-            let line = format!(
-                "{:<20}{:>12}{:>12}{:>10}  {:<22}{}",
-                row.metric, row.base, row.other, row.change, row.interval, row.meaning
-            );
-            let _ = writeln!(text, "{}", line.trim_end());
-        }
+    for (heading, table) in tables(comparison) {
+        text += &format!("\n{heading}\n{}", table.text());
     }
-    text.push_str(&verdict(comparison));
-    text
+    text + &verdict(comparison)
 }
 
 /// Tables for a review.
 pub(super) fn markdown(comparison: &Comparison) -> String {
-    let mut text = String::new();
-    for line in preface(comparison).lines() {
-        let _ = writeln!(text, "{line}  ");
+    let preface = preface(comparison);
+    let lines = preface.lines().map(|line| format!("{line}  \n"));
+    let mut text: String = lines.collect();
+    for (heading, table) in tables(comparison) {
+        text += &format!("\n### {heading}\n\n{}", table.markdown());
     }
-    for (side, differences, drawn) in comparison.others() {
-        let base = comparison.sides[0].title();
-        let _ = writeln!(
-            text,
-            "\n### {} against {base} ({})\n\n| metric | before | after | change | 95 % interval | |\n|---|--:|--:|--:|---|---|",
-            side.title(),
-            drawn_words(drawn)
-        );
-        for difference in differences {
-            let row = Row::new(comparison, difference);
-            let _ = writeln!(
-                text,
-                "| `{}` | {} | {} | {} | {} | {} |",
-                row.metric, row.base, row.other, row.change, row.interval, row.meaning
-            );
-        }
-    }
-    let _ = write!(text, "\n{}", verdict(comparison).trim_start());
-    text
+    text + "\n" + verdict(comparison).trim_start()
+}
+
+/// Each of the other sides against the first one: a heading and a table.
+pub(super) fn tables(comparison: &Comparison) -> impl Iterator<Item = (String, Table)> {
+    let base = comparison.sides[0].title();
+    comparison.others().map(move |(side, differences, drawn)| {
+        let drawn = match drawn {
+            Drawn::Runs => "interval over runs",
+            Drawn::Stretches => "interval over stretches of time",
+        };
+        let heading = format!("{} against {base} ({drawn})", side.title());
+        (heading, table(comparison, differences))
+    })
+}
+
+/// One row a metric.
+fn table(comparison: &Comparison, differences: &[Difference]) -> Table {
+    let is_regression = |difference: &Difference| comparison.is_regression(difference);
+    Table::of(differences)
+        .text("metric", |it| it.metric.name())
+        .code()
+        .figure("before", |it| value_text(it.metric, it.base))
+        .figure("after", |it| value_text(it.metric, it.other))
+        .figure("change", |it| match it.change {
+            Some(change) => signed(it.metric, change.by),
+            None => "-".into(),
+        })
+        .figure("95 % interval", |it| match it.change {
+            Some(change) if change.low.is_finite() => {
+                let [low, high] = [change.low, change.high].map(|end| signed(it.metric, end));
+                format!("{low} to {high}")
+            }
+            _ => "-".into(),
+        })
+        .text("", |it| match is_regression(it) {
+            true => "REGRESSION",
+            false => meaning_word(it.meaning()),
+        })
+        .alarm(|it| is_regression(it))
+        .table()
 }
 
 /// Everything for a program.
@@ -69,9 +73,8 @@ pub(super) fn json(comparison: &Comparison) -> String {
         .sides
         .iter()
         .map(|side| {
-            let runs: Vec<_> = side
-                .runs
-                .iter()
+            let runs = side.runs.iter();
+            let runs: Vec<_> = runs
                 .map(|run| json!({"name": run.name, "verdict": run.verdict, "notes": run.notes}))
                 .collect();
             json!({"name": side.name, "load": side.load(), "runs": runs})
@@ -80,22 +83,8 @@ pub(super) fn json(comparison: &Comparison) -> String {
     let differences: Vec<_> = comparison
         .others()
         .flat_map(|(side, differences, drawn)| {
-            differences.iter().map(move |difference| {
-                let change = difference.change;
-                json!({
-                    "side": side.name,
-                    "drawn": match drawn { Drawn::Runs => "runs", Drawn::Stretches => "stretches" },
-                    "metric": difference.metric.name(),
-                    "unit": difference.metric.unit(),
-                    "before": difference.base,
-                    "after": difference.other,
-                    "change": change.map(|change| change.by),
-                    "low": change.map(|change| change.low),
-                    "high": change.map(|change| change.high),
-                    "meaning": meaning_word(difference.meaning()),
-                    "regression": comparison.is_regression(difference),
-                })
-            })
+            let of_side = move |it| difference_json(comparison, side, drawn, it);
+            differences.iter().map(of_side)
         })
         .collect();
     let document = json!({
@@ -108,33 +97,51 @@ pub(super) fn json(comparison: &Comparison) -> String {
     format!("{document:#}\n")
 }
 
+fn difference_json(
+    comparison: &Comparison,
+    side: &Side,
+    drawn: Drawn,
+    difference: &Difference,
+) -> serde_json::Value {
+    let change = difference.change;
+    json!({
+        "side": side.name,
+        "drawn": match drawn { Drawn::Runs => "runs", Drawn::Stretches => "stretches" },
+        "metric": difference.metric.name(),
+        "unit": difference.metric.unit(),
+        "before": difference.base,
+        "after": difference.other,
+        "change": change.map(|change| change.by),
+        "low": change.map(|change| change.low),
+        "high": change.map(|change| change.high),
+        "meaning": meaning_word(difference.meaning()),
+        "regression": comparison.is_regression(difference),
+    })
+}
+
 /// What is compared, and what a reader should know about it.
 pub(super) fn preface(comparison: &Comparison) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for (number, side) in comparison.sides.iter().enumerate() {
         let role = if number == 0 { "before" } else { "after" };
-        let _ = writeln!(text, "{role:<8} {}: {}", side.title(), side.load());
+        lines.push((role, format!("{}: {}", side.title(), side.load())));
         for run in &side.runs {
+            let name = &run.name;
             if run.verdict != "valid" {
-                let _ = writeln!(
-                    text,
-                    "{:<8} the schedule of {} was {}",
-                    "", run.name, run.verdict
-                );
+                let verdict = run.verdict;
+                lines.push(("", format!("the schedule of {name} was {verdict}")));
             }
-            for note in &run.notes {
-                let _ = writeln!(text, "{:<8} {}: {note}", "", run.name);
-            }
+            let notes = run.notes.iter();
+            lines.extend(notes.map(|note| ("", format!("{name}: {note}"))));
         }
     }
     let first = comparison.sides[0].load();
     if comparison.sides.iter().any(|side| side.load() != first) {
-        let _ = writeln!(
-            text,
-            "note     the loads differ: what differs is not only the target's doing"
-        );
+        let note = "the loads differ, so the target is not the only cause of a difference";
+        lines.push(("note", note.to_owned()));
     }
-    text
+    let line = |(role, text)| format!("{role:<8} {text}\n");
+    lines.into_iter().map(line).collect()
 }
 
 /// The last line: whether there is a regression.
@@ -143,66 +150,24 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
         return String::new();
     };
     let limit = limit * 100.0;
-    let names: Vec<String> = comparison
-        .others()
-        .flat_map(|(side, differences, _)| {
-            differences
-                .iter()
-                .filter(|difference| comparison.is_regression(difference))
-                .map(move |difference| format!("{} of {}", difference.metric.name(), side.name))
-        })
-        .collect();
+    let regressions = comparison.others().flat_map(|(side, differences, _)| {
+        let found = differences.iter().filter(|it| comparison.is_regression(it));
+        found.map(move |it| format!("{} of {}", it.metric.name(), side.name))
+    });
+    let names: Vec<String> = regressions.collect();
     if names.is_empty() {
         return format!(
             "\nno regression: nothing is worse by more than {limit:.3} % beyond chance\n"
         );
     }
-    format!(
-        "\nREGRESSION by more than {limit:.3} %: {}\n",
-        names.join(", ")
-    )
+    let names = names.join(", ");
+    format!("\nREGRESSION by more than {limit:.3} %: {names}\n")
 }
 
-/// A difference in words.
-pub(super) struct Row {
-    pub(super) metric: &'static str,
-    pub(super) base: String,
-    pub(super) other: String,
-    pub(super) change: String,
-    pub(super) interval: String,
-    pub(super) meaning: String,
-}
-
-impl Row {
-    pub(super) fn new(comparison: &Comparison, difference: &Difference) -> Self {
-        let metric = difference.metric;
-        let value =
-            |value: Option<f64>| value.map_or("-".into(), |value| value_text(metric, value));
-        let change = difference.change;
-        let meaning = match comparison.is_regression(difference) {
-            true => "REGRESSION",
-            false => meaning_word(difference.meaning()),
-        };
-        Self {
-            metric: metric.name(),
-            base: value(difference.base),
-            other: value(difference.other),
-            change: change.map_or("-".into(), |change| signed(metric, change.by)),
-            interval: change
-                .filter(|change| change.low.is_finite())
-                .map_or("-".into(), |change| {
-                    format!(
-                        "{} to {}",
-                        signed(metric, change.low),
-                        signed(metric, change.high)
-                    )
-                }),
-            meaning: meaning.into(),
-        }
-    }
-}
-
-fn value_text(metric: Metric, value: f64) -> String {
+fn value_text(metric: Metric, value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return "-".into();
+    };
     match metric {
         Metric::Lost => format!("{:.2} %", value * 100.0),
         Metric::Committed | Metric::Accepted => format!("{value:.1}/s"),
@@ -228,12 +193,5 @@ fn meaning_word(meaning: Meaning) -> &'static str {
         Meaning::Worse => "worse",
         Meaning::Chance => "same",
         Meaning::Unknown => "unknown",
-    }
-}
-
-pub(super) fn drawn_words(drawn: Drawn) -> &'static str {
-    match drawn {
-        Drawn::Runs => "interval over runs",
-        Drawn::Stretches => "interval over stretches of time",
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use report::Table;
+
 /// Who takes how much of the sampled time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
@@ -74,22 +76,19 @@ impl Shares {
     /// A table of the functions with the largest own shares, and a line of threads.
     #[must_use]
     pub fn table(&self, rows: usize) -> String {
-        let mut text = String::new();
         let threads: Vec<String> = self
             .threads
             .iter()
             .take(rows)
             .map(|(name, share)| format!("{name} {:.1} %", share * 100.0))
             .collect();
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  threads    {}", threads.join(", "));
-        let _ = writeln!(text, "{:>9}{:>9}   function", "own %", "total %");
-        for share in self.functions.iter().take(rows) {
-            let name = shortened(&share.name, rows);
-            let (own, total) = (share.own * 100.0, share.total * 100.0);
-            let _ = writeln!(text, "{own:>9.2}{total:>9.2}   {name}");
-        }
-        text
+        let percent = |share: f64| format!("{:.2}", share * 100.0);
+        let table = Table::of(self.functions.iter().take(rows))
+            .number("own %", percent, |function| function.own)
+            .number("total %", percent, |function| function.total)
+            .text("function", |function| shortened(&function.name, rows));
+        let table = table.table().at_least(&[9]).text();
+        format!("  threads    {}\n{table}", threads.join(", "))
     }
 }
 
@@ -150,7 +149,7 @@ mod tests {
         assert_eq!(share("f"), (0.5, 0.5));
         assert_eq!(share("g"), (0.5, 0.875));
         assert_eq!(shares.threads, [("a".into(), 0.5), ("b".into(), 0.5)]);
-        assert!(shares.table(10).contains("50.00    87.50   g"));
+        assert!(shares.table(10).contains("50.00    87.50  g"));
         assert_eq!(Shares::of("").functions, []);
     }
 

@@ -1,272 +1,205 @@
 //! The end of a run as a person reads it in ten seconds.
 
-use std::fmt::Write as _;
+use measure::{LoadModel, RateStats, StepRow, Summary};
+use report::text::{by_name, by_size, grouped, or_dash, tenths};
+use report::{Entries, Table};
 
-use measure::{LoadModel, Quantiles, RateStats, StepRow, Summary};
-
-use super::grouped;
 use crate::run::saturation;
 use crate::threshold::Verdict;
 
 /// Verdict, conservation, rates, latencies, steps, and what limited the run.
 #[must_use]
 pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verdict>) -> String {
-    let mut text = String::new();
-    verdict(&mut text, summary);
-    conservation(&mut text, summary);
-    rates(&mut text, summary);
-    latencies(&mut text, summary);
+    let mut head = Entries::default();
+    verdict(&mut head, summary);
+    conservation(&mut head, summary);
+    rates(&mut head, summary);
+    let mut text = head.text() + &latencies(summary).text();
     if summary.steps.len() > 1 {
-        steps(&mut text, summary);
+        text += &steps(summary);
     }
-    ending(&mut text, summary);
-    conditions(&mut text, thresholds);
+    let mut foot = Entries::default();
+    ending(&mut foot, summary);
+    conditions(&mut foot, thresholds);
     if let Some(verdict) = stopped_by {
-        line(
-            &mut text,
-            "stopped by",
-            &format!(
-                "{}, which was {} by then",
-                verdict.text,
-                verdict.value_text()
-            ),
-        );
+        let value = verdict.value_text();
+        let text = format!("{}, which was {value} by then", verdict.text);
+        foot.add("stopped by", text);
     }
-    text
+    text + &foot.text()
 }
 
 /// What held and what did not.
-fn conditions(text: &mut String, thresholds: &[Verdict]) {
-    let widest = |longest: usize, verdict: &Verdict| longest.max(verdict.text.chars().count());
-    let width = thresholds.iter().fold(0, widest);
+fn conditions(entries: &mut Entries, thresholds: &[Verdict]) {
+    let widths = thresholds
+        .iter()
+        .map(|verdict| verdict.text.chars().count());
+    let width = widths.max().unwrap_or(0);
     for verdict in thresholds {
         let held = if verdict.held { "held" } else { "BROKEN" };
         let value = verdict.value_text();
-        line(
-            text,
-            "threshold",
-            &format!("{:<width$}  {held:<6}  {value}", verdict.text),
-        );
+        let text = format!("{:<width$}  {held:<6}  {value}", verdict.text);
+        entries.add("threshold", text);
     }
 }
 
-fn verdict(text: &mut String, summary: &Summary) {
+fn verdict(entries: &mut Entries, summary: &Summary) {
     let model = match summary.model {
         LoadModel::Open => "open loop",
         LoadModel::Closed => "closed loop: latencies are service times",
     };
-    let interrupted = if summary.interrupted {
-        ", interrupted"
-    } else {
-        ""
+    let interrupted = match summary.interrupted {
+        true => ", interrupted",
+        false => "",
     };
     let name = summary.verdict.schedule.name();
-    line(text, "verdict", &format!("{name} ({model}{interrupted})"));
+    entries.add("verdict", format!("{name} ({model}{interrupted})"));
     for reason in &summary.verdict.reasons {
-        line(text, "", reason);
+        entries.add("", reason);
     }
 }
 
-fn conservation(text: &mut String, summary: &Summary) {
+fn conservation(entries: &mut Entries, summary: &Summary) {
     let (offered, fate) = (&summary.offered, &summary.fate);
-    let mut planned = format!(
-        "{} = {} sent + {} unsent",
-        grouped(offered.planned),
-        grouped(offered.sent),
-        grouped(offered.unsent)
-    );
-    planned.push_str(&by_name(&offered.unsent_by_reason));
-    line(text, "planned", &planned);
-    let mut sent = format!(
-        "{} = {} accepted + {} rejected + {} errors + {} unanswered",
-        grouped(fate.sent),
-        grouped(fate.accepted),
-        grouped(fate.rejected),
-        grouped(fate.errors),
-        grouped(fate.unanswered)
-    );
-    sent.push_str(&by_name(&fate.rejected_by_code));
-    sent.push_str(&by_name(&fate.errors_by_kind));
-    line(text, "sent", &sent);
-    line(
-        text,
-        "accepted",
-        &format!(
-            "{} = {} committed + {} commit failed + {} pending",
-            grouped(fate.accepted),
-            grouped(fate.committed),
-            grouped(fate.commit_failed),
-            grouped(fate.pending)
-        ),
-    );
+    let planned = [(offered.sent, "sent"), (offered.unsent, "unsent")];
+    let planned = sum(offered.planned, &planned) + &in_brackets(&offered.unsent_by_reason);
+    entries.add("planned", planned);
+    let sent = [
+        (fate.accepted, "accepted"),
+        (fate.rejected, "rejected"),
+        (fate.errors, "errors"),
+        (fate.unanswered, "unanswered"),
+    ];
+    let rejected = in_brackets(&fate.rejected_by_code);
+    let errors = in_brackets(&fate.errors_by_kind);
+    entries.add("sent", sum(fate.sent, &sent) + &rejected + &errors);
+    let accepted = [
+        (fate.committed, "committed"),
+        (fate.commit_failed, "commit failed"),
+        (fate.pending, "pending"),
+    ];
+    entries.add("accepted", sum(fate.accepted, &accepted));
     let anyway = fate.committed_anyway.total();
     if anyway > 0 {
-        line(
-            text,
+        let anyway = grouped(anyway);
+        entries.add(
             "",
-            &format!(
-                "{} more are in blocks although no answer said so",
-                grouped(anyway)
-            ),
+            format!("{anyway} more are in blocks although no answer said so"),
         );
     }
 }
 
-/// The non-zero entries, in brackets.
-fn by_name(counts: &std::collections::BTreeMap<String, u64>) -> String {
-    let entries: Vec<String> = counts
+/// `12 = 10 sent + 2 unsent`
+fn sum(whole: u64, parts: &[(u64, &str)]) -> String {
+    let parts = parts
         .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(name, count)| format!("{name}: {}", grouped(*count)))
-        .collect();
-    if entries.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", entries.join(", "))
+        .map(|(count, name)| format!("{} {name}", grouped(*count)));
+    format!(
+        "{} = {}",
+        grouped(whole),
+        parts.collect::<Vec<_>>().join(" + ")
+    )
+}
+
+/// The non-zero entries, in brackets.
+fn in_brackets(counts: &std::collections::BTreeMap<String, u64>) -> String {
+    match by_name(counts) {
+        names if names.is_empty() => names,
+        names => format!(" ({names})"),
     }
 }
 
-fn rates(text: &mut String, summary: &Summary) {
+fn rates(entries: &mut Entries, summary: &Summary) {
     let rate = &summary.rate;
-    let plain = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.2}/s"));
-    line(
-        text,
-        "rate",
-        &format!(
-            "planned {}, sent {}",
-            plain(rate.planned_tps),
-            plain(rate.sent_tps)
+    let [planned, sent] =
+        [rate.planned_tps, rate.sent_tps].map(|rate| or_dash(rate, |rate| format!("{rate:.2}/s")));
+    entries.add("rate", format!("planned {planned}, sent {sent}"));
+    let spread = |stats: Option<RateStats>| match stats {
+        Some(stats) => format!(
+            "{:.1}/s mean, {:.1} median, {:.1} stddev, {:.0} max",
+            stats.mean, stats.median, stats.stddev, stats.max
         ),
-    );
-    let spread = |stats: Option<RateStats>| {
-        stats.map_or("-".into(), |stats| {
-            format!(
-                "{:.1}/s mean, {:.1} median, {:.1} stddev, {:.0} max",
-                stats.mean, stats.median, stats.stddev, stats.max
-            )
-        })
+        None => "-".into(),
     };
-    line(text, "  accepted", &spread(rate.accepted_tps));
-    line(text, "  committed", &spread(rate.committed_tps));
+    entries.add("  accepted", spread(rate.accepted_tps));
+    entries.add("  committed", spread(rate.committed_tps));
 }
 
-fn latencies(text: &mut String, summary: &Summary) {
-    let _ = writeln!(
-        text,
-        "{:<21}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}",
-        "latency (ms)", "p50", "p95", "p99", "max", "mean", "count"
-    );
+fn latencies(summary: &Summary) -> Table {
     let latency = &summary.latency_ms;
-    for (name, quantiles) in [
+    Table::of([
         ("  lateness", &latency.lateness),
         ("  accept, response", &latency.accept_response),
         ("  accept, service", &latency.accept_service),
         ("  commit from due", &latency.commit_from_due),
         ("       from sent", &latency.commit_from_sent),
         ("       from accepted", &latency.commit_from_accepted),
-    ] {
-        latency_row(text, name, quantiles);
-    }
+    ])
+    .text("latency (ms)", |row| row.0)
+    .number("p50", millis, |row| row.1.p50)
+    .number("p95", millis, |row| row.1.p95)
+    .number("p99", millis, |row| row.1.p99)
+    .number("max", millis, |row| row.1.max)
+    .number("mean", millis, |row| row.1.mean)
+    .count("count", |row| row.1.count)
+    .table()
+    .at_least(&[21, 8, 8, 8, 8, 8, 7])
 }
 
-fn latency_row(text: &mut String, name: &str, quantiles: &Quantiles) {
-    let _ = write!(text, "{name:<21}");
-    for value in [
-        quantiles.p50,
-        quantiles.p95,
-        quantiles.p99,
-        quantiles.max,
-        quantiles.mean,
-    ] {
-        let _ = write!(text, "{:>10}", millis(value));
-    }
-    let _ = writeln!(text, "{:>12}", grouped(quantiles.count));
+fn millis(value: f64) -> String {
+    by_size(value, &[(10.0, 3), (1_000.0, 1)])
 }
 
-fn millis(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| match value {
-        value if value < 10.0 => format!("{value:.3}"),
-        value if value < 1000.0 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
-    })
-}
-
-fn steps(text: &mut String, summary: &Summary) {
+fn steps(summary: &Summary) -> String {
     let steps: &[StepRow] = &summary.steps;
-    let followed = summary.blocks.count > 0;
-    let excesses = saturation::excesses(steps, followed);
-    let _ = writeln!(
-        text,
-        "{:<6}{:>10}{:>10}{:>11}{:>11}{:>11}{:>11}  ",
-        "step", "rate/s", "sent/s", "accepted/s", "commit/s", "accept p99", "commit p95"
-    );
+    let excesses = saturation::excesses(steps, summary.blocks.count > 0);
     let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
-    if skipped > 0 {
-        let _ = writeln!(text, "…     {skipped} earlier steps are in steps.csv");
-    }
-    for (step, excess) in steps.iter().zip(excesses).skip(skipped) {
-        let rate = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}"));
-        let mark = match (step.pause, excess) {
+    let rows = steps.iter().zip(&excesses).skip(skipped);
+    let table = Table::of(rows)
+        .text("step", |(step, _)| step.step.to_string())
+        .number("rate/s", tenths, |(step, _)| step.rate_tps)
+        .number("sent/s", tenths, |(step, _)| step.sent_tps)
+        .number("accepted/s", tenths, |(step, _)| step.accepted_tps)
+        .number("commit/s", tenths, |(step, _)| step.committed_tps)
+        .number("accept p99", millis, |(step, _)| step.accept_p99_ms)
+        .number("commit p95", millis, |(step, _)| step.commit_p95_ms)
+        .text("", |(step, excess)| match (step.pause, excess) {
             (true, _) => "pause",
             (false, Some(_)) => "not sustained",
             (false, None) => "",
-        };
-        let _ = writeln!(
-            text,
-            "{:<6}{:>10.1}{:>10}{:>11}{:>11}{:>11}{:>11}  {mark}",
-            step.step,
-            step.rate_tps,
-            rate(step.sent_tps),
-            rate(step.accepted_tps),
-            rate(step.committed_tps),
-            millis(step.accept_p99_ms),
-            millis(step.commit_p95_ms),
-        );
+        });
+    let table = table.table().text();
+    match skipped {
+        0 => table,
+        _ => format!("{skipped} earlier steps are in steps.csv\n{table}"),
     }
 }
 
-fn ending(text: &mut String, summary: &Summary) {
+fn ending(entries: &mut Entries, summary: &Summary) {
     let blocks = &summary.blocks;
-    let rate = blocks
-        .per_s
-        .map_or(String::new(), |stats| format!(", {:.2}/s", stats.mean));
-    line(
-        text,
-        "blocks",
-        &format!(
-            "{}{rate}, with {} of our transactions and {} others",
-            grouped(blocks.count),
-            grouped(blocks.own_txs),
-            grouped(blocks.foreign_txs)
-        ),
-    );
+    let rate = match blocks.per_s {
+        Some(stats) => format!(", {:.2}/s", stats.mean),
+        None => String::new(),
+    };
+    let [count, own, foreign] = [blocks.count, blocks.own_txs, blocks.foreign_txs].map(grouped);
+    let text = format!("{count}{rate}, with {own} of our transactions and {foreign} others");
+    entries.add("blocks", text);
     let reconnects = &summary.reconnects;
     if reconnects.planned + reconnects.broken > 0 {
-        line(
-            text,
-            "reconnects",
-            &format!(
-                "{} planned, {} broken; {:.1} ms down at most, {:.1} ms in all",
-                reconnects.planned,
-                reconnects.broken,
-                reconnects.down_ms_max,
-                reconnects.down_ms_total
-            ),
+        let text = format!(
+            "{} planned, {} broken; {:.1} ms down at most, {:.1} ms in all",
+            reconnects.planned, reconnects.broken, reconnects.down_ms_max, reconnects.down_ms_total
         );
+        entries.add("reconnects", text);
     }
     if summary.steps.len() > 1 {
-        let knee = summary
-            .knee
-            .as_ref()
-            .map_or("not found".into(), |knee| format!("{:.0}/s", knee.rate_tps));
-        line(text, "knee", &format!("{knee}: {}", summary.knee_reason));
+        let knee = match &summary.knee {
+            Some(knee) => format!("{:.0}/s", knee.rate_tps),
+            None => "not found".into(),
+        };
+        entries.add("knee", format!("{knee}: {}", summary.knee_reason));
     }
-    line(text, "limited by", summary.limited_by.explain());
-}
-
-fn line(text: &mut String, name: &str, value: &str) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{name:<13}{value}");
+    entries.add("limited by", summary.limited_by.explain());
 }
 
 /// A ramp of hours has more steps than a screen has lines.

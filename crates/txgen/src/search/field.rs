@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
+use ::report::Entries;
 use jiff::Timestamp;
 use measure::{BlockMark, BlockRow, Finding, KneeSearch};
 use pacing::{Nanos, Rate, Schedule};
@@ -244,14 +245,10 @@ impl<'a> Field<'a> {
         self.learn(known)?;
         let report = self.folder.path().join("report.html");
         fs::write(&report, page::page(&self.account)).map_err(SearchError::Report)?;
-        let mut text = table::table(&self.account);
-        text.push_str(&format!(
-            "{:<13}{}\n{:<13}{}\n",
-            "written to",
-            self.folder.path().display(),
-            "report",
-            report.display()
-        ));
+        let mut written = Entries::default();
+        written.add("written to", self.folder.path().display().to_string());
+        written.add("report", report.display().to_string());
+        let text = table::table(&self.account) + &written.text();
         self.display.result(&text);
         Ok(match self.account.ended {
             Ended::Interrupted => exit::INTERRUPTED,

@@ -1,56 +1,42 @@
 //! The end of a search as a person reads it.
 
-use std::fmt::Write as _;
+use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use crate::report::grouped;
 
 /// Every point by rate, and the knee.
 pub(super) fn table(account: &Account) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{:<6}{:>10}  {:<9}{:>8}{:>10}{:>11}{:>12}{:>12}  why not",
-        "point", "rate/s", "finding", "lost %", "growth %", "commit/s", "commit p50", "commit p95"
-    );
-    let mut points: Vec<&PointRow> = account.points.iter().collect();
-    points.sort_by(|one, other| one.rate_tps.total_cmp(&other.rate_tps));
-    for point in points {
-        let _ = writeln!(text, "{}", row(point));
-    }
+    let mut entries = Entries::default();
     let knee = match &account.knee {
         Some(knee) => format!(
-            "{}/s, {} to {} with {:.0} % confidence",
-            whole(knee.rate_tps),
-            whole(knee.low_tps),
-            whole(knee.high_tps),
-            knee.confidence * 100.0
+            "{}, {} to {} with {} confidence",
+            text::rate(knee.rate_tps),
+            text::number(knee.low_tps),
+            text::number(knee.high_tps),
+            text::percent(knee.confidence)
         ),
         None => "not found".into(),
     };
-    let _ = writeln!(text, "{:<13}{knee}", "knee");
-    let _ = writeln!(text, "{:<13}{}", "", account.reason);
-    text
+    entries.add("knee", knee);
+    entries.add("", &*account.reason);
+    points(account).table().text() + &entries.text()
 }
 
-/// One point in one line.
-fn row(point: &PointRow) -> String {
-    let percent =
-        |share: Option<f64>| share.map_or("-".into(), |share| format!("{:.1}", share * 100.0));
-    let plain = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
-    let line = format!(
-        "{:<6}{:>10.1}  {:<9}{:>8}{:>10}{:>11}{:>12}{:>12}  {}",
-        point.number,
-        point.rate_tps,
-        point.finding,
-        percent(Some(point.lost_share)),
-        percent(point.growth_share),
-        plain(point.committed_tps),
-        plain(point.commit_p50_ms),
-        plain(point.commit_p95_ms),
-        point.reasons.join("; ")
-    );
-    line.trim_end().into()
+/// The points by rate, one in a row.
+pub(super) fn points(account: &Account) -> Columns<&PointRow> {
+    let mut points: Vec<&PointRow> = account.points.iter().collect();
+    points.sort_by(|one, other| one.rate_tps.total_cmp(&other.rate_tps));
+    Table::of(points)
+        .figure("point", |point| point.number.to_string())
+        .number("offered", text::rate, |point| point.rate_tps)
+        .text("finding", |point| point.finding)
+        .number("lost", text::percent, |point| point.lost_share)
+        .number("growth", text::percent, |point| point.growth_share)
+        .number("committed", text::rate, |point| point.committed_tps)
+        .number("commit p50", text::millis, |point| point.commit_p50_ms)
+        .number("p95", text::millis, |point| point.commit_p95_ms)
+        .number("p99", text::millis, |point| point.commit_p99_ms)
+        .text("why not", |point| point.reasons.join("; "))
 }
 
 /// What a point showed, for the line that is printed when it ends.
@@ -66,11 +52,4 @@ pub(super) fn finding_line(point: &PointRow) -> String {
         reasons => format!(": {reasons}"),
     };
     format!("      {}{committed}{latency}{why}", point.finding)
-}
-
-fn whole(rate: f64) -> String {
-    if rate < 10.0 {
-        return format!("{rate:.1}");
-    }
-    grouped(rate.round() as u64)
 }

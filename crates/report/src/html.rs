@@ -1,0 +1,30 @@
+//! Elements of a page.
+
+use crate::text::escape;
+
+/// An element of HTML around other HTML; `name` may be followed by attributes.
+pub(crate) fn tag(name: &str, content: &str) -> String {
+    let end = name.split(' ').next().unwrap_or(name);
+    format!("<{name}>{content}</{end}>")
+}
+
+/// A sentence in small letters, of text.
+pub(crate) fn note(text: &str) -> String {
+    tag("p class=\"note\"", &escape(text))
+}
+
+/// Where there is nothing to show, why.
+pub(crate) fn none(text: &str) -> String {
+    tag("p class=\"none\"", &escape(text))
+}
+
+/// A list of texts; nothing for none.
+pub(crate) fn list<S: AsRef<str>>(entries: &[S]) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    let items = entries
+        .iter()
+        .map(|entry| tag("li", &escape(entry.as_ref())));
+    tag("ul", &items.collect::<String>())
+}
