@@ -76,6 +76,11 @@ impl InBuffer {
     }
 
     #[inline]
+    pub(super) fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    #[inline]
     pub(super) const fn consume(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end, "only filled bytes are consumed");

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::io;
 
+use wire::http::{HttpError, ReplyError};
+use wire::ws::{UpgradeError, WsError};
+
 use super::options::TrustError;
 
 /// Why a connection cannot be used any more; every variant is final.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The connect failed: nobody listens, or no way leads there.
+    /// The connect failed: nobody listens, or the address cannot be reached.
     #[error("cannot connect: {0}; check that the node runs and its RPC listens on this address")]
     Connect(#[source] io::Error),
     /// The socket broke: reset, network gone.
@@ -23,7 +26,7 @@ pub enum ConnectionError {
     /// The host cannot be used as a TLS server name.
     #[error("'{0}' cannot be checked against a certificate; use the node's host name")]
     ServerName(String),
-    /// The other side closed without a word.
+    /// The other side closed without a close frame or an announcement.
     #[error("the node closed the connection{}", if *mid_message { " in the middle of an answer" } else { "" })]
     Closed {
         /// Whether part of an answer had arrived.
@@ -67,16 +70,55 @@ pub enum ConnectionError {
     Unsolicited,
 }
 
-pub(super) fn http(reason: &(impl fmt::Display + ?Sized)) -> ConnectionError {
+pub(super) fn http(reason: &impl fmt::Display) -> ConnectionError {
     ConnectionError::Malformed {
         protocol: "HTTP",
         reason: reason.to_string(),
     }
 }
 
-pub(super) fn websocket(reason: &(impl fmt::Display + ?Sized)) -> ConnectionError {
-    ConnectionError::Malformed {
-        protocol: "WebSocket",
-        reason: reason.to_string(),
+const fn too_large(what: &'static str, limit: usize) -> ConnectionError {
+    ConnectionError::TooLarge { what, limit }
+}
+
+impl From<ReplyError> for ConnectionError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::TooLarge(limit) => too_large("head", limit),
+            error => http(&error),
+        }
+    }
+}
+
+impl From<HttpError> for ConnectionError {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::BodyTooLarge(limit) => too_large("message", limit),
+            HttpError::Chunk => http(&"a chunk has no valid size or a wrong end"),
+            error => http(&error),
+        }
+    }
+}
+
+impl From<WsError> for ConnectionError {
+    fn from(error: WsError) -> Self {
+        match error {
+            WsError::TooLarge(limit) => too_large("message", limit),
+            error => Self::Malformed {
+                protocol: "WebSocket",
+                reason: error.to_string(),
+            },
+        }
+    }
+}
+
+impl From<UpgradeError> for ConnectionError {
+    fn from(error: UpgradeError) -> Self {
+        match error {
+            UpgradeError::Http(ReplyError::TooLarge(limit)) => too_large("head", limit),
+            error => Self::Upgrade {
+                reason: error.to_string(),
+            },
+        }
     }
 }

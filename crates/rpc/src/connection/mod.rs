@@ -6,7 +6,6 @@ mod http;
 mod options;
 mod stream;
 mod types;
-mod upgrade;
 mod websocket;
 
 use std::fmt;
@@ -18,15 +17,16 @@ use rustls::pki_types::ServerName;
 
 use self::buffer::{InBuffer, OutBuffer};
 pub use self::error::ConnectionError;
-use self::http::HttpReader;
+use self::http::AnswerReader;
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
+use self::types::Limits;
 pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
-use self::upgrade::Upgrade;
-use self::websocket::{FrameReader, Masks};
+use self::websocket::{MessageReader, mask_keys};
 use crate::endpoint::{Endpoint, Transport};
 use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};
-use wire::ws::frame::TEXT;
+use wire::ws::ClientHandshake;
+use wire::ws::frame::{TEXT, write_masked};
 
 /// One connection to a node, plain or encrypted, HTTP/1.1 or WebSocket.
 ///
@@ -59,12 +59,6 @@ pub struct Connection {
     counters: Counters,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    head: usize,
-    message: usize,
-}
-
 enum Phase {
     Connecting,
     Securing,
@@ -76,12 +70,14 @@ enum Phase {
 #[allow(clippy::large_enum_variant)]
 enum Protocol {
     Http {
-        reader: HttpReader,
+        reader: AnswerReader,
         head: Vec<u8>,
     },
     Ws {
-        reader: FrameReader,
-        upgrade: Upgrade,
+        reader: MessageReader,
+        handshake: ClientHandshake,
+        /// Bytes of the handshake's request that were sent.
+        sent: usize,
     },
 }
 
@@ -105,15 +101,20 @@ impl Connection {
         } else {
             Stream::Plain(tcp)
         };
-        let mut masks = Masks::new();
+        let limits = Limits {
+            head: options.max_head_bytes,
+            message: options.max_message_bytes,
+        };
+        let mut keys = mask_keys();
         let protocol = match endpoint.transport() {
             Transport::Http => Protocol::Http {
-                reader: HttpReader::default(),
+                reader: AnswerReader::default(),
                 head: http::request_head(endpoint, options.path.as_deref()),
             },
             Transport::Ws => Protocol::Ws {
-                upgrade: Upgrade::new(endpoint, &mut masks),
-                reader: FrameReader::new(masks),
+                handshake: ClientHandshake::new(&endpoint.path(), &endpoint.authority(), &mut keys),
+                sent: 0,
+                reader: MessageReader::new(keys, limits),
             },
         };
         Ok(Self {
@@ -122,10 +123,7 @@ impl Connection {
             protocol,
             output: OutBuffer::default(),
             input: InBuffer::new(options.read_buffer_bytes),
-            limits: Limits {
-                head: options.max_head_bytes,
-                message: options.max_message_bytes,
-            },
+            limits,
             handed_to: 0,
             counters: Counters::default(),
         })
@@ -221,7 +219,7 @@ impl Connection {
                 })
             }
             Protocol::Ws { reader, .. } => self.output.append(|out| {
-                websocket::write_frame(out, TEXT, &mut reader.masks, len, write);
+                write_masked(out, TEXT, reader.keys.key(), len, write);
             }),
         }
     }
@@ -314,7 +312,7 @@ impl Connection {
             Protocol::Http { reader, .. } => reader.parse(&mut self.input, self.limits, counted),
             Protocol::Ws { reader, .. } => {
                 let before = reader.pings;
-                let parsed = reader.parse(&mut self.input, &mut self.output, self.limits, counted);
+                let parsed = reader.parse(&mut self.input, &mut self.output, counted);
                 let answers = reader.pings != before;
                 // The goodbye of a close frame is sent if the socket takes it at once.
                 if answers || parsed.is_err() {
@@ -365,21 +363,24 @@ impl Connection {
     fn upgrade_unsent(&self) -> bool {
         match &self.protocol {
             Protocol::Http { .. } => false,
-            Protocol::Ws { upgrade, .. } => {
-                !upgrade.unsent().is_empty() || self.stream.holds_ciphertext()
-            }
+            Protocol::Ws {
+                handshake, sent, ..
+            } => *sent < handshake.request().len() || self.stream.holds_ciphertext(),
         }
     }
 
     fn drive_upgrade(&mut self) -> Result<bool, ConnectionError> {
-        let Protocol::Ws { upgrade, .. } = &mut self.protocol else {
+        let Protocol::Ws {
+            handshake, sent, ..
+        } = &mut self.protocol
+        else {
             return Ok(true);
         };
-        if !upgrade.unsent().is_empty() || self.stream.holds_ciphertext() {
-            let written = self.stream.write(upgrade.unsent())?;
-            upgrade.sent += written.taken;
+        let unsent = &handshake.request()[*sent..];
+        if !unsent.is_empty() || self.stream.holds_ciphertext() {
+            *sent += self.stream.write(unsent)?.taken;
         }
-        while upgrade.unsent().is_empty() {
+        while *sent == handshake.request().len() {
             let Some(count) = self.stream.read(self.input.space())? else {
                 break;
             };
@@ -388,7 +389,7 @@ impl Connection {
                 return Err(ConnectionError::Closed { mid_message });
             }
             self.input.filled_by(count);
-            if let Some(len) = upgrade.check(self.input.filled(), self.limits.head)? {
+            if let Some(len) = handshake.check(self.input.filled(), self.limits.head)? {
                 self.input.consume(len);
                 return Ok(true);
             }

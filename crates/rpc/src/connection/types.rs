@@ -1,4 +1,27 @@
-//! What a connection tells its event loop.
+//! What a connection tells its event loop, and the bounds of what it reads.
+
+use super::error::ConnectionError;
+
+/// Bounds of what is read, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) head: usize,
+    pub(super) message: usize,
+}
+
+impl Limits {
+    /// The length of a message, if it is within the bound.
+    #[inline]
+    pub(super) fn check_message(self, len: u64) -> Result<usize, ConnectionError> {
+        match usize::try_from(len) {
+            Ok(len) if len <= self.message => Ok(len),
+            _ => Err(ConnectionError::TooLarge {
+                what: "message",
+                limit: self.message,
+            }),
+        }
+    }
+}
 
 /// What the event loop should wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

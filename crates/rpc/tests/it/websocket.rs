@@ -141,6 +141,10 @@ fn broken_frames_are_named() {
         (frame(FrameKind::First(9), b""), "in fragments"),
         (frame(FrameKind::Whole(3), b""), "opcode 3"),
         (frame(FrameKind::Whole(11), b""), "opcode 11"),
+        (
+            [&[0x81, 127][..], &u64::MAX.to_be_bytes()].concat(),
+            "first bit",
+        ),
     ] {
         let (_, error) = end_after(bytes);
         assert!(
@@ -177,7 +181,7 @@ fn limits_hold() {
         frame(FrameKind::Last, &[b'x'; 600]),
     ]
     .concat();
-    let absurd = [&[0x81, 127][..], &u64::MAX.to_be_bytes()].concat();
+    let absurd = [&[0x81, 127][..], &i64::MAX.to_be_bytes()].concat();
     for bytes in [whole, fragments, absurd] {
         let server = upgraded(move |connection| {
             connection.send(&bytes);

@@ -154,7 +154,7 @@ impl Head {
         HeadView {
             method: text(&self.method),
             target: text(&self.target),
-            fields: text(&(self.target.end + " HTTP/1.1\r\n".len()..self.len)),
+            fields: Fields(text(&(self.target.end + " HTTP/1.1\r\n".len()..self.len))),
         }
     }
 
@@ -171,8 +171,12 @@ pub struct HeadView<'b> {
     pub method: &'b [u8],
     /// The target as it came, not decoded; raw quotes and bytes above 0x7f may be in it.
     pub target: &'b [u8],
-    fields: &'b [u8],
+    fields: Fields<'b>,
 }
+
+/// The header lines of a head.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'b>(pub(super) &'b [u8]);
 
 /// A header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,10 +194,10 @@ impl Field<'_> {
     }
 }
 
-impl<'b> HeadView<'b> {
-    /// The header lines in order.
-    pub fn fields(&self) -> impl Iterator<Item = Field<'b>> + use<'b> {
-        let mut rest = self.fields;
+impl<'b> Fields<'b> {
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Field<'b>> + use<'b> {
+        let mut rest = self.0;
         std::iter::from_fn(move || {
             let colon = memchr::memchr(b':', rest)?;
             let end = colon + memchr::memchr(b'\r', &rest[colon..])?;
@@ -208,7 +212,7 @@ impl<'b> HeadView<'b> {
 
     /// The values of all lines of that name, in order.
     pub fn all(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + use<'b> {
-        self.fields()
+        self.iter()
             .filter(move |field| field.is(name))
             .map(|field| field.value)
     }
@@ -216,6 +220,33 @@ impl<'b> HeadView<'b> {
     /// The value of the first line of that name.
     pub fn first(&self, name: &'static str) -> Option<&'b [u8]> {
         self.all(name).next()
+    }
+
+    /// Whether the comma-separated list in the lines of that name has a word, whatever its case.
+    pub fn has_token(&self, name: &'static str, token: &str) -> bool {
+        self.all(name).any(|list| has_token(list, token))
+    }
+}
+
+impl<'b> HeadView<'b> {
+    /// The header lines in order.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'b>> + use<'b> {
+        self.fields.iter()
+    }
+
+    /// The values of all lines of that name, in order.
+    pub fn all(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + use<'b> {
+        self.fields.all(name)
+    }
+
+    /// The value of the first line of that name.
+    pub fn first(&self, name: &'static str) -> Option<&'b [u8]> {
+        self.fields.first(name)
+    }
+
+    /// Whether the comma-separated list in the lines of that name has a word, whatever its case.
+    pub fn has_token(&self, name: &'static str, token: &str) -> bool {
+        self.fields.has_token(name, token)
     }
 
     /// The lines that may be forwarded: without those that concern this connection only (RFC 9110,
@@ -384,7 +415,7 @@ fn once<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) -> Result<(), HttpErro
 }
 
 /// Digits and nothing else. What does not fit into 64 bits is larger than any bound, and stays so.
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -1,16 +1,19 @@
-//! HTTP/1.0 and 1.1, the server's side.
+//! HTTP/1.0 and 1.1, both sides.
 //!
-//! [`HeadReader`] finds and checks the head of a request, [`Head`] says what matters in it,
-//! [`BodyReader`] takes the body off the stream, [`ResponseHead`] writes an answer's head.
+//! A server finds and checks the head of a request with [`HeadReader`]; [`Head`] says what matters
+//! in it, [`ResponseHead`] writes the head of the response. A client reads that with
+//! [`ReplyReader`]. [`BodyReader`] takes a body off the stream for both.
 
 mod body;
 mod head;
+mod reply;
 mod write;
 
 pub use self::body::{BodyProgress, BodyReader, MAX_CHUNK_EXCESS};
 pub use self::head::{
-    Expect, Field, Framing, Head, HeadLimits, HeadReader, HeadView, MAX_FIELDS, Version,
+    Expect, Field, Fields, Framing, Head, HeadLimits, HeadReader, HeadView, MAX_FIELDS, Version,
 };
+pub use self::reply::{ReplyError, ReplyFraming, ReplyHead, ReplyReader};
 pub use self::write::{
     BodyLength, CONTINUE, LAST_CHUNK, ResponseHead, write_chunk_end, write_chunk_start,
 };

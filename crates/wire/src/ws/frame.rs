@@ -1,8 +1,8 @@
-//! What both ends of a WebSocket need to frame messages (RFC 6455).
+//! The frames of both ends of a WebSocket (RFC 6455, section 5).
 
-use sha1::{Digest, Sha1};
+use super::WsError;
 
-/// A fragment of a message that has begun.
+/// A further fragment of a message.
 pub const CONTINUATION: u8 = 0;
 /// A text.
 pub const TEXT: u8 = 1;
@@ -26,6 +26,103 @@ pub const MASKED: u8 = 0x80;
 
 /// Longest payload of a control frame, in bytes.
 pub const MAX_CONTROL: usize = 125;
+
+/// Which end of a connection writes a frame. Clients mask their frames, servers do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The end that opened the connection.
+    Client,
+    /// The end that accepted it.
+    Server,
+}
+
+/// The head of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHead {
+    /// What the frame is.
+    pub opcode: u8,
+    /// Whether the message ends with it.
+    pub fin: bool,
+    /// Bytes of the head.
+    pub len: usize,
+    /// Bytes of the payload.
+    pub payload: usize,
+    /// What the payload is masked with; zeros in a server's frame.
+    pub key: [u8; 4],
+}
+
+impl FrameHead {
+    /// Reads the head at the start of `bytes`; `Err` with the bytes it needs while it is
+    /// incomplete.
+    ///
+    /// Payload lengths need not be written in the fewest bytes, although RFC 6455, section 5.2,
+    /// says so: CometBFT's server accepts them, and nobody else reads the stream.
+    ///
+    /// # Errors
+    /// [`WsError::Protocol`] for reserved bits, a wrong mask bit and malformed control frames.
+    #[inline]
+    pub fn parse(bytes: &[u8], writer: Writer) -> Result<Result<Self, usize>, WsError> {
+        let Some(([first, second], rest)) = bytes.split_first_chunk::<2>() else {
+            return Ok(Err(2));
+        };
+        if first & RESERVED != 0 {
+            return Err(WsError::Protocol(
+                "a reserved bit is set, and no extension was agreed on",
+            ));
+        }
+        let key_len = match (writer, second & MASKED != 0) {
+            (Writer::Client, true) => 4,
+            (Writer::Server, false) => 0,
+            (Writer::Client, false) => return Err(WsError::Protocol("a frame is not masked")),
+            (Writer::Server, true) => {
+                return Err(WsError::Protocol("a frame from the server is masked"));
+            }
+        };
+        let (opcode, fin, short) = (first & OPCODE, first & FIN != 0, second & !MASKED);
+        if opcode >= CLOSE && (usize::from(short) > MAX_CONTROL || !fin) {
+            return Err(WsError::Protocol(
+                "a control frame is too long or in fragments",
+            ));
+        }
+        let (extended, payload) = match short {
+            126 => match rest.first_chunk() {
+                Some(len) => (2, u64::from(u16::from_be_bytes(*len))),
+                None => return Ok(Err(4 + key_len)),
+            },
+            127 => match rest.first_chunk() {
+                Some(len) => (8, u64::from_be_bytes(*len)),
+                None => return Ok(Err(10 + key_len)),
+            },
+            len => (0, u64::from(len)),
+        };
+        if payload >> 63 != 0 {
+            return Err(WsError::Protocol("a length has its first bit set"));
+        }
+        let len = 2 + extended + key_len;
+        let key = match writer {
+            Writer::Server => [0; 4],
+            Writer::Client => match rest.get(extended..).and_then(<[u8]>::first_chunk) {
+                Some(key) => *key,
+                None => return Ok(Err(len)),
+            },
+        };
+        Ok(Ok(Self {
+            opcode,
+            fin,
+            len,
+            // A length beyond any bound stays beyond it, and adding the head cannot overflow.
+            payload: usize::try_from(payload)
+                .unwrap_or(usize::MAX)
+                .min(usize::MAX / 2),
+            key,
+        }))
+    }
+
+    /// Whether it is a close, a ping or a pong, or an opcode kept for further ones.
+    pub const fn is_control(&self) -> bool {
+        self.opcode >= CLOSE
+    }
+}
 
 /// Appends the head of an unfragmented frame with a payload of `len` bytes; with a key, which the
 /// payload must be masked with, when a client writes it.
@@ -70,14 +167,54 @@ pub fn mask(payload: &mut [u8], key: [u8; 4]) {
     }
 }
 
-/// The `Sec-WebSocket-Accept` that a server answers to a `Sec-WebSocket-Key`.
-pub fn accept_key(key: &str) -> String {
-    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
-    base64_simd::STANDARD.encode_to_string(digest)
+/// Masking keys. They keep hostile scripts in browsers from choosing the bytes on the wire (RFC
+/// 6455, section 10.3). No such script speaks through this crate, so a small generator that the
+/// caller seeds once is enough.
+#[derive(Clone, Debug)]
+pub struct MaskKeys(u64);
+
+impl MaskKeys {
+    /// Keys from a seed, which should differ from connection to connection.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// The next 64 bits (xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift
+    /// generators, scrambled", 2016).
+    #[inline]
+    pub const fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// The key of the next frame.
+    #[inline]
+    pub const fn key(&mut self) -> [u8; 4] {
+        ((self.bits() >> 32) as u32).to_le_bytes()
+    }
 }
 
-/// RFC 6455, section 1.3.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Appends a client's frame whose payload of exactly `len` bytes is what `write` appends.
+#[inline]
+pub fn write_masked(
+    out: &mut Vec<u8>,
+    opcode: u8,
+    key: [u8; 4],
+    len: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    write_head(out, opcode, len, Some(key));
+    let start = out.len();
+    write(out);
+    debug_assert_eq!(
+        out.len() - start,
+        len,
+        "the frame's head states the payload's length"
+    );
+    mask(&mut out[start..], key);
+}
 
 #[cfg(test)]
 mod tests {
@@ -85,11 +222,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_example_of_the_rfc() {
-        assert_eq!(
-            accept_key("dGhlIHNhbXBsZSBub25jZQ=="),
-            "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
-        );
+    fn keys_differ() {
+        let mut keys = MaskKeys::new(7);
+        let keys: std::collections::HashSet<_> = (0..1000).map(|_| keys.key()).collect();
+        assert!(keys.len() > 990);
     }
 
     proptest! {
@@ -100,6 +236,23 @@ mod tests {
             let expected: Vec<u8> =
                 payload.iter().enumerate().map(|(at, byte)| byte ^ key[at % 4]).collect();
             prop_assert_eq!(masked, expected);
+        }
+
+        #[test]
+        fn frames_state_their_length(
+            len in prop_oneof![0_usize..300, 65_500_usize..65_600],
+            key: [u8; 4],
+        ) {
+            let mut out = Vec::new();
+            write_masked(&mut out, TEXT, key, len, |out| out.resize(out.len() + len, 0));
+            let head = FrameHead::parse(&out, Writer::Client).unwrap().unwrap();
+            prop_assert_eq!((head.payload, head.len + len), (len, out.len()));
+            prop_assert!(head.fin && head.opcode == TEXT && head.key == key);
+            // The same as a server writes it.
+            out.clear();
+            write_head(&mut out, TEXT, len, None);
+            let head = FrameHead::parse(&out, Writer::Server).unwrap().unwrap();
+            prop_assert_eq!((head.payload, head.len), (len, out.len()));
         }
     }
 }

@@ -1,8 +1,18 @@
-//! The opening handshake.
+//! The opening handshake, both sides (RFC 6455, section 4).
 
-use super::frame::accept_key;
+use sha1::{Digest, Sha1};
 
-use crate::http::{HeadView, Version};
+use super::frame::MaskKeys;
+use crate::http::{HeadView, ReplyError, ReplyReader, Version};
+
+/// The `Sec-WebSocket-Accept` that a server answers to a `Sec-WebSocket-Key`.
+pub fn accept_key(key: &str) -> String {
+    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+    base64_simd::STANDARD.encode_to_string(digest)
+}
+
+/// RFC 6455, section 1.3.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Why a request is not a WebSocket handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,14 +42,8 @@ pub fn check_handshake(
     version: Version,
     origins: &[String],
 ) -> Result<String, HandshakeError> {
-    let has = |name, token| {
-        head.all(name).any(|list| {
-            list.split(|byte| *byte == b',')
-                .any(|word| word.trim_ascii().eq_ignore_ascii_case(token))
-        })
-    };
-    let is_asked_for = has("connection", b"upgrade".as_slice())
-        && has("upgrade", b"websocket".as_slice())
+    let is_asked_for = head.has_token("connection", "upgrade")
+        && head.has_token("upgrade", "websocket")
         && version == Version::Http11;
     if !is_asked_for {
         return Err(HandshakeError::Malformed);
@@ -47,7 +51,7 @@ pub fn check_handshake(
     if head.method != b"GET" {
         return Err(HandshakeError::Method);
     }
-    if !has("sec-websocket-version", b"13".as_slice()) {
+    if !head.has_token("sec-websocket-version", "13") {
         return Err(HandshakeError::Malformed);
     }
     if !origins.is_empty() && !comes_from(head, origins) {
@@ -75,6 +79,95 @@ fn is_nonce(key: &[u8]) -> bool {
         && base64_simd::STANDARD
             .decode_to_vec(key)
             .is_ok_and(|nonce| nonce.len() == 16)
+}
+
+/// The client's side: a request, and the answer it must get.
+#[derive(Clone, Debug)]
+pub struct ClientHandshake {
+    request: Vec<u8>,
+    accept: String,
+}
+
+/// Why an answer does not open a WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpgradeError {
+    /// It is malformed.
+    #[error("the answer is not HTTP ({0})")]
+    Http(#[from] ReplyError),
+    /// It has another status than 101.
+    #[error("the node answered HTTP {status} {reason}")]
+    Status {
+        /// The status.
+        status: u16,
+        /// The words behind it.
+        reason: String,
+    },
+    /// It has no `Upgrade: websocket`.
+    #[error("the answer upgrades to something else")]
+    Protocol,
+    /// It does not prove that the request was read.
+    #[error("the answer's Sec-WebSocket-Accept does not fit the request")]
+    Accept,
+    /// It wants an extension.
+    #[error("the answer names an extension that was not offered")]
+    Extension,
+}
+
+impl ClientHandshake {
+    /// A request for the WebSocket at a path; its nonce comes from `keys`.
+    pub fn new(path: &str, authority: &str, keys: &mut MaskKeys) -> Self {
+        let nonce = [keys.bits().to_le_bytes(), keys.bits().to_le_bytes()].concat();
+        Self::with_key(
+            path,
+            authority,
+            &base64_simd::STANDARD.encode_to_string(nonce),
+        )
+    }
+
+    fn with_key(path: &str, authority: &str, key: &str) -> Self {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        );
+        Self {
+            request: request.into_bytes(),
+            accept: accept_key(key),
+        }
+    }
+
+    /// The request to send.
+    pub fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// Checks the answer at the start of `bytes`: the length of its head, none while it is
+    /// incomplete. A head may have `limit` bytes.
+    ///
+    /// # Errors
+    /// [`UpgradeError`]; the connection is of no further use.
+    pub fn check(&self, bytes: &[u8], limit: usize) -> Result<Option<usize>, UpgradeError> {
+        let Some(reply) = ReplyReader::default().read(bytes, limit)? else {
+            return Ok(None);
+        };
+        let fields = reply.fields(bytes);
+        if reply.status != 101 {
+            return Err(UpgradeError::Status {
+                status: reply.status,
+                reason: reply.reason(bytes).to_owned(),
+            });
+        }
+        let value = |name| fields.first(name).unwrap_or_default();
+        if !value("upgrade").eq_ignore_ascii_case(b"websocket") {
+            return Err(UpgradeError::Protocol);
+        }
+        if value("sec-websocket-accept") != self.accept.as_bytes() {
+            return Err(UpgradeError::Accept);
+        }
+        if !value("sec-websocket-extensions").is_empty() {
+            return Err(UpgradeError::Extension);
+        }
+        Ok(Some(reply.len))
+    }
 }
 
 #[cfg(test)]
@@ -123,5 +216,41 @@ mod tests {
         assert_eq!(check(GOOD, &["http://other"]), Err(HandshakeError::Origin));
         let no_page = GOOD.replace("Origin: http://page\r\n", "");
         assert!(check(&no_page, &["http://other"]).is_ok());
+    }
+
+    const ANSWER: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+    fn answered(answer: &str, key: &str) -> Result<Option<usize>, UpgradeError> {
+        ClientHandshake::with_key("/websocket", "h", key).check(answer.as_bytes(), 1000)
+    }
+
+    #[test]
+    fn a_request_of_ours_is_a_handshake() {
+        let client = ClientHandshake::new("/websocket", "h", &mut MaskKeys::new(1));
+        let request = std::str::from_utf8(client.request()).unwrap();
+        assert_eq!(check(request, &[]).unwrap(), client.accept);
+    }
+
+    #[test]
+    fn case_23_only_the_answer_to_the_request_opens_a_websocket() {
+        const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+        assert_eq!(answered(ANSWER, KEY), Ok(Some(ANSWER.len())));
+        assert_eq!(answered(&ANSWER[..50], KEY), Ok(None));
+        assert_eq!(answered(ANSWER, "another"), Err(UpgradeError::Accept));
+        assert!(matches!(
+            answered("HTTP/1.1 404 Not Found\r\n\r\n", KEY),
+            Err(UpgradeError::Status { status: 404, reason }) if reason == "Not Found"
+        ));
+        assert!(matches!(
+            answered("SSH-2.0-OpenSSH\r\n", KEY),
+            Err(UpgradeError::Http(_))
+        ));
+        assert!(matches!(
+            answered(&"x".repeat(2000), KEY),
+            Err(UpgradeError::Http(_))
+        ));
+        let more = ANSWER.replace("\r\n\r\n", "\r\nSec-WebSocket-Extensions: x\r\n\r\n");
+        assert_eq!(answered(&more, KEY), Err(UpgradeError::Extension));
     }
 }

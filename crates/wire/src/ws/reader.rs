@@ -1,10 +1,7 @@
 //! Takes messages off a buffer, strictly and without copying what came in one frame.
 
-use super::frame::{
-    BINARY, CLOSE, CONTINUATION, FIN, MASKED, MAX_CONTROL, OPCODE, PING, PONG, RESERVED, TEXT, mask,
-};
-
 use super::WsError;
+use super::frame::{BINARY, CLOSE, CONTINUATION, FrameHead, PING, PONG, TEXT, Writer, mask};
 
 /// Bounds of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +39,12 @@ pub enum Event<'b> {
     Binary(&'b [u8]),
     /// A part of a message, which is not complete yet.
     Fragment,
-    /// To be answered with [`super::write_pong`].
+    /// To be answered with a pong of the same payload.
     Ping(&'b [u8]),
     /// The answer to a ping, or a sign of life.
     Pong,
-    /// The client takes its leave; nothing that follows counts. To be answered with a close frame.
+    /// The other end closes the connection; nothing that follows counts. To be answered with a
+    /// close frame.
     Close {
         /// Its code, if it gave one.
         code: Option<u16>,
@@ -55,9 +53,10 @@ pub enum Event<'b> {
     },
 }
 
-/// Reads the frames of one client.
+/// Reads the frames of one connection.
 #[derive(Debug)]
 pub struct FrameReader {
+    writer: Writer,
     limits: WsLimits,
     message: Vec<u8>,
     /// The message under way, if there is one.
@@ -74,9 +73,19 @@ struct Open {
 const KEPT_BYTES: usize = 4 << 10;
 
 impl FrameReader {
-    /// At the start of a connection.
+    /// Reads what a client writes, from the start of a connection.
     pub const fn new(limits: WsLimits) -> Self {
+        Self::of(Writer::Client, limits)
+    }
+
+    /// Reads what a server writes, from the start of a connection.
+    pub const fn of_server(limits: WsLimits) -> Self {
+        Self::of(Writer::Server, limits)
+    }
+
+    const fn of(writer: Writer, limits: WsLimits) -> Self {
         Self {
+            writer,
             limits,
             message: Vec::new(),
             open: None,
@@ -88,25 +97,30 @@ impl FrameReader {
         self.message.capacity()
     }
 
+    /// Whether a message has begun and is not complete.
+    pub const fn is_mid_message(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Takes one frame off the start of `bytes`, which is unmasked where it lies. After an event
     /// the caller leaves `used` bytes behind; after an error nothing more can be read.
     ///
-    /// Payload lengths need not be written in the fewest bytes, although RFC 6455, section 5.2,
-    /// says so: the node takes them, and nobody else reads this stream.
-    ///
     /// # Errors
     /// [`WsError`] as soon as it is certain, before the payload has come if the head tells.
+    #[inline]
     pub fn next<'b>(&'b mut self, bytes: &'b mut [u8]) -> Result<Step<'b>, WsError> {
-        let frame = match Frame::parse(bytes)? {
+        let frame = match FrameHead::parse(bytes, self.writer)? {
             Ok(frame) => frame,
             Err(needed) => return Ok(Step::Incomplete { needed }),
         };
         self.admit(&frame)?;
-        let used = frame.head + frame.payload;
-        let Some(payload) = bytes.get_mut(frame.head..used) else {
+        let used = frame.len + frame.payload;
+        let Some(payload) = bytes.get_mut(frame.len..used) else {
             return Ok(Step::Incomplete { needed: used });
         };
-        mask(payload, frame.key);
+        if self.writer == Writer::Client {
+            mask(payload, frame.key);
+        }
         let event = match frame.opcode {
             PING => Event::Ping(payload),
             PONG => Event::Pong,
@@ -117,17 +131,18 @@ impl FrameReader {
         Ok(Step::Event { used, event })
     }
 
-    /// Judges a frame by its head.
-    fn admit(&self, frame: &Frame) -> Result<(), WsError> {
+    /// Checks a frame by its head: whether it may come now, and within the limits.
+    #[inline]
+    fn admit(&self, frame: &FrameHead) -> Result<(), WsError> {
         match (frame.opcode, self.open) {
             (TEXT | BINARY, None) | (CONTINUATION, Some(_)) | (CLOSE | PING | PONG, _) => {}
             (CONTINUATION, None) => return Err(WsError::Protocol("a fragment continues nothing")),
             (TEXT | BINARY, Some(_)) => {
                 return Err(WsError::Protocol("a message begins inside another"));
             }
-            _ => return Err(WsError::Protocol("an opcode is unknown")),
+            (opcode, _) => return Err(WsError::UnknownOpcode(opcode)),
         }
-        if frame.opcode >= CLOSE {
+        if frame.is_control() {
             return Ok(());
         }
         // Without a message under way the storage still has the one that was handed over last.
@@ -142,7 +157,7 @@ impl FrameReader {
         Ok(())
     }
 
-    fn fragment<'b>(&'b mut self, frame: &Frame, payload: &[u8]) -> Result<Event<'b>, WsError> {
+    fn fragment<'b>(&'b mut self, frame: &FrameHead, payload: &[u8]) -> Result<Event<'b>, WsError> {
         if self.open.is_none() {
             // The message before has been handed over.
             self.message.clear();
@@ -165,6 +180,7 @@ impl FrameReader {
 }
 
 /// A message that is complete.
+#[inline]
 fn whole(opcode: u8, message: &[u8]) -> Result<Event<'_>, WsError> {
     if opcode == TEXT {
         let text = std::str::from_utf8(message).map_err(|_| WsError::NotUtf8)?;
@@ -195,64 +211,6 @@ fn close(payload: &[u8]) -> Result<Event<'_>, WsError> {
         code: Some(code),
         reason,
     })
-}
-
-/// What a frame's head says.
-struct Frame {
-    opcode: u8,
-    fin: bool,
-    head: usize,
-    payload: usize,
-    key: [u8; 4],
-}
-
-impl Frame {
-    /// Reads a head; the bytes it needs when it is incomplete.
-    fn parse(bytes: &[u8]) -> Result<Result<Self, usize>, WsError> {
-        let Some(([first, second], rest)) = bytes.split_first_chunk::<2>() else {
-            return Ok(Err(2));
-        };
-        if first & RESERVED != 0 {
-            return Err(WsError::Protocol("a reserved bit is set"));
-        }
-        if second & MASKED == 0 {
-            return Err(WsError::Protocol("a frame is not masked"));
-        }
-        let (opcode, fin, short) = (first & OPCODE, first & FIN != 0, second & !MASKED);
-        if opcode >= CLOSE && (usize::from(short) > MAX_CONTROL || !fin) {
-            return Err(WsError::Protocol(
-                "a control frame is too long or in fragments",
-            ));
-        }
-        let (extended, payload) = match short {
-            126 => match rest.first_chunk() {
-                Some(len) => (2, u64::from(u16::from_be_bytes(*len))),
-                None => return Ok(Err(8)),
-            },
-            127 => match rest.first_chunk() {
-                Some(len) => (8, u64::from_be_bytes(*len)),
-                None => return Ok(Err(14)),
-            },
-            len => (0, u64::from(len)),
-        };
-        if payload >> 63 != 0 {
-            return Err(WsError::Protocol("a length has its first bit set"));
-        }
-        let head = 2 + extended + 4;
-        let Some(key) = rest.get(extended..).and_then(<[u8]>::first_chunk) else {
-            return Ok(Err(head));
-        };
-        Ok(Ok(Self {
-            opcode,
-            fin,
-            head,
-            // A length beyond any bound stays beyond it, and adding the head cannot overflow.
-            payload: usize::try_from(payload)
-                .unwrap_or(usize::MAX)
-                .min(usize::MAX / 2),
-            key: *key,
-        }))
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ws::frame::OPCODE;
 
 const LIMITS: WsLimits = WsLimits {
     message: 1000,
@@ -121,7 +122,9 @@ fn case_43_what_breaks_the_protocol_is_refused() {
         assert!(protocol(&frame(0x81 | bit, b"x")), "reserved bit");
     }
     for opcode in [3, 4, 5, 6, 7, 11, 12, 13, 14, 15] {
-        assert!(protocol(&frame(0x80 | opcode, b"x")), "opcode {opcode}");
+        let refused = error(&frame(0x80 | opcode, b"x"));
+        assert_eq!(refused, WsError::UnknownOpcode(opcode));
+        assert_eq!(refused.close_code(), 1002);
     }
     assert!(protocol(&frame(0x80, b"x")), "continues nothing");
     assert!(
@@ -142,6 +145,21 @@ fn case_43_what_breaks_the_protocol_is_refused() {
         read(&frame(0x88, b""), &[]).0,
         [Got::Close(None, String::new())]
     );
+}
+
+#[test]
+fn frames_of_a_server_are_not_masked() {
+    let mut reader = FrameReader::of_server(LIMITS);
+    let mut stream = *b"\x81\x05Hello";
+    assert_eq!(
+        reader.next(&mut stream),
+        Ok(Step::Event {
+            used: 7,
+            event: Event::Text("Hello")
+        })
+    );
+    let masked = reader.next(&mut frame(0x81, b"x")).unwrap_err();
+    assert!(matches!(masked, WsError::Protocol(_)));
 }
 
 #[test]
