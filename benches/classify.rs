@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 use wire::http::{HeadLimits, HeadReader};
-use wire::ws::{Event, FrameReader, Step, WsLimits};
+use wire::ws::{Event, FrameReader, Step, WsLimits, frame};
 
 fn calls(c: &mut Criterion) {
     let mut group = c.benchmark_group("classify");
@@ -121,7 +121,7 @@ fn frames(c: &mut Criterion) {
         while let Step::Event { used, event } = reader.next(&mut buffer[at..]).expect("frames") {
             at += used;
             if let Event::Text(text) = event {
-                black_box(classify(text.as_bytes(), &LIMITS).expect("within limits"));
+                black_box(classify(text, &LIMITS).expect("within limits"));
             }
         }
     };
@@ -166,10 +166,9 @@ fn broadcast(size: u32) -> Vec<u8> {
 
 fn write_masked(out: &mut Vec<u8>, text: &[u8]) {
     const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-    wire::ws::frame::write_head(out, wire::ws::frame::TEXT, text.len(), Some(KEY));
-    let start = out.len();
-    out.extend_from_slice(text);
-    wire::ws::frame::mask(&mut out[start..], KEY);
+    frame::write_masked(out, frame::TEXT, KEY, text.len(), |out| {
+        out.extend_from_slice(text);
+    });
 }
 
 fn tx_bytes(classified: Classified<'_>) -> usize {

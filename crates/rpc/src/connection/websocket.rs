@@ -51,8 +51,7 @@ impl MessageReader {
                 }
             };
             let body = match event {
-                Event::Text(text) => Some(text.as_bytes()),
-                Event::Binary(bytes) => Some(bytes),
+                Event::Text(message) | Event::Binary(message) => Some(message),
                 Event::Fragment | Event::Pong => None,
                 Event::Ping(payload) => {
                     self.pings += 1;

@@ -54,14 +54,14 @@ pub(super) fn is_error(body: &[u8]) -> bool {
 }
 
 /// Bytes that stay charged until the last part of them is dropped.
-pub(super) fn charged(bytes: Vec<u8>, charge: Reservation) -> Bytes {
-    struct Charged {
-        bytes: Vec<u8>,
+pub(super) fn charged(bytes: impl AsRef<[u8]> + Send + 'static, charge: Reservation) -> Bytes {
+    struct Charged<B> {
+        bytes: B,
         _charge: Reservation,
     }
-    impl AsRef<[u8]> for Charged {
+    impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
         fn as_ref(&self) -> &[u8] {
-            &self.bytes
+            self.bytes.as_ref()
         }
     }
     Bytes::from_owner(Charged {

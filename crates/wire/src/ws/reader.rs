@@ -33,8 +33,9 @@ pub enum Step<'b> {
 /// What came.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'b> {
-    /// A whole text message.
-    Text(&'b str),
+    /// A whole text message. It is UTF-8 if a client wrote it; what a server writes is not checked,
+    /// because whoever parses its JSON does that.
+    Text(&'b [u8]),
     /// A whole binary message.
     Binary(&'b [u8]),
     /// A part of a message, which is not complete yet.
@@ -125,7 +126,7 @@ impl FrameReader {
             PING => Event::Ping(payload),
             PONG => Event::Pong,
             CLOSE => close(payload)?,
-            TEXT | BINARY if frame.fin => whole(frame.opcode, payload)?,
+            TEXT | BINARY if frame.fin => whole(self.writer, frame.opcode, payload)?,
             _ => self.fragment(&frame, payload)?,
         };
         Ok(Step::Event { used, event })
@@ -169,7 +170,7 @@ impl FrameReader {
         });
         self.message.extend_from_slice(payload);
         if frame.fin {
-            return whole(open.opcode, &self.message);
+            return whole(self.writer, open.opcode, &self.message);
         }
         self.open = Some(Open {
             fragments: open.fragments + 1,
@@ -181,12 +182,11 @@ impl FrameReader {
 
 /// A message that is complete.
 #[inline]
-fn whole(opcode: u8, message: &[u8]) -> Result<Event<'_>, WsError> {
-    if opcode == TEXT {
-        let text = std::str::from_utf8(message).map_err(|_| WsError::NotUtf8)?;
-        Ok(Event::Text(text))
-    } else {
-        Ok(Event::Binary(message))
+fn whole(writer: Writer, opcode: u8, message: &[u8]) -> Result<Event<'_>, WsError> {
+    match (opcode, writer) {
+        (TEXT, Writer::Client) if std::str::from_utf8(message).is_err() => Err(WsError::NotUtf8),
+        (TEXT, _) => Ok(Event::Text(message)),
+        _ => Ok(Event::Binary(message)),
     }
 }
 

@@ -44,8 +44,7 @@ pub(super) struct Read {
 /// Decides. The node makes no difference between text and binary messages.
 pub(super) fn judge(event: &Event<'_>, limits: &JsonLimits) -> Act {
     match event {
-        Event::Text(text) => judge_message(text.as_bytes(), limits),
-        Event::Binary(bytes) => judge_message(bytes, limits),
+        Event::Text(message) | Event::Binary(message) => judge_message(message, limits),
         Event::Fragment | Event::Pong => Act::Nothing,
         Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
         Event::Close { code, .. } => Act::Leave(*code),

@@ -19,7 +19,7 @@ pub(in crate::upstream) struct PastEvent(Bytes);
 
 /// Which event is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::upstream) struct Wanted {
+pub(in crate::upstream) struct EventQuery {
     pub(in crate::upstream) height: u64,
     pub(in crate::upstream) kind: EventKind,
     /// How the application hands over an empty list of validator updates, which its stored form
@@ -65,7 +65,7 @@ struct Results<'a> {
 pub(in crate::upstream) async fn fetch(
     nodes: Nodes,
     node: NodeIndex,
-    wanted: Wanted,
+    wanted: EventQuery,
 ) -> Result<PastEvent, UpstreamError> {
     let height = wanted.height;
     let block = query::ask_at(&nodes, node, "block", height).await?;

@@ -3,12 +3,38 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::RelayEvent;
 use super::link::LONGEST_PAUSE;
 use super::subscriptions::query_of;
 use crate::jsonrpc::{Call, Classified, KeptId};
 use crate::ledger::Reservation;
 use crate::refusal::{Forwarded, Reason, Refusal};
+
+/// What comes out of a relay.
+#[derive(Debug)]
+pub enum RelayEvent {
+    /// Words of the node for the client, as they came.
+    Text(Bytes),
+    /// The node's answer to a message that was sent with this tag.
+    Answer {
+        /// The tag.
+        tag: u64,
+        /// The answer, as it came.
+        text: Bytes,
+    },
+    /// A message will not be answered by the node.
+    Failed {
+        /// The tag it was sent with.
+        tag: Option<u64>,
+        /// The id to answer with, as the node would write it; none if it has none.
+        id: Option<KeptId>,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Words of the relay for the client, in the node's dialect: a subscription has ended.
+    Told(Bytes),
+    /// The proxy is going down.
+    Closed,
+}
 
 /// A message that is not written yet.
 #[derive(Debug)]

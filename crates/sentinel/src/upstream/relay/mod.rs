@@ -6,14 +6,16 @@
 //! cannot.
 
 pub(super) mod event;
-mod hear;
 mod link;
 mod message;
+mod node_message;
 mod open;
+mod receive;
+mod recovery;
 mod replay;
 mod socket;
-mod spoken;
 pub(super) mod subscriptions;
+mod upkeep;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -29,17 +31,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use self::event::PastEvent;
-use self::link::{Backoff, Link, Lost};
+use self::link::{Backoff, Link, LinkEvent, Outage};
+pub use self::message::RelayEvent;
 use self::message::{Pending, Purpose, Queued, expected_id, is_write};
-use self::replay::Replay;
+use self::replay::{OwnQuery, Replay};
 use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions};
-use super::UpstreamError;
 use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
 use crate::config::Config;
-use crate::jsonrpc::{Classified, KeptId};
+use crate::jsonrpc::Classified;
 use crate::refusal::{Forwarded, Reason, Refusal};
 
 /// Makes relays. Cheap to clone; clones share the limits.
@@ -100,61 +101,12 @@ pub struct Relay {
     /// To be handed over.
     ready: VecDeque<RelayEvent>,
     /// The outage that subscriptions have not got over yet.
-    lost: Option<Lost>,
+    lost: Option<Outage>,
     replay: Option<Replay>,
-    work: Option<Work>,
+    work: Option<OwnQuery>,
     used: Instant,
     timer: Option<Pin<Box<Sleep>>>,
     shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
-}
-
-/// What comes out of a relay.
-#[derive(Debug)]
-pub enum RelayEvent {
-    /// Words of the node for the client, as they came.
-    Text(Bytes),
-    /// The node's answer to a message that was sent with this tag.
-    Answer {
-        /// The tag.
-        tag: u64,
-        /// The answer, as it came.
-        text: Bytes,
-    },
-    /// A message will not be answered by the node.
-    Failed {
-        /// The tag it was sent with.
-        tag: Option<u64>,
-        /// The id to answer with, as the node would write it; none if it has none.
-        id: Option<KeptId>,
-        /// Why.
-        refusal: Refusal,
-    },
-    /// Words of the relay for the client, in the node's dialect: a subscription has ended.
-    Told(Bytes),
-    /// The proxy is going down.
-    Closed,
-}
-
-/// A question of the relay's own that is under way; meanwhile nothing is read from the node.
-enum Work {
-    /// The node's height.
-    Height(Asked<u64>),
-    /// The event of a past block for this subscription.
-    Event(u64, Asked<PastEvent>),
-}
-
-type Asked<T> = Pin<Box<dyn Future<Output = Result<T, UpstreamError>> + Send>>;
-
-/// What happened to a relay.
-enum Happened {
-    Shutdown,
-    /// A deadline has come, or the connection may be tried again.
-    Due,
-    Opened(Result<socket::NodeSocket, UpstreamError>),
-    Broke(String),
-    Heard(Bytes),
-    Height(Result<u64, UpstreamError>),
-    Past(u64, Result<PastEvent, UpstreamError>),
 }
 
 impl Relays {
@@ -289,23 +241,23 @@ impl Relay {
             if let Some(event) = self.ready.pop_front() {
                 return Poll::Ready(event);
             }
-            match ready!(self.poll_happen(context)) {
-                Happened::Shutdown => return Poll::Ready(RelayEvent::Closed),
-                Happened::Due => self.on_due(Instant::now()),
-                Happened::Opened(Ok(socket)) => self.on_open(socket),
-                Happened::Opened(Err(error)) => self.on_no_connection(&error),
-                Happened::Broke(reason) => self.on_break(&reason),
-                Happened::Heard(text) => self.on_message(text),
-                Happened::Height(height) => self.on_height(height),
-                Happened::Past(key, event) => self.on_past(key, event),
+            match ready!(self.poll_event(context)) {
+                LinkEvent::Shutdown => return Poll::Ready(RelayEvent::Closed),
+                LinkEvent::Due => self.on_due(Instant::now()),
+                LinkEvent::Opened(Ok(socket)) => self.on_open(socket),
+                LinkEvent::Opened(Err(error)) => self.on_no_connection(&error),
+                LinkEvent::Broken(reason) => self.on_break(&reason),
+                LinkEvent::Message(text) => self.on_message(text),
+                LinkEvent::Height(height) => self.on_height(height),
+                LinkEvent::PastEvent(key, event) => self.on_past(key, event),
             }
             self.count_subscriptions();
         }
     }
 
-    fn poll_happen(&mut self, context: &mut Context<'_>) -> Poll<Happened> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
         if self.shutdown.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Happened::Shutdown);
+            return Poll::Ready(LinkEvent::Shutdown);
         }
         if let Poll::Ready(happened) = self.poll_link(context) {
             return Poll::Ready(happened);
@@ -320,7 +272,7 @@ impl Relay {
         }
         while timer.as_mut().poll(context).is_ready() {
             if Instant::now() >= due {
-                return Poll::Ready(Happened::Due);
+                return Poll::Ready(LinkEvent::Due);
             }
             timer.as_mut().reset(due);
         }
@@ -377,15 +329,6 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.subscriptions.end_all();
         self.count_subscriptions();
-    }
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Height(_) => "Height",
-            Self::Event(..) => "Event",
-        })
     }
 }
 

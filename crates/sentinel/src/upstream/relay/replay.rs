@@ -1,22 +1,11 @@
-//! Getting over an outage: what was missed is made up for, or the client is told.
+//! What a relay asks a node for itself, to make up for what its client missed.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::pin::Pin;
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep};
-use wire::json::quote;
 
-use super::event::{self, PastEvent, Wanted};
-use super::link::Link;
-use super::message::{Pending, Purpose};
-use super::spoken::cancelled;
-use super::subscriptions::State;
-use super::{Relay, RelayEvent, Relays, Work};
-use crate::jsonrpc::KeptId;
-use crate::refusal::Forwarded;
+use super::event::PastEvent;
 use crate::upstream::UpstreamError;
-use crate::upstream::query::charged;
 
 /// Events of past blocks that are to be given to subscriptions.
 #[derive(Debug)]
@@ -29,253 +18,21 @@ pub(super) struct Replay {
     pub(super) held: Option<Bytes>,
 }
 
-impl Relay {
-    /// The node has answered to a repeated subscription.
-    pub(super) fn on_subscribed_again(&mut self, key: u64, error: Option<&str>) {
-        match (error, self.subscriptions.get_mut(key)) {
-            (None, Some(known)) => known.state = State::Live,
-            (Some(reason), Some(_)) => {
-                self.tell_end(key, reason);
-                self.subscriptions.remove(key);
-            }
-            // The client has ended it meanwhile.
-            (_, None) => {}
-        }
-        let waits = self
-            .subscriptions
-            .iter()
-            .any(|known| known.state == State::Lost);
-        if !waits && self.lost.is_some() {
-            let (nodes, node) = (self.relays.0.nodes.clone(), self.node);
-            self.work = Some(Work::Height(Box::pin(async move {
-                nodes.latest_height(node).await
-            })));
-        }
-    }
-
-    /// The node's height after the last subscription was repeated: whatever comes later comes as
-    /// an event.
-    pub(super) fn on_height(&mut self, height: Result<u64, UpstreamError>) {
-        self.work = None;
-        let height = match height {
-            Ok(height) => height,
-            Err(error) => return self.on_break(&error.to_string()),
-        };
-        let Some(lost) = self.lost.take() else {
-            return;
-        };
-        let others: Vec<u64> = self
-            .subscriptions
-            .iter()
-            .filter(|known| known.state == State::Live && !known.kind.is_per_block())
-            .map(|known| known.key)
-            .collect();
-        if height > lost.height {
-            let reason = format!(
-                "the connection to the node was lost at height {} and events up to height {height} were missed",
-                lost.height
-            );
-            for key in others {
-                self.end_subscription(key, &reason);
-            }
-        }
-        for known in self.subscriptions.iter_mut() {
-            if known.kind.is_per_block() {
-                known.next = Some(known.expected());
-            }
-        }
-        self.start_replay(Replay {
-            to: height,
-            only: None,
-            held: None,
-        });
-    }
-
-    /// Gives out the events of past blocks before anything else is read.
-    pub(super) fn start_replay(&mut self, replay: Replay) {
-        self.replay = Some(replay);
-        self.go_on_with_replay();
-    }
-
-    /// Asks for the next past block, or ends the replay.
-    fn go_on_with_replay(&mut self) {
-        while let Some(replay) = &self.replay {
-            let concerned = self.subscriptions.iter().filter(|known| {
-                known.state == State::Live
-                    && known.kind.is_per_block()
-                    && known.expected() <= replay.to
-                    && replay.only.is_none_or(|only| only == known.key)
-            });
-            // All subscriptions together, height by height.
-            let Some(known) = concerned.min_by_key(|known| known.expected()) else {
-                return self.end_replay();
-            };
-            let (key, height, missed) = (
-                known.key,
-                known.expected(),
-                replay.to - known.expected() + 1,
-            );
-            let wanted = Wanted {
-                height,
-                kind: known.kind,
-                no_updates_are_null: self.relays.no_updates_are_null(),
-            };
-            if missed > MAX_REPLAY {
-                let reason = format!("{missed} blocks were missed");
-                self.end_subscription(key, &reason);
-            } else if !self.relays.0.nodes.speaks_0_38(self.node) {
-                // Other versions write other events.
-                let reason = format!("blocks {height} to {} were missed", height + missed - 1);
-                self.end_subscription(key, &reason);
-            } else {
-                return self.ask_past(key, wanted, Duration::ZERO);
-            }
-        }
-    }
-
-    fn ask_past(&mut self, key: u64, wanted: Wanted, pause: Duration) {
-        let (nodes, node) = (self.relays.0.nodes.clone(), self.node);
-        self.work = Some(Work::Event(
-            key,
-            Box::pin(async move {
-                sleep(pause).await;
-                event::fetch(nodes, node, wanted).await
-            }),
-        ));
-    }
-
-    /// The event of a past block is there, or not to be had.
-    pub(super) fn on_past(&mut self, key: u64, event: Result<PastEvent, UpstreamError>) {
-        self.work = None;
-        let event = event.and_then(|event| self.give_past(key, &event));
-        match event {
-            Ok(()) => self.go_on_with_replay(),
-            // Clients that take what waits for them make room.
-            Err(UpstreamError::Memory) => {
-                let Some(known) = self.subscriptions.get_mut(key) else {
-                    return self.go_on_with_replay();
-                };
-                let wanted = Wanted {
-                    height: known.expected(),
-                    kind: known.kind,
-                    no_updates_are_null: self.relays.no_updates_are_null(),
-                };
-                self.ask_past(key, wanted, MEMORY_PAUSE);
-            }
-            Err(
-                error @ (UpstreamError::Refused { .. }
-                | UpstreamError::TooLarge { .. }
-                | UpstreamError::Garbage { .. }),
-            ) => {
-                let height = self
-                    .subscriptions
-                    .get_mut(key)
-                    .map(|known| known.expected());
-                let reason = format!("block {} was missed: {error}", height.unwrap_or(0));
-                self.end_subscription(key, &reason);
-                self.go_on_with_replay();
-            }
-            Err(error) => self.on_break(&error.to_string()),
-        }
-    }
-
-    fn give_past(&mut self, key: u64, event: &PastEvent) -> Result<(), UpstreamError> {
-        let Some(known) = self.subscriptions.get_mut(key) else {
-            return Ok(());
-        };
-        let text = event.text(&known.id, &known.query);
-        let ledger = self.relays.0.nodes.ledger();
-        let charge = ledger.reserve(text.len()).ok_or(UpstreamError::Memory)?;
-        known.next = Some(known.expected() + 1);
-        self.ready
-            .push_back(RelayEvent::Text(charged(text, charge)));
-        self.relays.0.replayed.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn end_replay(&mut self) {
-        let held = self.replay.take().and_then(|replay| replay.held);
-        // Nothing was read meanwhile, so nobody was late.
-        let now = Instant::now();
-        for pending in &mut self.pending {
-            pending.since = now;
-        }
-        if let Link::Open(socket) = &mut self.link {
-            socket.touch(now);
-        }
-        if let Some(text) = held {
-            self.on_message(text);
-        }
-    }
-
-    /// Tells the client that a subscription is over.
-    fn tell_end(&mut self, key: u64, reason: &str) {
-        let Some(known) = self.subscriptions.get_mut(key) else {
-            return;
-        };
-        let told = cancelled(&known.id, reason);
-        self.ready.push_back(RelayEvent::Told(told.into()));
-        self.relays.0.cancelled.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Tells the client that a subscription is over, and the node.
-    pub(super) fn end_subscription(&mut self, key: u64, reason: &str) {
-        self.tell_end(key, reason);
-        let Some(known) = self.subscriptions.get_mut(key) else {
-            return;
-        };
-        known.state = State::Leaving;
-        let mut request = format!(
-            r#"{{"jsonrpc":"2.0","id":"{LEAVE_ID}","method":"unsubscribe","params":{{"query":"#
-        )
-        .into_bytes();
-        quote(&mut request, &known.query);
-        request.extend_from_slice(b"}}");
-        let charge = self.relays.0.nodes.ledger().reserve(request.len());
-        let (Link::Open(socket), Some(charge)) = (&mut self.link, charge) else {
-            // Events that still come are dropped, and the next connection does not know of it.
-            return;
-        };
-        socket.write_text(&request, charge);
-        self.pending.push_back(Pending {
-            id: Some(KeptId::new(&format!("\"{LEAVE_ID}\""))),
-            tag: None,
-            purpose: Purpose::Leave { key },
-            forwarded: Forwarded::No,
-            since: Instant::now(),
-        });
-    }
-
-    /// The outage lasts too long to be hidden.
-    pub(super) fn give_up_subscriptions(&mut self) {
-        self.lost = None;
-        let keys: Vec<u64> = self.subscriptions.iter().map(|known| known.key).collect();
-        for key in keys {
-            self.tell_end(key, "no node can be reached");
-        }
-        self.subscriptions.end_all();
-    }
+/// A question of the relay's own that is under way; meanwhile nothing is read from the node.
+pub(super) enum OwnQuery {
+    /// The node's height.
+    Height(QueryFuture<u64>),
+    /// The event of a past block for this subscription.
+    Event(u64, QueryFuture<PastEvent>),
 }
 
-impl Relays {
-    /// Learns from a live event how its application hands over no validator updates.
-    pub(super) fn learn(&self, rest: &str) {
-        let known = &self.0.no_updates;
-        if known.load(Ordering::Relaxed) == 0
-            && let Some(null) = event::shows_null_updates(rest)
-        {
-            known.store(if null { 1 } else { 2 }, Ordering::Relaxed);
-        }
-    }
+pub(super) type QueryFuture<T> = Pin<Box<dyn Future<Output = Result<T, UpstreamError>> + Send>>;
 
-    fn no_updates_are_null(&self) -> bool {
-        self.0.no_updates.load(Ordering::Relaxed) == 1
+impl std::fmt::Debug for OwnQuery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Height(_) => "Height",
+            Self::Event(..) => "Event",
+        })
     }
 }
-
-/// Blocks that are made up for at most: more than a quarter of an hour at one block a second.
-const MAX_REPLAY: u64 = 1_000;
-/// The buffers are looked at again after this.
-const MEMORY_PAUSE: Duration = Duration::from_millis(100);
-/// The id of the relay's own requests to end a subscription.
-const LEAVE_ID: &str = "sentinel-leave";

@@ -20,7 +20,7 @@ pub(super) struct Subscription {
     pub(super) chain: u64,
     /// The node's height when it was confirmed.
     pub(super) since: u64,
-    pub(super) state: State,
+    pub(super) state: SubscriptionState,
 }
 
 /// What a subscription is about, as far as it matters here.
@@ -36,7 +36,7 @@ pub(in crate::upstream) enum EventKind {
 
 /// Where a subscription is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SubscriptionState {
     /// Events come.
     Live,
     /// The connection broke; it is to be subscribed again.
@@ -82,7 +82,7 @@ impl Subscription {
             next: None,
             chain: 0,
             since: 0,
-            state: State::Live,
+            state: SubscriptionState::Live,
         }
     }
 
@@ -145,9 +145,10 @@ impl Subscriptions {
 
     /// Forgets those that the client was told are over, with the connection they were on.
     pub(super) fn lose(&mut self) {
-        self.list.retain(|known| known.state != State::Leaving);
+        self.list
+            .retain(|known| known.state != SubscriptionState::Leaving);
         for known in &mut self.list {
-            known.state = State::Lost;
+            known.state = SubscriptionState::Lost;
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::relay::event::{Wanted, fetch};
+use super::relay::event::{EventQuery, fetch};
 use super::relay::subscriptions::EventKind;
 use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, Relays, Surroundings};
 use crate::clock::Clock;
@@ -118,7 +118,7 @@ impl Rig {
 pub(super) async fn past_is_as_live(rig: &Rig, relay: &mut Relay, about: (&str, &str, EventKind)) {
     let (id, query, kind) = about;
     let live = text(relay).await;
-    let wanted = Wanted {
+    let wanted = EventQuery {
         height: height_of(&live),
         kind,
         no_updates_are_null: false,

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Spoken<'a> {
+pub(super) enum NodeMessage<'a> {
     /// Something that a subscription is about.
     Event {
         /// The subscription's id as the node writes it.
@@ -35,7 +35,7 @@ pub(super) enum Spoken<'a> {
     Garbage,
 }
 
-impl<'a> Spoken<'a> {
+impl<'a> NodeMessage<'a> {
     /// Reads a message.
     pub(super) fn read(message: &'a [u8]) -> Self {
         let Ok(text) = std::str::from_utf8(message) else {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn events_are_told_by_their_query() {
         let text = r#"{"jsonrpc":"2.0","id":"a\"b","result":{"query":"tm.event='NewBlock'","data":{"type":"tendermint/event/NewBlock","value":{"block":{"header":{"version":{"block":"11","app":"1"},"chain_id":"c\"height\":\"9","height":"31","time":"t"}}}}}}"#;
-        let Spoken::Event { id, query, rest } = Spoken::read(text.as_bytes()) else {
+        let NodeMessage::Event { id, query, rest } = NodeMessage::read(text.as_bytes()) else {
             panic!("an event");
         };
         assert_eq!((id, &*query), (r#""a\"b""#, "tm.event='NewBlock'"));
@@ -165,25 +165,25 @@ mod tests {
 
     #[test]
     fn answers_have_ids_and_errors() {
-        let read = |text: &'static str| Spoken::read(text.as_bytes());
+        let read = |text: &'static str| NodeMessage::read(text.as_bytes());
         assert_eq!(
             read(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#),
-            Spoken::Answer {
+            NodeMessage::Answer {
                 id: Some("7"),
                 error: None
             }
         );
         assert_eq!(
             read(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"m","data":"d"}}"#),
-            Spoken::Answer {
+            NodeMessage::Answer {
                 id: None,
                 error: Some("d".to_owned())
             }
         );
         for garbage in ["", "nonsense", "{}", "[1]", "\u{1}"] {
-            assert_eq!(read(garbage), Spoken::Garbage, "{garbage}");
+            assert_eq!(read(garbage), NodeMessage::Garbage, "{garbage}");
         }
-        assert_eq!(Spoken::read(&[0xff]), Spoken::Garbage);
+        assert_eq!(NodeMessage::read(&[0xff]), NodeMessage::Garbage);
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: client is not pulling messages fast enough)"}}"#
         );
         assert_eq!(
-            Spoken::read(&text),
-            Spoken::Cancelled {
+            NodeMessage::read(&text),
+            NodeMessage::Cancelled {
                 id: "7",
                 reason: "client is not pulling messages fast enough".to_owned()
             }
@@ -205,11 +205,11 @@ mod tests {
     proptest! {
         #[test]
         fn case_23_no_bytes_make_it_fall_over(bytes: Vec<u8>, cut in 0_usize..120) {
-            let _ = Spoken::read(&bytes);
+            let _ = NodeMessage::read(&bytes);
             let text = br#"{"jsonrpc":"2.0","id":"a\"","result":{"query":"tm.event='NewBlock'","data":{"height":"5"}}}"#;
             let mut damaged = text[..cut.min(text.len())].to_vec();
             damaged.extend(bytes);
-            let _ = Spoken::read(&damaged);
+            let _ = NodeMessage::read(&damaged);
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 
-use super::message::{Pending, Purpose};
+use super::Relay;
+use super::message::{Pending, Purpose, RelayEvent};
+use super::node_message::{EXITED, NodeMessage, height};
 use super::replay::Replay;
-use super::spoken::{EXITED, Spoken, height};
-use super::subscriptions::{EventKind, State, Subscription};
-use super::{Relay, RelayEvent};
+use super::subscriptions::{EventKind, Subscription, SubscriptionState};
 
 /// What becomes of an event.
-enum Fate {
+enum EventAction {
     Pass,
     Drop,
     /// It belongs to a chain that took the place of the one subscribed to.
@@ -26,18 +26,18 @@ enum Fate {
 impl Relay {
     /// The node has said something.
     pub(super) fn on_message(&mut self, text: Bytes) {
-        self.prove();
+        self.note_activity();
         let words = text.clone();
-        match Spoken::read(&words) {
-            Spoken::Event { id, query, rest } => {
-                let fate = self.judge_event(id, &query, rest);
+        match NodeMessage::read(&words) {
+            NodeMessage::Event { id, query, rest } => {
+                let fate = self.event_action(id, &query, rest);
                 match fate {
-                    Fate::Pass => self.ready.push_back(RelayEvent::Text(text)),
-                    Fate::Drop => {}
-                    Fate::End { key } => {
+                    EventAction::Pass => self.ready.push_back(RelayEvent::Text(text)),
+                    EventAction::Drop => {}
+                    EventAction::End { key } => {
                         self.end_subscription(key, "the node's chain was replaced");
                     }
-                    Fate::Gap { key, to } => {
+                    EventAction::Gap { key, to } => {
                         self.start_replay(Replay {
                             to,
                             only: Some(key),
@@ -46,48 +46,50 @@ impl Relay {
                     }
                 }
             }
-            Spoken::Cancelled { id, reason } => self.on_cancelled(id, &reason, text),
-            Spoken::Answer { id, error } => self.on_answer(id, error.as_deref(), text),
+            NodeMessage::Cancelled { id, reason } => self.on_cancelled(id, &reason, text),
+            NodeMessage::Answer { id, error } => self.on_answer(id, error.as_deref(), text),
             // The client would have got it from the node, too.
-            Spoken::Garbage => self.ready.push_back(RelayEvent::Text(text)),
+            NodeMessage::Garbage => self.ready.push_back(RelayEvent::Text(text)),
         }
     }
 
-    fn judge_event(&mut self, id: &str, query: &str, rest: &str) -> Fate {
+    fn event_action(&mut self, id: &str, query: &str, rest: &str) -> EventAction {
         let Some(known) = self.subscriptions.of_event(id, query) else {
             // Its confirmation is still to come.
-            return Fate::Pass;
+            return EventAction::Pass;
         };
         match known.state {
-            State::Leaving => return Fate::Drop,
+            SubscriptionState::Leaving => return EventAction::Drop,
             // Events may overtake the confirmation.
-            State::Live | State::Lost => known.state = State::Live,
+            SubscriptionState::Live | SubscriptionState::Lost => {
+                known.state = SubscriptionState::Live;
+            }
         }
         if !known.kind.is_per_block() {
-            return Fate::Pass;
+            return EventAction::Pass;
         }
         let Some(height) = height(rest) else {
-            return Fate::Pass;
+            return EventAction::Pass;
         };
         // Before the first break the first event may have any height.
         let expected = known.next.unwrap_or(height);
         if height > expected {
             let (key, to) = (known.key, height - 1);
-            return Fate::Gap { key, to };
+            return EventAction::Gap { key, to };
         }
         let chain = self.relays.0.nodes.replacements();
         if height < expected {
             return match known.chain == chain {
                 // It was made up for already.
-                true => Fate::Drop,
-                false => Fate::End { key: known.key },
+                true => EventAction::Drop,
+                false => EventAction::End { key: known.key },
             };
         }
         (known.next, known.chain) = (Some(height + 1), chain);
         if known.kind == EventKind::NewBlock {
-            self.relays.learn(rest);
+            self.relays.note_empty_updates(rest);
         }
-        Fate::Pass
+        EventAction::Pass
     }
 
     fn on_cancelled(&mut self, id: &str, reason: &str, text: Bytes) {
@@ -99,7 +101,7 @@ impl Relay {
         match known {
             // Subscriptions outlive the node.
             Some(_) if reason == EXITED => self.on_break("the node stops"),
-            Some((key, State::Leaving)) => drop(self.subscriptions.remove(key)),
+            Some((key, SubscriptionState::Leaving)) => drop(self.subscriptions.remove(key)),
             known => {
                 // With several of one id the node does not say which: then all are kept.
                 if let Some((key, _)) = known.filter(|_| others == 0) {

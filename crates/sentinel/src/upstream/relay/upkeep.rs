@@ -1,0 +1,289 @@
+//! The connection of a relay: had, broken, had again.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pacing::Nanos;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::Relay;
+use super::link::{Backoff, Link, LinkEvent, Outage};
+use super::message::{Pending, Purpose, Queued};
+use super::open::open;
+use super::replay::OwnQuery;
+use super::socket::NodeSocket;
+use crate::jsonrpc::KeptId;
+use crate::refusal::Forwarded;
+use crate::upstream::UpstreamError;
+
+impl Relay {
+    /// Moves everything that can be moved.
+    pub(super) fn poll_link(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+        match &mut self.link {
+            Link::Idle | Link::Waiting(_) => Poll::Pending,
+            Link::Connecting(attempt) => attempt.as_mut().poll(context).map(LinkEvent::Opened),
+            Link::Open(_) => self.poll_open(context),
+        }
+    }
+
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
+        self.write_queued();
+        if let Some(broke) = self.poll_flush(context) {
+            return Poll::Ready(broke);
+        }
+        match &mut self.work {
+            Some(OwnQuery::Height(asked)) => {
+                return asked.as_mut().poll(context).map(LinkEvent::Height);
+            }
+            Some(OwnQuery::Event(key, asked)) => {
+                let key = *key;
+                return asked
+                    .as_mut()
+                    .poll(context)
+                    .map(|event| LinkEvent::PastEvent(key, event));
+            }
+            None => {}
+        }
+        let Link::Open(socket) = &mut self.link else {
+            return Poll::Pending;
+        };
+        match socket.poll_message(context) {
+            Poll::Ready(Ok(text)) => Poll::Ready(LinkEvent::Message(text)),
+            Poll::Ready(Err(error)) => Poll::Ready(LinkEvent::Broken(error.to_string())),
+            // Pings may have been answered.
+            Poll::Pending => match self.poll_flush(context) {
+                Some(broke) => Poll::Ready(broke),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    /// Writes; what happened if that went wrong.
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Option<LinkEvent> {
+        let Link::Open(socket) = &mut self.link else {
+            return None;
+        };
+        match socket.poll_flush(context) {
+            Poll::Ready(Err(error)) => Some(LinkEvent::Broken(error.to_string())),
+            Poll::Ready(Ok(())) | Poll::Pending => None,
+        }
+    }
+
+    fn write_queued(&mut self) {
+        let Link::Open(socket) = &mut self.link else {
+            return;
+        };
+        while socket.has_room()
+            && let Some(queued) = self.queue.pop_front()
+        {
+            let Queued {
+                text,
+                pending,
+                charge,
+                ..
+            } = queued;
+            socket.write_text(&text, charge);
+            self.pending.extend(pending);
+        }
+    }
+
+    /// When something must be done though nothing happens.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let limit = self.relays.0.read_timeout;
+        let queued = self.queue.front().map(|queued| queued.since + limit);
+        let outage = self.lost.map(|lost| lost.since + OUTAGE_LIMIT);
+        let link = match &self.link {
+            Link::Waiting(until) => Some(*until),
+            Link::Open(_) if self.work.is_some() => None,
+            Link::Open(socket) => {
+                let pending = self.pending.front().map(|pending| pending.since + limit);
+                let silence = socket.last_read() + SILENCE_LIMIT;
+                let unused = self.is_unused().then_some(self.used + UNUSED_LIMIT);
+                [pending, Some(silence), unused].into_iter().flatten().min()
+            }
+            Link::Idle | Link::Connecting(_) => None,
+        };
+        [queued, outage, link].into_iter().flatten().min()
+    }
+
+    /// A deadline has come.
+    pub(super) fn on_due(&mut self, now: Instant) {
+        self.give_up_queued(now);
+        if self
+            .lost
+            .is_some_and(|lost| now >= lost.since + OUTAGE_LIMIT)
+        {
+            self.give_up_subscriptions();
+        }
+        match &self.link {
+            Link::Waiting(until) if now >= *until => self.connect(),
+            Link::Open(socket) if self.work.is_none() => {
+                let limit = self.relays.0.read_timeout;
+                let late = self.pending.front();
+                if late.is_some_and(|pending| now >= pending.since + limit) {
+                    self.on_break("no answer in time");
+                } else if now >= socket.last_read() + SILENCE_LIMIT {
+                    self.on_break("the node fell silent");
+                } else if self.is_unused() && now >= self.used + UNUSED_LIMIT {
+                    self.disconnect();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn connect(&mut self) {
+        if !self.is_needed() {
+            return self.disconnect();
+        }
+        let nodes = &self.relays.0.nodes;
+        self.node = nodes.nearest_up(self.home);
+        let (dialer, ledger) = (nodes.dialer(self.node).clone(), nodes.ledger().clone());
+        self.link = Link::Connecting(Box::pin(open(dialer, ledger)));
+    }
+
+    /// There is a connection: first it gets the subscriptions of the one before.
+    pub(super) fn on_open(&mut self, mut socket: Box<NodeSocket>) {
+        let since = Instant::now();
+        let ledger = self.relays.0.nodes.ledger();
+        for known in self.subscriptions.iter() {
+            let Some(charge) = ledger.reserve(known.request.len()) else {
+                self.link = Link::Waiting(since + self.backoff.pause());
+                self.pending.clear();
+                return;
+            };
+            socket.write_text(&known.request, charge);
+            self.pending.push_back(Pending {
+                id: Some(KeptId::new(&known.id)),
+                tag: None,
+                purpose: Purpose::Resubscribe { key: known.key },
+                forwarded: Forwarded::No,
+                since,
+            });
+        }
+        self.link = Link::Open(socket);
+        if self.subscriptions.len() == 0 {
+            self.lost = None;
+        }
+    }
+
+    pub(super) fn on_no_connection(&mut self, error: &UpstreamError) {
+        debug!(node = self.node, %error, "no connection for a relay");
+        self.link = Link::Waiting(Instant::now() + self.backoff.pause());
+    }
+
+    /// The connection is gone; whoever waits for an answer is told, what can go on goes on.
+    pub(super) fn on_break(&mut self, reason: &str) {
+        debug!(node = self.node, reason, "the connection of a relay broke");
+        let now = Instant::now();
+        let inner = &self.relays.0;
+        inner
+            .breaks
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (self.work, self.replay) = (None, None);
+        self.subscriptions.lose();
+        if self.subscriptions.len() > 0 && self.lost.is_none() {
+            self.lost = Some(Outage {
+                since: now,
+                height: self.complete_height(),
+            });
+        }
+        for pending in std::mem::take(&mut self.pending).into_iter().rev() {
+            self.fail_or_repeat(pending);
+        }
+        self.link = Link::Waiting(now + self.backoff.pause());
+        if !self.is_needed() {
+            self.disconnect();
+        }
+    }
+
+    /// The height up to which every event must have arrived. Those of a block that has only just
+    /// been made may have been on their way.
+    fn complete_height(&self) -> u64 {
+        let nodes = &self.relays.0.nodes;
+        let height = nodes.height(self.node);
+        let age = nodes
+            .surroundings()
+            .clock
+            .now()
+            .saturating_sub(nodes.risen_at(self.node));
+        match age < UNDER_WAY {
+            true => height.saturating_sub(1),
+            false => height,
+        }
+    }
+
+    /// Nobody will answer this any more. They come here from the last to the first.
+    fn fail_or_repeat(&mut self, pending: Pending) {
+        match &pending.purpose {
+            Purpose::Resubscribe { .. } | Purpose::Leave { .. } => return,
+            // To subscribe twice is to subscribe once: the connection that knew of it is gone.
+            Purpose::Subscribe { request, .. } => {
+                if let Some(charge) = self.relays.0.nodes.ledger().reserve(request.len()) {
+                    self.queue.push_front(Queued {
+                        text: request.clone(),
+                        charge,
+                        since: pending.since,
+                        pending: Some(pending),
+                    });
+                    return;
+                }
+            }
+            Purpose::Other | Purpose::Unsubscribe { .. } | Purpose::UnsubscribeAll => {}
+        }
+        let failed = pending.failed("the connection to the node broke off");
+        self.ready.push_front(failed);
+    }
+
+    /// Answers what has waited too long to be written.
+    fn give_up_queued(&mut self, now: Instant) {
+        let limit = self.relays.0.read_timeout;
+        while self
+            .queue
+            .front()
+            .is_some_and(|queued| now >= queued.since + limit)
+        {
+            let pending = self.queue.pop_front().and_then(|queued| queued.pending);
+            if let Some(pending) = pending {
+                let unsent = Pending {
+                    forwarded: Forwarded::No,
+                    ..pending
+                };
+                self.ready
+                    .push_back(unsent.failed("no node can be reached"));
+            }
+        }
+    }
+
+    /// Whether there is anything to do with a connection.
+    fn is_needed(&self) -> bool {
+        self.subscriptions.len() > 0 || !self.queue.is_empty()
+    }
+
+    fn is_unused(&self) -> bool {
+        !self.is_needed() && self.pending.is_empty()
+    }
+
+    /// Gives the connection and its place up until the client says something again.
+    fn disconnect(&mut self) {
+        self.link = Link::Idle;
+        self.lost = None;
+        self.places = None;
+    }
+
+    /// Something was heard: the connection is good.
+    pub(super) fn note_activity(&mut self) {
+        self.backoff = Backoff::default();
+        self.used = Instant::now();
+    }
+}
+
+/// The node pings every 27 s: longer silence means that nobody is there any more.
+const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// A connection without subscriptions that nobody has used for so long is given up.
+const UNUSED_LIMIT: Duration = Duration::from_secs(60);
+/// Subscriptions are kept alive through outages up to this.
+const OUTAGE_LIMIT: Duration = Duration::from_secs(60);
+/// Events of a block younger than this may be on their way.
+const UNDER_WAY: Nanos = Nanos::from_secs(1);
