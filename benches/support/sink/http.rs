@@ -2,63 +2,51 @@
 
 use std::io::{self, Write as _};
 
+use wire::http::{BodyLength, Framing, HeadLimits, HeadReader, ResponseHead, Version};
+
 use super::message::{self, Request};
 use super::{Arrivals, Step, websocket};
 
 /// Answers one request of the input.
 pub(super) fn answer(input: &[u8], out: &mut Vec<u8>, arrivals: &mut Arrivals) -> io::Result<Step> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut request = httparse::Request::new(&mut headers);
-    let head = match request.parse(input).map_err(io::Error::other)? {
-        httparse::Status::Complete(head) => head,
-        httparse::Status::Partial => return Ok(Step::Incomplete),
-    };
-    let header = |name: &str| {
-        request
-            .headers
-            .iter()
-            .find(|header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| header.value)
-    };
-    if let Some(key) = header("Sec-WebSocket-Key") {
-        websocket::upgrade(key, out);
-        return Ok(Step::Upgraded(head));
-    }
-    let length = match header("Content-Length") {
-        None => 0,
-        Some(text) => std::str::from_utf8(text)
-            .ok()
-            .and_then(|text| text.parse::<usize>().ok())
-            .ok_or_else(|| io::Error::other("no length"))?,
-    };
-    let Some(body) = input.get(head..head + length) else {
+    // A request is read as a whole, so nothing is gained by remembering how far it was looked at.
+    let Some(head) = HeadReader::new()
+        .read(input, &LIMITS)
+        .map_err(io::Error::other)?
+    else {
         return Ok(Step::Incomplete);
     };
-    if let Some(path @ ("/arrivals" | "/arrivals/start")) = request.path {
-        write_arrivals(path, arrivals, out)?;
-        return Ok(Step::Skipped(head + length));
+    let view = head.view(input);
+    if let Some(key) = view.first("sec-websocket-key") {
+        websocket::upgrade(std::str::from_utf8(key).map_err(io::Error::other)?, out);
+        return Ok(Step::Upgraded(head.len));
     }
-    let call = match request.path {
-        Some(target) if body.is_empty() => target.as_bytes(),
-        _ => body,
+    let Framing::Length(length) = head.framing else {
+        return Err(io::Error::other("the sink reads no chunks"));
     };
+    let (start, end) = (head.len, head.len.saturating_add(length as usize));
+    let Some(body) = input.get(start..end) else {
+        return Ok(Step::Incomplete);
+    };
+    if matches!(view.target, b"/arrivals" | b"/arrivals/start") {
+        write_arrivals(view.target, arrivals, out);
+        return Ok(Step::Skipped(end));
+    }
+    let call = if body.is_empty() { view.target } else { body };
     let request = write_answer(call, out)?;
-    Ok(Step::answered(request, head + length))
+    Ok(Step::answered(request, end))
 }
 
-fn write_arrivals(path: &str, arrivals: &mut Arrivals, out: &mut Vec<u8>) -> io::Result<()> {
+fn write_arrivals(path: &[u8], arrivals: &mut Arrivals, out: &mut Vec<u8>) {
     let mut counts = Vec::new();
     match path {
-        "/arrivals" => arrivals.finish(&mut counts),
+        b"/arrivals" => arrivals.finish(&mut counts),
         _ => arrivals.start(),
     }
-    write!(
-        out,
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        counts.len()
-    )?;
+    ResponseHead::start(out, Version::Http11, 200)
+        .field("Content-Type", b"application/json")
+        .finish(BodyLength::Known(counts.len() as u64), true);
     out.append(&mut counts);
-    Ok(())
 }
 
 /// The length stands in four digits, so that it can be filled in behind the body's making.
@@ -76,7 +64,11 @@ const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0000\r\n\r\n";
 /// From the length's first digit to the end of the head.
 const LENGTH_FROM_END: usize = 8;
-const MAX_HEADERS: usize = 32;
+const LIMITS: HeadLimits = HeadLimits {
+    bytes: 64 << 10,
+    fields: 32,
+    target: 64 << 10,
+};
 
 #[cfg(test)]
 mod tests {

@@ -2,93 +2,72 @@
 
 use std::io;
 
-use super::{Step, message};
+use wire::http::{BodyLength, ResponseHead, Version};
+use wire::ws::frame::{CLOSE, FrameHead, PING, TEXT, Writer, mask, write_head};
+use wire::ws::{accept_key, write_pong};
+
+use super::Step;
+use super::message::{self, Request};
 
 /// Appends the answer to an upgrade.
-pub(super) fn upgrade(key: &[u8], out: &mut Vec<u8>) {
-    let accept = tokio_tungstenite::tungstenite::handshake::derive_accept_key(key);
-    out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
-    out.extend_from_slice(accept.as_bytes());
-    out.extend_from_slice(b"\r\n\r\n");
+pub(super) fn upgrade(key: &str, out: &mut Vec<u8>) {
+    ResponseHead::start(out, Version::Http11, 101)
+        .field("Upgrade", b"websocket")
+        .field("Connection", b"Upgrade")
+        .field("Sec-WebSocket-Accept", accept_key(key).as_bytes())
+        .finish(BodyLength::Nothing, true);
 }
 
 /// Answers one frame of the input; unmasks it in place.
 pub(super) fn answer(input: &mut [u8], out: &mut Vec<u8>) -> io::Result<Step> {
-    let Some((start, length)) = frame(input) else {
+    let Ok(head) = FrameHead::parse(input, Writer::Client).map_err(io::Error::other)? else {
         return Ok(Step::Incomplete);
     };
-    let end = start + length;
-    if input.len() < end {
+    let end = head.len + head.payload;
+    let Some(payload) = input.get_mut(head.len..end) else {
         return Ok(Step::Incomplete);
+    };
+    match head.opcode {
+        TEXT => {
+            mask(payload, head.key);
+            Ok(Step::answered(write_answer(payload, out), end))
+        }
+        PING => {
+            mask(payload, head.key);
+            write_pong(out, payload);
+            Ok(Step::Skipped(end))
+        }
+        CLOSE => Err(io::ErrorKind::ConnectionAborted.into()),
+        _ => Ok(Step::Skipped(end)),
     }
-    let kind = input[0] & 0x0f;
-    match kind {
-        TEXT | PING => {}
-        CLOSE => return Err(io::ErrorKind::ConnectionAborted.into()),
-        _ => return Ok(Step::Skipped(end)),
-    }
-    let mask = [
-        input[start - 4],
-        input[start - 3],
-        input[start - 2],
-        input[start - 1],
-    ];
-    let payload = &mut input[start..end];
-    for (byte, key) in payload.iter_mut().zip(mask.iter().cycle()) {
-        *byte ^= key;
-    }
-    if kind == PING {
-        // The length of a control frame is one byte, at most 125.
-        out.extend_from_slice(&[0x80 | PONG, length as u8]);
-        out.extend_from_slice(payload);
-        return Ok(Step::Skipped(end));
-    }
-    // All answers fit the two-byte length form, which leaves four bytes of frame header.
-    let header_at = out.len();
-    out.extend_from_slice(&[0x80 | TEXT, LENGTH_16, 0, 0]);
+}
+
+/// The length stands in the two-byte form, which every answer fits, so that it can be filled in
+/// once the answer is made.
+fn write_answer(payload: &[u8], out: &mut Vec<u8>) -> Request {
+    write_head(out, TEXT, LONGEST_ANSWER, None);
+    let start = out.len();
     let request = message::answer(payload, out);
-    let length = (out.len() - header_at - 4) as u16;
-    out[header_at + 2..header_at + 4].copy_from_slice(&length.to_be_bytes());
-    Ok(Step::answered(request, end))
+    let len = (out.len() - start) as u16;
+    out[start - 2..start].copy_from_slice(&len.to_be_bytes());
+    request
 }
 
-/// Where the payload of the first frame begins and how long it is; clients always mask.
-fn frame(input: &[u8]) -> Option<(usize, usize)> {
-    let short = usize::from(input.get(1)? & 0x7f);
-    match short {
-        126 => {
-            let bytes = input.get(2..4)?.try_into().ok()?;
-            Some((8, usize::from(u16::from_be_bytes(bytes))))
-        }
-        127 => {
-            let bytes = input.get(2..10)?.try_into().ok()?;
-            Some((14, usize::try_from(u64::from_be_bytes(bytes)).ok()?))
-        }
-        short => Some((6, short)),
-    }
-}
-
-const TEXT: u8 = 1;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
-const LENGTH_16: u8 = 126;
+/// The longest payload of the two-byte form.
+const LONGEST_ANSWER: usize = 0xffff;
 
 #[cfg(test)]
 mod tests {
+    use wire::ws::frame::write_masked;
+
     use super::*;
 
-    fn masked(kind: u8, payload: &[u8]) -> Vec<u8> {
-        let mask = [1, 2, 3, 4];
-        let mut frame = vec![0x80 | kind, 0x80 | payload.len() as u8];
-        frame.extend_from_slice(&mask);
-        frame.extend(
-            payload
-                .iter()
-                .zip(mask.iter().cycle())
-                .map(|(byte, key)| byte ^ key),
-        );
-        frame
+    fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_masked(&mut out, opcode, [1, 2, 3, 4], payload.len(), |out| {
+            out.extend_from_slice(payload);
+        });
+        out
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Handler for Commands {
 
 fn answer(node: &Node, request: &Request) -> Response {
     let path = request.path();
-    if request.method == "GET" {
+    if request.method() == "GET" {
         return match path {
             "/" => text(200, HELP.to_owned()),
             "/state" => json(serde_json::to_string(&snapshot(node)).unwrap_or_default()),

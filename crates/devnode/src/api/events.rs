@@ -5,19 +5,18 @@
 //! Here each has its own pace; one that falls too many blocks behind is cut off, and finds what it
 //! missed in `/api/v1/blocks`.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Sink, SinkExt, StreamExt};
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error, Message};
+use wire::ws::{Event, close_code, write_close, write_pong};
 
 use crate::app::bigchaindb::ValidTransactions;
-use crate::http::{Request, Response, Upgrade};
+use crate::http::{Frames, Request, Response, Upgrade};
 use crate::node::Node;
 use crate::rpc;
 
@@ -31,7 +30,7 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// Blocks as they are committed.
 pub(crate) type Listener = Receiver<Arc<ValidTransactions>>;
 
-/// The answer to a handshake, and what hears of blocks from now on if it succeeds.
+/// The answer to a handshake, and the blocks committed from now on if it succeeds.
 pub(crate) fn handshake(node: &Node, request: &Request) -> (Response, Option<Listener>) {
     let app = node.app.bigchaindb().filter(|_| request.path() == PATH);
     let Some(app) = app else {
@@ -46,62 +45,46 @@ pub(crate) fn handshake(node: &Node, request: &Request) -> (Response, Option<Lis
 
 /// Serves an upgraded connection until it ends.
 pub(crate) async fn serve(node: &Node, upgrade: Upgrade, mut blocks: Listener) {
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_MESSAGE))
-        .max_frame_size(Some(MAX_MESSAGE));
-    let stream = WebSocketStream::from_partially_read(
-        upgrade.stream,
-        upgrade.read,
-        Role::Server,
-        Some(config),
-    )
-    .await;
-    let (mut sink, mut source) = stream.split();
+    let (mut frames, mut stream) = Frames::of(upgrade, MAX_MESSAGE);
     loop {
-        let block = tokio::select! {
-            message = source.next() => match message {
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                Some(Ok(_)) => continue,
+        let written = match frames.next() {
+            Ok(Some(Event::Close { .. })) | Err(_) => return,
+            Ok(Some(Event::Ping(payload))) => {
+                let mut pong = Vec::new();
+                write_pong(&mut pong, payload);
+                write(&mut stream, &pong).await
+            }
+            Ok(Some(_)) => continue,
+            Ok(None) => tokio::select! {
+                more = frames.read_more() => match more {
+                    Ok(true) => continue,
+                    Ok(false) | Err(_) => return,
+                },
+                block = blocks.recv() => {
+                    node.faults.pass().await;
+                    match block {
+                        Ok(block) => write(&mut stream, &block.frames).await,
+                        Err(RecvError::Lagged(missed)) => return cut_off(&mut stream, missed).await,
+                        Err(RecvError::Closed) => return,
+                    }
+                }
             },
-            block = blocks.recv() => block,
         };
-        node.faults.pass().await;
-        let (written, goes_on) = match block {
-            Ok(block) => (write(&mut sink, &block).await, true),
-            Err(RecvError::Lagged(missed)) => (cut_off(&mut sink, missed).await, false),
-            Err(RecvError::Closed) => return,
-        };
-        if written.is_err() || !goes_on {
+        if written.is_err() {
             return;
         }
     }
 }
 
-async fn write(
-    sink: &mut (impl Sink<Message, Error = Error> + Unpin),
-    block: &ValidTransactions,
-) -> Result<(), Error> {
-    let all = async {
-        for message in &block.messages {
-            sink.feed(Message::Text(message.clone())).await?;
-        }
-        sink.flush().await
-    };
-    tokio::time::timeout(WRITE_WAIT, all)
-        .await
-        .unwrap_or(Err(Error::ConnectionClosed))
+async fn write(stream: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<()> {
+    tokio::time::timeout(WRITE_WAIT, stream.write_all(bytes)).await?
 }
 
-/// Tells a client that it lost blocks, as far as it still listens.
-async fn cut_off(
-    sink: &mut (impl Sink<Message, Error = Error> + Unpin),
-    missed: u64,
-) -> Result<(), Error> {
-    let frame = CloseFrame {
-        code: CloseCode::Policy,
-        reason: format!("too slow: missed {missed} blocks, see /api/v1/blocks").into(),
-    };
-    tokio::time::timeout(WRITE_WAIT, sink.send(Message::Close(Some(frame))))
-        .await
-        .unwrap_or(Err(Error::ConnectionClosed))
+/// Tells a client that it lost blocks, if it still reads.
+async fn cut_off(stream: &mut OwnedWriteHalf, missed: u64) {
+    let reason = format!("too slow: missed {missed} blocks, see /api/v1/blocks");
+    let mut close = Vec::new();
+    write_close(&mut close, close_code::POLICY, &reason);
+    // The connection ends in either case.
+    let _ = write(stream, &close).await;
 }

@@ -46,7 +46,7 @@ async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
     let Some(resource) = Resource::of(path) else {
         return answer::no_such_page();
     };
-    match (request.method.as_str(), &resource) {
+    match (request.method(), &resource) {
         ("OPTIONS", _) => return answer::options(&resource),
         ("GET" | "HEAD", _) | ("POST", Resource::Transactions) => {}
         _ => return answer::method_not_allowed(),
@@ -54,7 +54,7 @@ async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
     match resource {
         Resource::Root => answer::root(stream_url(node, request)),
         Resource::V1 => answer::v1(stream_url(node, request)),
-        Resource::Transactions if request.method == "POST" => {
+        Resource::Transactions if request.method() == "POST" => {
             transactions::post(node, app, request).await
         }
         Resource::Transactions => transactions::of_asset(node, app, request),
@@ -120,13 +120,13 @@ fn stream_url(node: &Node, request: &Request) -> String {
     let address = node
         .bigchaindb
         .map_or(unspecified, |addresses| addresses.events);
-    let host = request
-        .header("host")
-        .and_then(|host| host.rsplit_once(':').map(|(host, _)| host).or(Some(host)))
-        .filter(|_| address.ip().is_unspecified());
+    let host = request.header("host");
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
     match host {
-        Some(host) => format!("ws://{host}:{}{}", address.port(), events::PATH),
-        None => format!("ws://{address}{}", events::PATH),
+        host if address.ip().is_unspecified() && !host.is_empty() => {
+            format!("ws://{host}:{}{}", address.port(), events::PATH)
+        }
+        _ => format!("ws://{address}{}", events::PATH),
     }
 }
 

@@ -3,7 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wire::date::HttpDate;
-use wire::json::write as json;
+use wire::http::{
+    BodyLength, Head, HeadView, LAST_CHUNK, ResponseHead, Version, write_chunk_end,
+    write_chunk_start,
+};
 
 /// Bodies above this go out in chunks, as Go's server sends what does not fit its buffer.
 const CHUNKED_ABOVE: usize = 2048;
@@ -11,53 +14,64 @@ const CHUNKED_ABOVE: usize = 2048;
 /// A request that was read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) method: String,
-    /// What follows the method: path and query, not decoded.
-    pub(crate) target: String,
-    /// HTTP/1.1 and not 1.0.
-    pub(crate) modern: bool,
-    /// Names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
+    head: Head,
+    /// The bytes of the head.
+    bytes: Vec<u8>,
     pub(crate) body: Vec<u8>,
     /// Why the body could not be read, if it could not.
     pub(crate) broken_body: Option<&'static str>,
 }
 
 impl Request {
+    /// The request whose head stands at the start of `bytes`, without its body.
+    pub(super) fn new(head: Head, bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes[..head.len].to_vec(),
+            head,
+            body: Vec::new(),
+            broken_body: None,
+        }
+    }
+
+    pub(crate) const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    pub(crate) fn view(&self) -> HeadView<'_> {
+        self.head.view(&self.bytes)
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        text(self.view().method)
+    }
+
+    /// The path and the query, not decoded, of a target that may be a whole URL.
+    fn target(&self) -> &str {
+        let target = text(self.view().target);
+        match target.strip_prefix("http://") {
+            Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+            None => target,
+        }
+    }
+
     /// The path without the query.
     pub(crate) fn path(&self) -> &str {
-        self.target.split('?').next().unwrap_or_default()
+        self.target().split('?').next().unwrap_or_default()
     }
 
     /// The query, empty if there is none.
     pub(crate) fn query(&self) -> &str {
-        self.target.split_once('?').map_or("", |(_, query)| query)
+        self.target().split_once('?').map_or("", |(_, query)| query)
     }
 
-    /// The first header of a name in lower case.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+    /// The first header of a name; empty if there is none, or if it is no text.
+    pub(crate) fn header(&self, name: &'static str) -> &str {
+        text(self.view().first(name).unwrap_or_default())
     }
+}
 
-    /// Whether a comma-separated header has a word, whatever its case.
-    pub(crate) fn has_token(&self, name: &str, token: &str) -> bool {
-        let values = self.headers.iter().filter(|(known, _)| known == name);
-        values
-            .flat_map(|(_, value)| value.split(','))
-            .any(|word| word.trim().eq_ignore_ascii_case(token))
-    }
-
-    /// Whether the connection may carry another request.
-    pub(crate) fn keeps_alive(&self) -> bool {
-        if self.modern {
-            !self.has_token("connection", "close")
-        } else {
-            self.has_token("connection", "keep-alive")
-        }
-    }
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// A response. Headers are written in the order in which they are given.
@@ -82,93 +96,54 @@ impl Response {
 
     /// Appends the response as it goes over the wire.
     pub(crate) fn write(&self, out: &mut Vec<u8>, request: &Request, keep_alive: bool) {
-        json::raw(
-            out,
-            if request.modern {
-                "HTTP/1.1 "
-            } else {
-                "HTTP/1.0 "
-            },
-        );
-        json::int(out, self.status);
-        out.push(b' ');
-        json::raw(out, reason(self.status));
-        json::raw(out, "\r\n");
+        let version = request.head.version;
+        let mut head = ResponseHead::start(out, version, self.status);
         for (name, value) in &self.headers {
-            header(out, name, value);
+            head = head.field(name, value.as_bytes());
         }
         if self.status == 101 {
-            json::raw(out, "\r\n");
-            return;
-        }
-        match (keep_alive, request.modern) {
-            (false, true) => header(out, "Connection", "close"),
-            (true, false) => header(out, "Connection", "keep-alive"),
-            _ => {}
+            return head.finish(BodyLength::Nothing, true);
         }
         let seconds = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
-        json::raw(out, "Date: ");
-        out.extend_from_slice(HttpDate::new(seconds).as_bytes());
-        json::raw(out, "\r\n");
-        let chunked = request.modern && self.body.len() > CHUNKED_ABOVE;
-        if chunked {
-            header(out, "Transfer-Encoding", "chunked");
-        } else {
-            json::raw(out, "Content-Length: ");
-            json::int(out, self.body.len());
-            json::raw(out, "\r\n");
-        }
-        json::raw(out, "\r\n");
-        if request.method == "HEAD" {
+        let is_chunked = version == Version::Http11 && self.body.len() > CHUNKED_ABOVE;
+        let length = match is_chunked {
+            true => BodyLength::Chunked,
+            false => BodyLength::Known(self.body.len() as u64),
+        };
+        head.field("Date", HttpDate::new(seconds).as_bytes())
+            .finish(length, keep_alive);
+        if request.view().method == b"HEAD" {
             return;
         }
-        if chunked {
-            json::raw(out, &format!("{:x}\r\n", self.body.len()));
-            out.extend_from_slice(&self.body);
-            json::raw(out, "\r\n0\r\n\r\n");
-        } else {
-            out.extend_from_slice(&self.body);
+        if is_chunked {
+            write_chunk_start(out, self.body.len());
         }
-    }
-}
-
-fn header(out: &mut Vec<u8>, name: &str, value: &str) {
-    json::raw(out, name);
-    json::raw(out, ": ");
-    json::raw(out, value);
-    json::raw(out, "\r\n");
-}
-
-fn reason(status: u16) -> &'static str {
-    match status {
-        101 => "Switching Protocols",
-        200 => "OK",
-        202 => "Accepted",
-        400 => "Bad Request",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        431 => "Request Header Fields Too Large",
-        501 => "Not Implemented",
-        _ => "Internal Server Error",
+        out.extend_from_slice(&self.body);
+        if is_chunked {
+            write_chunk_end(out);
+            out.extend_from_slice(LAST_CHUNK);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::http::{HeadLimits, HeadReader};
+
     use super::*;
 
-    fn request(method: &str, modern: bool) -> Request {
-        Request {
-            method: method.to_owned(),
-            target: "/a?b=\"c\"".to_owned(),
-            modern,
-            headers: vec![("connection".to_owned(), "Upgrade, Keep-Alive".to_owned())],
-            body: Vec::new(),
-            broken_body: None,
-        }
+    fn request(line: &str) -> Request {
+        let bytes = format!("{line}\r\nHost: x\r\nConnection: Upgrade, Keep-Alive\r\n\r\n");
+        let limits = HeadLimits {
+            bytes: 1000,
+            fields: 10,
+            target: 100,
+        };
+        let head = HeadReader::new().read(bytes.as_bytes(), &limits);
+        Request::new(head.unwrap().unwrap(), bytes.as_bytes())
     }
 
     fn written(body: Vec<u8>, request: &Request) -> String {
@@ -180,27 +155,33 @@ mod tests {
     #[test]
     fn large_bodies_are_chunked_for_those_who_understand_it() {
         assert!(
-            written(vec![b'x'; 2048], &request("GET", true)).contains("Content-Length: 2048\r\n")
+            written(vec![b'x'; 2048], &request("GET / HTTP/1.1"))
+                .contains("Content-Length: 2048\r\n")
         );
         assert!(
-            written(vec![b'x'; 2049], &request("GET", true)).contains("chunked\r\n\r\n801\r\nx")
+            written(vec![b'x'; 2049], &request("GET / HTTP/1.1"))
+                .contains("chunked\r\n\r\n801\r\nx")
         );
         assert!(
-            written(vec![b'x'; 2049], &request("GET", false)).contains("Content-Length: 2049\r\n")
+            written(vec![b'x'; 2049], &request("GET / HTTP/1.0"))
+                .contains("Content-Length: 2049\r\n")
         );
     }
 
     #[test]
     fn a_head_has_the_length_but_not_the_body() {
-        let text = written(b"body".to_vec(), &request("HEAD", true));
+        let text = written(b"body".to_vec(), &request("HEAD / HTTP/1.1"));
         assert!(text.ends_with("Content-Length: 4\r\n\r\n"));
     }
 
     #[test]
-    fn tokens_and_parts_are_told_apart() {
-        let request = request("GET", false);
-        assert_eq!((request.path(), request.query()), ("/a", "b=\"c\""));
-        assert!(request.has_token("connection", "upgrade"));
-        assert!(request.keeps_alive());
+    fn parts_of_a_request_are_told_apart() {
+        let quoted = request("GET /a?b=\"c\" HTTP/1.0");
+        assert_eq!((quoted.path(), quoted.query()), ("/a", "b=\"c\""));
+        assert_eq!((quoted.method(), quoted.header("host")), ("GET", "x"));
+        assert!(quoted.head().keep_alive);
+        let whole = request("POST http://x:1/a?b HTTP/1.1");
+        assert_eq!((whole.path(), whole.query()), ("/a", "b"));
+        assert_eq!(request("GET http://x HTTP/1.1").path(), "/");
     }
 }

@@ -3,9 +3,10 @@
 //! It is not hyper's because clients of CometBFT write quotes into URIs (`?tx="a=1"`), which Go's
 //! server takes and hyper's refuses; and so that answers look like Go's down to their chunks.
 
-mod head;
 mod message;
 mod server;
+mod websocket;
 
 pub(crate) use message::{Request, Response};
 pub(crate) use server::{Handler, Limits, Upgrade, serve};
+pub(crate) use websocket::Frames;

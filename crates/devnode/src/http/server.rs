@@ -8,7 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::head::{self, Chunk, Framing, Head};
+use wire::http::{BodyReader, CONTINUE, Expect, Framing, HeadLimits, HeadReader, HttpError};
+
 use super::message::{Request, Response};
 
 /// Bounds of a connection.
@@ -33,8 +34,12 @@ pub(crate) trait Handler: Sync {
     fn answer<'a>(&'a self, request: &'a Request) -> impl Future<Output = Response> + Send + 'a;
 }
 
-/// Largest head in bytes (`max_header_bytes`, and Go's slack).
-const MAX_HEAD: usize = (1 << 20) + 4096;
+/// Bounds of a head: `max_header_bytes`, and Go's slack.
+const HEAD_LIMITS: HeadLimits = HeadLimits {
+    bytes: (1 << 20) + 4096,
+    fields: 128,
+    target: 1 << 20,
+};
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;
 /// How long a connection that is closed in the middle of a request is still read from, so that
@@ -67,7 +72,7 @@ pub(crate) async fn serve(
             response = handler.answer(&request) => response,
             () = connection.gone() => return Ok(None),
         };
-        let keep_alive = request.keeps_alive() && !response.close;
+        let keep_alive = request.head().keep_alive && !response.close;
         out.clear();
         response.write(&mut out, &request, keep_alive);
         connection.stream.write_all(&out).await?;
@@ -96,8 +101,8 @@ struct Connection {
 #[derive(Debug)]
 enum Incoming {
     Request(Request),
-    /// No request; the status that says so.
-    Malformed(u16),
+    /// Not a request; the status that says so.
+    Malformed(&'static str),
     End,
 }
 
@@ -118,78 +123,48 @@ impl Connection {
     }
 
     async fn whole_request(&mut self) -> io::Result<Incoming> {
-        let Head {
-            mut request,
-            framing,
-            len,
-        } = loop {
-            match head::decode(&self.buffer) {
+        let mut heads = HeadReader::new();
+        let head = loop {
+            match heads.read(&self.buffer, &HEAD_LIMITS) {
                 Ok(Some(head)) => break head,
-                Ok(None) if self.buffer.len() > MAX_HEAD => return Ok(Incoming::Malformed(431)),
                 Ok(None) => {
                     if self.read_more().await? == 0 {
                         return Ok(Incoming::End);
                     }
                 }
-                Err(head::Malformed) => return Ok(Incoming::Malformed(400)),
+                Err(error) => return Ok(Incoming::Malformed(refusal(error))),
             }
         };
-        self.buffer.advance(len);
-        if request.has_token("expect", "100-continue") && framing != Framing::Length(0) {
-            self.stream
-                .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
-                .await?;
+        let (framing, expect) = (head.framing, head.expect);
+        let mut request = Request::new(head, &self.buffer);
+        self.buffer.advance(request.head().len);
+        if expect == Expect::Continue && framing != Framing::Length(0) {
+            self.stream.write_all(CONTINUE).await?;
         }
-        let body = match framing {
-            Framing::Length(length) => self.sized_body(length).await?,
-            Framing::Chunked => self.chunked_body().await?,
-        };
-        match body {
+        match self.body(framing).await? {
             Ok(body) => request.body = body,
             Err(broken) => request.broken_body = Some(broken),
         }
         Ok(Incoming::Request(request))
     }
 
-    async fn sized_body(&mut self, length: u64) -> io::Result<Result<Vec<u8>, &'static str>> {
-        let length = match usize::try_from(length) {
-            Ok(length) if length <= self.limits.body => length,
-            _ => return Ok(Err(TOO_LARGE)),
+    /// The body, or what Go's server says of one that cannot be read.
+    async fn body(&mut self, framing: Framing) -> io::Result<Result<Vec<u8>, &'static str>> {
+        let Ok(mut reader) = BodyReader::new(framing, self.limits.body) else {
+            return Ok(Err(TOO_LARGE));
         };
-        while self.buffer.len() < length {
-            if self.read_more().await? == 0 {
-                return Ok(Err(UNEXPECTED_END));
-            }
-        }
-        Ok(Ok(self.buffer.split_to(length).to_vec()))
-    }
-
-    async fn chunked_body(&mut self) -> io::Result<Result<Vec<u8>, &'static str>> {
         let mut body = Vec::new();
         loop {
-            match head::chunk(&self.buffer) {
-                Ok(Chunk::End(length)) => {
-                    self.buffer.advance(length);
-                    return Ok(Ok(body));
-                }
-                Ok(Chunk::Data { start, len }) => {
-                    if body.len().saturating_add(len) > self.limits.body {
-                        return Ok(Err(TOO_LARGE));
-                    }
-                    while self.buffer.len() < start + len + 2 {
-                        if self.read_more().await? == 0 {
-                            return Ok(Err(UNEXPECTED_END));
-                        }
-                    }
-                    body.extend_from_slice(&self.buffer[start..start + len]);
-                    self.buffer.advance(start + len + 2);
-                }
-                Ok(Chunk::Partial) => {
-                    if self.read_more().await? == 0 {
-                        return Ok(Err(UNEXPECTED_END));
-                    }
-                }
-                Err(head::Malformed) => return Ok(Err("invalid byte in chunk length")),
+            match reader.read(&self.buffer, &mut body) {
+                Ok(progress) => self.buffer.advance(progress.used),
+                Err(HttpError::BodyTooLarge(_)) => return Ok(Err(TOO_LARGE)),
+                Err(_) => return Ok(Err("invalid byte in chunk length")),
+            }
+            if reader.is_done() {
+                return Ok(Ok(body));
+            }
+            if self.read_more().await? == 0 {
+                return Ok(Err(UNEXPECTED_END));
             }
         }
     }
@@ -210,13 +185,8 @@ impl Connection {
         self.stream.read_buf(&mut self.buffer).await
     }
 
-    /// Says that this was no request, as Go's server does, and closes.
-    async fn refuse(mut self, status: u16) -> io::Result<()> {
-        let text = if status == 431 {
-            "431 Request Header Fields Too Large"
-        } else {
-            "400 Bad Request"
-        };
+    /// Answers what is not a request, as Go's server does, and closes.
+    async fn refuse(mut self, text: &str) -> io::Result<()> {
         let response = format!(
             "HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
         );
@@ -234,9 +204,19 @@ impl Connection {
                 }
             }
         };
-        // Whether it ended or not, it has had its time.
+        // The delay is over in either case.
         let _ = timeout(LINGER, drain).await;
         Ok(())
+    }
+}
+
+const fn refusal(error: HttpError) -> &'static str {
+    match error {
+        HttpError::HeadTooLarge(_) | HttpError::TooManyFields(_) | HttpError::TargetTooLong(_) => {
+            "431 Request Header Fields Too Large"
+        }
+        HttpError::Expectation => "417 Expectation Failed",
+        _ => "400 Bad Request",
     }
 }
 

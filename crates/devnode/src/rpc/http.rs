@@ -309,14 +309,14 @@ async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Reques
 }
 
 fn has_form(request: &Request) -> bool {
-    let kind = request.header("content-type").unwrap_or_default();
-    matches!(request.method.as_str(), "POST" | "PUT" | "PATCH")
+    let kind = request.header("content-type");
+    matches!(request.method(), "POST" | "PUT" | "PATCH")
         && kind.starts_with("application/x-www-form-urlencoded")
 }
 
 /// The page that a browser sees.
 fn endpoints(request: &Request) -> HttpAnswer {
-    let host = request.header("host").unwrap_or_default();
+    let host = request.header("host");
     let mut page = String::from(
         "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>",
     );

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use futures_util::{Sink, SinkExt, Stream, StreamExt};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use wire::json;
 use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
+use wire::ws::{
+    Event, HandshakeError, check_handshake, close_code, write_close, write_ping, write_pong,
+    write_text,
+};
 
 use super::answer::{RpcError, failure_body};
 use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome, server_time};
@@ -22,7 +22,7 @@ use super::methods::{self, Caller};
 use super::{params, table};
 use crate::events::bus::{Outbox, Outgoing};
 use crate::faults::Garbage;
-use crate::http::{Request, Response, Upgrade};
+use crate::http::{Frames, Request, Response, Upgrade};
 use crate::node::Node;
 
 /// How long a client may be silent, answers to pings included (`defaultWSReadWait`).
@@ -31,8 +31,10 @@ const READ_WAIT: Duration = Duration::from_secs(30);
 const PING_PERIOD: Duration = Duration::from_secs(27);
 /// How long a write may take (`defaultWSWriteWait`).
 const WRITE_WAIT: Duration = Duration::from_secs(10);
-/// Answers that are written before a flush, if that many are waiting.
+/// Answers that are taken at once, if that many are waiting.
 const WRITE_BATCH: usize = 64;
+/// Bytes that are collected for one write.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// The answer to a handshake: the switch of protocols, or what was wrong (texts of the `gorilla`
 /// server that CometBFT uses).
@@ -52,22 +54,17 @@ pub(crate) fn handshake(request: &Request) -> Response {
         response.headers.push(server_time(SystemTime::now()));
         response
     };
-    if !request.has_token("connection", "upgrade") || !request.has_token("upgrade", "websocket") {
-        return bad(400, "Bad Request\n");
-    }
-    if request.method != "GET" {
-        return bad(405, "Method Not Allowed\n");
-    }
-    let key = request
-        .header("sec-websocket-key")
-        .filter(|key| !key.is_empty());
-    let (true, Some(key)) = (request.has_token("sec-websocket-version", "13"), key) else {
-        return bad(400, "Bad Request\n");
+    let accept = match check_handshake(&request.view(), request.head().version, &[]) {
+        Ok(accept) => accept,
+        Err(HandshakeError::Method) => return bad(405, "Method Not Allowed\n"),
+        Err(HandshakeError::Malformed | HandshakeError::Origin) => {
+            return bad(400, "Bad Request\n");
+        }
     };
     let headers = vec![
         ("Upgrade", "websocket".to_owned()),
         ("Connection", "Upgrade".to_owned()),
-        ("Sec-WebSocket-Accept", derive_accept_key(key.as_bytes())),
+        ("Sec-WebSocket-Accept", accept),
     ];
     Response {
         status: 101,
@@ -77,34 +74,23 @@ pub(crate) fn handshake(request: &Request) -> Response {
     }
 }
 
-/// Serves an upgraded connection until it ends.
-pub(crate) async fn serve(node: &Node, peer: SocketAddr, upgrade: Upgrade) {
-    let limit = node.config.rpc.max_body_bytes;
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(limit))
-        .max_frame_size(Some(limit));
-    let stream = WebSocketStream::from_partially_read(
-        upgrade.stream,
-        upgrade.read,
-        Role::Server,
-        Some(config),
-    )
-    .await;
-    converse(node, peer, stream).await;
+/// What goes out on a WebSocket.
+enum Outbound {
+    Text(Vec<u8>),
+    Pong(Vec<u8>),
+    /// The last frame, with this code.
+    Close(u16),
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
-    node: &Node,
-    peer: SocketAddr,
-    stream: WebSocketStream<S>,
-) {
-    let (sink, source) = stream.split();
+/// Serves an upgraded connection until it ends.
+pub(crate) async fn serve(node: &Node, peer: SocketAddr, upgrade: Upgrade) {
+    let (frames, stream) = Frames::of(upgrade, node.config.rpc.max_body_bytes);
     let (answers, answered) = mpsc::channel(node.config.rpc.websocket_write_buffer_size);
     let (outbox, events) = mpsc::unbounded_channel();
     let subscriber = Subscriber { node, peer };
     tokio::select! {
-        () = read(node, peer, source, &answers, &outbox) => {}
-        () = write(sink, answered, events) => {}
+        () = read(node, peer, frames, &answers, &outbox) => {}
+        () = write(stream, answered, events) => {}
     }
     drop(subscriber);
 }
@@ -123,39 +109,44 @@ impl Drop for Subscriber<'_> {
     }
 }
 
+/// Reads and answers requests until the client is silent or gone.
 async fn read(
     node: &Node,
     peer: SocketAddr,
-    mut source: impl Stream<Item = Result<Message, Error>> + Unpin,
-    answers: &mpsc::Sender<Vec<u8>>,
+    mut frames: Frames,
+    answers: &mpsc::Sender<Outbound>,
     outbox: &Outbox,
 ) {
-    let silence = tokio::time::sleep(READ_WAIT);
-    tokio::pin!(silence);
-    let mut heard_at = Instant::now();
+    let mut read_at = Instant::now();
     loop {
-        let message = tokio::select! {
-            biased;
-            message = source.next() => message,
-            () = &mut silence => {
-                if heard_at.elapsed() >= READ_WAIT {
-                    return;
+        let outbound = match frames.next() {
+            Ok(Some(Event::Text(message) | Event::Binary(message))) => {
+                let answer = handle(node, peer, message, outbox).await;
+                answer.map(Outbound::Text)
+            }
+            Ok(Some(Event::Ping(payload))) => Some(Outbound::Pong(payload.to_vec())),
+            Ok(Some(Event::Pong | Event::Fragment)) => None,
+            Ok(Some(Event::Close { code, .. })) => {
+                Some(Outbound::Close(code.unwrap_or(close_code::NORMAL)))
+            }
+            Err(error) => Some(Outbound::Close(error.close_code())),
+            Ok(None) => {
+                match tokio::time::timeout_at(read_at + READ_WAIT, frames.read_more()).await {
+                    Ok(Ok(true)) => read_at = Instant::now(),
+                    _ => return,
                 }
-                silence.as_mut().reset(heard_at + READ_WAIT);
-                continue;
+                None
             }
         };
-        heard_at = Instant::now();
-        let answer = match &message {
-            Some(Ok(Message::Text(text))) => handle(node, peer, text.as_bytes(), outbox).await,
-            Some(Ok(Message::Binary(bytes))) => handle(node, peer, bytes, outbox).await,
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => None,
-            Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-        };
-        if let Some(answer) = answer
-            && answers.send(answer).await.is_err()
+        let is_last = matches!(outbound, Some(Outbound::Close(_)));
+        if let Some(outbound) = outbound
+            && answers.send(outbound).await.is_err()
         {
             return;
+        }
+        if is_last {
+            // The writer ends the connection.
+            return std::future::pending().await;
         }
     }
 }
@@ -222,44 +213,44 @@ async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> 
 }
 
 async fn write(
-    mut sink: impl Sink<Message, Error = Error> + Unpin,
-    mut answers: mpsc::Receiver<Vec<u8>>,
+    mut stream: OwnedWriteHalf,
+    mut answers: mpsc::Receiver<Outbound>,
     mut events: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     let mut ping = tokio::time::interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
     let mut batch = Vec::with_capacity(WRITE_BATCH);
+    let mut out = Vec::new();
     loop {
         tokio::select! {
             biased;
             count = answers.recv_many(&mut batch, WRITE_BATCH) => if count == 0 { return },
             event = events.recv() => {
                 let Some(event) = event else { return };
-                batch.push(event.body);
+                write_text(&mut out, &event.body);
                 event.waiting.fetch_sub(1, Ordering::Relaxed);
             }
-            _ = ping.tick() => {
-                let pinged = tokio::time::timeout(WRITE_WAIT, sink.send(Message::Ping(Vec::new().into())));
-                if !matches!(pinged.await, Ok(Ok(()))) { return }
+            _ = ping.tick() => write_ping(&mut out),
+        }
+        let mut is_last = false;
+        for outbound in batch.drain(..) {
+            match outbound {
+                Outbound::Text(body) => write_text(&mut out, &body),
+                Outbound::Pong(payload) => write_pong(&mut out, &payload),
+                Outbound::Close(code) => {
+                    write_close(&mut out, code, "");
+                    is_last = true;
+                }
             }
         }
-        let last = answers.is_empty() && events.is_empty();
-        if !matches!(
-            tokio::time::timeout(WRITE_WAIT, write_batch(&mut sink, &mut batch, last)).await,
-            Ok(Ok(()))
-        ) {
+        let more = !(is_last || answers.is_empty() && events.is_empty());
+        if more && out.len() < WRITE_BYTES {
+            continue;
+        }
+        let written = tokio::time::timeout(WRITE_WAIT, stream.write_all(&out)).await;
+        if is_last || !matches!(written, Ok(Ok(()))) {
             return;
         }
+        out.clear();
+        out.shrink_to(WRITE_BYTES);
     }
-}
-
-async fn write_batch(
-    sink: &mut (impl Sink<Message, Error = Error> + Unpin),
-    batch: &mut Vec<Vec<u8>>,
-    flush: bool,
-) -> Result<(), Error> {
-    for body in batch.drain(..) {
-        let text = Utf8Bytes::try_from(body).map_err(|error| Error::Utf8(error.to_string()))?;
-        sink.feed(Message::Text(text)).await?;
-    }
-    if flush { sink.flush().await } else { Ok(()) }
 }

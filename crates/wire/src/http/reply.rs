@@ -69,17 +69,20 @@ impl ReplyReader {
     /// [`ReplyError`] as soon as it is certain; the connection is of no further use.
     #[inline]
     pub fn read(&mut self, bytes: &[u8], limit: usize) -> Result<Option<ReplyHead>, ReplyError> {
-        let is_new_line = self.looked == 0
-            || memchr::memchr(b'\n', bytes.get(self.looked..).unwrap_or_default()).is_some();
-        let decoded = match is_new_line {
+        let looked = std::mem::take(&mut self.looked);
+        let may_be_complete =
+            looked == 0 || memchr::memchr(b'\n', bytes.get(looked..).unwrap_or_default()).is_some();
+        let head = match may_be_complete {
             true => decode(bytes)?,
             false => None,
         };
-        if decoded.map_or(bytes.len(), |head| head.len) > limit {
+        if head.map_or(bytes.len(), |head| head.len) > limit {
             return Err(ReplyError::TooLarge(limit));
         }
-        self.looked = if decoded.is_some() { 0 } else { bytes.len() };
-        Ok(decoded)
+        if head.is_none() {
+            self.looked = bytes.len();
+        }
+        Ok(head)
     }
 }
 
@@ -270,7 +273,8 @@ mod tests {
             lines in prop::collection::vec("[A-Za-z-]{1,9}: [ -~]{0,12}", 0..5),
             cuts in prop::collection::vec(0_usize..120, 0..6),
         ) {
-            let text = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", lines.join("\r\n"));
+            let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+            let text = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");
             let mut reader = ReplyReader::default();
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % text.len()).collect();
             cuts.sort_unstable();

@@ -14,7 +14,7 @@ use bigchain::block::AppHash;
 use bigchain::{Effect, Id, Mode};
 use bytes::Bytes;
 use tokio::sync::broadcast;
-use tokio_tungstenite::tungstenite::Utf8Bytes;
+use wire::ws::write_text;
 
 use super::Execution;
 use crate::chain::block::Tx;
@@ -41,10 +41,11 @@ pub(crate) struct Bigchaindb {
     events: broadcast::Sender<Arc<ValidTransactions>>,
 }
 
-/// What the event stream says of a block: one message for each transaction that took effect.
+/// What the event stream says of a block.
 #[derive(Debug)]
 pub(crate) struct ValidTransactions {
-    pub(crate) messages: Vec<Utf8Bytes>,
+    /// A WebSocket message for each transaction that took effect, as it goes to every client.
+    pub(crate) frames: Vec<u8>,
 }
 
 /// What a block does.
@@ -167,7 +168,7 @@ impl Bigchaindb {
 
     /// Tells the listeners of the event stream of a block that can be asked for by now.
     pub(super) fn publish(&self, events: ValidTransactions) {
-        if !events.messages.is_empty() {
+        if !events.frames.is_empty() {
             // Without listeners nobody is told.
             let _ = self.events.send(Arc::new(events));
         }
@@ -176,15 +177,16 @@ impl Bigchaindb {
 
 impl ValidTransactions {
     fn of(height: u64, valid: &[(u32, Arc<Effect>)]) -> Self {
-        let message = |(_, effect): &(u32, Arc<Effect>)| {
+        let mut frames = Vec::new();
+        for (_, effect) in valid {
             let id = effect.id();
             let asset = effect.asset().unwrap_or(id);
-            format!(r#"{{"height": {height}, "asset_id": "{asset}", "transaction_id": "{id}"}}"#)
-                .into()
-        };
-        Self {
-            messages: valid.iter().map(message).collect(),
+            let message = format!(
+                r#"{{"height": {height}, "asset_id": "{asset}", "transaction_id": "{id}"}}"#
+            );
+            write_text(&mut frames, message.as_bytes());
         }
+        Self { frames }
     }
 }
 

@@ -96,7 +96,8 @@ fn forced_failures_take_no_effect() {
     });
     assert_eq!(finalized.refused, [0_u32; 0]);
     assert_eq!(finalized.valid.len(), 1);
-    assert_eq!(finalized.events.messages.len(), 1);
+    let frames = String::from_utf8_lossy(&finalized.events.frames);
+    assert_eq!(frames.matches("transaction_id").count(), 1);
 }
 
 /// Three assets of several shares, and all that may happen to them: chains of TRANSFERs, rivals for
