@@ -92,7 +92,7 @@ async fn pipelined_requests_are_answered_in_order() {
     }
     requests.push_str(
         "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
-         b\r\n{\"id\":3,\"met\r\ne\r\nhod\":\"health\"}\r\n0\r\n\r\n",
+         c\r\n{\"id\":3,\"met\r\ne\r\nhod\":\"health\"}\r\n0\r\n\r\n",
     );
     stream.write_all(requests.as_bytes()).await.unwrap();
     let mut text = String::new();
