@@ -77,7 +77,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         {
             progress = true;
             match event {
-                RelayEvent::Text(text) | RelayEvent::Told(text) => {
+                RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
                     write_text(self.socket.output.tail(), &text);
                 }
                 RelayEvent::Answer { tag, text } => {

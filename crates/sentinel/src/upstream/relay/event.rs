@@ -22,7 +22,7 @@ pub(in crate::upstream) struct PastEvent(Bytes);
 pub(in crate::upstream) struct EventQuery {
     pub(in crate::upstream) height: u64,
     pub(in crate::upstream) kind: EventKind,
-    /// How the application hands over an empty list of validator updates, which its stored form
+    /// How the application writes an empty list of validator updates, which its stored form
     /// does not tell: `null` or `[]`.
     pub(in crate::upstream) no_updates_are_null: bool,
 }

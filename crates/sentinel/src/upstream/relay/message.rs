@@ -1,4 +1,4 @@
-//! Messages of a client on their way, and what their answers will mean.
+//! Messages of a client that wait to be written or answered, and what comes out of a relay.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use crate::refusal::{Forwarded, Reason, Refusal};
 /// What comes out of a relay.
 #[derive(Debug)]
 pub enum RelayEvent {
-    /// Words of the node for the client, as they came.
+    /// A message of the node for the client, byte for byte.
     Text(Bytes),
     /// The node's answer to a message that was sent with this tag.
     Answer {
@@ -30,8 +30,8 @@ pub enum RelayEvent {
         /// Why.
         refusal: Refusal,
     },
-    /// Words of the relay for the client, in the node's dialect: a subscription has ended.
-    Told(Bytes),
+    /// A message of the relay for the client, in the node's dialect: a subscription has ended.
+    SubscriptionEnded(Bytes),
     /// The proxy is going down.
     Closed,
 }
@@ -40,7 +40,7 @@ pub enum RelayEvent {
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) text: Bytes,
-    /// What is expected; nothing for a notification.
+    /// The answer to expect; none for a notification.
     pub(super) pending: Option<Pending>,
     pub(super) charge: Reservation,
     pub(super) since: Instant,
@@ -52,15 +52,15 @@ pub(super) struct Pending {
     pub(super) id: Option<KeptId>,
     pub(super) tag: Option<u64>,
     pub(super) purpose: Purpose,
-    /// What is known of a transaction in it should the answer never come.
+    /// Whether the node may have seen a transaction in it, if the answer never comes.
     pub(super) forwarded: Forwarded,
     pub(super) since: Instant,
 }
 
-/// What an answer will mean.
+/// What a request was for.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// Nothing to the relay.
+    /// Nothing that concerns the relay.
     Other,
     /// The client wants to subscribe.
     Subscribe {
@@ -78,7 +78,7 @@ pub(super) enum Purpose {
 }
 
 impl Pending {
-    /// Says that the node will not answer.
+    /// The event that the node will not answer.
     pub(super) fn failed(self, detail: &str) -> RelayEvent {
         let mut refusal = Refusal::new(Reason::Upstream, detail).retry_after(LONGEST_PAUSE);
         refusal.forwarded = self.forwarded;
@@ -117,7 +117,7 @@ pub(super) fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>>
             Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. },
         ) => Some(Some(KeptId::from(id))),
         Classified::One(Call::Notification) => None,
-        // The node complains about what it cannot read.
+        // The node answers what it cannot read with an error that has no id.
         Classified::Unparsable | Classified::Batch(_) => Some(None),
     }
 }

@@ -1,9 +1,8 @@
-//! The way of one client's WebSocket to a node: everything but broadcasts.
+//! Relays one client's WebSocket to a node: everything but broadcasts.
 //!
-//! The node sees a WebSocket of its own for each client, so ids, subscriptions and their limits are
-//! the client's own. What the client does not see is that the node's side may break: the relay
-//! connects again, subscribes again, and gives the client the blocks it missed, or says that it
-//! cannot.
+//! Each client has a WebSocket of its own to the node, so ids, subscriptions and their limits are
+//! the client's. When that connection breaks, the relay connects and subscribes again and delivers
+//! the events of missed blocks, or tells the client that a subscription has ended.
 
 pub(super) mod event;
 mod link;
@@ -53,7 +52,7 @@ struct Inner {
     clients: Arc<ClientLimits>,
     places: Arc<Semaphore>,
     read_timeout: Duration,
-    /// How the application hands over no validator updates: 0 unknown, 1 `null`, 2 `[]`.
+    /// How the application writes that there are no validator updates: 0 unknown, 1 `null`, 2 `[]`.
     no_updates: AtomicU8,
     subscriptions: AtomicUsize,
     breaks: AtomicU64,
@@ -70,13 +69,13 @@ pub struct RelayCounters {
     pub subscriptions: usize,
     /// Connections to nodes that broke.
     pub breaks: u64,
-    /// Events of missed blocks that were made up for.
+    /// Events of missed blocks that were delivered late.
     pub replayed: u64,
     /// Subscriptions that were ended because something was missed.
     pub cancelled: u64,
 }
 
-/// The way of one client's WebSocket to a node.
+/// The relay of one client's WebSocket to a node.
 ///
 /// The node answers one WebSocket serially. So a broadcast in an unusual form, above all a
 /// `broadcast_tx_commit`, should go over a relay of its own: then it does not hold up what the
@@ -85,11 +84,11 @@ pub struct RelayCounters {
 pub struct Relay {
     relays: Relays,
     client: ClientKey,
-    /// Where the client belongs.
+    /// The node that the client is assigned to.
     home: NodeIndex,
-    /// Where the connection leads.
+    /// The node of the current connection.
     node: NodeIndex,
-    /// The right to a connection, from the first message on.
+    /// The client's slot and the place among all relays, from the first message on.
     places: Option<(ClientSlot, OwnedSemaphorePermit)>,
     link: Link,
     backoff: Backoff,
@@ -98,9 +97,9 @@ pub struct Relay {
     /// Written and not answered, in order: the node answers in order.
     pending: VecDeque<Pending>,
     subscriptions: Subscriptions,
-    /// To be handed over.
+    /// Events that [`recv`](Relay::recv) returns next.
     ready: VecDeque<RelayEvent>,
-    /// The outage that subscriptions have not got over yet.
+    /// The outage after which subscriptions are not complete yet.
     lost: Option<Outage>,
     replay: Option<Replay>,
     work: Option<OwnQuery>,
@@ -181,7 +180,7 @@ impl Relay {
     /// as [`RelayEvent::Failed`].
     ///
     /// # Errors
-    /// A refusal, and nothing was taken: no room, no connection to be had, or too many
+    /// A refusal, and nothing was taken: no room, no place for a connection, or too many
     /// subscriptions.
     pub fn send(
         &mut self,
@@ -235,7 +234,7 @@ impl Relay {
         poll_fn(|context| self.poll_recv(context)).await
     }
 
-    /// The same for whoever waits for several things at once.
+    /// The same as a poll function.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -266,7 +265,7 @@ impl Relay {
             return Poll::Pending;
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // Most deadlines move on before they come: a timer that is early is set again only then.
+        // Most deadlines move on before they pass, so a timer that fires early is set again only then.
         if timer.deadline() > due {
             timer.as_mut().reset(due);
         }
@@ -339,5 +338,5 @@ pub const MAX_RELAYS: usize = 512;
 const MAX_QUEUE: usize = 64;
 /// Messages of one client that wait for their answer.
 const MAX_PENDING: usize = 256;
-/// When all places are taken, one may be free then.
+/// Retry-After of a refusal because all places are taken.
 const CROWDED_PAUSE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What a node says on a WebSocket, and to what.
+//! The kinds of messages that a node sends on a WebSocket.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NodeMessage<'a> {
-    /// Something that a subscription is about.
+    /// An event of a subscription.
     Event {
         /// The subscription's id as the node writes it.
         id: &'a str,
@@ -21,7 +21,7 @@ pub(super) enum NodeMessage<'a> {
     Cancelled {
         /// The subscription's id.
         id: &'a str,
-        /// The node's reason, without the words around it.
+        /// The node's reason, without the text around it.
         reason: String,
     },
     /// The answer to a request.
@@ -31,7 +31,7 @@ pub(super) enum NodeMessage<'a> {
         /// The error's text, if it is one.
         error: Option<String>,
     },
-    /// No JSON-RPC.
+    /// Not JSON-RPC.
     Garbage,
 }
 
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn case_23_no_bytes_make_it_fall_over(bytes: Vec<u8>, cut in 0_usize..120) {
+        fn case_23_arbitrary_bytes_never_panic(bytes: Vec<u8>, cut in 0_usize..120) {
             let _ = NodeMessage::read(&bytes);
             let text = br#"{"jsonrpc":"2.0","id":"a\"","result":{"query":"tm.event='NewBlock'","data":{"height":"5"}}}"#;
             let mut damaged = text[..cut.min(text.len())].to_vec();

@@ -1,4 +1,4 @@
-//! What a relay does with the node's words.
+//! Handles the messages of the node.
 
 use bytes::Bytes;
 
@@ -8,11 +8,11 @@ use super::node_message::{EXITED, NodeMessage, height};
 use super::replay::Replay;
 use super::subscriptions::{EventKind, Subscription, SubscriptionState};
 
-/// What becomes of an event.
+/// What to do with an event.
 enum EventAction {
     Pass,
     Drop,
-    /// It belongs to a chain that took the place of the one subscribed to.
+    /// It belongs to another chain than the one subscribed to: the node's data was replaced.
     End {
         key: u64,
     },
@@ -24,28 +24,25 @@ enum EventAction {
 }
 
 impl Relay {
-    /// The node has said something.
+    /// A message of the node came.
     pub(super) fn on_message(&mut self, text: Bytes) {
         self.note_activity();
-        let words = text.clone();
-        match NodeMessage::read(&words) {
-            NodeMessage::Event { id, query, rest } => {
-                let fate = self.event_action(id, &query, rest);
-                match fate {
-                    EventAction::Pass => self.ready.push_back(RelayEvent::Text(text)),
-                    EventAction::Drop => {}
-                    EventAction::End { key } => {
-                        self.end_subscription(key, "the node's chain was replaced");
-                    }
-                    EventAction::Gap { key, to } => {
-                        self.start_replay(Replay {
-                            to,
-                            only: Some(key),
-                            held: Some(text),
-                        });
-                    }
+        let message = text.clone();
+        match NodeMessage::read(&message) {
+            NodeMessage::Event { id, query, rest } => match self.event_action(id, &query, rest) {
+                EventAction::Pass => self.ready.push_back(RelayEvent::Text(text)),
+                EventAction::Drop => {}
+                EventAction::End { key } => {
+                    self.end_subscription(key, "the node's chain was replaced");
                 }
-            }
+                EventAction::Gap { key, to } => {
+                    self.start_replay(Replay {
+                        to,
+                        only: Some(key),
+                        held: Some(text),
+                    });
+                }
+            },
             NodeMessage::Cancelled { id, reason } => self.on_cancelled(id, &reason, text),
             NodeMessage::Answer { id, error } => self.on_answer(id, error.as_deref(), text),
             // The client would have got it from the node, too.
@@ -80,7 +77,7 @@ impl Relay {
         let chain = self.relays.0.nodes.replacements();
         if height < expected {
             return match known.chain == chain {
-                // It was made up for already.
+                // It was delivered by a replay already.
                 true => EventAction::Drop,
                 false => EventAction::End { key: known.key },
             };

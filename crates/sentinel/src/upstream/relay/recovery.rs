@@ -1,4 +1,5 @@
-//! Getting over an outage: what was missed is made up for, or the client is told.
+//! After an outage: missed events are delivered late, or the client is told that its subscription
+//! has ended.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::upstream::UpstreamError;
 use crate::upstream::query::charged;
 
 impl Relay {
-    /// The node has answered to a repeated subscription.
+    /// The node answered a repeated subscription.
     pub(super) fn on_subscribed_again(&mut self, key: u64, error: Option<&str>) {
         match (error, self.subscriptions.get_mut(key)) {
             (None, Some(known)) => known.state = SubscriptionState::Live,
@@ -27,7 +28,7 @@ impl Relay {
                 self.notify_end(key, reason);
                 self.subscriptions.remove(key);
             }
-            // The client has ended it meanwhile.
+            // The client has ended it in the meantime.
             (_, None) => {}
         }
         let waits = self
@@ -42,8 +43,7 @@ impl Relay {
         }
     }
 
-    /// The node's height after the last subscription was repeated: whatever comes later comes as
-    /// an event.
+    /// The node's height after the last subscription was repeated: later blocks come as events.
     pub(super) fn on_height(&mut self, height: Result<u64, UpstreamError>) {
         self.work = None;
         let height = match height {
@@ -80,7 +80,7 @@ impl Relay {
         });
     }
 
-    /// Gives out the events of past blocks before anything else is read.
+    /// Delivers the events of past blocks before anything else is read.
     pub(super) fn start_replay(&mut self, replay: Replay) {
         self.replay = Some(replay);
         self.continue_replay();
@@ -133,13 +133,13 @@ impl Relay {
         ));
     }
 
-    /// The event of a past block is there, or not to be had.
+    /// The event of a past block was fetched, or is unavailable.
     pub(super) fn on_past(&mut self, key: u64, event: Result<PastEvent, UpstreamError>) {
         self.work = None;
         let event = event.and_then(|event| self.deliver_past(key, &event));
         match event {
             Ok(()) => self.continue_replay(),
-            // Clients that take what waits for them make room.
+            // The ledger has room again when clients have taken what is buffered for them.
             Err(UpstreamError::Memory) => {
                 let Some(known) = self.subscriptions.get_mut(key) else {
                     return self.continue_replay();
@@ -184,7 +184,7 @@ impl Relay {
 
     fn end_replay(&mut self) {
         let held = self.replay.take().and_then(|replay| replay.held);
-        // Nothing was read meanwhile, so nobody was late.
+        // Nothing was read during the replay, so its time does not count against the node.
         let now = Instant::now();
         for pending in &mut self.pending {
             pending.since = now;
@@ -202,8 +202,9 @@ impl Relay {
         let Some(known) = self.subscriptions.get_mut(key) else {
             return;
         };
-        let told = cancelled(&known.id, reason);
-        self.ready.push_back(RelayEvent::Told(told.into()));
+        let message = cancelled(&known.id, reason);
+        self.ready
+            .push_back(RelayEvent::SubscriptionEnded(message.into()));
         self.relays.0.cancelled.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -222,7 +223,7 @@ impl Relay {
         request.extend_from_slice(b"}}");
         let charge = self.relays.0.nodes.ledger().reserve(request.len());
         let (Link::Open(socket), Some(charge)) = (&mut self.link, charge) else {
-            // Events that still come are dropped, and the next connection does not know of it.
+            // Further events are dropped, and the next connection does not have the subscription.
             return;
         };
         socket.write_text(&request, charge);
@@ -235,7 +236,7 @@ impl Relay {
         });
     }
 
-    /// The outage lasts too long to be hidden.
+    /// The outage lasts too long: all subscriptions end.
     pub(super) fn give_up_subscriptions(&mut self) {
         self.lost = None;
         let keys: Vec<u64> = self.subscriptions.iter().map(|known| known.key).collect();
@@ -247,7 +248,7 @@ impl Relay {
 }
 
 impl Relays {
-    /// Learns from a live event how its application hands over no validator updates.
+    /// Notes from a live event whether no validator updates are `null` or `[]`.
     pub(super) fn note_empty_updates(&self, rest: &str) {
         let known = &self.0.no_updates;
         if known.load(Ordering::Relaxed) == 0
@@ -262,9 +263,9 @@ impl Relays {
     }
 }
 
-/// Blocks that are made up for at most: more than a quarter of an hour at one block a second.
+/// Most blocks whose events are delivered late: a quarter of an hour at one block a second.
 const MAX_REPLAY: u64 = 1_000;
-/// The buffers are looked at again after this.
+/// The ledger is asked again after this.
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 /// The id of the relay's own requests to end a subscription.
 const LEAVE_ID: &str = "sentinel-leave";

@@ -1,4 +1,4 @@
-//! What a client has subscribed to, so that another connection can take over.
+//! A client's subscriptions, kept so that they can be repeated on another connection.
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ pub(in crate::upstream) enum EventKind {
     NewBlock,
     /// One event a block, which can be made from its header.
     NewBlockHeader,
-    /// Anything else: what was missed cannot be made up for.
+    /// Anything else: missed events cannot be made from blocks.
     Other,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum SubscriptionState {
     Live,
     /// The connection broke; it is to be subscribed again.
     Lost,
-    /// The client was told of its end; the node was, too, and has not answered yet.
+    /// The client was told that it has ended; the node has not confirmed yet.
     Leaving,
 }
 
@@ -143,7 +143,7 @@ impl Subscriptions {
         self.list.clear();
     }
 
-    /// Forgets those that the client was told are over, with the connection they were on.
+    /// Removes those that have ended and marks the others as lost, with their connection.
     pub(super) fn lose(&mut self) {
         self.list
             .retain(|known| known.state != SubscriptionState::Leaving);

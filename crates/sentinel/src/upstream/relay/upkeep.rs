@@ -1,4 +1,4 @@
-//! The connection of a relay: had, broken, had again.
+//! Keeps a relay's connection up: connects, writes, reads, notices deadlines, connects again.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::refusal::Forwarded;
 use crate::upstream::UpstreamError;
 
 impl Relay {
-    /// Moves everything that can be moved.
+    /// Connects, or writes and reads; the next event.
     pub(super) fn poll_link(&mut self, context: &mut Context<'_>) -> Poll<LinkEvent> {
         match &mut self.link {
             Link::Idle | Link::Waiting(_) => Poll::Pending,
@@ -59,7 +59,7 @@ impl Relay {
         }
     }
 
-    /// Writes; what happened if that went wrong.
+    /// Writes; the event of a failure.
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Option<LinkEvent> {
         let Link::Open(socket) = &mut self.link else {
             return None;
@@ -88,7 +88,7 @@ impl Relay {
         }
     }
 
-    /// When something must be done though nothing happens.
+    /// The next deadline.
     pub(super) fn due(&self) -> Option<Instant> {
         let limit = self.relays.0.read_timeout;
         let queued = self.queue.front().map(|queued| queued.since + limit);
@@ -107,7 +107,7 @@ impl Relay {
         [queued, outage, link].into_iter().flatten().min()
     }
 
-    /// A deadline has come.
+    /// A deadline has passed.
     pub(super) fn on_due(&mut self, now: Instant) {
         self.give_up_queued(now);
         if self
@@ -143,7 +143,7 @@ impl Relay {
         self.link = Link::Connecting(Box::pin(open(dialer, ledger)));
     }
 
-    /// There is a connection: first it gets the subscriptions of the one before.
+    /// The connection is open: the subscriptions of the previous one are sent first.
     pub(super) fn on_open(&mut self, mut socket: Box<NodeSocket>) {
         let since = Instant::now();
         let ledger = self.relays.0.nodes.ledger();
@@ -173,7 +173,7 @@ impl Relay {
         self.link = Link::Waiting(Instant::now() + self.backoff.pause());
     }
 
-    /// The connection is gone; whoever waits for an answer is told, what can go on goes on.
+    /// The connection broke: pending requests fail or are sent again, subscriptions are kept.
     pub(super) fn on_break(&mut self, reason: &str) {
         debug!(node = self.node, reason, "the connection of a relay broke");
         let now = Instant::now();
@@ -198,8 +198,8 @@ impl Relay {
         }
     }
 
-    /// The height up to which every event must have arrived. Those of a block that has only just
-    /// been made may have been on their way.
+    /// The height up to which every event must have arrived. Events of a block that is younger than
+    /// [`UNDER_WAY`] may have been lost.
     fn complete_height(&self) -> u64 {
         let nodes = &self.relays.0.nodes;
         let height = nodes.height(self.node);
@@ -214,11 +214,12 @@ impl Relay {
         }
     }
 
-    /// Nobody will answer this any more. They come here from the last to the first.
+    /// Answers a request whose connection broke, or puts it back into the queue. Requests come from
+    /// the last to the first.
     fn fail_or_repeat(&mut self, pending: Pending) {
         match &pending.purpose {
             Purpose::Resubscribe { .. } | Purpose::Leave { .. } => return,
-            // To subscribe twice is to subscribe once: the connection that knew of it is gone.
+            // The connection that knew of the subscription is gone, so sending it again is safe.
             Purpose::Subscribe { request, .. } => {
                 if let Some(charge) = self.relays.0.nodes.ledger().reserve(request.len()) {
                     self.queue.push_front(Queued {
@@ -236,7 +237,7 @@ impl Relay {
         self.ready.push_front(failed);
     }
 
-    /// Answers what has waited too long to be written.
+    /// Refuses requests that have waited too long to be written.
     fn give_up_queued(&mut self, now: Instant) {
         let limit = self.relays.0.read_timeout;
         while self
@@ -256,7 +257,7 @@ impl Relay {
         }
     }
 
-    /// Whether there is anything to do with a connection.
+    /// Whether a connection is needed.
     fn is_needed(&self) -> bool {
         self.subscriptions.len() > 0 || !self.queue.is_empty()
     }
@@ -265,25 +266,25 @@ impl Relay {
         !self.is_needed() && self.pending.is_empty()
     }
 
-    /// Gives the connection and its place up until the client says something again.
+    /// Closes the connection and gives its place up until the client sends something again.
     fn disconnect(&mut self) {
         self.link = Link::Idle;
         self.lost = None;
         self.places = None;
     }
 
-    /// Something was heard: the connection is good.
+    /// A message came: the connection works.
     pub(super) fn note_activity(&mut self) {
         self.backoff = Backoff::default();
         self.used = Instant::now();
     }
 }
 
-/// The node pings every 27 s: longer silence means that nobody is there any more.
+/// The node pings every 27 s: after a longer silence the connection is taken for broken.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// A connection without subscriptions that nobody has used for so long is given up.
+/// A connection without subscriptions that was unused for so long is closed.
 const UNUSED_LIMIT: Duration = Duration::from_secs(60);
-/// Subscriptions are kept alive through outages up to this.
+/// Subscriptions survive outages up to this.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(60);
-/// Events of a block younger than this may be on their way.
+/// Events of a block younger than this may not have arrived yet.
 const UNDER_WAY: Nanos = Nanos::from_secs(1);

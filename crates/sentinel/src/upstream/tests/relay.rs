@@ -131,7 +131,7 @@ async fn case_45_what_cannot_be_made_up_for_is_told() {
     assert_eq!(text(&mut relay).await, CONFIRMED);
     node.node.faults().restart(Duration::from_millis(100));
     let told = match hear(&mut relay).await {
-        RelayEvent::Told(told) => String::from_utf8(told.to_vec()).unwrap(),
+        RelayEvent::SubscriptionEnded(told) => String::from_utf8(told.to_vec()).unwrap(),
         other => panic!("{other:?}"),
     };
     let start = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: the connection to the node was lost at height "#;
@@ -174,7 +174,7 @@ async fn a_subscription_ends_with_its_chain() {
             RelayEvent::Text(text) => {
                 assert!(text.windows(7).any(|word| word == b"\"first\""), "{text:?}");
             }
-            RelayEvent::Told(told) => {
+            RelayEvent::SubscriptionEnded(told) => {
                 let told = String::from_utf8(told.to_vec()).unwrap();
                 assert!(told.contains("the node's chain was replaced"), "{told}");
                 break;
