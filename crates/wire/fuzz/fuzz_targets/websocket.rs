@@ -9,8 +9,11 @@ const LIMITS: WsLimits = WsLimits {
     fragments: 4,
 };
 
-fn read(bytes: &[u8], cut: usize) -> (Vec<String>, Option<WsError>) {
-    let mut reader = FrameReader::new(LIMITS);
+fn read(
+    mut reader: FrameReader,
+    bytes: &[u8],
+    cut: usize,
+) -> (Vec<String>, Option<WsError>) {
     let (mut buffer, mut events) = (Vec::new(), Vec::new());
     for piece in [&bytes[..cut], &bytes[cut..]] {
         buffer.extend_from_slice(piece);
@@ -38,8 +41,11 @@ fn read(bytes: &[u8], cut: usize) -> (Vec<String>, Option<WsError>) {
 
 fuzz_target!(|input: (Vec<u8>, u16)| {
     let (bytes, cut) = input;
-    assert_eq!(
-        read(&bytes, 0),
-        read(&bytes, usize::from(cut).min(bytes.len()))
-    );
+    let cut = usize::from(cut).min(bytes.len());
+    for reader in [FrameReader::new, FrameReader::of_server] {
+        assert_eq!(
+            read(reader(LIMITS), &bytes, 0),
+            read(reader(LIMITS), &bytes, cut)
+        );
+    }
 });
