@@ -10,10 +10,10 @@ use crate::support::{Node, Place, quick};
 /// Answers and blocks take so much longer.
 fn slow_node() -> Node {
     let node = Node::start(Config {
-        block_interval: Duration::from_millis(400),
+        block_interval: Duration::from_millis(800),
         ..quick()
     });
-    node.faults().slow_answers(Duration::from_millis(30));
+    node.faults().slow_answers(Duration::from_millis(60));
     node
 }
 
@@ -21,19 +21,24 @@ fn slow_node() -> Node {
 fn a_slower_node_is_a_regression_and_its_like_is_not() {
     let place = Place::new();
     let (fast, slow) = (Node::quick(), slow_node());
+    let runs = [
+        ("before", &fast),
+        ("slow", &slow),
+        ("repeats/1", &fast),
+        ("repeats/2", &fast),
+    ];
     let mut seed = 0;
-    let mut run = |out: &str, node: &Node| {
+    let running = runs.map(|(out, node)| {
         seed += 1;
-        let ended = place.txgen(&format!(
-            "constant --rate 100 --duration 4s --seed {seed} --out {out} --endpoints {}",
+        let line = format!(
+            "constant --rate 50 --duration 4s --transport ws --seed {seed} --out {out} --endpoints {}",
             node.url()
-        ));
-        ended.expect_done(&place.run(out).summary());
-    };
-    run("before", &fast);
-    run("slow", &slow);
-    run("repeats/1", &fast);
-    run("repeats/2", &fast);
+        );
+        (out, place.start(&line))
+    });
+    for (out, running) in running {
+        running.wait().ends_as_judged(0, &place.run(out).summary());
+    }
 
     let ended = place.txgen("compare before slow --fail-on-regression 10%");
     ended
@@ -61,8 +66,7 @@ fn a_slower_node_is_a_regression_and_its_like_is_not() {
         found.unwrap_or_else(|| panic!("{side} {metric} in {text}"))
     };
     assert_eq!(of("slow", "accept.p50")["regression"], true);
-    assert!(of("slow", "accept.p50")["before"].as_f64().unwrap() < 25.0);
-    assert!(of("slow", "accept.p50")["after"].as_f64().unwrap() > 25.0);
+    assert!(of("slow", "accept.p50")["after"].as_f64().unwrap() >= 60.0);
     // What was offered was committed on both sides.
     assert_eq!(of("slow", "rate.accepted_tps")["regression"], false);
     assert_eq!(of("repeats", "rate.accepted_tps")["regression"], false);

@@ -20,7 +20,7 @@ fn a_run_leaves_its_report_and_every_form_can_be_had_again() {
     );
     let summary = place.run("run").summary();
     ended
-        .expect_done(&summary)
+        .ends_as_judged(0, &summary)
         .prints("report       run/report.html");
     let page = place.run("run").text("report.html");
     for part in [
@@ -82,7 +82,7 @@ fn a_killed_run_is_reported_from_the_rows_it_left() {
         &Value::Bool(true),
         "{summary}"
     );
-    assert_eq!(summary.pointer("/verdict/schedule").unwrap(), "degraded");
+    assert_ne!(summary.pointer("/verdict/schedule").unwrap(), "valid");
     let sent = summary.pointer("/fate/sent").unwrap().as_u64().unwrap();
     assert_eq!(sent, place.run("run").table("series.csv").sum("sent"));
     assert_eq!(
@@ -138,7 +138,7 @@ fn what_is_no_run_is_refused_with_a_hint() {
 fn a_damaged_row_is_named_and_a_torn_one_left_out() {
     let place = Place::new();
     let ended = place.txgen("constant --rate 100 --duration 1s --out run");
-    ended.expect_done(&place.run("run").summary());
+    ended.ends_as_judged(0, &place.run("run").summary());
     let series = place.run("run").text("series.csv");
     place.write("run/series.csv", format!("{series}4,1.0"));
     place.txgen("report run").expect(0);
