@@ -6,16 +6,13 @@
 //! Read first: [`CometBft`], [`CometOptions`], [`Http`].
 
 mod comet;
-mod config;
 mod http;
-mod ports;
 mod scripted;
 
 pub use comet::{CometBft, CometError, CometOptions};
-pub use config::ConfigError;
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
-pub use ports::free_port;
 pub use scripted::{
     FrameKind, ScriptedConnection, ScriptedFrame, ScriptedRequest, ScriptedServer, frame,
     http_answer,
 };
+pub use servers::free_port;

@@ -8,9 +8,11 @@ use anyhow::{Context as _, anyhow};
 use devnode::{Application, Config, DevNode};
 use ops::command::{CommandError, failed, usage};
 
+use servers::{assign, parse_assignment};
+
 use crate::cli::{DevnodeApp, DevnodeArgs};
 use crate::exit;
-use crate::scenario::{assign, parse_assignment, with_suggestion};
+use crate::scenario::with_suggestion;
 use crate::shutdown::Shutdown;
 
 /// Serves until interrupted.

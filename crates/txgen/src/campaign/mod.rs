@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::{Endpoint, Transport};
+use servers::StartError;
 
 use crate::cli::RunArgs;
 use crate::exit;
@@ -132,8 +133,8 @@ fn set_stage(
 
 fn managed_code(error: &ManagedError) -> u8 {
     match error {
-        ManagedError::Missing { .. } | ManagedError::Config(_) => exit::USAGE,
-        ManagedError::Interrupted => exit::INTERRUPTED,
+        ManagedError::Missing { .. } | ManagedError::Start(StartError::Setting(_)) => exit::USAGE,
+        ManagedError::Start(StartError::Interrupted) => exit::INTERRUPTED,
         _ => exit::FAILED,
     }
 }

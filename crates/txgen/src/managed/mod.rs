@@ -1,17 +1,16 @@
 //! What a run starts beside itself: a node of its own and a sentinel in front of it, as processes that
 //! end with it.
 
-mod cometbft;
 mod guard;
-mod process;
 mod sentinel;
 
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
+use servers::{CometBft, CometBftOptions, Process, StartError, Wait};
 
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
@@ -19,11 +18,8 @@ use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::target::{Drain, TargetKind};
-use cometbft::CometBft;
-use process::Process;
 use sentinel::Sentinel;
 
-pub use cometbft::ConfigError;
 pub(crate) use guard::become_program;
 
 /// Where the programs are, and where their homes may be.
@@ -54,41 +50,9 @@ pub enum ManagedError {
         /// How to get it.
         hint: &'static str,
     },
-    /// A file or process operation failed.
-    #[error("{what}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// `cometbft init` refused.
-    #[error("`cometbft init` failed: {0}")]
-    Init(String),
-    /// A configuration override cannot be applied.
+    /// A server does not start.
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The process ended before it was ready.
-    #[error("{name} ended while starting ({status}); its log ends with:\n{log}")]
-    Ended {
-        /// The program.
-        name: &'static str,
-        /// How.
-        status: String,
-        /// Last lines of its log.
-        log: String,
-    },
-    /// It did not become ready in time.
-    #[error("{name} is not ready after {waited:?}; its log ends with:\n{log}")]
-    NotReady {
-        /// The program.
-        name: &'static str,
-        /// How long it was awaited.
-        waited: Duration,
-        /// Last lines of its log.
-        log: String,
-    },
+    Start(#[from] StartError),
     /// The built-in node does not start.
     #[error(transparent)]
     BuiltIn(#[from] BuiltInError),
@@ -101,14 +65,6 @@ pub enum ManagedError {
         #[source]
         source: rpc::ClientError,
     },
-    /// The user called it off.
-    #[error("interrupted before the start: nothing was sent")]
-    Interrupted,
-}
-
-pub(crate) fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> ManagedError {
-    let what = what.into();
-    move |source| ManagedError::Io { what, source }
 }
 
 /// What was started for a run, or for several.
@@ -158,7 +114,7 @@ impl Stage {
                 Some(Node::BuiltIn(BuiltInNode::start(config, facts)?))
             }
             NodeKind::Cometbft => {
-                let node = CometBft::start(&run.node, programs, shutdown)?;
+                let node = start_cometbft(&run.node, programs, shutdown)?;
                 Some(Node::CometBft(Box::new(node)))
             }
         };
@@ -197,7 +153,7 @@ impl Stage {
     pub(crate) fn trouble(&mut self) -> Option<String> {
         let sentinel = self.sentinel.as_mut().and_then(Sentinel::trouble);
         let node = match &mut self.node {
-            Some(Node::CometBft(node)) => node.trouble(),
+            Some(Node::CometBft(node)) => node.process_mut().and_then(Process::trouble),
             _ => None,
         };
         sentinel.or(node)
@@ -205,8 +161,10 @@ impl Stage {
 
     /// Copies the logs of the processes into the run folder, the end of each.
     pub(crate) fn keep_logs(&self, folder: &Path) {
-        if let Some(Node::CometBft(node)) = &self.node {
-            node.process().keep_log(&folder.join("node.log"));
+        if let Some(Node::CometBft(node)) = &self.node
+            && let Some(process) = node.process()
+        {
+            process.keep_log(&folder.join("node.log"));
         }
         if let Some(sentinel) = &self.sentinel {
             sentinel.process().keep_log(&folder.join("sentinel.log"));
@@ -231,52 +189,59 @@ impl Stage {
     }
 }
 
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
+/// CometBFT as a scenario's section wants it.
+fn start_cometbft(
+    section: &NodeSection,
+    programs: &Programs,
+    shutdown: &Shutdown,
+) -> Result<CometBft, ManagedError> {
+    let binary =
+        servers::find(programs.cometbft.as_deref(), "cometbft").ok_or(ManagedError::Missing {
+            name: "cometbft",
+            flag: "cometbft",
+            variable: "COMETBFT_BIN",
+            hint: " (go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.17)",
+        })?;
+    fs::create_dir_all(&programs.folder).map_err(StartError::io(format!(
+        "cannot make {}",
+        programs.folder.display()
+    )))?;
+    let options = CometBftOptions {
+        binary,
+        folder: Some(programs.folder.clone()),
+        app: section.app.clone(),
+        config: section.cometbft.clone(),
+        genesis: section.genesis.clone(),
+        guard: programs.guard.clone(),
+    };
+    when_ready(section.start_timeout.into(), shutdown, |wait| {
+        CometBft::start(&options, wait)
+    })
 }
 
-/// Waits until the RPC at `address` shows a block.
-fn wait_ready(
-    process: &mut Process,
-    address: std::net::SocketAddr,
+/// Starts a server that is ready when its RPC shows a block.
+fn when_ready<T>(
     timeout: Duration,
     shutdown: &Shutdown,
-) -> Result<(), ManagedError> {
-    let runtime = runtime().map_err(io_error("cannot ask whether it is ready"))?;
-    let endpoint = Endpoint::of(Transport::Http, address);
-    let client = Client::new(&endpoint, PROBE_TIMEOUT).map_err(|source| ManagedError::Query {
-        endpoint: endpoint.to_string(),
-        source,
-    })?;
-    let start = Instant::now();
-    loop {
-        if let Ok(status) = runtime.block_on(client.status())
-            && status.latest_block_height >= 1
-        {
-            return Ok(());
-        }
-        if let Some(status) = process.ended() {
-            return Err(ManagedError::Ended {
-                name: process.name(),
-                status: status.to_string(),
-                log: process.tail(),
-            });
-        }
-        if shutdown.is_requested() {
-            return Err(ManagedError::Interrupted);
-        }
-        if start.elapsed() >= timeout {
-            return Err(ManagedError::NotReady {
-                name: process.name(),
-                waited: start.elapsed(),
-                log: process.tail(),
-            });
-        }
-        std::thread::sleep(LOOK_INTERVAL);
-    }
+    start: impl FnOnce(&mut Wait<'_>) -> Result<T, StartError>,
+) -> Result<T, ManagedError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(StartError::io("cannot ask whether it is ready"))?;
+    let mut is_ready = |address| {
+        let client = Client::new(&Endpoint::of(Transport::Http, address), PROBE_TIMEOUT);
+        client.is_ok_and(|client| {
+            let status = runtime.block_on(client.status());
+            status.is_ok_and(|status| status.latest_block_height >= 1)
+        })
+    };
+    let mut wait = Wait {
+        is_ready: &mut is_ready,
+        is_cancelled: &|| shutdown.is_requested(),
+        timeout,
+    };
+    Ok(start(&mut wait)?)
 }
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);

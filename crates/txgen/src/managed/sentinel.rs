@@ -3,15 +3,15 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rpc::Endpoint;
+use servers::{Process, StartError, free_port};
 use tempfile::TempDir;
 
-use super::process::{self, Process};
-use super::{ManagedError, Programs, io_error, wait_ready};
+use super::{ManagedError, Programs, when_ready};
 use crate::scenario::SentinelSection;
 use crate::shutdown::Shutdown;
 
@@ -39,11 +39,13 @@ impl Sentinel {
         let home = tempfile::Builder::new()
             .prefix(".sentinel-")
             .tempdir_in(&programs.folder)
-            .map_err(io_error("cannot make a home for sentinel"))?;
+            .map_err(StartError::io("cannot make a home for sentinel"))?;
         let config = home.path().join("sentinel.toml");
         let text = toml::to_string(&section.config).unwrap_or_default();
-        fs::write(&config, text).map_err(io_error("cannot write sentinel's configuration"))?;
-        let [listen, admin] = process::free_addresses()?;
+        fs::write(&config, text)
+            .map_err(StartError::io("cannot write sentinel's configuration"))?;
+        let [listen, admin] =
+            [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let upstream: Vec<String> = nodes
             .iter()
             .map(|node| node.with_transport(rpc::Transport::Http).to_string())
@@ -59,13 +61,12 @@ impl Sentinel {
             upstream.join(",").into(),
         ];
         let log = home.path().join("sentinel.log");
-        let mut process = Process::start("sentinel", &binary, &arguments, log, programs)?;
-        wait_ready(
-            &mut process,
-            listen,
-            Duration::from(section.start_timeout),
-            shutdown,
-        )?;
+        let guard = programs.guard.as_deref();
+        let process = when_ready(section.start_timeout.into(), shutdown, |wait| {
+            let mut process = Process::start("sentinel", &binary, &arguments, log, guard)?;
+            process.wait_ready(listen, wait)?;
+            Ok(process)
+        })?;
         Ok(Self {
             process,
             address: listen,
@@ -101,7 +102,7 @@ fn find(programs: &Programs) -> Option<PathBuf> {
         .ok()
         .and_then(|own| Some(own.parent()?.join("sentinel")))
         .filter(|candidate| candidate.is_file());
-    beside.or_else(|| process::find(None, "sentinel"))
+    beside.or_else(|| servers::find(None, "sentinel"))
 }
 
 /// It answers what is under way and then ends.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pacing::ProfileError;
 
-use super::DottedError;
+use servers::{DottedError, nearest};
 
 /// Why a scenario file cannot be played. Every message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -80,19 +80,3 @@ pub(crate) fn with_suggestion(message: &str) -> String {
         None => message.trim_end().into(),
     }
 }
-
-/// The known name that a mistyped one was meant to be.
-pub(crate) fn nearest<'a>(
-    unknown: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(unknown, name), name))
-        .min()
-        .filter(|(distance, _)| *distance <= MAX_TYPING_ERRORS)
-        .map(|(_, name)| name)
-}
-
-/// Further apart than this two keys are different words.
-const MAX_TYPING_ERRORS: usize = 4;

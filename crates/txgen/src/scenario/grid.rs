@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
+use servers::leaves;
 use toml::{Table, Value};
 
-use super::dotted::leaves;
 use crate::settings::text;
 
 /// How often, in which order, with which rests.

@@ -3,7 +3,6 @@
 //! A file says what to offer (phases or a flood), to what (a node that the run starts, or endpoints),
 //! and how often: cases and matrices make many runs of one file.
 
-mod dotted;
 mod error;
 mod grid;
 mod node;
@@ -26,9 +25,8 @@ use crate::settings::Settings;
 use grid::{Axis, Case};
 use phase::Phase;
 
-pub use dotted::{DottedError, assign, leaves, parse_assignment};
 pub use error::ScenarioError;
-pub(crate) use error::{nearest, with_suggestion};
+pub(crate) use error::with_suggestion;
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};
 pub use scale::{Scale, ScaleError};

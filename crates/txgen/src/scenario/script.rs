@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use pacing::Nanos;
 use serde::Deserialize as _;
+use servers::{assign, nearest, parse_assignment};
 use toml::Table;
 
-use super::error::{nearest, with_suggestion};
+use super::error::with_suggestion;
 use super::grid::{self, Cell};
 use super::place;
 use super::{
     CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, ScenarioError,
-    SentinelSection, assign, parse_assignment, read,
+    SentinelSection, read,
 };
 use crate::plan::{Request, RequestedLoad};
 use crate::settings::Settings;

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,10 +13,21 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{ManagedError, Programs, io_error};
+use crate::error::StartError;
+
+/// When a server that was started counts as ready, and how long that may take.
+pub struct Wait<'a> {
+    /// Asks once, for a second or two at most, whether the server at this address is ready.
+    pub is_ready: &'a mut dyn FnMut(SocketAddr) -> bool,
+    /// Whether the caller wants to wait no longer.
+    pub is_cancelled: &'a dyn Fn() -> bool,
+    /// How long it may take.
+    pub timeout: Duration,
+}
 
 /// A running program. Dropping it kills it.
-pub(super) struct Process {
+#[derive(Debug)]
+pub struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
@@ -24,22 +35,28 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a program with its output in `log`, which is appended to.
-    pub(super) fn start(
+    ///
+    /// `guard` is a program that is called as `guard --parent PID -- PROGRAM ARGUMENTS`, becomes the
+    /// program, and has the kernel kill it when process PID ends, however it ends.
+    ///
+    /// # Errors
+    /// [`StartError::Io`]: the log cannot be written, or the program cannot be run.
+    pub fn start(
         name: &'static str,
         program: &Path,
         arguments: &[OsString],
         log: PathBuf,
-        programs: &Programs,
-    ) -> Result<Self, ManagedError> {
+        guard: Option<&Path>,
+    ) -> Result<Self, StartError> {
         let file = File::options()
             .create(true)
             .append(true)
             .open(&log)
-            .map_err(io_error(format!("cannot write {}", log.display())))?;
+            .map_err(StartError::io(format!("cannot write {}", log.display())))?;
         let errors = file
             .try_clone()
-            .map_err(io_error(format!("cannot write {}", log.display())))?;
-        let mut command = match &programs.guard {
+            .map_err(StartError::io(format!("cannot write {}", log.display())))?;
+        let mut command = match guard {
             Some(guard) => {
                 let mut command = Command::new(guard);
                 command
@@ -57,21 +74,79 @@ impl Process {
             .stdout(file)
             .stderr(errors)
             .spawn()
-            .map_err(io_error(format!("cannot run {}", program.display())))?;
+            .map_err(StartError::io(format!("cannot run {}", program.display())))?;
         Ok(Self { name, child, log })
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.name
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where its output goes.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Waits until the server at `address` is ready.
+    ///
+    /// # Errors
+    /// It ended, it took longer than it may, or the caller cancelled.
+    pub fn wait_ready(
+        &mut self,
+        address: SocketAddr,
+        wait: &mut Wait<'_>,
+    ) -> Result<(), StartError> {
+        let start = Instant::now();
+        loop {
+            if (wait.is_ready)(address) {
+                return Ok(());
+            }
+            if let Some(status) = self.ended() {
+                return Err(StartError::Ended {
+                    name: self.name,
+                    status: status.to_string(),
+                    log: self.tail(),
+                });
+            }
+            if (wait.is_cancelled)() {
+                return Err(StartError::Interrupted);
+            }
+            if start.elapsed() >= wait.timeout {
+                return Err(StartError::NotReady {
+                    name: self.name,
+                    waited: start.elapsed(),
+                    log: self.tail(),
+                });
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// Freezes it (`SIGSTOP`): its connections stay open, nothing is read or answered.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it run on after [`Process::freeze`] (`SIGCONT`).
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that has just ended cannot be signalled; whoever awaits its end will see that.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// What there is to say if it has ended although nobody asked it to.
-    pub(super) fn trouble(&mut self) -> Option<String> {
+    /// The message about a program that has ended during the run, if it has.
+    pub fn trouble(&mut self) -> Option<String> {
         let status = self.ended()?;
         Some(format!(
             "{} ended during the run ({status}); its log ends with:\n{}",
@@ -81,7 +156,8 @@ impl Process {
     }
 
     /// The last lines of its log.
-    pub(super) fn tail(&self) -> String {
+    #[must_use]
+    pub fn tail(&self) -> String {
         let bytes = end_of(&self.log, TAIL_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
@@ -94,7 +170,7 @@ impl Process {
     }
 
     /// Copies the end of its log, if there is any. Without a log a run is as good.
-    pub(super) fn keep_log(&self, to: &Path) {
+    pub fn keep_log(&self, to: &Path) {
         if let Ok(bytes) = end_of(&self.log, KEPT_BYTES)
             && !bytes.is_empty()
         {
@@ -103,14 +179,14 @@ impl Process {
     }
 
     /// Asks it to end, and kills it if it has not after `patience`.
-    pub(super) fn stop(&mut self, patience: Duration) {
+    pub fn stop(&mut self, patience: Duration) {
         if self.ended().is_some() {
             return;
         }
         if !patience.is_zero() {
-            let id = Pid::from_child(&self.child);
-            // One that ends this very moment cannot be signalled, and need not be.
-            let _ = kill_process(id, Signal::TERM);
+            self.signal(Signal::TERM);
+            // A frozen process acts on the signal only once it runs again.
+            self.signal(Signal::CONT);
             let deadline = Instant::now() + patience;
             while Instant::now() < deadline {
                 if self.ended().is_some() {
@@ -139,19 +215,9 @@ fn end_of(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// Two addresses of this machine that nobody listens on.
-pub(super) fn free_addresses() -> Result<[SocketAddr; 2], ManagedError> {
-    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let addresses = || -> io::Result<[SocketAddr; 2]> {
-        // Both are held at once: the same port is not given twice.
-        let (first, second) = (bind()?, bind()?);
-        Ok([first.local_addr()?, second.local_addr()?])
-    };
-    addresses().map_err(io_error("this machine has no free port"))
-}
-
 /// A program by its path, or by its name in PATH.
-pub(super) fn find(given: Option<&Path>, name: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn find(given: Option<&Path>, name: &str) -> Option<PathBuf> {
     if let Some(given) = given {
         // Started as it is given: the system says what is wrong with it.
         return Some(given.into());

@@ -1,0 +1,204 @@
+//! A real CometBFT with one validator, in a home of its own on free ports.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use toml::{Table, Value};
+
+use crate::dotted::assign;
+use crate::error::StartError;
+use crate::ports::free_port;
+use crate::process::{Process, Wait};
+use crate::settings::{with_genesis, with_values};
+
+/// The version that everything is tested with.
+pub const COMETBFT_VERSION: &str = "0.38.17";
+
+/// How to start a [`CometBft`].
+#[derive(Debug, Clone, Default)]
+pub struct CometBftOptions {
+    /// The program; see [`crate::find`].
+    pub binary: PathBuf,
+    /// Where its home is made; the system's temporary folder when `None`.
+    pub folder: Option<PathBuf>,
+    /// What `--proxy_app` gets.
+    pub app: String,
+    /// Other values for `config.toml`; addresses are set anyway.
+    pub config: Table,
+    /// Other values for `genesis.json`.
+    pub genesis: Table,
+    /// A program that ends what it starts when we end, see [`Process::start`].
+    pub guard: Option<PathBuf>,
+}
+
+/// A CometBFT. Dropping it kills it and removes its home.
+#[derive(Debug)]
+pub struct CometBft {
+    process: Option<Process>,
+    options: CometBftOptions,
+    address: SocketAddr,
+    // Removed after the process was killed: fields are dropped in this order.
+    home: Option<TempDir>,
+}
+
+impl CometBft {
+    /// Starts a node in a fresh home on free ports and waits until it is ready.
+    ///
+    /// # Errors
+    /// [`StartError`]; a port that was taken meanwhile is tried again with others.
+    pub fn start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
+        let mut attempt = 1;
+        loop {
+            match Self::try_start(options, wait) {
+                // Another process took the port between our look and the node's bind.
+                Err(StartError::Ended { log, .. })
+                    if attempt < ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                started => return started,
+            }
+        }
+    }
+
+    fn try_start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".node-");
+        let home = match &options.folder {
+            Some(folder) => builder.tempdir_in(folder),
+            None => builder.tempdir(),
+        };
+        let home = home.map_err(StartError::io("cannot make a home for the node"))?;
+        initialise(&options.binary, home.path())?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        configure(home.path(), options, address)?;
+        let mut node = Self {
+            process: None,
+            options: options.clone(),
+            address,
+            home: Some(home),
+        };
+        node.restart(wait)?;
+        Ok(node)
+    }
+
+    /// Starts the node again in its home, on its old ports, and waits until it is ready; a running one
+    /// is killed first.
+    ///
+    /// # Errors
+    /// As [`CometBft::start`].
+    pub fn restart(&mut self, wait: &mut Wait<'_>) -> Result<(), StartError> {
+        self.process = None;
+        let arguments: [OsString; 4] = [
+            "node".into(),
+            "--home".into(),
+            self.home().into(),
+            format!("--proxy_app={}", self.options.app).into(),
+        ];
+        let process = Process::start(
+            "cometbft",
+            &self.options.binary,
+            &arguments,
+            self.home().join("node.log"),
+            self.options.guard.as_deref(),
+        )?;
+        self.process.insert(process).wait_ready(self.address, wait)
+    }
+
+    /// Where its RPC listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process; `None` after [`CometBft::take_process`].
+    #[must_use]
+    pub fn process(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+
+    /// The same, to be stopped or asked whether it has ended.
+    pub fn process_mut(&mut self) -> Option<&mut Process> {
+        self.process.as_mut()
+    }
+
+    /// Hands its process over, to be stopped; the home stays.
+    pub fn take_process(&mut self) -> Option<Process> {
+        self.process.take()
+    }
+
+    /// Its home folder.
+    ///
+    /// # Panics
+    /// Never: only [`CometBft::keep_home`] takes the home, and it takes the node with it.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.home.as_ref().expect("the home is there").path()
+    }
+
+    /// Kills the node and leaves its home where it is, for a look at it.
+    #[must_use]
+    pub fn keep_home(mut self) -> PathBuf {
+        self.process = None;
+        self.home.take().expect("the home is there").keep()
+    }
+}
+
+fn initialise(binary: &Path, home: &Path) -> Result<(), StartError> {
+    let output = Command::new(binary)
+        .arg("init")
+        .arg("--home")
+        .arg(home)
+        .output()
+        .map_err(StartError::io(format!("cannot run {}", binary.display())))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = if output.stderr.is_empty() {
+        output.stdout
+    } else {
+        output.stderr
+    };
+    let message = String::from_utf8_lossy(&message);
+    Err(StartError::Init(message.trim().into()))
+}
+
+/// The ports and the caller's values; everything else stays as `cometbft init` wrote it.
+fn configure(
+    home: &Path,
+    options: &CometBftOptions,
+    address: SocketAddr,
+) -> Result<(), StartError> {
+    let mut ports = Table::new();
+    for (key, value) in [
+        ("rpc.laddr", format!("tcp://{address}")),
+        ("rpc.pprof_laddr", String::new()),
+        ("p2p.laddr", format!("tcp://127.0.0.1:{}", free_port())),
+    ] {
+        assign(&mut ports, key, Value::String(value)).expect("the keys are well formed");
+    }
+    let path = home.join("config").join("config.toml");
+    let text = with_values(&read(&path)?, &[&options.config, &ports])?;
+    write(&path, &text)?;
+    if options.genesis.is_empty() {
+        return Ok(());
+    }
+    let path = home.join("config").join("genesis.json");
+    let text = with_genesis(&read(&path)?, &options.genesis)?;
+    write(&path, &text)
+}
+
+fn read(path: &Path) -> Result<String, StartError> {
+    fs::read_to_string(path).map_err(StartError::io(format!("cannot read {}", path.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), StartError> {
+    fs::write(path, text).map_err(StartError::io(format!("cannot write {}", path.display())))
+}
+
+/// How often free ports are looked for.
+const ATTEMPTS: u32 = 3;

@@ -1,0 +1,25 @@
+//! Programs started beside a run or a test: a real CometBFT in a home of its own, or any process with
+//! its log in a file and its end awaited.
+//!
+//! What it is not: it speaks no RPC. Whoever starts a server brings the probe that says whether it is
+//! ready. Its calls block.
+//!
+//! Read first: [`CometBft`], [`CometBftOptions`] and [`Process`].
+
+mod cometbft;
+mod dotted;
+mod error;
+mod nearest;
+mod ports;
+mod process;
+mod settings;
+
+pub use self::{
+    cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions},
+    dotted::{DottedError, assign, leaves, parse_assignment},
+    error::StartError,
+    nearest::nearest,
+    ports::free_port,
+    process::{Process, Wait, find},
+    settings::SettingError,
+};

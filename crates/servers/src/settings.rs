@@ -1,0 +1,167 @@
+//! Other values for the keys of the files that `cometbft init` wrote. A key that a file does not have is
+//! an error: CometBFT itself would ignore it.
+
+use serde_json::Value as Json;
+use toml::{Table, Value};
+
+use crate::dotted::{assign, leaves};
+use crate::nearest::nearest;
+
+/// Why a setting cannot be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// The file has no such key.
+    #[error("{file} of this CometBFT has no key {key}{}", .nearest.as_ref().map_or(String::new(), |near| format!("; did you mean {near}?")))]
+    Unknown {
+        /// The file.
+        file: &'static str,
+        /// The key.
+        key: String,
+        /// The nearest one it has.
+        nearest: Option<String>,
+    },
+    /// The key takes another type.
+    #[error("{key} of {file} is {expected}, not {given}")]
+    Type {
+        /// The file.
+        file: &'static str,
+        /// The key.
+        key: String,
+        /// What `cometbft init` wrote.
+        expected: String,
+        /// What was given.
+        given: String,
+    },
+    /// `cometbft init` wrote something that cannot be read.
+    #[error("cannot read {file} as `cometbft init` wrote it: {problem}")]
+    Unreadable {
+        /// The file.
+        file: &'static str,
+        /// What the parser said.
+        problem: String,
+    },
+}
+
+/// The file with other values for keys that it has.
+pub(crate) fn with_values(text: &str, overrides: &[&Table]) -> Result<String, SettingError> {
+    let file = "config.toml";
+    let unreadable = |problem: String| SettingError::Unreadable { file, problem };
+    let mut config: Table = toml::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+    let known = leaves(&config);
+    for (key, value) in overrides.iter().flat_map(|table| leaves(table)) {
+        let Some((_, before)) = known.iter().find(|(name, _)| *name == key) else {
+            return Err(unknown(file, key, known.iter().map(|(name, _)| name)));
+        };
+        if before.type_str() != value.type_str() {
+            return Err(SettingError::Type {
+                file,
+                key,
+                expected: format!("a {}, e.g. {before}", before.type_str()),
+                given: value.to_string(),
+            });
+        }
+        assign(&mut config, &key, value).expect("the key is one of the file's");
+    }
+    toml::to_string(&config).map_err(|error| unreadable(error.to_string()))
+}
+
+/// The genesis with other values for keys that it has. It writes numbers as texts.
+pub(crate) fn with_genesis(text: &str, overrides: &Table) -> Result<String, SettingError> {
+    let file = "genesis.json";
+    let unreadable = |error: serde_json::Error| SettingError::Unreadable {
+        file,
+        problem: error.to_string(),
+    };
+    let mut genesis: Json = serde_json::from_str(text).map_err(unreadable)?;
+    let mut known = Vec::new();
+    pointers(&genesis, "", &mut known);
+    for (key, value) in leaves(overrides) {
+        let pointer = format!("/{}", key.replace('.', "/"));
+        let Some(place) = genesis.pointer_mut(&pointer) else {
+            return Err(unknown(file, key, &known));
+        };
+        *place = match (&*place, value) {
+            (Json::String(_), Value::Integer(number)) => Json::String(number.to_string()),
+            (_, value) => serde_json::to_value(value).map_err(unreadable)?,
+        };
+    }
+    serde_json::to_string_pretty(&genesis).map_err(unreadable)
+}
+
+fn pointers(value: &Json, above: &str, found: &mut Vec<String>) {
+    let Json::Object(object) = value else {
+        found.push(above.into());
+        return;
+    };
+    for (name, below) in object {
+        let dot = if above.is_empty() { "" } else { "." };
+        pointers(below, &format!("{above}{dot}{name}"), found);
+    }
+}
+
+fn unknown<'a>(
+    file: &'static str,
+    key: String,
+    known: impl IntoIterator<Item = &'a String>,
+) -> SettingError {
+    let nearest = nearest(&key, known.into_iter().map(String::as_str)).map(Into::into);
+    SettingError::Unknown { file, key, nearest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str =
+        "log_level = \"info\"\n[rpc]\nladdr = \"tcp://127.0.0.1:26657\"\n[mempool]\nsize = 5000\n";
+
+    fn table(text: &str) -> Table {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn known_keys_get_other_values() {
+        let text = with_values(
+            CONFIG,
+            &[&table("mempool.size = 10"), &table("rpc.laddr = \"x\"")],
+        )
+        .unwrap();
+        let config = table(&text);
+        assert_eq!(config["mempool"]["size"], Value::Integer(10));
+        assert_eq!(config["rpc"]["laddr"], Value::String("x".into()));
+        assert_eq!(config["log_level"], Value::String("info".into()));
+    }
+
+    #[test]
+    fn a_wrong_key_or_type_is_an_error_and_not_a_default() {
+        let problem = |overrides: &str| {
+            with_values(CONFIG, &[&table(overrides)])
+                .unwrap_err()
+                .to_string()
+        };
+        let text = problem("mempool.sise = 10");
+        assert!(
+            text.contains("no key mempool.sise; did you mean mempool.size?"),
+            "{text}"
+        );
+        let text = problem("mempool.size = \"10\"");
+        assert!(
+            text.contains("mempool.size of config.toml is a integer, e.g. 5000"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_genesis_keeps_its_way_of_writing_numbers() {
+        let genesis = r#"{"consensus_params":{"block":{"max_bytes":"22020096"}},"validators":[]}"#;
+        let text = with_genesis(genesis, &table("consensus_params.block.max_bytes = 5")).unwrap();
+        assert!(text.contains(r#""max_bytes": "5""#), "{text}");
+        let error = with_genesis(genesis, &table("consensus_params.block.max_byte = 5"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("did you mean consensus_params.block.max_bytes?"),
+            "{error}"
+        );
+    }
+}
