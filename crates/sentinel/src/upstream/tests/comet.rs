@@ -88,7 +88,7 @@ fn restart_twice(mut node: CometBft) -> CometBft {
         let height = node.height().unwrap();
         assert!(node.wait_height(height + 10, PATIENCE));
         if kill {
-            node.kill().unwrap();
+            node.kill();
         }
         node.restart().unwrap();
     }
