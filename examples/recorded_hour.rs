@@ -73,8 +73,7 @@ fn main() -> anyhow::Result<()> {
         planned: Some(TRANSACTIONS),
         offered_until: HOUR,
         ended: Nanos::from_millis(3_602_000),
-        knee_reason: "a single step has no knee".into(),
-        ..RunEnd::default()
+        interrupted: false,
     });
     if let Some(error) = finished.error {
         return Err(error.into());

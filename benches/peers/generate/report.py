@@ -9,7 +9,7 @@ TARGETS = {
     "txgen http / oha 1 thread": (1.5, True),
     "txgen ws / txgen http": (2.0, True),
     "txgen ws on 4 / txgen http": (2.0, True),
-    "rate error": (0.0001, False),
+    "pacing error": (0.0001, False),
     "lateness p99 us": (150.0, False),
     "worst 10 ms window": (1.3, False),
     "cpu share": (0.30, False),
@@ -88,7 +88,7 @@ def precision_summary(runs):
         own["targets"] = {
             name: verdict(name, own[key]["median"])
             for name, key in [
-                ("rate error", "rate_error_abs"),
+                ("pacing error", "rate_error_abs"),
                 ("lateness p99 us", "lateness_p99_us"),
                 ("worst 10 ms window", "worst_window"),
                 ("cpu share", "cpu_share"),
@@ -115,7 +115,7 @@ def print_precision(rate, connections, seconds, summary):
         print(f"  {title:32}" + "".join(cells) + goal)
 
     row("sent and seen by the sink", "arrived", "{:,.0f}")
-    row("rate error (at the sink)", "rate_error_abs", "{:.4f} %", "rate error", 100)
+    row("pacing error (at the sink)", "rate_error_abs", "{:.4f} %", "pacing error", 100)
     row("lateness p50 (its own word)", "lateness_p50_us", "{:.0f} us")
     row("lateness p99 (its own word)", "lateness_p99_us", "{:.0f} us", "lateness p99 us")
     row("worst 10 ms window (at the sink)", "worst_window", "{:.2f} x", "worst 10 ms window")

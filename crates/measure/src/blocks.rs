@@ -13,10 +13,8 @@ pub(crate) struct WaitingBlocks {
     waiting: BTreeMap<u64, BlockSeen>,
     /// Highest height taken out, and its header time.
     last: Option<(u64, i64)>,
-    first_height: Option<u64>,
     /// Heights that were passed over and may still come from a slower follower.
     gaps: BTreeSet<u64>,
-    gaps_forgotten: u64,
 }
 
 impl WaitingBlocks {
@@ -44,19 +42,8 @@ impl WaitingBlocks {
         Some((block, interval))
     }
 
-    /// Lowest and highest height so far.
-    pub(crate) fn heights(&self) -> Option<(u64, u64)> {
-        Some((self.first_height?, self.last?.0))
-    }
-
-    /// Heights between the lowest and the highest that never came.
-    pub(crate) fn missing(&self) -> u64 {
-        self.gaps.len() as u64 + self.gaps_forgotten
-    }
-
     fn pass(&mut self, block: &BlockSeen) -> Option<i64> {
         let Some((last, last_time)) = self.last else {
-            self.first_height = Some(block.height);
             self.last = Some((block.height, block.header_time_unix_ns));
             return None;
         };
@@ -65,7 +52,6 @@ impl WaitingBlocks {
         }
         for height in last + 1..block.height {
             if self.gaps.len() >= MAX_GAPS {
-                self.gaps_forgotten += block.height - height;
                 break;
             }
             self.gaps.insert(height);
@@ -75,5 +61,5 @@ impl WaitingBlocks {
     }
 }
 
-/// Heights remembered as missing; further ones are only counted.
+/// Heights that may still come late; further ones are given up.
 const MAX_GAPS: usize = 4096;

@@ -1,5 +1,6 @@
 //! Latencies counted in a few fixed classes, for those who collect them from outside.
 
+use crate::counts::adds_up;
 use crate::latency::{Latency, LatencyKind, LatencySet};
 
 /// Upper bounds of the classes in seconds; the last class has none. From a tenth of a millisecond (an
@@ -39,27 +40,21 @@ impl Buckets {
     }
 }
 
+adds_up!(Buckets { sum: counts, sum_s });
+
 /// The six latencies in classes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LatencyBuckets {
     latencies: [Buckets; LatencyKind::ALL.len()],
 }
 
+adds_up!(LatencyBuckets { sum: latencies });
+
 impl LatencyBuckets {
     /// One of the six.
     #[must_use]
     pub const fn of(&self, kind: LatencyKind) -> &Buckets {
         &self.latencies[kind as usize]
-    }
-
-    /// Adds what was counted elsewhere.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
-            for (count, more) in mine.counts.iter_mut().zip(theirs.counts) {
-                *count += more;
-            }
-            mine.sum_s += theirs.sum_s;
-        }
     }
 
     /// Adds every value of `latencies`.
@@ -78,6 +73,7 @@ mod tests {
     use pacing::Nanos;
 
     use super::*;
+    use crate::counts::AddUp as _;
 
     #[test]
     fn every_value_is_in_the_class_of_its_bound() {
@@ -103,7 +99,7 @@ mod tests {
         assert!((lateness.sum_s - 2.0 * 120.003_251).abs() < 1e-9);
         assert_eq!(buckets.of(LatencyKind::CommitFromDue), &Buckets::default());
         let once = buckets;
-        buckets.merge(&once);
+        buckets.add_up(&once);
         assert_eq!(buckets.of(LatencyKind::Lateness).count(), 28);
     }
 }

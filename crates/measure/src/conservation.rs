@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::summary::{Fate, Offered};
+use crate::fate::{Fate, Offered};
 
 /// Every law with both of its sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::rows::{BLOCKS_HEADER, SERIES_HEADER, STEPS_HEADER, TXS_HEADER};
+use crate::rows::{BlockRow, SeriesRow, StepRow, TXS_HEADER, TableRow, write_row};
 
 /// Where each file goes. Give unbuffered writers: rows are gathered here, and written whole once a
 /// second at the latest, so that a killed run leaves files that end with a complete row.
@@ -49,9 +49,9 @@ impl<W: Write> Files<W> {
     pub(crate) fn new(writers: RunFolderWriters<W>, hlog_header: &str) -> Self {
         let mut files = Self {
             txs: Sink::new("txs.csv", writers.txs, TXS_HEADER),
-            series: Sink::new("series.csv", writers.series, SERIES_HEADER),
-            steps: Sink::new("steps.csv", writers.steps, STEPS_HEADER),
-            blocks: Sink::new("blocks.csv", writers.blocks, BLOCKS_HEADER),
+            series: Sink::of_table::<SeriesRow>(writers.series),
+            steps: Sink::of_table::<StepRow>(writers.steps),
+            blocks: Sink::of_table::<BlockRow>(writers.blocks),
             hlog: Sink::new("latency.hlog", writers.hlog, hlog_header),
             error: None,
         };
@@ -61,15 +61,14 @@ impl<W: Write> Files<W> {
 
     /// Hands every gathered row to its writer.
     pub(crate) fn flush(&mut self) {
-        let Self {
-            txs,
-            series,
-            steps,
-            blocks,
-            hlog,
-            error,
-        } = self;
-        for sink in [txs, series, steps, blocks, hlog] {
+        let error = &mut self.error;
+        for sink in [
+            &mut self.txs,
+            &mut self.series,
+            &mut self.steps,
+            &mut self.blocks,
+            &mut self.hlog,
+        ] {
             sink.flush(error);
         }
     }
@@ -86,21 +85,16 @@ impl<W: Write> Files<W> {
     }
 
     pub(crate) fn incomplete(&self) -> Vec<String> {
-        [
-            &self.txs,
-            &self.series,
-            &self.steps,
-            &self.blocks,
-            &self.hlog,
-        ]
-        .into_iter()
-        .filter(|sink| sink.broken)
-        .map(|sink| sink.name.to_owned())
-        .collect()
+        let broken = self.each().into_iter().filter(|sink| sink.broken);
+        broken.map(|sink| sink.name.to_owned()).collect()
     }
 
     /// Bytes held by rows that are not written yet.
     pub(crate) fn bytes(&self) -> usize {
+        self.each().iter().map(|sink| sink.rows.capacity()).sum()
+    }
+
+    const fn each(&self) -> [&Sink<W>; 5] {
         [
             &self.txs,
             &self.series,
@@ -108,9 +102,6 @@ impl<W: Write> Files<W> {
             &self.blocks,
             &self.hlog,
         ]
-        .into_iter()
-        .map(|sink| sink.rows.capacity())
-        .sum()
     }
 
     pub(crate) fn into_error(self) -> Option<RecordError> {
@@ -136,6 +127,15 @@ impl<W: Write> Sink<W> {
             rows: header.as_bytes().to_vec(),
             broken: false,
         }
+    }
+
+    fn of_table<T: TableRow>(writer: W) -> Self {
+        Self::new(T::FILE, writer, T::HEADER)
+    }
+
+    /// Gathers a row of the table that this file holds.
+    pub(crate) fn push(&mut self, row: &impl TableRow) {
+        write_row(row, &mut self.rows);
     }
 
     /// After the first error the rest is dropped: a file with a hole in it would lie.

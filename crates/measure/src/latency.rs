@@ -4,9 +4,7 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 use pacing::Nanos;
-use serde::Serialize;
-
-use crate::summary::Latencies;
+use serde::{Deserialize, Serialize};
 
 /// The highest value a histogram holds: one hour. A higher one is counted as one hour and as
 /// clamped; mean and maximum stay exact.
@@ -208,7 +206,7 @@ impl fmt::Debug for Latency {
 }
 
 /// The quantiles of one latency, in milliseconds; all empty when nothing was recorded.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Median.
     pub p50: Option<f64>,
@@ -228,6 +226,50 @@ pub struct Quantiles {
     pub count: u64,
     /// Values above one hour: they count as one hour in the quantiles.
     pub clamped: u64,
+}
+
+/// The six latencies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// sent − due.
+    pub lateness: Quantiles,
+    /// accepted − due.
+    pub accept_response: Quantiles,
+    /// accepted − sent.
+    pub accept_service: Quantiles,
+    /// committed − due.
+    pub commit_from_due: Quantiles,
+    /// committed − sent.
+    pub commit_from_sent: Quantiles,
+    /// committed − accepted.
+    pub commit_from_accepted: Quantiles,
+}
+
+impl Latencies {
+    /// The figures of one of them.
+    #[must_use]
+    pub const fn of(&self, kind: LatencyKind) -> &Quantiles {
+        match kind {
+            LatencyKind::Lateness => &self.lateness,
+            LatencyKind::AcceptResponse => &self.accept_response,
+            LatencyKind::AcceptService => &self.accept_service,
+            LatencyKind::CommitFromDue => &self.commit_from_due,
+            LatencyKind::CommitFromSent => &self.commit_from_sent,
+            LatencyKind::CommitFromAccepted => &self.commit_from_accepted,
+        }
+    }
+
+    /// The figures of one of them, to be filled in.
+    pub(crate) const fn of_mut(&mut self, kind: LatencyKind) -> &mut Quantiles {
+        match kind {
+            LatencyKind::Lateness => &mut self.lateness,
+            LatencyKind::AcceptResponse => &mut self.accept_response,
+            LatencyKind::AcceptService => &mut self.accept_service,
+            LatencyKind::CommitFromDue => &mut self.commit_from_due,
+            LatencyKind::CommitFromSent => &mut self.commit_from_sent,
+            LatencyKind::CommitFromAccepted => &mut self.commit_from_accepted,
+        }
+    }
 }
 
 /// The six latencies together: 1.6 MB.
@@ -262,15 +304,11 @@ impl LatencySet {
     /// The figures of a report.
     #[must_use]
     pub fn summary(&self) -> Latencies {
-        let of = |kind| self.of(kind).quantiles();
-        Latencies {
-            lateness: of(LatencyKind::Lateness),
-            accept_response: of(LatencyKind::AcceptResponse),
-            accept_service: of(LatencyKind::AcceptService),
-            commit_from_due: of(LatencyKind::CommitFromDue),
-            commit_from_sent: of(LatencyKind::CommitFromSent),
-            commit_from_accepted: of(LatencyKind::CommitFromAccepted),
+        let mut figures = Latencies::default();
+        for kind in LatencyKind::ALL {
+            *figures.of_mut(kind) = self.of(kind).quantiles();
         }
+        figures
     }
 
     /// Adds every value of `other`.

@@ -8,16 +8,20 @@
 //! account begins; the other events are beside it) and [`Summary`] (what a run was, in one object).
 //! `docs/run-folder.md` describes the files.
 
+mod account;
 mod blocks;
 mod buckets;
 mod compare;
 mod conservation;
+mod counts;
 mod event;
+mod fate;
 mod files;
+mod format;
 mod hlog;
+pub mod judge;
 mod knee;
 mod latency;
-mod limit;
 mod live;
 mod manifest;
 mod merge;
@@ -32,39 +36,39 @@ mod segments;
 mod span;
 mod summary;
 mod tally;
-mod verdict;
 mod watermarks;
 mod windows;
 
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use compare::{Change, Difference, Drawn, Meaning, Metric, Quantile, RunCourse, compare};
 pub use conservation::{Conservation, Law};
+pub use counts::{CommittedAnyway, Counts, Late};
 pub use event::{
     Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
     Reconnected, Reply, Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
 };
+pub use fate::{Fate, Offered};
 pub use files::{RecordError, RunFolderWriters};
+pub use format::FORMAT;
 pub use knee::{
     BacklogGrowth, Because, BlockMark, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings,
     Next, Trial, backlog_growth,
 };
-pub use latency::{HIGHEST, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS};
-pub use live::{Counters, LiveView, Totals};
+pub use latency::{
+    HIGHEST, Latencies, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS,
+};
+pub use live::{Counters, LiveView};
 pub use manifest::{EndpointInfo, Host, Manifest};
 pub use merge::{MergeError, MergePart, PartName, merge, merged_manifest};
-pub use plan::{ClosedLoop, Plan, SchedulePlan};
+pub use plan::{ClosedLoop, LoadModel, Plan, SchedulePlan};
 pub use rates::RateStats;
-pub use rebuild::Remains;
+pub use rebuild::KilledRun;
 pub use recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
-pub use rows::{BlockRow, IdText, SeriesRow, StepRow};
+pub use rows::{BlockRow, IdText, LatencyColumns, SeriesRow, StepRow};
 pub use summary::{
-    Blocks, CommittedAnyway, FORMAT, Fate, Knee, LateCauses, Latencies, LimitedBy, LoadModel,
-    Offered, Rates, Reconnects, RecorderHealth, Summary, TimeSpans,
-};
-pub use verdict::{
-    LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, ScheduleVerdict,
-    UNSENT_SHARE_INVALID, Verdict,
+    Blocks, Knee, LateCauses, LimitedBy, Rates, Reconnects, RecorderHealth, ScheduleVerdict,
+    Summary, TimeSpans, Verdict,
 };
 pub use windows::{RATIO_MIN_PLANNED, Window, WorstOf, WorstWindows};

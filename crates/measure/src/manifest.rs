@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::read::{self, ReadError};
+use crate::format::{self, ReadError};
 
 /// The whole of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Manifest {
     /// # Errors
     /// When it cannot be read, is of another format, or is no manifest.
     pub fn read_from(reader: &mut impl io::Read) -> Result<Self, ReadError> {
-        read::document("manifest.json", reader)
+        format::read_document("manifest.json", reader)
     }
 
     /// Writes it as indented JSON with a final newline.
@@ -73,9 +73,6 @@ impl Manifest {
     /// # Errors
     /// What the writer says.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self)?;
-        text.push(b'\n');
-        writer.write_all(&text)?;
-        writer.flush()
+        format::write_document(self, writer)
     }
 }

@@ -30,12 +30,12 @@ pub(crate) struct Record {
     /// bits of a JSON-RPC error's.
     pub(crate) code: u32,
     pub(crate) endpoint: u16,
-    pub(crate) state: State,
+    pub(crate) state: RecordState,
 }
 
 /// What the node has said so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RecordState {
     Free,
     Unanswered,
     Accepted,
@@ -60,7 +60,7 @@ impl Record {
         step: 0,
         code: 0,
         endpoint: 0,
-        state: State::Free,
+        state: RecordState::Free,
     };
 
     const fn new(sent: &Sent) -> Self {
@@ -72,7 +72,7 @@ impl Record {
             size: sent.size,
             step: sent.step,
             endpoint: sent.endpoint,
-            state: State::Unanswered,
+            state: RecordState::Unanswered,
             ..Self::FREE
         }
     }
@@ -171,7 +171,7 @@ impl Pending {
     pub(crate) fn remove(&mut self, slot: Slot) -> Record {
         let record = record_mut(&mut self.chunks, slot.0);
         let taken = *record;
-        record.state = State::Free;
+        record.state = RecordState::Free;
         record.index = u64::from(self.first_free);
         self.first_free = slot.0;
         let entry = self
@@ -197,11 +197,11 @@ impl Pending {
             let slot = self.hand;
             self.hand = (self.hand + 1) % slots;
             let record = record_at(&self.chunks, slot);
-            if record.state == State::Free {
+            if record.state == RecordState::Free {
                 continue;
             }
             seen += 1;
-            let candidate = (record.state == State::Unanswered, record.sent, slot);
+            let candidate = (record.state == RecordState::Unanswered, record.sent, slot);
             best = Some(best.map_or(candidate, |best| best.min(candidate)));
         }
         best.map(|(_, _, slot)| Slot(slot))
@@ -214,7 +214,7 @@ impl Pending {
         std::mem::take(&mut self.chunks)
             .into_iter()
             .flatten()
-            .filter(|record| record.state != State::Free)
+            .filter(|record| record.state != RecordState::Free)
     }
 
     fn grow(&mut self) {
@@ -278,7 +278,7 @@ mod tests {
             .collect();
         assert!(pending.is_full());
         assert_eq!(pending.oldest_nearby(), Some(slots[0]));
-        pending.at_mut(slots[2]).state = State::Accepted;
+        pending.at_mut(slots[2]).state = RecordState::Accepted;
         assert_eq!(pending.oldest_nearby(), Some(slots[2]));
     }
 

@@ -1,6 +1,17 @@
 //! What the schedule wants, as far as the recorder must know it.
 
 use pacing::{Arrivals, Due, Nanos, Schedule, Shard, Step};
+use serde::{Deserialize, Serialize};
+
+/// Whether a schedule or the answers set the pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadModel {
+    /// Due times come from the schedule alone.
+    Open,
+    /// The next transaction waits for an answer: latencies do not count what was not sent.
+    Closed,
+}
 
 /// The plan that the run is measured against.
 ///

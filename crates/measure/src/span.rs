@@ -2,72 +2,9 @@
 
 use pacing::Nanos;
 
-use crate::event::Cause;
+use crate::counts::{AddUp as _, Counts, Late};
 use crate::latency::LatencySet;
-
-/// Counts of events.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) sent: u64,
-    pub(crate) unsent: u64,
-    pub(crate) accepted: u64,
-    pub(crate) rejected: u64,
-    pub(crate) errors: u64,
-    pub(crate) committed: u64,
-    pub(crate) commit_failed: u64,
-    pub(crate) blocks: u64,
-    pub(crate) late: Late,
-}
-
-/// Late transactions by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Late {
-    pub(crate) schedule: u64,
-    pub(crate) source: u64,
-    pub(crate) connection: u64,
-    pub(crate) node: u64,
-}
-
-impl Late {
-    pub(crate) const fn count(&mut self, cause: Cause) {
-        match cause {
-            Cause::OnTime => {}
-            Cause::Schedule => self.schedule += 1,
-            Cause::Source => self.source += 1,
-            Cause::Connection => self.connection += 1,
-            Cause::Node => self.node += 1,
-        }
-    }
-}
-
-impl Counts {
-    pub(crate) const fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.unsent += other.unsent;
-        self.accepted += other.accepted;
-        self.rejected += other.rejected;
-        self.errors += other.errors;
-        self.committed += other.committed;
-        self.commit_failed += other.commit_failed;
-        self.blocks += other.blocks;
-        self.late.schedule += other.late.schedule;
-        self.late.source += other.late.source;
-        self.late.connection += other.late.connection;
-        self.late.node += other.late.node;
-    }
-
-    /// Sent and not answered.
-    pub(crate) const fn in_flight(&self) -> u64 {
-        self.sent
-            .saturating_sub(self.accepted + self.rejected + self.errors)
-    }
-
-    /// Accepted and not in a block.
-    pub(crate) const fn backlog(&self) -> u64 {
-        self.accepted
-            .saturating_sub(self.committed + self.commit_failed)
-    }
-}
+use crate::rows::BlockRow;
 
 /// The first and the last block of a span, and what was committed in between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,12 +16,22 @@ pub(crate) struct BlockSpan {
 }
 
 impl BlockSpan {
-    pub(crate) const fn one(observed: Nanos, committed: u64) -> Self {
+    /// Of one block.
+    pub(crate) const fn one(block: &BlockRow) -> Self {
+        let observed = Nanos::from_nanos(block.observed_ns);
         Self {
             edges: Some((observed, observed)),
             after_first: 0,
-            first: committed,
+            first: block.committed(),
         }
+    }
+
+    /// Of several blocks, in the order of their observation.
+    pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a BlockRow>) -> Self {
+        blocks.fold(Self::default(), |mut span, block| {
+            span.add(&Self::one(block));
+            span
+        })
     }
 
     /// Adds a later span.
@@ -120,8 +67,8 @@ pub(crate) struct Depth {
 /// Everything about a span.
 #[derive(Debug, Default)]
 pub(crate) struct Span {
-    pub(crate) offered: u64,
     pub(crate) counts: Counts,
+    pub(crate) late: Late,
     pub(crate) blocks: BlockSpan,
     pub(crate) depth: Option<Depth>,
     pub(crate) latencies: LatencySet,
@@ -132,8 +79,8 @@ pub(crate) struct Span {
 impl Span {
     /// Adds a later span.
     pub(crate) fn add(&mut self, later: &Self) {
-        self.offered += later.offered;
-        self.counts.add(&later.counts);
+        self.counts.add_up(&later.counts);
+        self.late.add_up(&later.late);
         self.blocks.add(&later.blocks);
         self.depth = later.depth.or(self.depth);
         self.latencies.merge(&later.latencies);
@@ -142,8 +89,8 @@ impl Span {
 
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.offered = 0;
         self.counts = Counts::default();
+        self.late = Late::default();
         self.blocks = BlockSpan::default();
         self.depth = None;
         self.latencies.clear();

@@ -1,26 +1,24 @@
 //! `summary.json`: what a run was, in one object. Documented in `docs/run-folder.md`, checked by
 //! `docs/summary.schema.json`.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
 use crate::conservation::Conservation;
-use crate::latency::Quantiles;
+use crate::counts::{Late, adds_up};
+use crate::fate::{Fate, Offered};
+use crate::format::{self, ReadError};
+use crate::latency::Latencies;
+use crate::plan::LoadModel;
 use crate::rates::RateStats;
-use crate::read::{self, ReadError};
-use crate::rows::StepRow;
-use crate::verdict::Verdict;
+use crate::rows::{BlockRow, StepRow};
 use crate::windows::WorstWindows;
-
-/// The version of every format in the run folder. A reader refuses another major number.
-pub const FORMAT: &str = "tidegate.run/1";
 
 /// The whole of `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`FORMAT`].
+    /// [`FORMAT`](crate::FORMAT).
     pub format: String,
     /// Open or closed loop.
     pub model: LoadModel,
@@ -66,7 +64,7 @@ impl Summary {
     /// # Errors
     /// When it cannot be read, is of another format, or is no summary.
     pub fn read_from(reader: &mut impl io::Read) -> Result<Self, ReadError> {
-        read::document("summary.json", reader)
+        format::read_document("summary.json", reader)
     }
 
     /// Writes it as indented JSON with a final newline.
@@ -74,21 +72,8 @@ impl Summary {
     /// # Errors
     /// What the writer says.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self)?;
-        text.push(b'\n');
-        writer.write_all(&text)?;
-        writer.flush()
+        format::write_document(self, writer)
     }
-}
-
-/// Whether a schedule or the answers set the pace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LoadModel {
-    /// Due times come from the schedule alone.
-    Open,
-    /// The next transaction waits for an answer: latencies do not count what was not sent.
-    Closed,
 }
 
 /// Spans since the run's origin, in seconds.
@@ -102,68 +87,6 @@ pub struct TimeSpans {
     pub offered_s: f64,
     /// When the drain ended.
     pub ended_s: f64,
-}
-
-/// What was wanted and what of it left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offered {
-    /// Due until offering ended.
-    pub planned: u64,
-    /// Handed to a socket.
-    pub sent: u64,
-    /// Never handed to a socket.
-    pub unsent: u64,
-    /// `unsent` by reason; every reason is present.
-    pub unsent_by_reason: BTreeMap<String, u64>,
-}
-
-/// Where every sent transaction ended.
-///
-/// `committed`, `commit_failed` and `pending` divide the accepted ones. What was committed without
-/// having been accepted is in `committed_anyway`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fate {
-    /// Handed to a socket.
-    pub sent: u64,
-    /// CheckTx code 0.
-    pub accepted: u64,
-    /// Another code or a JSON-RPC error.
-    pub rejected: u64,
-    /// No usable answer.
-    pub errors: u64,
-    /// No answer by the end of the run.
-    pub unanswered: u64,
-    /// Accepted, and in a block with code 0.
-    pub committed: u64,
-    /// Accepted, and in a block with another code.
-    pub commit_failed: u64,
-    /// Accepted, and in no block by the end.
-    pub pending: u64,
-    /// In a block although not accepted, by what the answer was.
-    pub committed_anyway: CommittedAnyway,
-    /// `rejected` by code: CheckTx codes are positive, JSON-RPC errors negative.
-    pub rejected_by_code: BTreeMap<String, u64>,
-    /// `errors` by kind; every kind is present.
-    pub errors_by_kind: BTreeMap<String, u64>,
-}
-
-/// Transactions found in a block although their answer did not say accepted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommittedAnyway {
-    /// The answer was another code or a JSON-RPC error.
-    pub rejected: u64,
-    /// The answer was missing or unusable.
-    pub errors: u64,
-    /// No answer by the end of the run.
-    pub unanswered: u64,
-}
-
-impl CommittedAnyway {
-    /// All three.
-    #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.rejected + self.errors + self.unanswered
-    }
 }
 
 /// Rates in transactions per second. The statistics are over whole seconds that begin after the
@@ -180,40 +103,20 @@ pub struct Rates {
     pub committed_tps: Option<RateStats>,
 }
 
-/// The six latencies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Latencies {
-    /// sent − due.
-    pub lateness: Quantiles,
-    /// accepted − due.
-    pub accept_response: Quantiles,
-    /// accepted − sent.
-    pub accept_service: Quantiles,
-    /// committed − due.
-    pub commit_from_due: Quantiles,
-    /// committed − sent.
-    pub commit_from_sent: Quantiles,
-    /// committed − accepted.
-    pub commit_from_accepted: Quantiles,
-}
-
 /// Transactions later than [`LATE_LIMIT`](crate::LATE_LIMIT), by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LateCauses {
-    /// The generator's thread was late.
-    pub schedule: u64,
-    /// The transaction was not ready.
-    pub source: u64,
-    /// No connection was up.
-    pub connection: u64,
-    /// Every connection waited for the node.
-    pub node: u64,
+    /// How many of each.
+    #[serde(flatten)]
+    pub causes: Late,
     /// The longest lateness of cause `schedule` or `source`, in milliseconds.
     pub generator_max_ms: f64,
 }
 
+adds_up!(LateCauses { sum: causes; max: generator_max_ms });
+
 /// The chain's blocks during the run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Blocks {
     /// Blocks observed.
     pub count: u64,
@@ -233,6 +136,25 @@ pub struct Blocks {
     pub bytes: u64,
     /// Blocks in each second, over the same seconds as `rate`.
     pub per_s: Option<RateStats>,
+}
+
+impl Blocks {
+    /// Counts a block; each height is counted once.
+    pub(crate) fn add(&mut self, row: &BlockRow) {
+        let first = self
+            .first_height
+            .map_or(row.height, |first| first.min(row.height));
+        let last = self
+            .last_height
+            .map_or(row.height, |last| last.max(row.height));
+        self.count += 1;
+        (self.first_height, self.last_height) = (Some(first), Some(last));
+        self.missing = (last - first + 1).saturating_sub(self.count);
+        self.txs += row.txs;
+        self.own_txs += row.own_txs;
+        self.foreign_txs += row.txs.saturating_sub(row.own_txs);
+        self.bytes += row.bytes;
+    }
 }
 
 /// The highest rate the target sustained.
@@ -291,6 +213,8 @@ pub struct Reconnects {
     pub down_ms_max: f64,
 }
 
+adds_up!(Reconnects { sum: planned, broken, failed_attempts, down_ms_total; max: down_ms_max });
+
 /// What the recorder's own bounds did. All zero and empty in a healthy run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecorderHealth {
@@ -310,4 +234,49 @@ pub struct RecorderHealth {
     pub failed_followers: u64,
     /// Files that a write error left incomplete.
     pub incomplete_files: Vec<String>,
+}
+
+adds_up!(RecorderHealth {
+    sum: settled_early,
+    stray_answers,
+    late_events,
+    pending_peak,
+    pending_bytes_peak,
+    failed_followers
+});
+
+/// Whether the schedule was kept, and if not, why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The verdict.
+    pub schedule: ScheduleVerdict,
+    /// What led to it: empty for `valid` except for remarks.
+    pub reasons: Vec<String>,
+    /// The limits that were applied.
+    pub limits: Vec<String>,
+}
+
+/// How well the schedule was kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleVerdict {
+    /// Within every limit.
+    #[default]
+    Valid,
+    /// Usable with the reasons in mind.
+    Degraded,
+    /// Not a measurement of the planned load.
+    Invalid,
+}
+
+impl ScheduleVerdict {
+    /// The name in `summary.json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Degraded => "degraded",
+            Self::Invalid => "invalid",
+        }
+    }
 }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::counts::CommittedAnyway;
 use crate::event::{Failure, Reply, UnsentReason};
-use crate::pending::{Record, State};
-use crate::summary::{CommittedAnyway, Fate, Offered};
+use crate::fate::{self, Fate, Offered};
+use crate::pending::{Record, RecordState};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -45,13 +46,15 @@ impl Tally {
     pub(crate) fn settle(&mut self, record: &Record) {
         let committed = u64::from(record.is_committed());
         match record.state {
-            State::Free => debug_assert!(false, "a free record has no fate"),
-            State::Accepted if committed == 0 => self.pending += 1,
-            State::Accepted if record.code == 0 => self.committed += 1,
-            State::Accepted => self.commit_failed += 1,
-            State::Rejected | State::RpcError => self.committed_anyway.rejected += committed,
-            State::Failed(_) => self.committed_anyway.errors += committed,
-            State::Unanswered => {
+            RecordState::Free => debug_assert!(false, "a free record has no fate"),
+            RecordState::Accepted if committed == 0 => self.pending += 1,
+            RecordState::Accepted if record.code == 0 => self.committed += 1,
+            RecordState::Accepted => self.commit_failed += 1,
+            RecordState::Rejected | RecordState::RpcError => {
+                self.committed_anyway.rejected += committed;
+            }
+            RecordState::Failed(_) => self.committed_anyway.errors += committed,
+            RecordState::Unanswered => {
                 self.unanswered += 1;
                 self.committed_anyway.unanswered += committed;
             }
@@ -59,16 +62,7 @@ impl Tally {
     }
 
     pub(crate) fn offered(&self, planned: Option<u64>) -> Offered {
-        let unsent = self.unsent_total();
-        Offered {
-            planned: planned.unwrap_or(self.sent + unsent),
-            sent: self.sent,
-            unsent,
-            unsent_by_reason: UnsentReason::ALL
-                .iter()
-                .map(|&reason| (reason.name().to_owned(), self.unsent[reason as usize]))
-                .collect(),
-        }
+        Offered::new(planned, self.sent, self.unsent)
     }
 
     pub(crate) fn fate(&self) -> Fate {
@@ -87,10 +81,7 @@ impl Tally {
                 .iter()
                 .map(|(code, count)| (code_name(*code), *count))
                 .collect(),
-            errors_by_kind: Failure::ALL
-                .iter()
-                .map(|&kind| (kind.name().to_owned(), self.errors[kind as usize]))
-                .collect(),
+            errors_by_kind: fate::by_kind(self.errors),
         }
     }
 

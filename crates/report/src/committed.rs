@@ -31,10 +31,10 @@ impl CommittedCourse {
     /// The same from the seconds in which blocks were seen, where the blocks are not at hand.
     #[must_use]
     pub fn of_series(series: &[SeriesRow]) -> Self {
-        let with_blocks = series.iter().filter(|row| row.blocks > 0);
+        let with_blocks = series.iter().filter(|row| row.counts.blocks > 0);
         Self::new(
             0.0,
-            with_blocks.map(|row| (row.second as f64 + row.span_s, row.committed)),
+            with_blocks.map(|row| (row.second as f64 + row.span_s, row.counts.committed)),
         )
     }
 
@@ -71,6 +71,8 @@ impl CommittedCourse {
 
 #[cfg(test)]
 mod tests {
+    use measure::Counts;
+
     use super::*;
 
     fn block(at_s: u64, own_txs: u64) -> BlockRow {
@@ -97,8 +99,11 @@ mod tests {
         let row = |second, blocks, committed| SeriesRow {
             second,
             span_s: 1.0,
-            blocks,
-            committed,
+            counts: Counts {
+                blocks,
+                committed,
+                ..Counts::default()
+            },
             ..SeriesRow::default()
         };
         let course = CommittedCourse::of_series(&[row(0, 0, 0), row(1, 1, 300), row(2, 1, 100)]);

@@ -82,6 +82,8 @@ impl<'a> Stretch<'a> {
 
 #[cfg(test)]
 mod tests {
+    use measure::Counts;
+
     use super::*;
 
     #[test]
@@ -89,14 +91,17 @@ mod tests {
         let row = |second, span_s| SeriesRow {
             second,
             span_s,
-            sent: 10,
+            counts: Counts {
+                sent: 10,
+                ..Counts::default()
+            },
             ..SeriesRow::default()
         };
         let series = [row(0, 1.0), row(1, 1.0), row(2, 1.0), row(3, 0.5)];
         let stretches = Stretch::all(&series, 2);
         assert_eq!(stretches.len(), 2);
-        assert_eq!(stretches[0].rate(|row| row.sent), (1.0, 10.0));
-        assert_eq!(stretches[1].rate(|row| row.sent).0, 2.75);
+        assert_eq!(stretches[0].rate(|row| row.counts.sent), (1.0, 10.0));
+        assert_eq!(stretches[1].rate(|row| row.counts.sent).0, 2.75);
         assert_eq!(stretches[1].mean(|row| Some(row.span_s)).1, 0.75);
         assert!(stretches[1].highest(|_| None).1.is_nan());
         assert!(Stretch::all(&[], 5).is_empty());

@@ -8,7 +8,7 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
-use measure::{BlockRow, LatencySet, Manifest, Remains, SeriesRow, StepRow, Summary};
+use measure::{BlockRow, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
 
 /// A run that lies in a folder.
 ///
@@ -233,10 +233,10 @@ impl<'a> Rebuild<'a> {
         let series: Vec<SeriesRow> = self.all()?;
         let steps: Vec<StepRow> = self.all()?;
         let blocks: Vec<BlockRow> = self.all()?;
-        let mut remains = Remains::new(self.manifest, &series, steps, &blocks);
-        self.count(&mut remains)?;
-        let latencies = self.latencies(remains.warmup().as_secs_f64())?;
-        let summary = remains.summary(&latencies);
+        let mut killed = KilledRun::new(self.manifest, &series, steps, &blocks);
+        self.count(&mut killed)?;
+        let latencies = self.latencies(killed.warmup().as_secs_f64())?;
+        let summary = killed.summary(&latencies);
         notes.push(format!(
             "summary.json is missing or cut off: the run was killed after {:.0} s; its figures were made from the rows it left",
             summary.time.ended_s
@@ -258,11 +258,11 @@ impl<'a> Rebuild<'a> {
         Ok(rows)
     }
 
-    fn count(&mut self, remains: &mut Remains<'_>) -> Result<(), OpenError> {
+    fn count(&mut self, killed: &mut KilledRun<'_>) -> Result<(), OpenError> {
         let mut txs = txs(self.path)?;
         loop {
             match txs.next_row() {
-                Ok(Some(row)) => remains.tx(&row),
+                Ok(Some(row)) => killed.tx(&row),
                 Ok(None) => break,
                 Err(source) => return Err(unusable(self.path, source)),
             }

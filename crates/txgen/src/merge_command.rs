@@ -10,7 +10,7 @@ use crate::cli::MergeArgs;
 use crate::exit;
 use crate::folder::{OpenError, RecordedRun};
 use crate::report::recorded::{self, ReportError};
-use crate::run::{FolderError, RunFolder, saturation};
+use crate::run::{FolderError, RunFolder};
 
 /// Why folders are not merged.
 #[derive(Debug, thiserror::Error)]
@@ -82,13 +82,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, MergeCommandError> {
     let writers = writers(&folder)?;
     let mut summary_file = folder.open("summary.json")?;
     manifest.write_to(&mut manifest_file)?;
-    let mut summary = merge(parts, &names, &manifest, writers)?;
-    let followed = manifest
-        .plan
-        .get("follow")
-        .and_then(serde_json::Value::as_bool);
-    let judgement = saturation::judge(&summary.steps, followed.unwrap_or(true));
-    (summary.knee, summary.knee_reason) = (judgement.knee, judgement.reason);
+    let summary = merge(parts, &names, &manifest, writers)?;
     summary.write_to(&mut summary_file)?;
     drop(summary_file);
     let page = recorded::write_html_after_run(folder.path())?;

@@ -1,9 +1,8 @@
 //! A run cut into stretches of time, each with what is needed to compute any metric anew.
 
-use pacing::Nanos;
+use pacing::{Nanos, Random};
 
-use super::dice::Dice;
-use super::{Metric, Quantile};
+use super::{Metric, Quantile, below};
 use crate::read::TxRow;
 use crate::rows::SeriesRow;
 use crate::summary::TimeSpans;
@@ -57,8 +56,8 @@ impl RunCourse {
         }
         if let Some(stretch) = self.stretch(row.second) {
             stretch.seconds += row.span_s;
-            stretch.accepted += row.accepted;
-            stretch.committed += row.committed;
+            stretch.accepted += row.counts.accepted;
+            stretch.committed += row.counts.committed;
         }
     }
 
@@ -78,10 +77,10 @@ impl RunCourse {
     }
 
     /// How often each stretch is drawn when as many are drawn as there are.
-    pub(super) fn draw(&self, dice: &mut Dice) -> Vec<u32> {
+    pub(super) fn draw(&self, random: &mut Random) -> Vec<u32> {
         let mut weights = vec![0; self.stretches.len()];
         for _ in 0..weights.len() {
-            weights[dice.below(self.stretches.len())] += 1;
+            weights[below(random, self.stretches.len())] += 1;
         }
         weights
     }

@@ -8,11 +8,10 @@
 //! in the interval too.
 
 mod course;
-mod dice;
 
 pub use course::RunCourse;
 
-use dice::Dice;
+use pacing::Random;
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +71,7 @@ impl Metric {
         match self {
             Self::Committed => "rate.committed_tps",
             Self::Accepted => "rate.accepted_tps",
-            Self::Lost => "rate.error",
+            Self::Lost => "failed.share",
             Self::Accept(Quantile::P50) => "accept.p50",
             Self::Accept(Quantile::P95) => "accept.p95",
             Self::Accept(Quantile::P99) => "accept.p99",
@@ -184,8 +183,8 @@ pub fn compare(base: &[RunCourse], other: &[RunCourse]) -> (Vec<Difference>, Dra
         0 | 1 => Drawn::Stretches,
         _ => Drawn::Runs,
     };
-    let base_values = values_of(base, drawn, &mut Dice::new(1));
-    let other_values = values_of(other, drawn, &mut Dice::new(2));
+    let base_values = values_of(base, drawn, &mut Random::new(1));
+    let other_values = values_of(other, drawn, &mut Random::new(2));
     let differences = Metric::ALL
         .into_iter()
         .zip(base_values.iter().zip(&other_values))
@@ -200,8 +199,13 @@ struct Values {
     resampled: Vec<f64>,
 }
 
+/// A number below `bound`, which is not zero.
+fn below(random: &mut Random, bound: usize) -> usize {
+    (random.unit() * bound as f64) as usize
+}
+
 /// For each metric its values on one side.
-fn values_of(side: &[RunCourse], drawn: Drawn, dice: &mut Dice) -> Vec<Values> {
+fn values_of(side: &[RunCourse], drawn: Drawn, random: &mut Random) -> Vec<Values> {
     let per_run: Vec<Vec<Option<f64>>> = match drawn {
         Drawn::Runs => side
             .iter()
@@ -224,12 +228,14 @@ fn values_of(side: &[RunCourse], drawn: Drawn, dice: &mut Dice) -> Vec<Values> {
     for _ in 0..RESAMPLES {
         let drawn = match drawn {
             Drawn::Runs => {
-                let places: Vec<usize> =
-                    per_run.iter().map(|_| dice.below(per_run.len())).collect();
+                let places: Vec<usize> = per_run
+                    .iter()
+                    .map(|_| below(random, per_run.len()))
+                    .collect();
                 means(&per_run, |place| places[place], places.len())
             }
             Drawn::Stretches => {
-                let weights: Vec<Vec<u32>> = side.iter().map(|run| run.draw(dice)).collect();
+                let weights: Vec<Vec<u32>> = side.iter().map(|run| run.draw(random)).collect();
                 course::metrics(&whole, Some(&weights))
             }
         };

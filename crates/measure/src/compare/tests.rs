@@ -1,11 +1,12 @@
 use super::*;
+use crate::counts::Counts;
 use crate::read::TxReader;
 use crate::rows::SeriesRow;
 use crate::summary::TimeSpans;
 
 /// A run of 20 s with so many a second and a commit latency that wanders around `latency_ms`.
 fn run(rate: u64, latency_ms: u64, seed: u64) -> RunCourse {
-    let mut dice = Dice::new(seed);
+    let mut random = Random::new(seed);
     let time = TimeSpans {
         origin_unix_ns: 0,
         warmup_s: 2.0,
@@ -17,11 +18,11 @@ fn run(rate: u64, latency_ms: u64, seed: u64) -> RunCourse {
     for second in 0..20 {
         // The warm-up is slow and does not count.
         let slow = if second < 2 { 10 } else { 1 };
-        let wander = latency_ms * slow + dice.below(20) as u64;
+        let wander = latency_ms * slow + below(&mut random, 20) as u64;
         for place in 0..rate {
             let due = second * 1_000_000_000 + place * 1_000_000_000 / rate;
-            let accepted = due + 2_000_000 + dice.below(1_000_000) as u64;
-            let committed = due + (wander + dice.below(30) as u64) * 1_000_000;
+            let accepted = due + 2_000_000 + below(&mut random, 1_000_000) as u64;
+            let committed = due + (wander + below(&mut random, 30) as u64) * 1_000_000;
             text.push_str(&format!(
                 "AB,250,0.000,0.000,0.000,,{due},{due},{accepted},{committed},1,0,0,0\n"
             ));
@@ -29,8 +30,11 @@ fn run(rate: u64, latency_ms: u64, seed: u64) -> RunCourse {
         course.second(&SeriesRow {
             second,
             span_s: 1.0,
-            accepted: rate,
-            committed: rate + dice.below(5) as u64,
+            counts: Counts {
+                accepted: rate,
+                committed: rate + below(&mut random, 5) as u64,
+                ..Counts::default()
+            },
             ..SeriesRow::default()
         });
     }

@@ -7,24 +7,24 @@ use std::iter::Peekable;
 use pacing::Nanos;
 
 use super::{MergePart, PartError};
+use crate::account::{MAX_STEP_ROWS, Seconds};
+use crate::counts::{AddUp as _, raise};
 use crate::files::Files;
 use crate::hlog::HlogWriter;
-use crate::latency::{LatencyKind, LatencySet, millis};
-use crate::rates::PerSecond;
+use crate::latency::LatencySet;
 use crate::read::{HlogReader, ReadError, RowReader};
-use crate::rows::{BlockRow, SeriesRow, StepRow};
+use crate::rows::{BlockRow, LatencyColumns, SeriesRow, StepRow};
 use crate::segments::SECOND;
 use crate::span::BlockSpan;
 
 /// What the seconds and steps add up to.
+#[derive(Default)]
 pub(super) struct Course {
     pub(super) steps: Vec<StepRow>,
     pub(super) steps_omitted: u64,
     /// Of everything after the warm-up.
     pub(super) latencies: LatencySet,
-    pub(super) accepted: PerSecond,
-    pub(super) committed: PerSecond,
-    pub(super) blocks: PerSecond,
+    pub(super) seconds: Seconds,
 }
 
 /// Every block once, as the first who saw it did; written and given back.
@@ -47,7 +47,7 @@ pub(super) fn blocks<R: BufRead, W: Write>(
     for block in blocks.values_mut() {
         // A median of medians is none.
         block.commit_p50_ms = block.commit_p50_ms.filter(|_| parts.len() == 1);
-        block.write_csv(&mut files.blocks.rows);
+        files.blocks.push(block);
     }
     files.flush();
     Ok(blocks.into_values().collect())
@@ -58,7 +58,7 @@ fn add_block(block: &mut BlockRow, other: &BlockRow) {
     block.interval_ms = block.interval_ms.or(other.interval_ms);
     block.own_txs += other.own_txs;
     block.own_failed += other.own_failed;
-    block.commit_max_ms = most(block.commit_max_ms, other.commit_max_ms);
+    raise(&mut block.commit_max_ms, &other.commit_max_ms);
 }
 
 /// Joins seconds, intervals and steps, in the order of time.
@@ -75,25 +75,18 @@ pub(super) fn join<R: BufRead, W: Write>(
     let mut seconds: Vec<_> = Vec::new();
     let mut intervals: Vec<_> = Vec::new();
     for part in parts.iter_mut() {
-        seconds.push(Seconds::new(&mut part.series));
+        seconds.push(part.series.by_ref().peekable());
         intervals.push(Intervals::new(&mut part.hlog));
     }
-    let mut course = Course {
-        steps: Vec::new(),
-        steps_omitted: 0,
-        latencies: LatencySet::new(),
-        accepted: PerSecond::default(),
-        committed: PerSecond::default(),
-        blocks: PerSecond::default(),
-    };
+    let mut course = Course::default();
     let mut writer = HlogWriter::new();
     while let Some(second) = earliest(&mut seconds)? {
         let mut row = add_seconds(&mut seconds, second)?;
         let end_s = second as f64 + row.span_s;
         let latencies = add_intervals(&mut intervals, end_s)?;
-        row.blocks = observed(blocks, second as f64, end_s).count() as u64;
-        fill_second(&mut row, &latencies);
-        row.write_csv(&mut files.series.rows);
+        row.counts.blocks = observed(blocks, second as f64, end_s).count() as u64;
+        row.latency = LatencyColumns::of(&latencies);
+        files.series.push(&row);
         let start = Nanos::from_nanos(second.saturating_mul(SECOND.as_nanos()));
         let end = Nanos::from_nanos((end_s * 1e9).round() as u64);
         writer.write(&latencies, start, end, &mut files.hlog.rows);
@@ -101,13 +94,11 @@ pub(super) fn join<R: BufRead, W: Write>(
             course.latencies.merge(&latencies);
         }
         steps.add(second as f64, &latencies);
-        course.accepted.push(row.accepted);
-        course.committed.push(row.committed);
-        course.blocks.push(row.blocks);
+        course.seconds.push(&row);
         files.flush();
     }
     for step in steps.finish() {
-        step.write_csv(&mut files.steps.rows);
+        files.steps.push(&step);
         match course.steps.len() < MAX_STEP_ROWS {
             true => course.steps.push(step),
             false => course.steps_omitted += 1,
@@ -117,49 +108,34 @@ pub(super) fn join<R: BufRead, W: Write>(
 }
 
 /// The rows of one part's series, one ahead.
-struct Seconds<'a, R: BufRead>(Peekable<&'a mut RowReader<R, SeriesRow>>);
+type Series<'a, R> = Peekable<&'a mut RowReader<R, SeriesRow>>;
 
-impl<'a, R: BufRead> Seconds<'a, R> {
-    fn new(reader: &'a mut RowReader<R, SeriesRow>) -> Self {
-        Self(reader.peekable())
-    }
-
-    /// The second of the next row.
-    fn next_second(&mut self) -> Result<Option<u64>, ReadError> {
-        match self.0.peek() {
-            Some(Ok(row)) => Ok(Some(row.second)),
-            Some(Err(_)) => self
-                .0
-                .next()
-                .transpose()
-                .map(|row| row.map(|row| row.second)),
-            None => Ok(None),
+/// The earliest second that comes next in any part.
+fn earliest<R: BufRead>(series: &mut [Series<'_, R>]) -> Result<Option<u64>, PartError> {
+    let mut earliest: Option<u64> = None;
+    for (position, part) in series.iter_mut().enumerate() {
+        match part.next_if(Result::is_err) {
+            Some(Err(error)) => return Err((position, error)),
+            _ => {
+                if let Some(Ok(row)) = part.peek() {
+                    earliest = Some(earliest.map_or(row.second, |second| second.min(row.second)));
+                }
+            }
         }
-    }
-}
-
-fn earliest<R: BufRead>(seconds: &mut [Seconds<'_, R>]) -> Result<Option<u64>, PartError> {
-    let mut earliest = None;
-    for (position, part) in seconds.iter_mut().enumerate() {
-        let next = part.next_second().map_err(|error| (position, error))?;
-        earliest = match (earliest, next) {
-            (Some(one), Some(other)) => Some(u64::min(one, other)),
-            (one, other) => one.or(other),
-        };
     }
     Ok(earliest)
 }
 
 /// The sum of all parts' rows of a second.
 fn add_seconds<R: BufRead>(
-    seconds: &mut [Seconds<'_, R>],
+    series: &mut [Series<'_, R>],
     second: u64,
 ) -> Result<SeriesRow, PartError> {
     let mut sum: Option<SeriesRow> = None;
-    for (position, part) in seconds.iter_mut().enumerate() {
+    for (position, part) in series.iter_mut().enumerate() {
         let is_here =
             |row: &Result<SeriesRow, ReadError>| row.as_ref().is_ok_and(|row| row.second == second);
-        let Some(row) = part.0.next_if(is_here) else {
+        let Some(row) = part.next_if(is_here) else {
             continue;
         };
         let row = row.map_err(|error| (position, error))?;
@@ -172,20 +148,8 @@ fn add_seconds<R: BufRead>(
 }
 
 fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
-    sum.span_s = sum.span_s.max(row.span_s);
+    sum.add_up(row);
     sum.step = sum.step.or(row.step);
-    sum.offered += row.offered;
-    sum.sent += row.sent;
-    sum.unsent += row.unsent;
-    sum.accepted += row.accepted;
-    sum.rejected += row.rejected;
-    sum.errors += row.errors;
-    sum.committed += row.committed;
-    sum.commit_failed += row.commit_failed;
-    sum.in_flight += row.in_flight;
-    sum.backlog += row.backlog;
-    sum.mempool_txs = sum.mempool_txs.max(row.mempool_txs);
-    sum.mempool_bytes = sum.mempool_bytes.max(row.mempool_bytes);
     // Somebody may have marked all generators at once.
     if !row.mark.is_empty() && row.mark != sum.mark {
         if !sum.mark.is_empty() {
@@ -193,18 +157,6 @@ fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
         }
         sum.mark.push_str(&row.mark);
     }
-}
-
-fn fill_second(row: &mut SeriesRow, latencies: &LatencySet) {
-    let at = |kind, quantile| latencies.of(kind).quantile(quantile).map(millis);
-    row.lateness_p99_ms = at(LatencyKind::Lateness, 0.99);
-    row.lateness_max_ms = latencies.of(LatencyKind::Lateness).max().map(millis);
-    row.accept_p50_ms = at(LatencyKind::AcceptResponse, 0.50);
-    row.accept_p99_ms = at(LatencyKind::AcceptResponse, 0.99);
-    row.service_p50_ms = at(LatencyKind::AcceptService, 0.50);
-    row.service_p99_ms = at(LatencyKind::AcceptService, 0.99);
-    row.commit_p50_ms = at(LatencyKind::CommitFromDue, 0.50);
-    row.commit_p99_ms = at(LatencyKind::CommitFromDue, 0.99);
 }
 
 /// The intervals of one part's log, all latencies of one instant together, one ahead.
@@ -280,19 +232,24 @@ impl Steps {
             for row in &mut part.steps {
                 let row = row.map_err(|error| (position, error))?;
                 match rows.get_mut(&row.step) {
-                    Some(step) => add_step(step, &row),
+                    Some(step) => {
+                        step.add_up(&row);
+                        raise(
+                            &mut step.latency.lateness_max_ms,
+                            &row.latency.lateness_max_ms,
+                        );
+                    }
                     None => {
                         rows.insert(row.step, row);
                     }
                 }
             }
         }
-        let mut rows: Vec<StepRow> = rows.into_values().collect();
-        for row in &mut rows {
-            finish_step(row, blocks);
-        }
         Ok(Self {
-            rows,
+            rows: rows
+                .into_values()
+                .map(|row| with_blocks(row, blocks))
+                .collect(),
             position: 0,
             latencies: LatencySet::new(),
         })
@@ -325,65 +282,24 @@ impl Steps {
     fn close(&mut self) {
         let row = &mut self.rows[self.position];
         let is_whole = row.start_s.fract() == 0.0 && row.end_s.fract() == 0.0;
-        let latencies = &self.latencies;
-        let at = |kind, quantile| {
-            let value = latencies.of(kind).quantile(quantile).map(millis);
-            value.filter(|_| is_whole)
+        row.latency = LatencyColumns {
+            lateness_max_ms: row.latency.lateness_max_ms,
+            ..match is_whole {
+                true => LatencyColumns::of(&self.latencies),
+                false => LatencyColumns::default(),
+            }
         };
-        row.lateness_p50_ms = at(LatencyKind::Lateness, 0.50);
-        row.lateness_p99_ms = at(LatencyKind::Lateness, 0.99);
-        row.accept_p50_ms = at(LatencyKind::AcceptResponse, 0.50);
-        row.accept_p95_ms = at(LatencyKind::AcceptResponse, 0.95);
-        row.accept_p99_ms = at(LatencyKind::AcceptResponse, 0.99);
-        row.service_p50_ms = at(LatencyKind::AcceptService, 0.50);
-        row.service_p99_ms = at(LatencyKind::AcceptService, 0.99);
-        row.commit_p50_ms = at(LatencyKind::CommitFromDue, 0.50);
-        row.commit_p95_ms = at(LatencyKind::CommitFromDue, 0.95);
-        row.commit_p99_ms = at(LatencyKind::CommitFromDue, 0.99);
         self.latencies.clear();
         self.position += 1;
     }
 }
 
-fn add_step(sum: &mut StepRow, row: &StepRow) {
-    sum.end_s = sum.end_s.max(row.end_s);
-    sum.offered += row.offered;
-    sum.sent += row.sent;
-    sum.unsent += row.unsent;
-    sum.accepted += row.accepted;
-    sum.rejected += row.rejected;
-    sum.errors += row.errors;
-    sum.committed += row.committed;
-    sum.commit_failed += row.commit_failed;
-    sum.late_schedule += row.late_schedule;
-    sum.late_source += row.late_source;
-    sum.late_connection += row.late_connection;
-    sum.late_node += row.late_node;
-    sum.in_flight += row.in_flight;
-    sum.in_flight_growth += row.in_flight_growth;
-    sum.backlog += row.backlog;
-    sum.backlog_growth += row.backlog_growth;
-    sum.mempool_txs = sum.mempool_txs.max(row.mempool_txs);
-    sum.lateness_max_ms = most(sum.lateness_max_ms, row.lateness_max_ms);
-}
-
 /// Rates follow from counts; blocks are counted once.
-fn finish_step(row: &mut StepRow, blocks: &[BlockRow]) {
-    let length_s = row.end_s - row.start_s;
-    let rate = |count: u64| (length_s > 0.0).then(|| count as f64 / length_s);
-    row.offered_tps = rate(row.offered);
-    row.sent_tps = rate(row.sent);
-    row.accepted_tps = rate(row.accepted);
-    row.blocks = observed(blocks, row.start_s, row.end_s).count() as u64;
-    let mut span = BlockSpan::default();
-    for block in observed(blocks, row.start_s, row.end_s) {
-        let committed = block.own_txs.saturating_sub(block.own_failed);
-        span.add(&BlockSpan::one(
-            Nanos::from_nanos(block.observed_ns),
-            committed,
-        ));
-    }
-    row.committed_tps = span.rate();
+fn with_blocks(mut row: StepRow, blocks: &[BlockRow]) -> StepRow {
+    let observed = || observed(blocks, row.start_s, row.end_s);
+    row.counts.blocks = observed().count() as u64;
+    let committed_tps = BlockSpan::of(observed()).rate();
+    row.with_rates(committed_tps)
 }
 
 /// The blocks observed in a span of time, in the order of their heights.
@@ -394,13 +310,3 @@ fn observed(blocks: &[BlockRow], start_s: f64, end_s: f64) -> impl Iterator<Item
         .iter()
         .take_while(move |block| at(block) < end_s)
 }
-
-fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.max(other)),
-        (one, other) => one.or(other),
-    }
-}
-
-/// As many as a run's own summary keeps.
-const MAX_STEP_ROWS: usize = 10_000;

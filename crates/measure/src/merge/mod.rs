@@ -139,7 +139,15 @@ pub fn merge<R: BufRead, W: Write>(
         .map_err(|(part, e)| unreadable(part, e))?;
     files.flush();
     let summaries: Vec<&Summary> = parts.iter().map(|part| &part.summary).collect();
-    let summary = account::sum(&summaries, course, &blocks, windows, files.incomplete());
+    let follow = manifest.plan.get("follow");
+    let joined = account::Joined {
+        course,
+        blocks: &blocks,
+        windows,
+        incomplete_files: files.incomplete(),
+        followed: follow.and_then(|follow| follow.as_bool()).unwrap_or(true),
+    };
+    let summary = account::summary(&summaries, joined);
     match files.into_error() {
         Some(error) => Err(error.into()),
         None => Ok(summary),

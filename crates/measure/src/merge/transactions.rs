@@ -35,7 +35,6 @@ pub(super) fn join<R: BufRead, W: Write>(
             return Ok(sends.worst());
         };
         files.txs.rows.extend_from_slice(&streams[next].row);
-        files.txs.rows.push(b'\n');
         files.relieve_txs();
         streams[next]
             .advance(&mut sends)
@@ -43,32 +42,25 @@ pub(super) fn join<R: BufRead, W: Write>(
     }
 }
 
-/// Where each endpoint of a part is in the whole; `None` when they are numbered alike.
-fn positions(part: &Manifest, whole: &Manifest) -> Option<Vec<usize>> {
-    let places: Vec<usize> = part
-        .endpoints
-        .iter()
-        .map(|endpoint| {
-            let place = whole
-                .endpoints
-                .iter()
-                .position(|known| known.url == endpoint.url);
-            place.unwrap_or_default()
-        })
-        .collect();
-    let alike = places
-        .iter()
-        .enumerate()
-        .all(|(here, there)| here == *there);
-    (!alike).then_some(places)
+/// Where each endpoint of a part is in the whole.
+fn positions(part: &Manifest, whole: &Manifest) -> Vec<u16> {
+    let place = |url: &str| {
+        (0..)
+            .zip(&whole.endpoints)
+            .find(|(_, known)| known.url == url)
+    };
+    let places = part.endpoints.iter().map(|endpoint| place(&endpoint.url));
+    places
+        .map(|found| found.map_or(0, |(place, _)| place))
+        .collect()
 }
 
 /// The rows of one part, with the next one at hand.
 struct Stream<'a, R> {
     reader: &'a mut TxReader<R>,
     origin_unix_us: u64,
-    endpoints: Option<Vec<usize>>,
-    /// The next row without its line break.
+    endpoints: Vec<u16>,
+    /// The next row with its line break.
     row: Vec<u8>,
     /// When its fate became final.
     settled: Nanos,
@@ -76,11 +68,7 @@ struct Stream<'a, R> {
 }
 
 impl<'a, R: BufRead> Stream<'a, R> {
-    fn new(
-        reader: &'a mut TxReader<R>,
-        origin_unix_ns: u64,
-        endpoints: Option<Vec<usize>>,
-    ) -> Self {
+    fn new(reader: &'a mut TxReader<R>, origin_unix_ns: u64, endpoints: Vec<u16>) -> Self {
         Self {
             reader,
             origin_unix_us: origin_unix_ns / 1_000,
@@ -98,14 +86,10 @@ impl<'a, R: BufRead> Stream<'a, R> {
         };
         self.settled = settled(&row, self.origin_unix_us);
         sends.count(&row);
+        let place = self.endpoints.get(usize::from(row.endpoint));
+        let endpoint = place.copied().unwrap_or_default();
         self.row.clear();
-        match &self.endpoints {
-            None => self.row.extend_from_slice(row.line),
-            Some(places) => {
-                let place = places.get(usize::from(row.endpoint)).copied();
-                renumber(row.line, place.unwrap_or_default(), &mut self.row);
-            }
-        }
+        self.reader.copy_row(endpoint, &mut self.row);
         Ok(())
     }
 }
@@ -119,22 +103,6 @@ fn settled(row: &TxRow<'_>, origin_unix_us: u64) -> Nanos {
         .max(row.accepted)
         .max(error)
         .unwrap_or(Nanos::MAX)
-}
-
-/// The line with another endpoint in its last but one field.
-fn renumber(line: &[u8], endpoint: usize, out: &mut Vec<u8>) {
-    let mut commas = line
-        .iter()
-        .enumerate()
-        .rev()
-        .filter(|(_, byte)| **byte == b',');
-    let (Some((step, _)), Some((before, _))) = (commas.next(), commas.next()) else {
-        out.extend_from_slice(line);
-        return;
-    };
-    out.extend_from_slice(&line[..=before]);
-    out.extend_from_slice(itoa::Buffer::new().format(endpoint).as_bytes());
-    out.extend_from_slice(&line[step..]);
 }
 
 /// What was due and what was sent in each short window of the offering.

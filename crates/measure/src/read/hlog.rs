@@ -5,8 +5,8 @@ use std::io::BufRead;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use super::ReadError;
 use super::lines::Lines;
+use crate::format::ReadError;
 use crate::latency::{Latency, LatencyKind, LatencySet};
 
 /// Reads `latency.hlog` in the memory of one line.

@@ -1,8 +1,8 @@
 //! Whole lines of a file; what follows the last line break is torn.
 
-use std::io::{BufRead, Read as _};
+use std::io::{self, BufRead, Read};
 
-use super::ReadError;
+use crate::format::ReadError;
 
 /// Reads into one buffer, line after line.
 #[derive(Debug)]
@@ -23,10 +23,6 @@ impl<R: BufRead> Lines<R> {
             number: 0,
             torn: false,
         }
-    }
-
-    pub(super) const fn file(&self) -> &'static str {
-        self.file
     }
 
     /// The number of the last line, from 1.
@@ -70,6 +66,42 @@ impl<R: BufRead> Lines<R> {
         self.torn |= !self.line.is_empty();
         self.line.clear();
         Ok(false)
+    }
+}
+
+/// The whole lines as a stream of bytes, for a parser that must not see a torn one. A [`ReadError`]
+/// travels inside the error of the stream.
+#[derive(Debug)]
+pub(super) struct WholeLines<R> {
+    lines: Lines<R>,
+    /// Bytes of the line that were handed out, its line break included.
+    taken: usize,
+}
+
+impl<R: BufRead> WholeLines<R> {
+    pub(super) const fn new(lines: Lines<R>) -> Self {
+        Self { lines, taken: 0 }
+    }
+
+    pub(super) const fn is_torn(&self) -> bool {
+        self.lines.is_torn()
+    }
+}
+
+impl<R: BufRead> Read for WholeLines<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.lines.line.len() {
+            self.taken = 0;
+            if !self.lines.advance().map_err(io::Error::other)? {
+                return Ok(0);
+            }
+            self.lines.line.push(b'\n');
+        }
+        let rest = &self.lines.line[self.taken..];
+        let count = rest.len().min(out.len());
+        out[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
     }
 }
 

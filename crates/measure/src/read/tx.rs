@@ -3,43 +3,51 @@
 use std::io::BufRead;
 
 use pacing::Nanos;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
-use super::ReadError;
-use super::csv::{Columns, Fields, unsigned};
-use super::lines::Lines;
+use super::table::Table;
+use crate::format::ReadError;
 use crate::rows::TXS_HEADER;
 
 /// Reads `txs.csv` in the memory of one row.
 #[derive(Debug)]
 pub struct TxReader<R> {
-    lines: Lines<R>,
-    columns: Columns,
+    table: Table<R>,
+    /// Where each column of [`TXS_HEADER`] is.
+    positions: Vec<Option<usize>>,
 }
 
 /// One sent transaction, borrowed from its line. `docs/run-folder.md` describes the columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct TxRow<'a> {
-    /// The whole line, without its line break.
-    pub line: &'a [u8],
     /// Hash in hex.
     pub txid: &'a str,
     /// Bytes.
     pub size: u64,
     /// Sent, microseconds since the Unix epoch.
+    #[serde(rename = "ts_send", deserialize_with = "wall")]
     pub send_unix_us: u64,
     /// Accepted, the same.
+    #[serde(rename = "ts_accept", deserialize_with = "wall_or_empty")]
     pub accept_unix_us: Option<u64>,
     /// Committed, the same.
+    #[serde(rename = "ts_commit", deserialize_with = "wall_or_empty")]
     pub commit_unix_us: Option<u64>,
     /// Rejected or given up as an error, the same.
+    #[serde(rename = "ts_error", deserialize_with = "wall_or_empty")]
     pub error_unix_us: Option<u64>,
     /// Due, since the origin.
+    #[serde(rename = "due_ns", deserialize_with = "stamp")]
     pub due: Nanos,
     /// Sent, since the origin.
+    #[serde(rename = "sent_ns", deserialize_with = "stamp")]
     pub sent: Nanos,
     /// Accepted, since the origin.
+    #[serde(rename = "accepted_ns", deserialize_with = "stamp_or_empty")]
     pub accepted: Option<Nanos>,
     /// Committed, since the origin.
+    #[serde(rename = "committed_ns", deserialize_with = "stamp_or_empty")]
     pub committed: Option<Nanos>,
     /// Height of its block.
     pub height: Option<u64>,
@@ -90,9 +98,11 @@ impl<R: BufRead> TxReader<R> {
     /// # Errors
     /// When it cannot be read or lacks a column.
     pub fn new(reader: R) -> Result<Self, ReadError> {
-        let mut lines = Lines::new(FILE, reader);
-        let columns = Columns::read(&mut lines, TXS_HEADER, COLUMNS)?;
-        Ok(Self { lines, columns })
+        let table = Table::new(FILE, reader, columns())?;
+        Ok(Self {
+            positions: columns().map(|column| table.position(column)).collect(),
+            table,
+        })
     }
 
     /// The next transaction; `None` at the end.
@@ -100,75 +110,83 @@ impl<R: BufRead> TxReader<R> {
     /// # Errors
     /// When the file cannot be read or the row is not one of a transaction.
     pub fn next_row(&mut self) -> Result<Option<TxRow<'_>>, ReadError> {
-        if !self.lines.advance()? {
+        if !self.table.advance()? {
             return Ok(None);
         }
-        let mut fields = self.columns.fields(&self.lines)?;
-        row(self.lines.line(), &mut fields).map(Some)
+        self.table.deserialize().map(Some)
+    }
+
+    /// Appends the last row as it is written, with another endpoint.
+    pub(crate) fn copy_row(&self, endpoint: u16, out: &mut Vec<u8>) {
+        for (column, position) in columns().zip(&self.positions) {
+            if column == "endpoint" {
+                out.extend_from_slice(itoa::Buffer::new().format(endpoint).as_bytes());
+            } else {
+                out.extend_from_slice(self.table.field(*position));
+            }
+            out.push(b',');
+        }
+        out.pop();
+        out.push(b'\n');
     }
 
     /// At the end: whether the last row was cut off and therefore left out.
     #[must_use]
-    pub const fn is_torn(&self) -> bool {
-        self.lines.is_torn()
+    pub fn is_torn(&self) -> bool {
+        self.table.is_torn()
     }
 }
 
-fn row<'a>(line: &'a [u8], fields: &mut Fields<'a>) -> Result<TxRow<'a>, ReadError> {
-    let txid = fields.take();
-    let txid = std::str::from_utf8(txid).map_err(|_| fields.bad(txid, "a hash in hex"))?;
-    Ok(TxRow {
-        line,
-        txid,
-        size: fields.integer()?,
-        send_unix_us: wall(fields)?.ok_or_else(|| fields.bad(b"", WALL))?,
-        accept_unix_us: wall(fields)?,
-        commit_unix_us: wall(fields)?,
-        error_unix_us: wall(fields)?,
-        due: stamp(fields)?.ok_or_else(|| fields.bad(b"", STAMP))?,
-        sent: stamp(fields)?.ok_or_else(|| fields.bad(b"", STAMP))?,
-        accepted: stamp(fields)?,
-        committed: stamp(fields)?,
-        height: fields.integer_or_empty()?,
-        code: fields.integer_or_empty()?,
-        endpoint: fields.integer()?,
-        step: fields.integer()?,
-    })
+fn columns() -> impl Iterator<Item = &'static str> {
+    TXS_HEADER.trim_end().split(',')
+}
+
+fn wall<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    wall_or_empty(deserializer)?.ok_or_else(|| D::Error::custom(WALL))
 }
 
 /// Milliseconds with up to three decimals, as microseconds.
-fn wall(fields: &mut Fields<'_>) -> Result<Option<u64>, ReadError> {
-    let field = fields.take();
+fn wall_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let field = <&str>::deserialize(deserializer)?;
     if field.is_empty() {
         return Ok(None);
     }
     let micros = || {
-        let dot = field.iter().position(|byte| *byte == b'.');
-        let (whole, rest) = field.split_at(dot.unwrap_or(field.len()));
-        let millis = unsigned(whole)?;
-        let decimals = rest.get(1..).unwrap_or_default();
-        let micros = match decimals.len() {
-            0 => 0,
-            1 => unsigned(decimals)? * 100,
-            2 => unsigned(decimals)? * 10,
-            3 => unsigned(decimals)?,
-            _ => return None,
+        let (millis, decimals) = field.split_once('.').unwrap_or((field, ""));
+        let scale = [1_000, 100, 10, 1].get(decimals.len())?;
+        let decimals = if decimals.is_empty() {
+            0
+        } else {
+            unsigned(decimals)?
         };
-        millis.checked_mul(1_000)?.checked_add(micros)
+        unsigned(millis)?
+            .checked_mul(1_000)?
+            .checked_add(decimals * scale)
     };
-    micros().map_or_else(|| Err(fields.bad(field, WALL)), |micros| Ok(Some(micros)))
+    micros().map(Some).ok_or_else(|| D::Error::custom(WALL))
 }
 
-fn stamp(fields: &mut Fields<'_>) -> Result<Option<Nanos>, ReadError> {
-    let field = fields.take();
+fn stamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    stamp_or_empty(deserializer)?.ok_or_else(|| D::Error::custom(STAMP))
+}
+
+fn stamp_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    let field = <&str>::deserialize(deserializer)?;
     if field.is_empty() {
         return Ok(None);
     }
-    let nanos = unsigned(field).ok_or_else(|| fields.bad(field, STAMP))?;
+    let nanos = unsigned(field).ok_or_else(|| D::Error::custom(STAMP))?;
     Ok(Some(Nanos::from_nanos(nanos)))
 }
 
+/// Digits alone.
+fn unsigned(digits: &str) -> Option<u64> {
+    digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| digits.parse().ok())?
+}
+
 const FILE: &str = "txs.csv";
-const COLUMNS: usize = 14;
 const WALL: &str = "milliseconds since the Unix epoch";
 const STAMP: &str = "nanoseconds since the origin";

@@ -5,55 +5,39 @@ use std::io::Write;
 use pacing::{Nanos, Step};
 
 use super::{Recorder, SecondBegin};
+use crate::account::{MAX_STEP_ROWS, Seconds};
 use crate::buckets::LatencyBuckets;
-use crate::latency::{LatencyKind, LatencySet, millis};
+use crate::counts::{AddUp as _, Counts, Late};
+use crate::latency::LatencySet;
 use crate::plan::Plan;
-use crate::rates::PerSecond;
-use crate::rows::{SeriesRow, StepRow};
+use crate::rows::{LatencyColumns, SeriesRow, StepRow};
 use crate::segments::{SECOND, Segment};
-use crate::span::{Counts, Span};
+use crate::span::Span;
+use crate::summary::Blocks;
 
 /// What the whole run adds up to, as far as its segments are closed.
 #[derive(Debug, Default)]
 pub(super) struct RunTotals {
     /// Counts of every closed segment.
     pub(super) counts: Counts,
+    pub(super) late: Late,
     /// Latencies of every closed segment after the warm-up.
     pub(super) latencies: LatencySet,
-    /// Transactions due before the end of the last closed window or segment.
-    pub(super) offered: u64,
-    pub(super) accepted_per_s: PerSecond,
-    pub(super) committed_per_s: PerSecond,
-    pub(super) blocks_per_s: PerSecond,
-    pub(super) blocks: u64,
-    pub(super) block_txs: u64,
-    pub(super) block_bytes: u64,
-    pub(super) own_txs: u64,
+    pub(super) seconds: Seconds,
+    pub(super) blocks: Blocks,
     pub(super) generator_late_max: Nanos,
     /// Latencies of every closed second, the warm-up included.
     pub(super) buckets: LatencyBuckets,
 }
 
-impl RunTotals {
-    pub(super) fn bytes(&self) -> usize {
-        self.latencies.bytes()
-    }
-}
-
 /// The step that is being put together.
 #[derive(Debug, Default)]
 pub(super) struct StepUnderway {
-    span: Span,
+    pub(super) span: Span,
     step: Option<Step>,
     end: Nanos,
     in_flight_before: u64,
     backlog_before: u64,
-}
-
-impl StepUnderway {
-    pub(super) fn bytes(&self) -> usize {
-        self.span.latencies.bytes()
-    }
 }
 
 impl<W: Write, P: Plan> Recorder<W, P> {
@@ -89,12 +73,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     fn close_segment(&mut self, due_before: Option<u64>) {
         let mut segment = self.segments.close(&mut self.plan);
-        segment.span.offered = match due_before {
-            Some(due_before) => due_before.saturating_sub(self.run.offered),
-            None => segment.span.counts.sent + segment.span.counts.unsent,
+        let counts = &mut segment.span.counts;
+        counts.offered = match due_before {
+            Some(due_before) => due_before.saturating_sub(self.run.counts.offered),
+            None => counts.sent + counts.unsent,
         };
-        self.run.offered += segment.span.offered;
-        self.run.counts.add(&segment.span.counts);
+        self.run.counts.add_up(counts);
+        self.run.late.add_up(&segment.span.late);
         if segment.start >= self.config.warmup {
             self.run.latencies.merge(&segment.span.latencies);
         }
@@ -148,10 +133,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             return;
         }
         let row = self.series_row(begin, end);
-        row.write_csv(&mut self.files.series.rows);
-        self.run.accepted_per_s.push(row.accepted);
-        self.run.committed_per_s.push(row.committed);
-        self.run.blocks_per_s.push(row.blocks);
+        self.files.series.push(&row);
+        self.run.seconds.push(&row);
         self.show_second(row);
         self.interval.merge(&self.second.latencies);
         self.run.buckets.add(&self.second.latencies);
@@ -183,33 +166,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     fn series_row(&self, begin: SecondBegin, end: Nanos) -> SeriesRow {
         let span = &self.second;
-        let counts = &span.counts;
-        let at = |kind, quantile| span.latencies.of(kind).quantile(quantile).map(millis);
         SeriesRow {
             second: begin.start.as_nanos() / SECOND.as_nanos(),
             span_s: end.saturating_sub(begin.start).as_secs_f64(),
             step: begin.step,
-            offered: span.offered,
-            sent: counts.sent,
-            unsent: counts.unsent,
-            accepted: counts.accepted,
-            rejected: counts.rejected,
-            errors: counts.errors,
-            committed: counts.committed,
-            commit_failed: counts.commit_failed,
-            blocks: counts.blocks,
+            counts: span.counts,
             in_flight: self.run.counts.in_flight(),
             backlog: self.run.counts.backlog(),
             mempool_txs: span.depth.map(|depth| depth.txs),
             mempool_bytes: span.depth.map(|depth| depth.bytes),
-            lateness_p99_ms: at(LatencyKind::Lateness, 0.99),
-            lateness_max_ms: span.latencies.of(LatencyKind::Lateness).max().map(millis),
-            accept_p50_ms: at(LatencyKind::AcceptResponse, 0.50),
-            accept_p99_ms: at(LatencyKind::AcceptResponse, 0.99),
-            service_p50_ms: at(LatencyKind::AcceptService, 0.50),
-            service_p99_ms: at(LatencyKind::AcceptService, 0.99),
-            commit_p50_ms: at(LatencyKind::CommitFromDue, 0.50),
-            commit_p99_ms: at(LatencyKind::CommitFromDue, 0.99),
+            latency: LatencyColumns::of(&span.latencies),
             mark: span.marks.join("; "),
         }
     }
@@ -223,7 +189,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.step.in_flight_before = row.in_flight;
         self.step.backlog_before = row.backlog;
         self.step.span.clear();
-        row.write_csv(&mut self.files.steps.rows);
+        self.files.steps.push(&row);
         if self.step_rows.len() < MAX_STEP_ROWS {
             self.step_rows.push(row);
         } else {
@@ -233,58 +199,29 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     fn step_row(&self, step: &Step) -> StepRow {
         let span = &self.step.span;
-        let counts = &span.counts;
         let in_flight = self.run.counts.in_flight();
         let backlog = self.run.counts.backlog();
-        let length_s = self.step.end.saturating_sub(step.start).as_secs_f64();
-        let rate = |count: u64| (length_s > 0.0).then(|| count as f64 / length_s);
-        let at = |kind, quantile| span.latencies.of(kind).quantile(quantile).map(millis);
-        StepRow {
+        let row = StepRow {
             step: step.index,
             start_s: step.start.as_secs_f64(),
             end_s: self.step.end.as_secs_f64(),
             rate_tps: step.rate.as_f64(),
             pause: step.pause,
-            offered: span.offered,
-            sent: counts.sent,
-            unsent: counts.unsent,
-            accepted: counts.accepted,
-            rejected: counts.rejected,
-            errors: counts.errors,
-            committed: counts.committed,
-            commit_failed: counts.commit_failed,
-            blocks: counts.blocks,
-            offered_tps: rate(span.offered),
-            sent_tps: rate(counts.sent),
-            accepted_tps: rate(counts.accepted),
-            committed_tps: span.blocks.rate(),
-            late_schedule: counts.late.schedule,
-            late_source: counts.late.source,
-            late_connection: counts.late.connection,
-            late_node: counts.late.node,
+            counts: span.counts,
+            late: span.late,
             in_flight,
-            in_flight_growth: difference(in_flight, self.step.in_flight_before),
+            in_flight_growth: growth(in_flight, self.step.in_flight_before),
             backlog,
-            backlog_growth: difference(backlog, self.step.backlog_before),
+            backlog_growth: growth(backlog, self.step.backlog_before),
             mempool_txs: span.depth.map(|depth| depth.txs),
-            lateness_p50_ms: at(LatencyKind::Lateness, 0.50),
-            lateness_p99_ms: at(LatencyKind::Lateness, 0.99),
-            lateness_max_ms: span.latencies.of(LatencyKind::Lateness).max().map(millis),
-            accept_p50_ms: at(LatencyKind::AcceptResponse, 0.50),
-            accept_p95_ms: at(LatencyKind::AcceptResponse, 0.95),
-            accept_p99_ms: at(LatencyKind::AcceptResponse, 0.99),
-            service_p50_ms: at(LatencyKind::AcceptService, 0.50),
-            service_p99_ms: at(LatencyKind::AcceptService, 0.99),
-            commit_p50_ms: at(LatencyKind::CommitFromDue, 0.50),
-            commit_p95_ms: at(LatencyKind::CommitFromDue, 0.95),
-            commit_p99_ms: at(LatencyKind::CommitFromDue, 0.99),
-        }
+            latency: LatencyColumns::of(&span.latencies),
+            ..StepRow::default()
+        };
+        row.with_rates(span.blocks.rate())
     }
 }
 
-fn difference(now: u64, before: u64) -> i64 {
+/// By how much a number has grown.
+pub(crate) fn growth(now: u64, before: u64) -> i64 {
     now.cast_signed().wrapping_sub(before.cast_signed())
 }
-
-/// Step rows kept in memory and in the summary; the file has them all.
-const MAX_STEP_ROWS: usize = 10_000;

@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
+use pacing::Nanos;
+
 use super::Recorder;
 use crate::event::{BlockSeen, BlockTx};
 use crate::latency::LatencyKind;
-use crate::pending::State;
+use crate::pending::RecordState;
 use crate::plan::Plan;
 use crate::rows::BlockRow;
 use crate::span::BlockSpan;
-use pacing::Nanos;
 
 impl<W: Write, P: Plan> Recorder<W, P> {
     /// Takes over the blocks that were observed by `low`.
@@ -28,20 +29,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             }
         }
         let own_txs = self.scratch.len() as u64;
-        let committed = own_txs - own_failed;
-
-        let span = &mut self.segment(block.observed).span;
-        span.counts.blocks += 1;
-        span.counts.committed += committed;
-        span.counts.commit_failed += own_failed;
-        span.blocks.add(&BlockSpan::one(block.observed, committed));
-
-        self.run.blocks += 1;
-        self.run.block_txs += block.txs.len() as u64;
-        self.run.block_bytes += block.bytes;
-        self.run.own_txs += own_txs;
         let (commit_p50_ms, commit_max_ms) = median_and_max(&mut self.scratch);
-        BlockRow {
+        let row = BlockRow {
             height: block.height,
             header_time_unix_ns: block.header_time_unix_ns,
             observed_ns: block.observed.as_nanos(),
@@ -52,8 +41,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             bytes: block.bytes,
             commit_p50_ms,
             commit_max_ms,
-        }
-        .write_csv(&mut self.files.blocks.rows);
+        };
+        let span = &mut self.segment(block.observed).span;
+        span.counts.blocks += 1;
+        span.counts.committed += row.committed();
+        span.counts.commit_failed += own_failed;
+        span.blocks.add(&BlockSpan::one(&row));
+        self.run.blocks.add(&row);
+        self.files.blocks.push(&row);
     }
 
     /// Whether the transaction is one of this run's whose fate is open.
@@ -72,11 +67,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let latencies = &mut self.segment(at).span.latencies;
         latencies.record(LatencyKind::CommitFromDue, from_due);
         latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
-        if record.state == State::Accepted {
+        if record.state == RecordState::Accepted {
             let from_accepted = at.saturating_sub(record.answered);
             latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
         }
-        if record.state != State::Unanswered {
+        if record.state != RecordState::Unanswered {
             self.settle(slot);
         }
         true

@@ -14,6 +14,8 @@ use pacing::Nanos;
 pub use self::finish::{Finished, RunEnd};
 pub use self::watch::{MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS};
 
+pub(crate) use self::close::growth;
+
 use self::close::{RunTotals, StepUnderway};
 use crate::blocks::WaitingBlocks;
 use crate::event::{
@@ -23,12 +25,12 @@ use crate::event::{
 use crate::files::{Files, RecordError, RunFolderWriters};
 use crate::hlog::{self, HlogWriter};
 use crate::latency::{LatencyKind, LatencySet};
-use crate::pending::{Pending, Slot, State};
-use crate::plan::Plan;
+use crate::pending::{Pending, RecordState, Slot};
+use crate::plan::{LoadModel, Plan};
 use crate::rows::{IdText, SeriesRow, StepRow, TxWriter};
 use crate::segments::{Segment, Segments};
 use crate::span::{Depth, Span};
-use crate::summary::{LoadModel, Reconnects, RecorderHealth};
+use crate::summary::{Reconnects, RecorderHealth};
 use crate::tally::Tally;
 use crate::watermarks::Watermarks;
 use crate::windows::Windows;
@@ -179,7 +181,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
         let span = &mut self.segment(sent.sent).span;
         span.counts.sent += 1;
-        span.counts.late.count(sent.cause);
+        span.late.count(sent.cause);
         span.latencies.record(LatencyKind::Lateness, lateness);
     }
 
@@ -188,7 +190,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let found = self
             .pending
             .find_answered(answered.hash_prefix, answered.index)
-            .filter(|&slot| self.pending.at(slot).state == State::Unanswered);
+            .filter(|&slot| self.pending.at(slot).state == RecordState::Unanswered);
         let Some(slot) = found else {
             self.health.stray_answers += 1;
             return;
@@ -196,17 +198,24 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.tally.answer(answered.reply);
         match answered.reply {
             Reply::Accepted => self.accepted(slot, answered.at),
-            Reply::Rejected { code } => self.refused(slot, answered.at, State::Rejected, code),
+            Reply::Rejected { code } => {
+                self.refused(slot, answered.at, RecordState::Rejected, code);
+            }
             Reply::RpcError { code } => {
-                self.refused(slot, answered.at, State::RpcError, code.cast_unsigned());
+                self.refused(
+                    slot,
+                    answered.at,
+                    RecordState::RpcError,
+                    code.cast_unsigned(),
+                );
             }
             Reply::Failed(failure) => {
                 self.segment(answered.at).span.counts.errors += 1;
                 let record = self.pending.at_mut(slot);
                 record.answered = answered.at;
-                record.state = State::Failed(failure);
+                record.state = RecordState::Failed(failure);
                 // It may be in the node all the same: the record waits for a block.
-                if record.is_committed() || self.config.followers == 0 {
+                if record.is_committed() || self.nobody_follows() {
                     self.settle(slot);
                 }
             }
@@ -305,16 +314,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.pending.bytes()
             + self.segments.bytes()
             + self.second.latencies.bytes()
-            + self.step.bytes()
+            + self.step.span.latencies.bytes()
             + self.interval.bytes()
-            + self.run.bytes()
+            + self.run.latencies.bytes()
             + self.files.bytes()
     }
 
     fn accepted(&mut self, slot: Slot, at: Nanos) {
         let record = self.pending.at_mut(slot);
         record.answered = at;
-        record.state = State::Accepted;
+        record.state = RecordState::Accepted;
         let record = *record;
         let span = &mut self.segment(at).span;
         span.counts.accepted += 1;
@@ -336,7 +345,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.config.followers == 0
     }
 
-    fn refused(&mut self, slot: Slot, at: Nanos, state: State, code: u32) {
+    fn refused(&mut self, slot: Slot, at: Nanos, state: RecordState, code: u32) {
         let record = self.pending.at_mut(slot);
         record.answered = at;
         record.state = state;

@@ -5,7 +5,8 @@ use std::io::Write;
 use pacing::Nanos;
 
 use super::Recorder;
-use crate::live::{Counters, LiveView, Totals};
+use crate::counts::Counts;
+use crate::live::{Counters, LiveView};
 use crate::plan::Plan;
 use crate::rows::SeriesRow;
 
@@ -53,17 +54,18 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
     }
 
-    fn totals(&self) -> Totals {
-        Totals {
-            offered: self.run.offered,
+    fn totals(&self) -> Counts {
+        let commit_failed = self.run.counts.commit_failed;
+        Counts {
+            offered: self.run.counts.offered,
             sent: self.tally.sent,
             unsent: self.tally.unsent_total(),
             accepted: self.tally.accepted,
             rejected: self.tally.rejected_total,
             errors: self.tally.errors_total(),
-            in_blocks: self.run.own_txs,
-            commit_failed: self.run.counts.commit_failed,
-            blocks: self.run.blocks,
+            committed: self.run.blocks.own_txs.saturating_sub(commit_failed),
+            commit_failed,
+            blocks: self.run.blocks.count,
         }
     }
 

@@ -1,14 +1,16 @@
 //! `blocks.csv`: one row a block.
 
-use super::csv::Row;
-use crate::read::{Fields, ReadError, TableRow};
+use serde::{Deserialize, Serialize};
+
+use super::TableRow;
 
 /// One block.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockRow {
     /// The chain's height.
     pub height: u64,
     /// The header's time, nanoseconds since the Unix epoch.
+    #[serde(rename = "header_time_ns")]
     pub header_time_unix_ns: i64,
     /// When it was first observed, nanoseconds since the origin.
     pub observed_ns: u64,
@@ -28,42 +30,15 @@ pub struct BlockRow {
     pub commit_max_ms: Option<f64>,
 }
 
-pub(crate) const BLOCKS_HEADER: &str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms\n";
-
 impl BlockRow {
-    pub(crate) fn write_csv(&self, out: &mut Vec<u8>) {
-        Row::new(out)
-            .integer(self.height)
-            .integer(self.header_time_unix_ns)
-            .integer(self.observed_ns)
-            .decimal(self.interval_ms)
-            .integer(self.txs)
-            .integer(self.own_txs)
-            .integer(self.own_failed)
-            .integer(self.bytes)
-            .decimal(self.commit_p50_ms)
-            .decimal(self.commit_max_ms)
-            .end();
+    /// Own transactions with code 0.
+    #[must_use]
+    pub const fn committed(&self) -> u64 {
+        self.own_txs.saturating_sub(self.own_failed)
     }
 }
 
 impl TableRow for BlockRow {
     const FILE: &'static str = "blocks.csv";
-    const HEADER: &'static str = BLOCKS_HEADER;
-    const REQUIRED: usize = 10;
-
-    fn read(fields: &mut Fields<'_>) -> Result<Self, ReadError> {
-        Ok(Self {
-            height: fields.integer()?,
-            header_time_unix_ns: fields.integer()?,
-            observed_ns: fields.integer()?,
-            interval_ms: fields.decimal_or_empty()?,
-            txs: fields.integer()?,
-            own_txs: fields.integer()?,
-            own_failed: fields.integer()?,
-            bytes: fields.integer()?,
-            commit_p50_ms: fields.decimal_or_empty()?,
-            commit_max_ms: fields.decimal_or_empty()?,
-        })
-    }
+    const HEADER: &'static str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms\n";
 }

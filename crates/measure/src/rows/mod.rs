@@ -4,17 +4,18 @@
 //! written straight from the pending record.
 
 mod block;
-mod csv;
+mod latency;
 mod series;
 mod step;
+mod table;
 mod tx;
 
 pub use block::BlockRow;
+pub use latency::LatencyColumns;
 pub use series::SeriesRow;
 pub use step::StepRow;
-
-pub(crate) use block::BLOCKS_HEADER;
-pub(crate) use series::SERIES_HEADER;
-pub(crate) use step::STEPS_HEADER;
+pub use table::TableRow;
 pub use tx::IdText;
+
+pub(crate) use table::write_row;
 pub(crate) use tx::{TXS_HEADER, TxWriter};

@@ -1,9 +1,9 @@
 //! `steps.csv`: one row a step of the profile.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::csv::Row;
-use crate::read::{Fields, ReadError, TableRow};
+use super::{LatencyColumns, TableRow};
+use crate::counts::{Counts, Late, adds_up};
 
 /// One step of the profile. Counts are of events stamped within the step, so `accepted` and
 /// `committed` are what the node did during the step, not what became of the step's transactions.
@@ -18,25 +18,11 @@ pub struct StepRow {
     /// Mean rate the profile wants.
     pub rate_tps: f64,
     /// Whether the step is a pause.
+    #[serde(deserialize_with = "flag")]
     pub pause: bool,
-    /// Due.
-    pub offered: u64,
-    /// Handed to a socket.
-    pub sent: u64,
-    /// Given up.
-    pub unsent: u64,
-    /// Answered with code 0.
-    pub accepted: u64,
-    /// Answered with another code or a JSON-RPC error.
-    pub rejected: u64,
-    /// Without a usable answer.
-    pub errors: u64,
-    /// Own transactions seen in blocks, code 0.
-    pub committed: u64,
-    /// Own transactions seen in blocks, other code.
-    pub commit_failed: u64,
-    /// Blocks observed.
-    pub blocks: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// `offered` over the step's span.
     pub offered_tps: Option<f64>,
     /// `sent` over the step's span.
@@ -46,14 +32,9 @@ pub struct StepRow {
     /// What the blocks after the step's first one up to its last one committed (code 0), over the
     /// time between these two; empty when fewer than two blocks fell into the step.
     pub committed_tps: Option<f64>,
-    /// Later than 1 ms: the generator's thread.
-    pub late_schedule: u64,
-    /// Later than 1 ms: the transaction was not ready.
-    pub late_source: u64,
-    /// Later than 1 ms: no connection.
-    pub late_connection: u64,
-    /// Later than 1 ms: connections waited for the node.
-    pub late_node: u64,
+    /// Sent more than 1 ms late, by cause.
+    #[serde(flatten, with = "LateColumns")]
+    pub late: Late,
     /// Sent and not answered at the step's end.
     pub in_flight: u64,
     /// By how much that grew in the step.
@@ -64,134 +45,65 @@ pub struct StepRow {
     pub backlog_growth: i64,
     /// Transactions in the fullest mempool, last sample of the step.
     pub mempool_txs: Option<u64>,
-    /// Lateness.
-    pub lateness_p50_ms: Option<f64>,
-    /// Lateness.
-    pub lateness_p99_ms: Option<f64>,
-    /// Lateness.
-    pub lateness_max_ms: Option<f64>,
-    /// accepted − due.
-    pub accept_p50_ms: Option<f64>,
-    /// accepted − due.
-    pub accept_p95_ms: Option<f64>,
-    /// accepted − due.
-    pub accept_p99_ms: Option<f64>,
-    /// accepted − sent.
-    pub service_p50_ms: Option<f64>,
-    /// accepted − sent.
-    pub service_p99_ms: Option<f64>,
-    /// committed − due.
-    pub commit_p50_ms: Option<f64>,
-    /// committed − due.
-    pub commit_p95_ms: Option<f64>,
-    /// committed − due.
-    pub commit_p99_ms: Option<f64>,
+    /// Of the events of this step.
+    #[serde(flatten)]
+    pub latency: LatencyColumns,
 }
 
-pub(crate) const STEPS_HEADER: &str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms\n";
+adds_up!(StepRow {
+    sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth;
+    max: end_s, mempool_txs
+});
 
 impl StepRow {
-    pub(crate) fn write_csv(&self, out: &mut Vec<u8>) {
-        let mut row = Row::new(out);
-        self.write_counts(&mut row);
-        self.write_rates(&mut row);
-        self.write_latencies(&mut row);
-        row.end();
+    /// How long the step is, in seconds.
+    #[must_use]
+    pub const fn span_s(&self) -> f64 {
+        self.end_s - self.start_s
     }
 
-    fn write_counts(&self, row: &mut Row<'_>) {
-        row.integer(self.step)
-            .decimal(Some(self.start_s))
-            .decimal(Some(self.end_s))
-            .decimal(Some(self.rate_tps))
-            .integer(u8::from(self.pause))
-            .integer(self.offered)
-            .integer(self.sent)
-            .integer(self.unsent)
-            .integer(self.accepted)
-            .integer(self.rejected)
-            .integer(self.errors)
-            .integer(self.committed)
-            .integer(self.commit_failed)
-            .integer(self.blocks);
+    /// Gives it the rates of its counts; `committed_tps` comes from the blocks.
+    pub(crate) fn with_rates(mut self, committed_tps: Option<f64>) -> Self {
+        let span_s = self.span_s();
+        let rate = |count: u64| (span_s > 0.0).then(|| count as f64 / span_s);
+        self.offered_tps = rate(self.counts.offered);
+        self.sent_tps = rate(self.counts.sent);
+        self.accepted_tps = rate(self.counts.accepted);
+        self.committed_tps = committed_tps;
+        self
     }
+}
 
-    fn write_rates(&self, row: &mut Row<'_>) {
-        row.decimal(self.offered_tps)
-            .decimal(self.sent_tps)
-            .decimal(self.accepted_tps)
-            .decimal(self.committed_tps)
-            .integer(self.late_schedule)
-            .integer(self.late_source)
-            .integer(self.late_connection)
-            .integer(self.late_node)
-            .integer(self.in_flight)
-            .integer(self.in_flight_growth)
-            .integer(self.backlog)
-            .integer(self.backlog_growth)
-            .integer_or_empty(self.mempool_txs);
+/// How the columns of [`Late`] are called here.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Late")]
+struct LateColumns {
+    #[serde(rename = "late_schedule")]
+    schedule: u64,
+    #[serde(rename = "late_source")]
+    source: u64,
+    #[serde(rename = "late_connection")]
+    connection: u64,
+    #[serde(rename = "late_node")]
+    node: u64,
+}
+
+/// 0 or 1 in the table, `true` or `false` in JSON.
+fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected 0 or 1")]
+    enum Flag {
+        Json(bool),
+        Table(u8),
     }
-
-    fn write_latencies(&self, row: &mut Row<'_>) {
-        row.decimal(self.lateness_p50_ms)
-            .decimal(self.lateness_p99_ms)
-            .decimal(self.lateness_max_ms)
-            .decimal(self.accept_p50_ms)
-            .decimal(self.accept_p95_ms)
-            .decimal(self.accept_p99_ms)
-            .decimal(self.service_p50_ms)
-            .decimal(self.service_p99_ms)
-            .decimal(self.commit_p50_ms)
-            .decimal(self.commit_p95_ms)
-            .decimal(self.commit_p99_ms);
+    match Flag::deserialize(deserializer)? {
+        Flag::Json(flag) => Ok(flag),
+        Flag::Table(number @ 0..=1) => Ok(number == 1),
+        Flag::Table(_) => Err(serde::de::Error::custom("expected 0 or 1")),
     }
 }
 
 impl TableRow for StepRow {
     const FILE: &'static str = "steps.csv";
-    const HEADER: &'static str = STEPS_HEADER;
-    const REQUIRED: usize = 38;
-
-    fn read(fields: &mut Fields<'_>) -> Result<Self, ReadError> {
-        Ok(Self {
-            step: fields.integer()?,
-            start_s: fields.decimal()?,
-            end_s: fields.decimal()?,
-            rate_tps: fields.decimal()?,
-            pause: fields.flag()?,
-            offered: fields.integer()?,
-            sent: fields.integer()?,
-            unsent: fields.integer()?,
-            accepted: fields.integer()?,
-            rejected: fields.integer()?,
-            errors: fields.integer()?,
-            committed: fields.integer()?,
-            commit_failed: fields.integer()?,
-            blocks: fields.integer()?,
-            offered_tps: fields.decimal_or_empty()?,
-            sent_tps: fields.decimal_or_empty()?,
-            accepted_tps: fields.decimal_or_empty()?,
-            committed_tps: fields.decimal_or_empty()?,
-            late_schedule: fields.integer()?,
-            late_source: fields.integer()?,
-            late_connection: fields.integer()?,
-            late_node: fields.integer()?,
-            in_flight: fields.integer()?,
-            in_flight_growth: fields.integer()?,
-            backlog: fields.integer()?,
-            backlog_growth: fields.integer()?,
-            mempool_txs: fields.integer_or_empty()?,
-            lateness_p50_ms: fields.decimal_or_empty()?,
-            lateness_p99_ms: fields.decimal_or_empty()?,
-            lateness_max_ms: fields.decimal_or_empty()?,
-            accept_p50_ms: fields.decimal_or_empty()?,
-            accept_p95_ms: fields.decimal_or_empty()?,
-            accept_p99_ms: fields.decimal_or_empty()?,
-            service_p50_ms: fields.decimal_or_empty()?,
-            service_p99_ms: fields.decimal_or_empty()?,
-            commit_p50_ms: fields.decimal_or_empty()?,
-            commit_p95_ms: fields.decimal_or_empty()?,
-            commit_p99_ms: fields.decimal_or_empty()?,
-        })
-    }
+    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms\n";
 }

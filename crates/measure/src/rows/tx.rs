@@ -6,7 +6,7 @@
 use pacing::Nanos;
 
 use crate::event::TxHash;
-use crate::pending::{NEVER, Record, State};
+use crate::pending::{NEVER, Record, RecordState};
 
 pub(crate) const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
 
@@ -40,9 +40,11 @@ impl TxWriter {
 
     pub(crate) fn write(self, record: &Record, out: &mut Vec<u8>) {
         let (accepted, error) = match record.state {
-            State::Accepted => (record.answered, NEVER),
-            State::Rejected | State::RpcError | State::Failed(_) => (NEVER, record.answered),
-            State::Unanswered | State::Free => (NEVER, NEVER),
+            RecordState::Accepted => (record.answered, NEVER),
+            RecordState::Rejected | RecordState::RpcError | RecordState::Failed(_) => {
+                (NEVER, record.answered)
+            }
+            RecordState::Unanswered | RecordState::Free => (NEVER, NEVER),
         };
         push_hex(out, &record.hash, self.digits);
         push_integer(out, u64::from(record.size));
@@ -83,10 +85,10 @@ impl TxWriter {
 fn push_code(out: &mut Vec<u8>, record: &Record) {
     let code = match record.state {
         _ if record.is_committed() => i64::from(record.code),
-        State::Accepted => 0,
-        State::Rejected => i64::from(record.code),
-        State::RpcError => i64::from(record.code.cast_signed()),
-        State::Failed(_) | State::Unanswered | State::Free => {
+        RecordState::Accepted => 0,
+        RecordState::Rejected => i64::from(record.code),
+        RecordState::RpcError => i64::from(record.code.cast_signed()),
+        RecordState::Failed(_) | RecordState::Unanswered | RecordState::Free => {
             out.push(b',');
             return;
         }

@@ -6,6 +6,8 @@
 )]
 
 mod account;
+mod accuracy;
+mod agreement;
 mod conservation;
 mod cost;
 mod hlog;

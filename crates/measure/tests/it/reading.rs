@@ -4,18 +4,18 @@ use std::io::BufRead;
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxFate, TxReader};
 use measure::{
-    BlockRow, EndpointInfo, FORMAT, Host, LatencyKind, Manifest, Remains, ScheduleVerdict,
+    BlockRow, EndpointInfo, FORMAT, Host, KilledRun, LatencyKind, Manifest, ScheduleVerdict,
     SeriesRow, StepRow, Summary,
 };
 use proptest::prelude::*;
 
 use crate::support::{File, Folder, ORIGIN_UNIX_NS, hash, steady_run};
 
-fn rows<T: TableRow>(bytes: &[u8]) -> Vec<T> {
+pub(crate) fn rows<T: TableRow>(bytes: &[u8]) -> Vec<T> {
     RowReader::new(bytes).unwrap().map(Result::unwrap).collect()
 }
 
-fn manifest() -> Manifest {
+pub(crate) fn manifest() -> Manifest {
     Manifest {
         format: FORMAT.into(),
         version: "0.1.0".into(),
@@ -47,13 +47,13 @@ fn the_tables_come_back_as_they_were_written() {
     let summary = steady_run(&folder).summary;
     let series: Vec<SeriesRow> = rows(&folder.series.bytes());
     assert_eq!(series.len(), 4);
-    assert_eq!(series.iter().map(|row| row.sent).sum::<u64>(), 3_000);
+    assert_eq!(series.iter().map(|row| row.counts.sent).sum::<u64>(), 3_000);
     assert_eq!(series[1].span_s, 1.0);
     assert_eq!(series[3].step, None);
     let steps: Vec<StepRow> = rows(&folder.steps.bytes());
     // The file has three decimals, the summary all of them.
-    assert_eq!(steps[0].committed, summary.steps[0].committed);
-    assert_eq!(steps[0].accept_p99_ms, Some(2.0));
+    assert_eq!(steps[0].counts, summary.steps[0].counts);
+    assert_eq!(steps[0].latency.accept_p99_ms, Some(2.0));
     let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
     assert_eq!(blocks.len() as u64, summary.blocks.count);
     assert_eq!(blocks.iter().map(|row| row.own_txs).sum::<u64>(), 3_000);
@@ -138,14 +138,14 @@ fn a_killed_run_is_summed_up_from_its_rows() {
     let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
     let manifest = manifest();
     // Killed after two of its three seconds: no step had ended.
-    let mut remains = Remains::new(&manifest, &series[..2], Vec::new(), &blocks);
+    let mut killed = KilledRun::new(&manifest, &series[..2], Vec::new(), &blocks);
     let txs = folder.txs.bytes();
     let mut reader = TxReader::new(&txs[..]).unwrap();
     while let Some(row) = reader.next_row().unwrap() {
-        remains.tx(&row);
+        killed.tx(&row);
     }
     let latencies = HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap();
-    let summary = remains.summary(&latencies);
+    let summary = killed.summary(&latencies);
     assert_eq!(summary.verdict.schedule, ScheduleVerdict::Degraded);
     assert!(summary.verdict.reasons[0].contains("killed"));
     assert!(summary.conservation.holds, "{:?}", summary.conservation);

@@ -92,7 +92,11 @@ fn the_rate_of_a_step_does_not_depend_on_where_its_blocks_fall() {
         .map(|row| row.committed_tps)
         .collect();
     assert_eq!(rates, [Some(600.0); 3]);
-    let offered: Vec<u64> = recorder.step_rows().iter().map(|row| row.offered).collect();
+    let offered: Vec<u64> = recorder
+        .step_rows()
+        .iter()
+        .map(|row| row.counts.offered)
+        .collect();
     assert_eq!(
         offered,
         [600, 700, 800],
@@ -158,7 +162,7 @@ fn offering_that_ends_early_ends_the_step_and_the_plan() {
     assert_eq!(recorder.step_rows()[0].end_s, 1.5);
     let summary = recorder.finish(end(15, ms(1_500), ms(4_000))).summary;
     assert!(summary.conservation.holds);
-    assert_eq!(summary.steps[0].offered, 15);
+    assert_eq!(summary.steps[0].counts.offered, 15);
     assert_eq!(folder.series.column("offered"), ["10", "5", "0", "0"]);
 }
 
@@ -321,4 +325,31 @@ fn marks_are_bounded() {
     recorder.finish(end(0, ms(1_000), ms(1_000)));
     let mark = &folder.series.column("mark")[0];
     assert_eq!(mark.len(), MAX_MARKS * (MAX_MARK_CHARS + 2) - 2);
+}
+
+/// The files as version 1 of the format has always written them.
+#[test]
+fn the_tables_keep_their_bytes() {
+    let folder = Folder::new();
+    steady_run(&folder);
+    assert_eq!(
+        folder.series.text(),
+        "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark\n\
+             0,1.000,0,1000,1000,0,998,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,\n\
+             1,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,\n\
+             2,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,\n\
+             3,1.000,,0,0,0,2,0,0,0,0,2,0,0,,,,,2.000,2.000,1.980,1.980,,,\n"
+    );
+    assert_eq!(
+        folder.steps.text(),
+        "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms\n\
+             0,0.000,3.000,1000.000,0,3000,3000,0,2998,0,0,3000,0,6,1000.000,1000.000,999.333,1000.000,0,0,0,0,2,2,0,0,,0.020,0.020,0.020,2.000,2.000,2.000,1.980,1.980,249.430,474.481,494.404\n"
+    );
+    assert!(
+        folder.blocks.text().starts_with(
+            "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms\n\
+             1,1795132800622756789,499300000,,500,500,0,1000,249.300,499.300\n\
+             2,1795132801122756789,999300000,500.000,500,500,0,1000,249.300,499.300\n"
+        )
+    );
 }

@@ -189,8 +189,7 @@ pub(crate) fn end(planned: u64, offered_until: Nanos, ended: Nanos) -> RunEnd {
         planned: Some(planned),
         offered_until,
         ended,
-        knee_reason: "not a search".to_owned(),
-        ..RunEnd::default()
+        interrupted: false,
     }
 }
 

@@ -65,13 +65,13 @@ fn table(report: &RunReport, size: usize) -> Table {
             Some(row.sum(|block| block.txs) as f64 / row.span_s?)
         })
         .number("offered/s", text::number, |row| {
-            load.rate(row, |second| second.offered)
+            load.rate(row, |second| second.counts.offered)
         })
         .number("sent/s", text::number, |row| {
-            load.rate(row, |second| second.sent)
+            load.rate(row, |second| second.counts.sent)
         })
         .number("accepted/s", text::number, |row| {
-            load.rate(row, |second| second.accepted)
+            load.rate(row, |second| second.counts.accepted)
         })
         .count("backlog", |row| {
             load.at(row.seen_s).map(|second| second.backlog)

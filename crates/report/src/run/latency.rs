@@ -117,10 +117,10 @@ pub(super) fn lateness(report: &RunReport) -> String {
     let stretches = Stretch::all(&report.series, MAX_POINTS);
     let p99 = stretches
         .iter()
-        .map(|stretch| stretch.highest(|row| positive(row.lateness_p99_ms)));
+        .map(|stretch| stretch.highest(|row| positive(row.latency.lateness_p99_ms)));
     let longest = stretches
         .iter()
-        .map(|stretch| stretch.highest(|row| positive(row.lateness_max_ms)));
+        .map(|stretch| stretch.highest(|row| positive(row.latency.lateness_max_ms)));
     let time = report
         .over_time(
             "Due to sent, over time",
@@ -156,12 +156,20 @@ fn causes(report: &RunReport) -> Table {
     Table::of([
         (
             "schedule",
-            late.schedule,
+            late.causes.schedule,
             "the generator's thread did not run",
         ),
-        ("source", late.source, "the transaction was not ready"),
-        ("connection", late.connection, more),
-        ("node", late.node, "the connections waited for the node"),
+        (
+            "source",
+            late.causes.source,
+            "the transaction was not ready",
+        ),
+        ("connection", late.causes.connection, more),
+        (
+            "node",
+            late.causes.node,
+            "the connections waited for the node",
+        ),
     ])
     .text("cause", |row| row.0)
     .count("transactions", |row| row.1)

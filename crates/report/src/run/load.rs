@@ -14,9 +14,9 @@ pub(super) fn throughput(report: &RunReport) -> String {
     let rates = |of: Count| stretches.iter().map(move |stretch| stretch.rate(of));
     let axis = Axis::linear("transactions per second", Unit::PerSecond);
     let lines: [(&str, Tone, Count); 3] = [
-        ("offered", Tone::Plan, |row| row.offered),
-        ("sent", Tone::Sent, |row| row.sent),
-        ("accepted", Tone::Accepted, |row| row.accepted),
+        ("offered", Tone::Plan, |row| row.counts.offered),
+        ("sent", Tone::Sent, |row| row.counts.sent),
+        ("accepted", Tone::Accepted, |row| row.counts.accepted),
     ];
     let mut chart = report.over_time("Transactions per second", axis).tall();
     for (name, tone, of) in lines {
@@ -29,7 +29,7 @@ pub(super) fn throughput(report: &RunReport) -> String {
             .map(|stretch| stretch.committed(&committed));
         chart = chart.line("committed", Tone::Committed, points);
     }
-    let bad: Count = |row| row.rejected + row.errors + row.commit_failed;
+    let bad: Count = |row| row.counts.rejected + row.counts.errors + row.counts.commit_failed;
     if report.series.iter().any(|row| bad(row) > 0) {
         chart = chart.line("refused or failed", Tone::Bad, rates(bad));
     }

@@ -112,9 +112,15 @@ fn latency_by_rate(report: &RunReport, steps: &[&StepRow]) -> String {
         .tall()
         .note("Steps in the order of the run; where throughput falls back, the line turns back.");
     let lines: [(&str, Tone, Figure); 3] = [
-        ("to accept, p99", Tone::Accepted, |step| step.accept_p99_ms),
-        ("to commit, p50", Tone::P50, |step| step.commit_p50_ms),
-        ("to commit, p99", Tone::P99, |step| step.commit_p99_ms),
+        ("to accept, p99", Tone::Accepted, |step| {
+            step.latency.accept_p99_ms
+        }),
+        ("to commit, p50", Tone::P50, |step| {
+            step.latency.commit_p50_ms
+        }),
+        ("to commit, p99", Tone::P99, |step| {
+            step.latency.commit_p99_ms
+        }),
     ];
     joined_dots(chart, steps, through, &lines).html()
 }
@@ -144,7 +150,7 @@ pub(super) fn table(report: &RunReport) -> Table {
         (false, Some(_)) => "no",
         (false, None) => "yes",
     };
-    let refused = |step: &StepRow| step.rejected + step.errors;
+    let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
     Table::of(steps(report))
         .figure("step", |(step, _)| step.step.to_string())
         .figure("sustained", |(step, excess)| sustained(step.pause, *excess))
@@ -161,12 +167,20 @@ pub(super) fn table(report: &RunReport) -> Table {
             format!("{} ({:+})", grouped(step.backlog), step.backlog_growth)
         })
         .count("mempool", |(step, _)| step.mempool_txs)
-        .number("accept p50", text::millis, |(step, _)| step.accept_p50_ms)
-        .number("accept p99", text::millis, |(step, _)| step.accept_p99_ms)
-        .number("commit p50", text::millis, |(step, _)| step.commit_p50_ms)
-        .number("commit p99", text::millis, |(step, _)| step.commit_p99_ms)
+        .number("accept p50", text::millis, |(step, _)| {
+            step.latency.accept_p50_ms
+        })
+        .number("accept p99", text::millis, |(step, _)| {
+            step.latency.accept_p99_ms
+        })
+        .number("commit p50", text::millis, |(step, _)| {
+            step.latency.commit_p50_ms
+        })
+        .number("commit p99", text::millis, |(step, _)| {
+            step.latency.commit_p99_ms
+        })
         .number("lateness p99", text::millis, |(step, _)| {
-            step.lateness_p99_ms
+            step.latency.lateness_p99_ms
         })
         .table()
 }

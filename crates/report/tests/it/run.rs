@@ -85,8 +85,7 @@ pub(crate) fn steady_run() -> Run {
         planned: Some(3_000),
         offered_until: Nanos::from_secs(3),
         ended: Nanos::from_secs(4),
-        knee_reason: "not a search".to_owned(),
-        ..RunEnd::default()
+        interrupted: false,
     };
     Run {
         summary: recorder.finish(end).summary,

@@ -48,7 +48,7 @@ fn over_time(comparison: &Comparison) -> [String; 4] {
             stretches.iter().map(|it| point(it, &course)).collect()
         })
     };
-    let accepted = |row: &SeriesRow| row.accepted;
+    let accepted = |row: &SeriesRow| row.counts.accepted;
     let mempool = |row: &SeriesRow| row.mempool_txs.map(|txs| txs as f64);
     let rate = |label| Axis::linear(label, Unit::PerSecond);
     let count = Axis::linear("transactions", Unit::Number);
@@ -59,7 +59,7 @@ fn over_time(comparison: &Comparison) -> [String; 4] {
         }),
         chart("Accepted", rate("accepted"), &|it, _| it.rate(accepted)),
         chart("Commit from due, median", latency, &|it, _| {
-            it.mean(|row| row.commit_p50_ms)
+            it.mean(|row| row.latency.commit_p50_ms)
         }),
         chart("Mempool", count, &|it, _| it.mean(mempool)),
     ]

@@ -37,18 +37,18 @@ fn line(second: &SeriesRow, track: &Track) -> String {
     format!(
         "{:>6}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>18}{:>18}{:>9}{}",
         format!("{}s", second.second),
-        second.offered,
-        second.sent,
-        second.accepted,
-        second.committed,
-        second.rejected + second.errors,
+        second.counts.offered,
+        second.counts.sent,
+        second.counts.accepted,
+        second.counts.committed,
+        second.counts.rejected + second.counts.errors,
         second.in_flight,
         second
             .mempool_txs
             .map_or("-".into(), |depth| depth.to_string()),
-        pair(second.accept_p50_ms, second.accept_p99_ms),
-        pair(second.commit_p50_ms, second.commit_p99_ms),
-        millis(second.lateness_p99_ms),
+        pair(second.latency.accept_p50_ms, second.latency.accept_p99_ms),
+        pair(second.latency.commit_p50_ms, second.latency.commit_p99_ms),
+        millis(second.latency.lateness_p99_ms),
         if unsent > 0 {
             format!("  {} unsent", grouped(unsent))
         } else {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use measure::{Counters, SeriesRow, StepRow};
+use measure::{Counters, Counts, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 
 use super::nodes::NodeBoard;
@@ -112,7 +112,7 @@ pub struct Track {
     /// Closed seconds.
     pub seconds: VecDeque<SeriesRow>,
     /// The counts of all seconds of this run, those included that are no longer in `seconds`.
-    pub sums: SeriesRow,
+    pub sums: Counts,
     /// Closed steps.
     pub steps: VecDeque<StepRow>,
     /// What was said.
@@ -133,22 +133,14 @@ impl Track {
         self.now = Nanos::ZERO;
         self.pending = 0;
         self.seconds.clear();
-        self.sums = SeriesRow::default();
+        self.sums = Counts::default();
         self.steps.clear();
         self.marks = 0;
         self.version += 1;
     }
 
     pub(super) fn second(&mut self, second: SeriesRow) {
-        let sums = &mut self.sums;
-        sums.offered += second.offered;
-        sums.sent += second.sent;
-        sums.unsent += second.unsent;
-        sums.accepted += second.accepted;
-        sums.rejected += second.rejected;
-        sums.errors += second.errors;
-        sums.committed += second.committed;
-        sums.blocks += second.blocks;
+        self.sums += second.counts;
         push(&mut self.seconds, second, MAX_SECONDS);
         self.version += 1;
     }
@@ -175,7 +167,7 @@ impl Track {
             before: self.before.clone(),
             pending: self.pending,
             seconds: self.last().cloned().into_iter().collect(),
-            sums: self.sums.clone(),
+            sums: self.sums,
             steps: VecDeque::new(),
             messages: VecDeque::new(),
             marks: self.marks,
@@ -220,7 +212,7 @@ impl Track {
         let missing = self.scene.planned?.saturating_sub(self.done());
         let recent = self.seconds.iter().rev().take(RECENT_SECONDS);
         let (sent, span_s) = recent.fold((0, 0.0), |(sent, span_s), second| {
-            (sent + second.sent, span_s + second.span_s)
+            (sent + second.counts.sent, span_s + second.span_s)
         });
         (sent > 0).then(|| missing as f64 * span_s / sent as f64)
     }

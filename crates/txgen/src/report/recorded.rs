@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use report::{Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
-use crate::run::saturation;
 use crate::threshold::Threshold;
 
 /// The forms of a report.
@@ -119,7 +118,7 @@ pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
 /// When a file of the folder cannot be read.
 pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError> {
     let summary = run.summary().clone();
-    let excesses = saturation::excesses(&summary.steps, summary.blocks.count > 0)
+    let excesses = measure::judge::excesses(&summary.steps, summary.blocks.count > 0)
         .into_iter()
         .map(|excess| excess.map(|excess| excess.to_string()))
         .collect();

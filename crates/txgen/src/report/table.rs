@@ -1,10 +1,9 @@
 //! The end of a run as a person reads it in ten seconds.
 
-use measure::{LoadModel, RateStats, StepRow, Summary};
+use measure::{LoadModel, RateStats, StepRow, Summary, judge};
 use report::text::{by_name, by_size, grouped, or_dash, tenths};
 use report::{Entries, Table};
 
-use crate::run::saturation;
 use crate::threshold::Verdict;
 
 /// Verdict, conservation, rates, latencies, steps, and what limited the run.
@@ -152,7 +151,7 @@ fn millis(value: f64) -> String {
 
 fn steps(summary: &Summary) -> String {
     let steps: &[StepRow] = &summary.steps;
-    let excesses = saturation::excesses(steps, summary.blocks.count > 0);
+    let excesses = judge::excesses(steps, summary.blocks.count > 0);
     let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
     let rows = steps.iter().zip(&excesses).skip(skipped);
     let table = Table::of(rows)
@@ -161,8 +160,8 @@ fn steps(summary: &Summary) -> String {
         .number("sent/s", tenths, |(step, _)| step.sent_tps)
         .number("accepted/s", tenths, |(step, _)| step.accepted_tps)
         .number("commit/s", tenths, |(step, _)| step.committed_tps)
-        .number("accept p99", millis, |(step, _)| step.accept_p99_ms)
-        .number("commit p95", millis, |(step, _)| step.commit_p95_ms)
+        .number("accept p99", millis, |(step, _)| step.latency.accept_p99_ms)
+        .number("commit p95", millis, |(step, _)| step.latency.commit_p95_ms)
         .text("", |(step, excess)| match (step.pause, excess) {
             (true, _) => "pause",
             (false, Some(_)) => "not sustained",

@@ -9,13 +9,13 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use measure::{Finished, RunFolderWriters};
+use measure::{Finished, RunFolderWriters, judge};
 use pacing::{Nanos, Schedule};
 
 use super::follow::{self, Follow};
 use super::preflight::Node;
 use super::record::{RecordChannels, Recording, Shared};
-use super::{RunError, host, saturation};
+use super::{RunError, host};
 use crate::clock::{Origin, RunClock};
 use crate::live::{Display, Moment, NodeBoard};
 use crate::plan::{Load, Plan};
@@ -291,7 +291,7 @@ impl<T: Target> Run<'_, T> {
                 draining: glance.draining,
             });
             if !stopping && self.stops_when_saturated() {
-                let judgement = saturation::judge(&steps, self.plan.follow);
+                let judgement = judge::ramp(&steps, self.plan.follow);
                 if judgement.saturated {
                     stopping = true;
                     self.stop(StopReason::Saturated);

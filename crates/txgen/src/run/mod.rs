@@ -8,7 +8,6 @@ mod host;
 mod preflight;
 mod prepare;
 mod record;
-pub mod saturation;
 
 use std::fs::File;
 use std::io;

@@ -12,7 +12,6 @@ use measure::{
 };
 use pacing::{Nanos, Step};
 
-use super::saturation;
 use crate::clock::Origin;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
@@ -340,23 +339,12 @@ impl<'a> Recording<'a> {
             }
             Load::Flood { .. } => (None, self.offered_until.unwrap_or(ended).min(stop_at)),
         };
-        let mut finished = self.recorder.finish(RunEnd {
+        self.recorder.finish(RunEnd {
             planned,
             offered_until,
             ended,
             interrupted,
-            ..RunEnd::default()
-        });
-        // Judged from the finished account: the last step closes with the recorder.
-        let summary = &mut finished.summary;
-        (summary.knee, summary.knee_reason) = match &self.plan.load {
-            Load::Flood { .. } => (None, "a closed loop has no offered rate".into()),
-            Load::Open { .. } => {
-                let judgement = saturation::judge(&summary.steps, self.plan.follow);
-                (judgement.knee, judgement.reason)
-            }
-        };
-        finished
+        })
     }
 }
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use measure::judge::PointJudgement;
 use measure::{Because, Finding, KneeEstimate};
 use serde::Serialize;
 
-use super::judge::Judgement;
 use crate::run::Outcome;
 
 /// The version of `search.json`.
@@ -120,7 +120,7 @@ impl PointRow {
         rate: f64,
         because: String,
         outcome: &Outcome,
-        judgement: &Judgement,
+        judgement: &PointJudgement,
     ) -> Self {
         let summary = &outcome.summary;
         let latency = &summary.latency_ms;

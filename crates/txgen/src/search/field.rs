@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use ::report::Entries;
 use jiff::Timestamp;
+use measure::judge::limits::{GROWTH_LIMIT, LOST_LIMIT};
+use measure::judge::{BrokenLimit, Point};
 use measure::{BlockMark, BlockRow, Finding, KneeSearch};
 use pacing::{Nanos, Rate, Schedule};
 
 use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
-use super::judge::{Evidence, GROWTH_LIMIT, LOST_LIMIT, judge};
 use super::quest::Quest;
 use super::{SearchError, page, table};
 use crate::exit;
@@ -20,7 +21,6 @@ use crate::report;
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::shutdown::Shutdown;
 use crate::target::Drain;
-use crate::threshold::Verdict;
 
 /// How a point ended.
 #[derive(Debug, Clone, Copy)]
@@ -153,21 +153,24 @@ impl<'a> Field<'a> {
             self.interrupted();
             return Ok(Step::Stopped);
         }
-        let limits: Vec<Verdict> = outcome
-            .thresholds
-            .iter()
-            .chain(&outcome.stopped_by)
-            .cloned()
+        let limits = outcome.thresholds.iter().chain(&outcome.stopped_by);
+        let broken_limits: Vec<BrokenLimit> = limits
+            .filter(|limit| !limit.held)
+            .map(|limit| BrokenLimit {
+                text: limit.text.clone(),
+                value: limit.value_text(),
+            })
             .collect();
-        let judgement = judge(&Evidence {
+        let point = Point {
             summary: &outcome.summary,
             blocks: &block_marks(&outcome),
             schedule: schedule(&plan),
             rate,
             warmup: plan.warmup,
             followed: plan.follow,
-            limits: &limits,
-        });
+            broken_limits: &broken_limits,
+        };
+        let judgement = point.judge();
         let row = PointRow::new(number, rate, because.into(), &outcome, &judgement);
         self.display.message(&table::finding_line(&row));
         self.account.points.push(row);

@@ -2,7 +2,6 @@
 
 mod account;
 mod field;
-mod judge;
 mod page;
 mod quest;
 mod table;

@@ -156,7 +156,7 @@ pub struct Settings {
     #[arg(long)]
     pub no_follow: bool,
 
-    /// A condition on summary.json, e.g. 'commit.p99<5s', 'rate.error<0.5%', 'fate.errors==0'; may be
+    /// A condition on summary.json, e.g. 'commit.p99<5s', 'failed.share<0.5%', 'fate.errors==0'; may be
     /// repeated. Exit code 99 when one is broken.
     #[arg(long, value_name = "CONDITION")]
     #[serde(deserialize_with = "text::list")]

@@ -1,4 +1,4 @@
-//! Conditions on `summary.json`: `commit.p99<5s`, `rate.error<0.5%`, `fate.errors==0`.
+//! Conditions on `summary.json`: `commit.p99<5s`, `failed.share<0.5%`, `fate.errors==0`.
 
 mod schema;
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 ///
 /// The left side is a path into `summary.json` or a short name: `lateness.X`, `accept.X` (response
 /// time), `service.X`, `commit.X` (from due) for the latencies with `X` one of `p50 p68 p95 p99 p99_7
-/// max mean`, and `rate.error` (rejected, failed and unanswered as a share of sent). The right side is
-/// a number, a duration for latencies (`5s`, `250ms`, `80us`) or a percentage.
+/// max mean`, and `failed.share` (rejected, failed and unanswered as a share of sent; `rate.error` is its
+/// earlier name and means the same). The right side is a number, a duration for latencies (`5s`, `250ms`, `80us`) or a percentage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -74,7 +74,7 @@ pub enum ThresholdError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Metric {
     Path(Vec<String>),
-    ErrorRate,
+    FailedShare,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +117,8 @@ impl Metric {
                 ])
             });
         }
-        if text == "rate.error" {
-            return Some(Self::ErrorRate);
+        if FAILED_SHARE.contains(&text) {
+            return Some(Self::FailedShare);
         }
         schema::is_known(&parts).then_some(Self::Path(parts))
     }
@@ -126,7 +126,7 @@ impl Metric {
     fn value(&self, summary: &Value) -> Option<f64> {
         match self {
             Self::Path(path) => number(summary, path),
-            Self::ErrorRate => {
+            Self::FailedShare => {
                 let count = |name: &str| summary.get("fate")?.get(name)?.as_f64();
                 let sent = count("sent")?;
                 let lost = count("rejected")? + count("errors")? + count("unanswered")?;
@@ -136,6 +136,8 @@ impl Metric {
     }
 }
 
+/// The share of sent that failed, and its earlier name.
+const FAILED_SHARE: [&str; 2] = ["failed.share", "rate.error"];
 /// What is in the name of counts by name.
 const COUNTS_BY_NAME: &str = "_by_";
 
@@ -211,9 +213,11 @@ impl fmt::Display for Threshold {
 /// The near metrics, or where to look for one.
 fn hint(near: &[String]) -> String {
     match near {
-        [] => "use commit.p99, accept.p95, service.p50, lateness.max, rate.error, or a path into \
+        [] => {
+            "use commit.p99, accept.p95, service.p50, lateness.max, failed.share, or a path into \
                summary.json such as fate.errors"
-            .into(),
+                .into()
+        }
         [one] => format!("did you mean {one}?"),
         [most @ .., last] => format!("did you mean {} or {last}?", most.join(", ")),
     }
@@ -260,8 +264,10 @@ mod tests {
         assert!(check("commit.p99<5s").held);
         assert!(!check("commit.p99 < 4s").held);
         assert!(check("lateness.max<=200us").held);
-        assert_eq!(check("rate.error<0.5%").value, Some(0.004));
-        assert!(check("rate.error<0.5%").held);
+        for failed in ["failed.share<0.5%", "rate.error<0.5%"] {
+            assert_eq!(check(failed).value, Some(0.004));
+            assert!(check(failed).held);
+        }
         assert!(!check("fate.errors==0").held);
         assert_eq!(check("fate.errors_by_kind<2").value, Some(1.0));
         assert_eq!(check("rate.committed_tps>=1000").value, Some(300.0));

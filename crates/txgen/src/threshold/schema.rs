@@ -30,7 +30,7 @@ pub(super) fn names() -> Vec<String> {
         .into_iter()
         .flat_map(|(short, _)| super::QUANTILES.map(|quantile| format!("{short}.{quantile}")))
         .collect();
-    names.push("rate.error".into());
+    names.push(super::FAILED_SHARE[0].into());
     collect(&schema, &schema, &mut String::new(), &mut names);
     names
 }

@@ -107,7 +107,7 @@ impl Page<'_> {
         self.counter(
             "committed_txs",
             "Own transactions seen in blocks and executed with code 0",
-            totals.in_blocks.saturating_sub(totals.commit_failed),
+            totals.committed,
         )?;
         self.counter(
             "commit_failed_txs",

@@ -1,6 +1,6 @@
 //! Series of seconds as points of a chart.
 
-use measure::SeriesRow;
+use measure::{Counts, SeriesRow};
 use pacing::{Nanos, Profile};
 
 /// A stretch of the time line, in seconds since the origin, and how many points fit on it.
@@ -100,8 +100,11 @@ pub(super) fn smoothed<'a>(
             SeriesRow {
                 second: row.second,
                 span_s: row.span_s,
-                committed: (count as f64 * row.span_s / span_s.max(f64::MIN_POSITIVE)).round()
-                    as u64,
+                counts: Counts {
+                    committed: (count as f64 * row.span_s / span_s.max(f64::MIN_POSITIVE)).round()
+                        as u64,
+                    ..Counts::default()
+                },
                 ..SeriesRow::default()
             }
         })

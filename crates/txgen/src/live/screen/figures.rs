@@ -1,6 +1,6 @@
 //! Tables of figures: counts, latencies, steps.
 
-use measure::StepRow;
+use measure::{StepRow, judge};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Color;
@@ -12,7 +12,6 @@ use super::plots::{ACCEPTED, COMMITTED, PLAN, SENT};
 use crate::live::lines::millis;
 use crate::live::track::Track;
 use crate::report::grouped;
-use crate::run::saturation;
 
 /// Counts of the last full second, and of all of them.
 pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
@@ -25,14 +24,19 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         (
             "offered",
             PLAN,
-            last.map(|row| row.offered),
+            last.map(|row| row.counts.offered),
             Some(all.offered),
         ),
-        ("sent", SENT, last.map(|row| row.sent), Some(all.sent)),
+        (
+            "sent",
+            SENT,
+            last.map(|row| row.counts.sent),
+            Some(all.sent),
+        ),
         (
             "accepted",
             ACCEPTED,
-            last.map(|row| row.accepted),
+            last.map(|row| row.counts.accepted),
             Some(all.accepted),
         ),
     ];
@@ -40,7 +44,7 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         rows.push((
             "committed",
             COMMITTED,
-            last.map(|row| row.committed),
+            last.map(|row| row.counts.committed),
             Some(all.committed),
         ));
     }
@@ -48,13 +52,13 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         (
             "refused",
             bad(refused),
-            last.map(|row| row.rejected + row.errors),
+            last.map(|row| row.counts.rejected + row.counts.errors),
             Some(refused),
         ),
         (
             "unsent",
             bad(all.unsent),
-            last.map(|row| row.unsent),
+            last.map(|row| row.counts.unsent),
             Some(all.unsent),
         ),
         (
@@ -71,7 +75,7 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         rows.push((
             "blocks",
             Color::Reset,
-            last.map(|row| row.blocks),
+            last.map(|row| row.counts.blocks),
             Some(all.blocks),
         ));
     }
@@ -103,24 +107,32 @@ pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
         (
             "lateness",
             SENT,
-            [None, last.lateness_p99_ms, last.lateness_max_ms],
+            [
+                None,
+                last.latency.lateness_p99_ms,
+                last.latency.lateness_max_ms,
+            ],
         ),
         (
             "accept",
             ACCEPTED,
-            [last.accept_p50_ms, last.accept_p99_ms, None],
+            [last.latency.accept_p50_ms, last.latency.accept_p99_ms, None],
         ),
         (
             "  service",
             ACCEPTED,
-            [last.service_p50_ms, last.service_p99_ms, None],
+            [
+                last.latency.service_p50_ms,
+                last.latency.service_p99_ms,
+                None,
+            ],
         ),
     ];
     if track.scene.follows {
         rows.push((
             "commit",
             COMMITTED,
-            [last.commit_p50_ms, last.commit_p99_ms, None],
+            [last.latency.commit_p50_ms, last.latency.commit_p99_ms, None],
         ));
     }
     let rows = rows.into_iter().map(|(name, color, values)| {
@@ -146,7 +158,7 @@ pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
 /// The last steps, and whether they were sustained.
 pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
     let steps: Vec<StepRow> = track.steps.iter().cloned().collect();
-    let excesses = saturation::excesses(&steps, track.scene.follows);
+    let excesses = judge::excesses(&steps, track.scene.follows);
     let room = usize::from(area.height.saturating_sub(3));
     let rate = |rate: Option<f64>| number(rate.map_or("-".into(), |rate| format!("{rate:.1}")));
     let rows = steps
@@ -165,9 +177,9 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
                 rate(step.accepted_tps),
                 rate(step.committed_tps),
                 number(millis(if track.scene.follows {
-                    step.commit_p95_ms
+                    step.latency.commit_p95_ms
                 } else {
-                    step.accept_p95_ms
+                    step.latency.accept_p95_ms
                 })),
                 Cell::new(note),
             ])

@@ -204,7 +204,7 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
         Line::styled(state(track), phase_color(track.phase)),
         Line::from(format!(
             "{} offered {} sent {} accepted",
-            last.offered, last.sent, last.accepted
+            last.counts.offered, last.counts.sent, last.counts.accepted
         )),
     ];
     if track.scene.follows {
@@ -213,15 +213,15 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
             .map_or("-".into(), |depth| depth.to_string());
         lines.push(Line::from(format!(
             "{} committed, mempool {depth}",
-            last.committed
+            last.counts.committed
         )));
     }
     lines.push(Line::from(format!(
         "accept {}/{} ms, commit {}/{}",
-        millis(last.accept_p50_ms),
-        millis(last.accept_p99_ms),
-        millis(last.commit_p50_ms),
-        millis(last.commit_p99_ms)
+        millis(last.latency.accept_p50_ms),
+        millis(last.latency.accept_p99_ms),
+        millis(last.latency.commit_p50_ms),
+        millis(last.latency.commit_p99_ms)
     )));
     let refused = totals.rejected + totals.errors;
     if refused + totals.unsent > 0 {

@@ -30,7 +30,7 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
     let window = Window::new(track.now.as_secs_f64(), length, area.width);
     let per_second = |count: u64, row: &SeriesRow| Some(count as f64 / row.span_s);
     let rows = || track.seconds.iter();
-    let committed = smoothed(rows(), |row| row.committed);
+    let committed = smoothed(rows(), |row| row.counts.committed);
     let mut curves = Vec::new();
     if let Some(profile) = &track.scene.profile {
         curves.push(Curve {
@@ -41,17 +41,19 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
     curves.extend([
         Curve {
             color: SENT,
-            points: window.means(rows(), |row| per_second(row.sent, row)),
+            points: window.means(rows(), |row| per_second(row.counts.sent, row)),
         },
         Curve {
             color: ACCEPTED,
-            points: window.means(rows(), |row| per_second(row.accepted, row)),
+            points: window.means(rows(), |row| per_second(row.counts.accepted, row)),
         },
     ]);
     if track.scene.follows {
         curves.push(Curve {
             color: COMMITTED,
-            points: window.means(committed.iter(), |row| per_second(row.committed, row)),
+            points: window.means(committed.iter(), |row| {
+                per_second(row.counts.committed, row)
+            }),
         });
     }
     let highest = curves.iter().flat_map(|curve| &curve.points);
@@ -96,8 +98,8 @@ pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f6
         }
     };
     let mut curves = vec![
-        curve(SENT, |row| row.lateness_p99_ms),
-        curve(ACCEPTED, |row| row.accept_p99_ms),
+        curve(SENT, |row| row.latency.lateness_p99_ms),
+        curve(ACCEPTED, |row| row.latency.accept_p99_ms),
     ];
     let mut title = vec![
         " p99, ms ".bold(),
@@ -105,7 +107,7 @@ pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f6
         Span::styled("─accept ", ACCEPTED),
     ];
     if track.scene.follows {
-        curves.push(curve(COMMITTED, |row| row.commit_p99_ms));
+        curves.push(curve(COMMITTED, |row| row.latency.commit_p99_ms));
         title.push(Span::styled("─commit ", COMMITTED));
     }
     let values = || curves.iter().flat_map(|curve| &curve.points);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use measure::{Counters, SeriesRow, StepRow, Totals};
+use measure::{Counters, Counts, LatencyColumns, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -44,14 +44,14 @@ fn track() -> Track {
         now: Nanos::from_millis(90_600),
         pending: 1_700,
         counters: Counters {
-            totals: Totals {
+            totals: Counts {
                 offered: 45_090,
                 sent: 45_091,
                 accepted: 45_080,
-                in_blocks: 43_380,
+                committed: 43_380,
                 blocks: 90,
                 rejected: 7,
-                ..Totals::default()
+                ..Counts::default()
             },
             ..Counters::default()
         },
@@ -62,18 +62,24 @@ fn track() -> Track {
         track.second(SeriesRow {
             second,
             span_s: 1.0,
-            offered: rate,
-            sent: rate,
-            accepted: rate,
-            rejected: if second == 5 { 7 } else { 0 },
-            committed: if second % 2 == 0 { 2 * rate } else { 0 },
-            blocks: 1,
+            counts: Counts {
+                offered: rate,
+                sent: rate,
+                accepted: rate,
+                rejected: if second == 5 { 7 } else { 0 },
+                committed: if second % 2 == 0 { 2 * rate } else { 0 },
+                blocks: 1,
+                ..Counts::default()
+            },
             mempool_txs: Some(812),
-            accept_p50_ms: Some(0.4),
-            accept_p99_ms: Some(3.25),
-            commit_p50_ms: Some(503.9),
-            commit_p99_ms: Some(998.2),
-            lateness_p99_ms: Some(0.09),
+            latency: LatencyColumns {
+                accept_p50_ms: Some(0.4),
+                accept_p99_ms: Some(3.25),
+                commit_p50_ms: Some(503.9),
+                commit_p99_ms: Some(998.2),
+                lateness_p99_ms: Some(0.09),
+                ..LatencyColumns::default()
+            },
             mark: if second == 70 {
                 "restarted".into()
             } else {
@@ -86,8 +92,11 @@ fn track() -> Track {
         track.step(StepRow {
             step,
             rate_tps: 1.0 + f64::from(step) * 500.0,
-            offered: 15_000,
-            accepted: if step == 2 { 9_000 } else { 15_000 },
+            counts: Counts {
+                offered: 15_000,
+                accepted: if step == 2 { 9_000 } else { 15_000 },
+                ..Counts::default()
+            },
             ..StepRow::default()
         });
     }

@@ -1,8 +1,12 @@
-//! When a target is saturated, and which step it last sustained.
+//! Which steps a target sustained, and when a ramp has saturated it.
 
 use std::fmt;
 
-use measure::{Knee, StepRow};
+use super::limits::{
+    BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, SLOWEST_BLOCKS_S, SUSTAINED_SHARE,
+};
+use crate::rows::StepRow;
+use crate::summary::Knee;
 
 /// Why a step was not sustained.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,9 +28,9 @@ pub enum Excess {
     },
 }
 
-/// What the steps say together.
+/// What the steps of a ramp say together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct RampJudgement {
     /// The highest step that was sustained, if the target was also driven past it.
     pub knee: Option<Knee>,
     /// Why `knee` is what it is.
@@ -45,15 +49,15 @@ pub struct Judgement {
 /// by what it committed at all, if the blocks of the steps before let one expect two.
 #[must_use]
 pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
-    let mut chain = Chain::default();
+    let mut before = BlocksSoFar::default();
     steps
         .iter()
         .map(|step| {
             let excess = refused(step).or_else(|| {
-                let judged = followed && is_judged(step);
-                judged.then(|| uncommitted(step, &chain)).flatten()
+                let judged = followed && is_large_enough(step);
+                judged.then(|| uncommitted(step, &before)).flatten()
             });
-            chain.add(step);
+            before.add(step);
             excess
         })
         .collect()
@@ -61,19 +65,19 @@ pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
 
 /// The blocks of the steps so far.
 #[derive(Debug, Default)]
-struct Chain {
+struct BlocksSoFar {
     span_s: f64,
     blocks: u64,
 }
 
-impl Chain {
+impl BlocksSoFar {
     fn add(&mut self, step: &StepRow) {
-        self.span_s += step.end_s - step.start_s;
-        self.blocks += step.blocks;
+        self.span_s += step.span_s();
+        self.blocks += step.counts.blocks;
     }
 
     /// Whether a chain as fast as before would have made two blocks in this time.
-    fn promises_two_blocks(&self, span_s: f64) -> bool {
+    fn should_make_two_blocks(&self, span_s: f64) -> bool {
         if self.blocks == 0 {
             return span_s >= SLOWEST_BLOCKS_S;
         }
@@ -81,45 +85,45 @@ impl Chain {
     }
 }
 
-fn is_judged(step: &StepRow) -> bool {
-    !step.pause && step.offered >= MIN_OFFERED
+fn is_large_enough(step: &StepRow) -> bool {
+    !step.pause && step.counts.offered >= MIN_OFFERED
 }
 
 /// What shows in the answers and in the sending.
 fn refused(step: &StepRow) -> Option<Excess> {
-    if !is_judged(step) {
+    if !is_large_enough(step) {
         return None;
     }
-    let offered = step.offered as f64;
-    let accepted = step.accepted as f64 / offered;
+    let offered = step.counts.offered as f64;
+    let accepted = step.counts.accepted as f64 / offered;
     if accepted < SUSTAINED_SHARE {
         return Some(Excess::Accepted { share: accepted });
     }
-    let late = step.late_node as f64 / offered;
+    let late = step.late.node as f64 / offered;
     (late > 1.0 - SUSTAINED_SHARE).then_some(Excess::Late { share: late })
 }
 
 /// What shows in the blocks.
-fn uncommitted(step: &StepRow, chain: &Chain) -> Option<Excess> {
-    let offered = step.offered as f64;
+fn uncommitted(step: &StepRow, before: &BlocksSoFar) -> Option<Excess> {
+    let offered = step.counts.offered as f64;
     let (Some(committed_tps), Some(offered_tps)) = (step.committed_tps, step.offered_tps) else {
-        let share = step.committed as f64 / offered;
-        let expected = chain.promises_two_blocks(step.end_s - step.start_s);
+        let share = step.counts.committed as f64 / offered;
+        let expected = before.should_make_two_blocks(step.span_s());
         return (expected && share < SUSTAINED_SHARE).then_some(Excess::Committed { share });
     };
     let share = committed_tps / offered_tps;
-    let per_block = offered / step.blocks.max(1) as f64;
+    let per_block = offered / step.counts.blocks.max(1) as f64;
     let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block;
     (share < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed { share })
 }
 
 /// Judges a ramp from its closed steps, in order.
 #[must_use]
-pub fn judge(steps: &[StepRow], followed: bool) -> Judgement {
+pub fn ramp(steps: &[StepRow], followed: bool) -> RampJudgement {
     let judged: Vec<(&StepRow, Option<Excess>)> = steps
         .iter()
         .zip(excesses(steps, followed))
-        .filter(|(step, _)| is_judged(step))
+        .filter(|(step, _)| is_large_enough(step))
         .collect();
     let saturated = judged.len() >= SATURATED_STEPS
         && judged
@@ -157,7 +161,7 @@ pub fn judge(steps: &[StepRow], followed: bool) -> Judgement {
             ),
         ),
     };
-    Judgement {
+    RampJudgement {
         knee,
         reason,
         saturated,
@@ -187,22 +191,10 @@ impl fmt::Display for Excess {
     }
 }
 
-/// Below this share of offered a step counts as not sustained.
-pub const SUSTAINED_SHARE: f64 = 0.95;
-/// A ramp ends after this many steps in a row that were not sustained.
-pub const SATURATED_STEPS: usize = 2;
-/// With fewer transactions one of them is more than 5 %.
-const MIN_OFFERED: u64 = 20;
-/// A chain that keeps up leaves at most the block in progress waiting; half a block more for the
-/// moment between a block's making and our seeing it.
-const BACKLOG_BLOCKS: f64 = 1.5;
-
-/// Before any block was seen: no chain in common use makes them more rarely than every five seconds.
-const SLOWEST_BLOCKS_S: f64 = 10.0;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::Counts;
 
     fn excess(step: &StepRow) -> Option<Excess> {
         excesses(std::slice::from_ref(step), true)[0]
@@ -214,9 +206,12 @@ mod tests {
             start_s: f64::from(number) * 10.0,
             end_s: f64::from(number + 1) * 10.0,
             rate_tps: rate,
-            offered: (rate * 10.0) as u64,
-            accepted: (rate * 10.0 * accepted) as u64,
-            blocks: 10,
+            counts: Counts {
+                offered: (rate * 10.0) as u64,
+                accepted: (rate * 10.0 * accepted) as u64,
+                blocks: 10,
+                ..Counts::default()
+            },
             offered_tps: Some(rate),
             committed_tps: Some(rate * committed),
             backlog: (rate * 10.0 * (1.0 - committed)) as u64,
@@ -232,12 +227,12 @@ mod tests {
             step(2, 300.0, 1.0, 0.7),
             step(3, 400.0, 0.6, 0.6),
         ];
-        let judgement = judge(&steps, true);
+        let judgement = ramp(&steps, true);
         assert!(judgement.saturated);
         assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
         assert_eq!(judgement.knee.unwrap().step, Some(1));
         assert!(judgement.reason.contains("70.0 % of offered was committed"));
-        assert!(!judge(&steps[..3], true).saturated);
+        assert!(!ramp(&steps[..3], true).saturated);
     }
 
     #[test]
@@ -253,7 +248,7 @@ mod tests {
     fn a_chain_that_stops_is_saturated_although_its_mempool_takes_on() {
         let healthy = step(0, 100.0, 1.0, 1.0);
         let mut halted = step(1, 200.0, 1.0, 0.0);
-        (halted.blocks, halted.committed_tps) = (0, None);
+        (halted.counts.blocks, halted.committed_tps) = (0, None);
         let steps = [healthy, halted];
         assert!(matches!(
             excesses(&steps, true)[1],
@@ -269,7 +264,7 @@ mod tests {
     #[test]
     fn lateness_of_the_node_counts_and_pauses_do_not() {
         let mut late = step(0, 100.0, 1.0, 1.0);
-        late.late_node = 51;
+        late.late.node = 51;
         assert!(matches!(excess(&late), Some(Excess::Late { .. })));
         late.pause = true;
         assert_eq!(excess(&late), None);
@@ -277,11 +272,11 @@ mod tests {
 
     #[test]
     fn without_excess_there_is_no_knee_and_the_reason_says_so() {
-        let judgement = judge(&[step(0, 100.0, 1.0, 1.0)], true);
+        let judgement = ramp(&[step(0, 100.0, 1.0, 1.0)], true);
         assert_eq!(judgement.knee, None);
         assert!(judgement.reason.contains("above the highest rate"));
-        let judgement = judge(&[step(0, 100.0, 0.5, 0.5)], true);
+        let judgement = ramp(&[step(0, 100.0, 0.5, 0.5)], true);
         assert!(judgement.reason.contains("already the first step"));
-        assert!(judge(&[], true).reason.contains("large enough"));
+        assert!(ramp(&[], true).reason.contains("large enough"));
     }
 }

@@ -1,0 +1,108 @@
+//! The one way to a summary: from what a recorder counted, from the rows that a killed run left, or
+//! from the parts of a load that several generators sent.
+
+use std::ops::Range;
+
+use crate::conservation::Conservation;
+use crate::fate::{Fate, Offered};
+use crate::format::FORMAT;
+use crate::judge;
+use crate::latency::Latencies;
+use crate::plan::LoadModel;
+use crate::rates::PerSecond;
+use crate::rows::{SeriesRow, StepRow};
+use crate::segments::SECOND;
+use crate::summary::{
+    Blocks, LateCauses, LimitedBy, Rates, Reconnects, RecorderHealth, Summary, TimeSpans, Verdict,
+};
+use crate::windows::WorstWindows;
+
+/// The figures of a load, from which everything else in its summary follows.
+#[derive(Debug)]
+pub(crate) struct Account<'a> {
+    pub(crate) model: LoadModel,
+    pub(crate) interrupted: bool,
+    /// Whether blocks were watched.
+    pub(crate) followed: bool,
+    pub(crate) time: TimeSpans,
+    pub(crate) offered: Offered,
+    pub(crate) fate: Fate,
+    pub(crate) late: LateCauses,
+    pub(crate) latency_ms: Latencies,
+    pub(crate) seconds: &'a Seconds,
+    /// Without the statistics of the seconds.
+    pub(crate) blocks: Blocks,
+    pub(crate) windows: WorstWindows,
+    pub(crate) steps: Vec<StepRow>,
+    pub(crate) reconnects: Reconnects,
+    pub(crate) recorder: RecorderHealth,
+}
+
+/// What was counted in each second of a load.
+#[derive(Debug, Default)]
+pub(crate) struct Seconds {
+    accepted: PerSecond,
+    committed: PerSecond,
+    blocks: PerSecond,
+}
+
+impl Seconds {
+    /// Counts the next second.
+    pub(crate) fn push(&mut self, row: &SeriesRow) {
+        self.accepted.push(row.counts.accepted);
+        self.committed.push(row.counts.committed);
+        self.blocks.push(row.counts.blocks);
+    }
+}
+
+impl Account<'_> {
+    /// Works out the rates and the laws, and draws the conclusions.
+    pub(crate) fn summary(self) -> Summary {
+        let steady = steady_seconds(&self.time);
+        let conservation = Conservation::of(&self.offered, &self.fate, self.blocks.own_txs);
+        let offered_s = self.time.offered_s;
+        let over_offering = |count: u64| (offered_s > 0.0).then(|| count as f64 / offered_s);
+        let mut summary = Summary {
+            format: FORMAT.to_owned(),
+            model: self.model,
+            interrupted: self.interrupted,
+            time: self.time,
+            verdict: Verdict::default(),
+            conservation,
+            rate: Rates {
+                planned_tps: over_offering(self.offered.planned),
+                sent_tps: over_offering(self.offered.sent),
+                accepted_tps: self.seconds.accepted.stats(steady.clone()),
+                committed_tps: self.seconds.committed.stats(steady.clone()),
+            },
+            offered: self.offered,
+            fate: self.fate,
+            latency_ms: self.latency_ms,
+            late: self.late,
+            windows: self.windows,
+            blocks: Blocks {
+                per_s: self.seconds.blocks.stats(steady),
+                ..self.blocks
+            },
+            steps: self.steps,
+            knee: None,
+            knee_reason: String::new(),
+            limited_by: LimitedBy::Nothing,
+            reconnects: self.reconnects,
+            recorder: self.recorder,
+        };
+        judge::conclude(&mut summary, self.followed);
+        summary
+    }
+}
+
+/// Whole seconds after the warm-up and before offering ended.
+fn steady_seconds(time: &TimeSpans) -> Range<usize> {
+    let first = time.warmup_s.ceil() as usize;
+    let nanos = (time.offered_s.min(time.ended_s) * 1e9).round() as u64;
+    let last = (nanos / SECOND.as_nanos()) as usize;
+    first..last.max(first)
+}
+
+/// Step rows kept in memory and in the summary; the file has them all.
+pub(crate) const MAX_STEP_ROWS: usize = 10_000;

@@ -1,0 +1,203 @@
+//! What is counted of transactions, and how the counts of several parts add up.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Cause;
+
+/// How two parts become a whole.
+pub(crate) trait AddUp {
+    /// Adds the counts of another part.
+    fn add_up(&mut self, part: &Self);
+}
+
+/// Implements [`AddUp`] from a list of fields: the `sum` of some, the `max` of others, and nothing
+/// of those that are not listed.
+macro_rules! adds_up {
+    ($type:ty { sum: $($sum:ident),* $(; max: $($max:ident),*)? $(,)? }) => {
+        impl $crate::counts::AddUp for $type {
+            fn add_up(&mut self, part: &Self) {
+                $($crate::counts::AddUp::add_up(&mut self.$sum, &part.$sum);)*
+                $($($crate::counts::raise(&mut self.$max, &part.$max);)*)?
+            }
+        }
+    };
+}
+pub(crate) use adds_up;
+
+/// Keeps the larger one.
+pub(crate) fn raise<T: PartialOrd + Copy>(value: &mut T, other: &T) {
+    if *other > *value {
+        *value = *other;
+    }
+}
+
+/// The sum of all parts.
+pub(crate) fn sum<'a, T: AddUp + Default + 'a>(parts: impl IntoIterator<Item = &'a T>) -> T {
+    parts.into_iter().fold(T::default(), |mut sum, part| {
+        sum.add_up(part);
+        sum
+    })
+}
+
+/// Defines a struct of counters: all of them `u64`, listed once for its fields, its columns and its
+/// sum.
+macro_rules! counters {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// The name of each counter and how to read it.
+            pub const COLUMNS: &[(&'static str, fn(&Self) -> u64)] =
+                &[$((stringify!($field), |counts| counts.$field),)*];
+        }
+
+        adds_up!($name { sum: $($field),* });
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, part: Self) {
+                self.add_up(&part);
+            }
+        }
+    };
+}
+
+counters! {
+    /// The counts of a span of time, a step or a run: the columns that `series.csv` and `steps.csv`
+    /// have in common.
+    pub struct Counts {
+        /// Fell due; in a closed loop, sent.
+        offered,
+        /// Handed to a socket.
+        sent,
+        /// Given up.
+        unsent,
+        /// Answered with code 0.
+        accepted,
+        /// Answered with another code or a JSON-RPC error.
+        rejected,
+        /// Without a usable answer.
+        errors,
+        /// Own transactions seen in blocks, code 0.
+        committed,
+        /// Own transactions seen in blocks, other code.
+        commit_failed,
+        /// Blocks observed.
+        blocks,
+    }
+}
+
+counters! {
+    /// Transactions later than [`LATE_LIMIT`](crate::LATE_LIMIT), by cause.
+    pub struct Late {
+        /// The generator's thread was late.
+        schedule,
+        /// The transaction was not ready.
+        source,
+        /// No connection was up.
+        connection,
+        /// Every connection waited for the node.
+        node,
+    }
+}
+
+counters! {
+    /// Transactions found in a block although their answer did not say accepted.
+    pub struct CommittedAnyway {
+        /// The answer was another code or a JSON-RPC error.
+        rejected,
+        /// The answer was missing or unusable.
+        errors,
+        /// No answer by the end of the run.
+        unanswered,
+    }
+}
+
+impl Counts {
+    /// Sent and not answered.
+    #[must_use]
+    pub const fn in_flight(&self) -> u64 {
+        self.sent
+            .saturating_sub(self.accepted + self.rejected + self.errors)
+    }
+
+    /// Accepted and not in a block.
+    #[must_use]
+    pub const fn backlog(&self) -> u64 {
+        self.accepted
+            .saturating_sub(self.committed + self.commit_failed)
+    }
+
+    /// Own transactions in blocks, whatever their code.
+    #[must_use]
+    pub const fn in_blocks(&self) -> u64 {
+        self.committed + self.commit_failed
+    }
+}
+
+impl Late {
+    pub(crate) const fn count(&mut self, cause: Cause) {
+        match cause {
+            Cause::OnTime => {}
+            Cause::Schedule => self.schedule += 1,
+            Cause::Source => self.source += 1,
+            Cause::Connection => self.connection += 1,
+            Cause::Node => self.node += 1,
+        }
+    }
+
+    /// Late by the generator's own fault.
+    #[must_use]
+    pub const fn by_generator(&self) -> u64 {
+        self.schedule + self.source
+    }
+}
+
+impl CommittedAnyway {
+    /// All three.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.rejected + self.errors + self.unanswered
+    }
+}
+
+impl AddUp for u64 {
+    fn add_up(&mut self, part: &Self) {
+        *self += part;
+    }
+}
+
+impl AddUp for i64 {
+    fn add_up(&mut self, part: &Self) {
+        *self += part;
+    }
+}
+
+impl AddUp for f64 {
+    fn add_up(&mut self, part: &Self) {
+        *self += part;
+    }
+}
+
+impl<T: AddUp, const N: usize> AddUp for [T; N] {
+    fn add_up(&mut self, part: &Self) {
+        for (value, part) in self.iter_mut().zip(part) {
+            value.add_up(part);
+        }
+    }
+}
+
+/// Counts by name.
+impl AddUp for BTreeMap<String, u64> {
+    fn add_up(&mut self, part: &Self) {
+        for (name, count) in part {
+            *self.entry(name.clone()).or_default() += count;
+        }
+    }
+}

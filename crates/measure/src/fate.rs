@@ -1,0 +1,115 @@
+//! What became of the transactions of a load.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::{CommittedAnyway, adds_up};
+use crate::event::{Failure, UnsentReason};
+
+/// What was wanted and what of it left.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// Due until offering ended.
+    pub planned: u64,
+    /// Handed to a socket.
+    pub sent: u64,
+    /// Never handed to a socket.
+    pub unsent: u64,
+    /// `unsent` by reason; every reason is present.
+    pub unsent_by_reason: BTreeMap<String, u64>,
+}
+
+adds_up!(Offered {
+    sum: planned,
+    sent,
+    unsent,
+    unsent_by_reason
+});
+
+impl Offered {
+    /// With these numbers of unsent transactions, in the order of [`UnsentReason::ALL`]; without a plan,
+    /// what was sent or given up was planned.
+    pub(crate) fn new(
+        planned: Option<u64>,
+        sent: u64,
+        by_reason: [u64; UnsentReason::ALL.len()],
+    ) -> Self {
+        let unsent = by_reason.iter().sum();
+        Self {
+            planned: planned.unwrap_or(sent + unsent),
+            sent,
+            unsent,
+            unsent_by_reason: UnsentReason::ALL
+                .iter()
+                .zip(by_reason)
+                .map(|(reason, count)| (reason.name().to_owned(), count))
+                .collect(),
+        }
+    }
+
+    /// Unsent for one reason.
+    #[must_use]
+    pub fn unsent_for(&self, reason: UnsentReason) -> u64 {
+        let count = self.unsent_by_reason.get(reason.name());
+        count.copied().unwrap_or(0)
+    }
+
+    /// Unsent because the run ended while they waited: nobody's fault.
+    #[must_use]
+    pub fn unsent_by_the_end(&self) -> u64 {
+        self.unsent_for(UnsentReason::Interrupted) + self.unsent_for(UnsentReason::Stopped)
+    }
+}
+
+/// Where every sent transaction ended.
+///
+/// `committed`, `commit_failed` and `pending` divide the accepted ones. What was committed without
+/// having been accepted is in `committed_anyway`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fate {
+    /// Handed to a socket.
+    pub sent: u64,
+    /// CheckTx code 0.
+    pub accepted: u64,
+    /// Another code or a JSON-RPC error.
+    pub rejected: u64,
+    /// No usable answer.
+    pub errors: u64,
+    /// No answer by the end of the run.
+    pub unanswered: u64,
+    /// Accepted, and in a block with code 0.
+    pub committed: u64,
+    /// Accepted, and in a block with another code.
+    pub commit_failed: u64,
+    /// Accepted, and in no block by the end.
+    pub pending: u64,
+    /// In a block although not accepted, by what the answer was.
+    pub committed_anyway: CommittedAnyway,
+    /// `rejected` by code: CheckTx codes are positive, JSON-RPC errors negative.
+    pub rejected_by_code: BTreeMap<String, u64>,
+    /// `errors` by kind; every kind is present.
+    pub errors_by_kind: BTreeMap<String, u64>,
+}
+
+adds_up!(Fate {
+    sum: sent,
+    accepted,
+    rejected,
+    errors,
+    unanswered,
+    committed,
+    commit_failed,
+    pending,
+    committed_anyway,
+    rejected_by_code,
+    errors_by_kind
+});
+
+/// Counts of failures by their names.
+pub(crate) fn by_kind(counts: [u64; Failure::ALL.len()]) -> BTreeMap<String, u64> {
+    let kinds = Failure::ALL.iter().zip(counts);
+    kinds
+        .map(|(kind, count)| (kind.name().to_owned(), count))
+        .collect()
+}

@@ -1,0 +1,48 @@
+//! Every threshold of a conclusion, with its reason: the one place to change them.
+//!
+//! Where no source is named, the limit is this program's own choice, and the reason is given.
+
+/// A target that accepts or commits a smaller share of what it was offered is saturated. 5 % is more
+/// than the edges of a step and the rounding of a few blocks can take from a step that kept up.
+pub const SUSTAINED_SHARE: f64 = 0.95;
+/// A ramp ends after this many steps in a row that were not sustained: one may be chance.
+pub const SATURATED_STEPS: usize = 2;
+/// With fewer transactions in a step, one of them is more than 5 %.
+pub const MIN_OFFERED: u64 = 20;
+/// A chain that keeps up leaves at most the block in progress waiting; half a block more for the
+/// moment between the making of a block and its observation.
+pub const BACKLOG_BLOCKS: f64 = 1.5;
+/// Before any block was seen, two are expected within this time: no chain in common use makes them
+/// more rarely than every five seconds.
+pub const SLOWEST_BLOCKS_S: f64 = 10.0;
+
+/// The point of a search is not sustained when more of the planned is lost: the precision that a
+/// rate is quoted with.
+pub const LOST_LIMIT: f64 = 0.01;
+/// Nor when the backlog grows by a larger share of the rate: it would fill any mempool in time.
+pub const GROWTH_LIMIT: f64 = 0.01;
+/// A growth below twice its standard error may be chance (about 5 % for a normal error).
+pub const ERRORS_TO_BE_SURE: f64 = 2.0;
+/// A chain that keeps up leaves the block in progress waiting, which is half of a point of two blocks.
+pub const WAITING_LIMIT: f64 = 0.6;
+/// A point whose generator left more than this share of what fell due for later did not offer its
+/// rate. Twice what a point may lose.
+pub const BEHIND_LIMIT: f64 = 0.02;
+/// A latency of which more is the generator's own lateness says nothing about the target.
+pub const OWN_LATENESS_LIMIT: f64 = 0.1;
+
+/// A cause that touched a smaller share of the plan did not limit the run.
+pub const LIMITING_SHARE: f64 = 0.01;
+
+/// Share of the sent transactions that may be late by the generator's own fault before the run is
+/// `degraded`: beyond 1 % the p99 of the response time contains the generator's lateness.
+pub const LATE_SHARE_DEGRADED: f64 = 0.01;
+/// The same for `invalid`: beyond 5 % the p95 does too, and no tail can be trusted.
+pub const LATE_SHARE_INVALID: f64 = 0.05;
+/// A single stall of the generator that makes the run `degraded`: the longest gap that stays
+/// inside one window of the per-second series is half a second.
+pub const STALL_DEGRADED_MS: f64 = 500.0;
+/// Share of the planned transactions that may stay unsent before the run is `invalid`. Any
+/// unsent transaction makes it `degraded`: the offered load was not the planned one. 1 % is the
+/// precision that a rate is quoted with.
+pub const UNSENT_SHARE_INVALID: f64 = 0.01;

@@ -1,0 +1,190 @@
+//! How near a search comes to the capacity of a modelled chain, through the recorder, the judge and
+//! the search itself: what a test in real time would measure of the machine, this measures of the
+//! rules.
+
+use measure::judge::Point;
+use measure::{
+    BlockMark, Cause, Ending, Finding, KneeSearch, KneeSettings, Next, RecorderConfig, Reply,
+    SchedulePlan, Summary, Trial, Unsent, UnsentReason,
+};
+use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
+
+use crate::support::{Folder, ORIGIN_UNIX_NS, answered, block, end, ms, sent};
+
+/// A chain that makes a block a second, and a generator.
+#[derive(Clone, Copy)]
+struct Model {
+    /// Transactions that a block takes.
+    capacity: f64,
+    /// Standard deviation of that, as a share.
+    noise: f64,
+    /// Transactions per second that the generator gets out.
+    generator: f64,
+    seed: u64,
+}
+
+const OFFERING_S: u64 = 20;
+const ENDED_S: u64 = 26;
+const WARMUP_S: u64 = 5;
+
+impl Model {
+    /// A number around 0 with a standard deviation of 1, near enough to a normal one.
+    fn normal(&mut self) -> f64 {
+        let mut uniform = || {
+            self.seed = self
+                .seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.seed >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        (0..12).map(|_| uniform()).sum::<f64>() - 6.0
+    }
+
+    /// Offers `rate` for a while and judges it.
+    fn offer(&mut self, rate: f64) -> Finding {
+        let profile = Profile::constant(
+            format!("{rate:.4}/s").parse::<Rate>().unwrap(),
+            Some(Nanos::from_secs(OFFERING_S)),
+        );
+        let schedule = Schedule::new(profile.unwrap(), Arrivals::Even);
+        let (summary, blocks) = self.run(&schedule);
+        let point = Point {
+            summary: &summary,
+            blocks: &blocks,
+            schedule: Some(&schedule),
+            rate,
+            warmup: Nanos::from_secs(WARMUP_S),
+            followed: true,
+            broken_limits: &[],
+        };
+        point.judge().finding
+    }
+
+    fn run(&mut self, schedule: &Schedule) -> (Summary, Vec<BlockMark>) {
+        let mut config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
+        config.warmup = Nanos::from_secs(WARMUP_S);
+        let folder = Folder::new();
+        let mut recorder = folder.recorder(config, SchedulePlan::new(schedule.clone()));
+        let planned = schedule.due_before(Nanos::from_secs(OFFERING_S));
+        let (mut index, mut committed) = (0, 0);
+        let mut marks = Vec::new();
+        for second in 1..=ENDED_S {
+            let observed = Nanos::from_millis(second * 1_000 - 300);
+            while index < planned {
+                let due = schedule.due(index).unwrap();
+                let ready = Nanos::from_nanos((index as f64 / self.generator * 1e9) as u64);
+                let at = due.max(ready);
+                if at >= observed {
+                    break;
+                }
+                let late = at.saturating_sub(due) > ms(1);
+                let mut event = sent(index, due, at);
+                event.cause = if late { Cause::Schedule } else { Cause::OnTime };
+                recorder.sent(&event);
+                recorder.answered(&answered(index, at, Reply::Accepted));
+                index += 1;
+            }
+            let room = self.capacity * (1.0 + self.noise * self.normal());
+            let taken = (index - committed).min(room as u64);
+            let txs: Vec<u64> = (committed..committed + taken).collect();
+            committed += taken;
+            recorder.block(block(second, observed, &txs));
+            marks.push(BlockMark {
+                observed,
+                committed: taken,
+            });
+        }
+        for index in index..planned {
+            recorder.unsent(&Unsent {
+                index,
+                due: schedule.due(index).unwrap(),
+                at: Nanos::from_secs(ENDED_S),
+                step: 0,
+                reason: UnsentReason::Deadline,
+            });
+        }
+        let (until, ended) = (Nanos::from_secs(OFFERING_S), Nanos::from_secs(ENDED_S));
+        let summary = recorder.finish(end(planned, until, ended)).summary;
+        assert!(summary.conservation.holds, "{:?}", summary.conservation);
+        (summary, marks)
+    }
+}
+
+fn search(mut model: Model) -> (KneeSearch, Ending) {
+    let mut search = KneeSearch::new(KneeSettings {
+        from: 20.0,
+        min: 5.0,
+        max: 1_000.0,
+        ..KneeSettings::default()
+    });
+    loop {
+        match search.next() {
+            Next::Try { rate, .. } => {
+                let finding = model.offer(rate);
+                search.add(Trial { rate, finding });
+            }
+            Next::Done(ending) => return (search, ending),
+        }
+    }
+}
+
+const CLEAN: Model = Model {
+    capacity: 100.0,
+    noise: 0.0,
+    generator: 1e9,
+    seed: 1,
+};
+
+#[test]
+fn the_knee_of_a_chain_without_noise_is_within_three_percent_of_its_capacity() {
+    for capacity in [37.0, 100.0, 141.0] {
+        let (search, ending) = search(Model { capacity, ..CLEAN });
+        assert_eq!(ending, Ending::Found, "{:?}", search.trials());
+        let knee = search.estimate().unwrap();
+        assert!(
+            (knee.rate / capacity - 1.0).abs() < 0.03,
+            "{capacity}: {knee:?}"
+        );
+    }
+}
+
+#[test]
+fn the_interval_of_a_noisy_chain_holds_its_capacity() {
+    for seed in 1..=4 {
+        let model = Model {
+            noise: 0.1,
+            seed,
+            ..CLEAN
+        };
+        let (search, _) = search(model);
+        let knee = search.estimate().unwrap();
+        // The interval is about what a point of this length can tell: a growth of 1 % is allowed.
+        assert!(
+            knee.low * 0.97 <= CLEAN.capacity && CLEAN.capacity <= knee.high * 1.03,
+            "seed {seed}: {knee:?}"
+        );
+    }
+}
+
+#[test]
+fn a_starved_generator_never_yields_a_knee() {
+    for generator in [3.0, 30.0, 60.0, 90.0] {
+        for noise in [0.0, 0.1] {
+            let (search, ending) = search(Model {
+                generator,
+                noise,
+                ..CLEAN
+            });
+            assert_eq!(
+                search.estimate(),
+                None,
+                "{generator}/s: {:?}",
+                search.trials()
+            );
+            assert!(
+                matches!(ending, Ending::GeneratorLimit { .. }),
+                "{generator}/s: {ending:?}"
+            );
+        }
+    }
+}

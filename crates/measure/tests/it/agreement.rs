@@ -1,0 +1,251 @@
+//! One load, summed up three times: as its recorder counted it, from the rows it left, and from the
+//! parts of two generators that shared it. All three agree.
+
+use measure::read::{HlogReader, RowReader, TxReader};
+use measure::{
+    Answered, BlockRow, BlockSeen, Cause, Failure, KilledRun, MergePart, Plan, RecorderConfig,
+    Reply, SchedulePlan, Sent, SeriesRow, StepRow, Summary, Unsent, UnsentReason, merge,
+};
+use pacing::{Nanos, Step};
+use proptest::prelude::*;
+
+use crate::reading::manifest;
+use crate::support::{
+    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, ms, sent,
+};
+
+/// Transactions of the whole load, one every 10 ms.
+const TXS: u64 = 400;
+const OFFERING: Nanos = Nanos::from_nanos(4_000_000_000);
+const ENDED: Nanos = Nanos::from_nanos(6_000_000_000);
+
+/// What becomes of a transaction.
+#[derive(Debug, Clone, Copy)]
+enum Course {
+    Unsent(UnsentReason),
+    Answered(Reply),
+    Unanswered,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Transaction {
+    course: Course,
+    cause: Cause,
+    service_ms: u64,
+    /// Blocks until it is in one; `None` for never.
+    blocks: Option<u64>,
+    code: u32,
+}
+
+fn transaction() -> impl Strategy<Value = Transaction> {
+    let course = prop_oneof![
+        12 => Just(Course::Answered(Reply::Accepted)),
+        1 => Just(Course::Answered(Reply::Rejected { code: 5 })),
+        1 => Just(Course::Answered(Reply::RpcError { code: -32_603 })),
+        1 => Just(Course::Answered(Reply::Failed(Failure::Timeout))),
+        1 => Just(Course::Unanswered),
+        1 => Just(Course::Unsent(UnsentReason::MaxInFlight)),
+    ];
+    let cause = prop_oneof![
+        8 => Just(Cause::OnTime),
+        1 => Just(Cause::Schedule),
+        1 => Just(Cause::Node)
+    ];
+    let blocks = prop::option::weighted(0.8, 0..3_u64);
+    let rest = (1..50_u64, blocks, prop::bool::weighted(0.1));
+    (course, cause, rest).prop_map(|(course, cause, (service_ms, blocks, fails))| {
+        let accepted = matches!(course, Course::Answered(Reply::Accepted));
+        let refused = matches!(
+            course,
+            Course::Unsent(_) | Course::Answered(Reply::Rejected { .. } | Reply::RpcError { .. })
+        );
+        Transaction {
+            course,
+            cause,
+            service_ms,
+            blocks: blocks.filter(|_| !refused),
+            code: u32::from(accepted && fails),
+        }
+    })
+}
+
+#[derive(Debug)]
+enum Event {
+    Sent(Sent),
+    Answered(Answered),
+    Unsent(Unsent),
+    Block(BlockSeen),
+}
+
+/// The events of the generator that sends every `parts`-th transaction from `part` on, in order.
+fn events(load: &[Transaction], part: u64, parts: u64) -> Vec<(Nanos, Event)> {
+    let mut events = Vec::new();
+    let mut blocks: Vec<BlockSeen> = (1..=11)
+        .map(|height| block(height, ms(height * 500), &[]))
+        .collect();
+    for (index, tx) in (0..).zip(load) {
+        let due = ms(index * 10);
+        let late = if tx.cause == Cause::OnTime { 0 } else { 3 };
+        let at = due.saturating_add(ms(late));
+        let answer_at = at.saturating_add(ms(tx.service_ms));
+        if let Some(later) = tx.blocks {
+            let next = at.as_millis() / 500 + later;
+            let mut seen = block(0, ms(0), &[index]).txs;
+            seen[0].code = tx.code;
+            blocks[next as usize].txs.append(&mut seen);
+        }
+        if index % parts != part {
+            continue;
+        }
+        if let Course::Unsent(reason) = tx.course {
+            let step = 0;
+            events.push((
+                at,
+                Event::Unsent(Unsent {
+                    index,
+                    due,
+                    at,
+                    step,
+                    reason,
+                }),
+            ));
+            continue;
+        }
+        let cause = tx.cause;
+        events.push((
+            at,
+            Event::Sent(Sent {
+                cause,
+                ..sent(index, due, at)
+            }),
+        ));
+        if let Course::Answered(reply) = tx.course {
+            events.push((
+                answer_at,
+                Event::Answered(answered(index, answer_at, reply)),
+            ));
+        }
+    }
+    events.extend(
+        blocks
+            .into_iter()
+            .map(|block| (block.observed, Event::Block(block))),
+    );
+    events.sort_by_key(|(at, _)| *at);
+    events
+}
+
+/// Every `parts`-th transaction of a schedule.
+struct PartPlan(SchedulePlan, u64, u64);
+
+impl Plan for PartPlan {
+    fn due_before(&mut self, t: Nanos) -> Option<u64> {
+        let due = self.0.due_before(t)?;
+        Some((due + self.2 - 1 - self.1) / self.2)
+    }
+
+    fn step_at(&mut self, t: Nanos) -> Option<Step> {
+        self.0.step_at(t)
+    }
+}
+
+fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
+    let folder = Folder::new();
+    let schedule = SchedulePlan::new(constant("100/s", "4s"));
+    let config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
+    let mut recorder = folder.recorder(config, PartPlan(schedule, part, parts));
+    for (at, event) in events(load, part, parts) {
+        recorder.watermark(SENDER, at);
+        recorder.watermark(FOLLOWER, at);
+        match event {
+            Event::Sent(sent) => recorder.sent(&sent),
+            Event::Answered(answered) => recorder.answered(&answered),
+            Event::Unsent(unsent) => recorder.unsent(&unsent),
+            Event::Block(block) => recorder.block(block),
+        }
+    }
+    let finished = recorder.finish(end(TXS / parts, OFFERING, ENDED));
+    (folder, finished.summary)
+}
+
+fn rebuilt(folder: &Folder) -> Summary {
+    let manifest = manifest();
+    let series: Vec<SeriesRow> = crate::reading::rows(&folder.series.bytes());
+    let steps: Vec<StepRow> = crate::reading::rows(&folder.steps.bytes());
+    let blocks: Vec<BlockRow> = crate::reading::rows(&folder.blocks.bytes());
+    let mut killed = KilledRun::new(&manifest, &series, steps, &blocks);
+    let txs = folder.txs.bytes();
+    let mut reader = TxReader::new(&txs[..]).unwrap();
+    while let Some(row) = reader.next_row().unwrap() {
+        killed.tx(&row);
+    }
+    killed.summary(&HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap())
+}
+
+fn merged(load: &[Transaction]) -> Summary {
+    let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(load, part, 2)).collect();
+    let files: Vec<[Vec<u8>; 5]> = parts
+        .iter()
+        .map(|(folder, _)| {
+            let Folder {
+                txs,
+                series,
+                steps,
+                blocks,
+                hlog,
+            } = folder;
+            [txs, series, steps, blocks, hlog].map(|file| file.bytes())
+        })
+        .collect();
+    let open = files.iter().zip(&parts).map(|(files, (_, summary))| {
+        let [txs, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
+        MergePart {
+            manifest: manifest(),
+            summary: summary.clone(),
+            series: RowReader::new(series).unwrap(),
+            steps: RowReader::new(steps).unwrap(),
+            blocks: RowReader::new(blocks).unwrap(),
+            hlog: HlogReader::new(hlog),
+            txs: TxReader::new(txs).unwrap(),
+        }
+    });
+    let names = ["a".to_owned(), "b".to_owned()];
+    merge(open.collect(), &names, &manifest(), Folder::new().writers()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn live_rebuilt_and_merged_agree(load in prop::collection::vec(transaction(), TXS as usize)) {
+        let (folder, live) = recorded(&load, 0, 1);
+        prop_assert!(live.conservation.holds, "{:?}", live.conservation);
+        let (rebuilt, merged) = (rebuilt(&folder), merged(&load));
+        for other in [&rebuilt, &merged] {
+            prop_assert_eq!(other.model, live.model);
+            prop_assert_eq!(other.time, live.time);
+            prop_assert_eq!(
+                (other.offered.planned, other.offered.sent, other.offered.unsent),
+                (live.offered.planned, live.offered.sent, live.offered.unsent)
+            );
+            prop_assert_eq!(&other.conservation, &live.conservation);
+            prop_assert_eq!(&other.fate.rejected_by_code, &live.fate.rejected_by_code);
+            prop_assert_eq!(other.fate.committed_anyway, live.fate.committed_anyway);
+            prop_assert_eq!(other.rate, live.rate);
+            prop_assert_eq!(&other.blocks, &live.blocks);
+            prop_assert_eq!(other.late.causes, live.late.causes);
+            prop_assert_eq!(other.steps[0].counts, live.steps[0].counts);
+            for kind in measure::LatencyKind::ALL {
+                let (one, other) = (live.latency_ms.of(kind), other.latency_ms.of(kind));
+                prop_assert_eq!((one.count, one.p50, one.p99), (other.count, other.p50, other.p99));
+            }
+        }
+        // What a killed run does not leave in its rows, merged parts still have.
+        prop_assert_eq!(&merged.fate, &live.fate);
+        prop_assert_eq!(&merged.offered, &live.offered);
+        prop_assert_eq!(&merged.late, &live.late);
+        prop_assert_eq!(merged.limited_by, live.limited_by);
+        prop_assert_eq!(merged.verdict.schedule, live.verdict.schedule);
+        prop_assert_eq!((&merged.knee, &merged.knee_reason), (&live.knee, &live.knee_reason));
+    }
+}
