@@ -19,13 +19,11 @@ mod throughput;
 mod usage;
 
 pub use self::{
-    adaptive::{AdaptiveRate, PaceCounters, Refused, Signals},
+    adaptive::{AdaptiveRate, Refused, Signals},
     breaks::{
-        BreakCause, BreakController, BreakCounters, BreakDecision, BreakEvent, BreakFacts,
-        BreakState, Gate,
+        BreakCause, BreakController, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate,
     },
-    occupancy::Occupancy,
     pacer::{Demand, Grant, Pacer},
     settings::{PaceMode, PaceSettings, PauseAction, PauseMode, PauseSettings},
-    throughput::{BlockSeen, Counted, Throughput, ThroughputCounters},
+    throughput::{BlockSeen, Counted, Throughput},
 };

@@ -4,9 +4,10 @@ use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::adaptive::{AdaptiveRate, Refused, Signals};
+use crate::occupancy::Occupancy;
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::BlockSeen;
-use crate::usage::UsageState;
+use crate::usage::{Usage, UsageState};
 
 /// Hands out permissions to send: an exact emitter at a fixed or steered rate, behind the gate that
 /// keeps the mempool from filling up (adaptive only) and the factor of a break.
@@ -17,6 +18,8 @@ pub struct Pacer {
     mode: PaceMode,
     max: Rate,
     adaptive: AdaptiveRate,
+    occupancy: Occupancy,
+    usage: Usage,
     emitter: Gcra,
     /// The rate the emitter was set to.
     set: f64,
@@ -60,6 +63,8 @@ impl Pacer {
             mode: pace.mode,
             max: max_req,
             adaptive,
+            occupancy: Occupancy::new(now),
+            usage: Usage::new(now),
             emitter: Gcra::new(max_req, burst),
             set: max_req.as_f64(),
             factor: 1.0,
@@ -72,7 +77,7 @@ impl Pacer {
     /// What may leave now. To be called whenever something has changed, also while nothing waits or
     /// nothing can be sent: the time in which writes waited decides whether the rate is raised.
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
-        self.adaptive.under_way(demand.under_way);
+        self.occupancy.under_way(demand.under_way);
         let gate = self.gate(now);
         let room = if self.factor > 0.0 {
             demand.room.min(gate)
@@ -82,16 +87,16 @@ impl Pacer {
         let allowed = demand.waiting.min(room);
         let taken = self.take(now, allowed);
         if taken > 0 {
-            self.adaptive.sent(now, taken);
+            self.occupancy.sent(now, taken);
+            self.usage.sent(taken);
         }
         let waiting = demand.waiting - taken;
-        self.adaptive.usage(
-            now,
-            UsageState {
-                waiting: waiting > 0,
-                blocked: room == taken,
-            },
-        );
+        let state = UsageState {
+            waiting: waiting > 0,
+            blocked: room == taken,
+        };
+        self.usage.set(now, state);
+        self.adaptive.step(now, &mut self.usage);
         self.follow(now);
         let left = waiting.min(room - taken);
         Grant {
@@ -102,9 +107,14 @@ impl Pacer {
 
     fn gate(&self, now: Nanos) -> usize {
         match self.mode {
-            PaceMode::Adaptive => self.adaptive.may_send(now),
+            PaceMode::Adaptive => self.may_send(now),
             PaceMode::Fixed => usize::MAX,
         }
+    }
+
+    /// How many more may be sent before a block comes, so that the mempool does not fill up.
+    pub fn may_send(&self, now: Nanos) -> usize {
+        (self.adaptive.level() - self.occupancy.at(now)).max(0.0) as usize
     }
 
     fn take(&mut self, now: Nanos, count: usize) -> usize {
@@ -119,28 +129,36 @@ impl Pacer {
 
     /// So many of the last grant did not leave after all.
     pub fn unused(&mut self, count: usize) {
-        self.adaptive.unsent(count);
+        self.occupancy.unsent(count);
+        self.usage.unsent(count);
     }
 
     /// The node took so many.
     pub fn accepted(&mut self, now: Nanos, count: usize) {
-        self.adaptive.accepted(now, count);
+        self.occupancy.accepted(now, count);
     }
 
     /// The node did not take one.
     pub fn refused(&mut self, now: Nanos, why: Refused) {
-        self.adaptive.refused(now, why);
+        self.occupancy.refused();
+        if let Refused::Full { max: Some(max) } = why {
+            self.occupancy.full(now, max);
+        }
+        let (sent, occupancy) = (self.usage.sent_so_far(), self.occupancy.at(now));
+        self.adaptive.refused(why, sent, occupancy);
         self.follow(now);
     }
 
     /// The node's mempool held so many transactions when it was asked at `asked`.
     pub fn mempool(&mut self, asked: Nanos, txs: usize) {
-        self.adaptive.mempool(asked, txs);
+        self.occupancy.depth(asked, txs);
+        self.adaptive.depth(asked, txs);
     }
 
     /// A block.
     pub fn block(&mut self, now: Nanos, block: &BlockSeen) {
-        self.adaptive.block(now, block);
+        self.adaptive
+            .block(now, block, &mut self.occupancy, &mut self.usage);
         self.follow(now);
     }
 
@@ -148,39 +166,43 @@ impl Pacer {
     pub fn throttle(&mut self, now: Nanos, factor: f64) {
         self.factor = factor.clamp(0.0, 1.0);
         if self.factor < 1.0 {
-            self.adaptive.disturb();
+            self.usage.disturb();
         }
         self.follow(now);
     }
 
     /// Another node takes the writes.
     pub fn node_changed(&mut self, now: Nanos) {
-        self.adaptive.node_changed(now, self.mempool_size);
+        self.mempool_lost(now);
+        self.adaptive.node_changed(self.mempool_size);
     }
 
     /// The node's chain was replaced by another: heights begin anew.
     pub fn chain_replaced(&mut self, now: Nanos) {
+        self.mempool_lost(now);
         self.adaptive.chain_replaced(now);
     }
 
     /// The connections are up again.
     pub fn connection_up(&mut self, now: Nanos) {
-        self.adaptive.disturb();
+        self.usage.disturb();
         self.emitter.drain(now);
     }
 
     /// The connections are gone, and with them the answers to what was under way.
     pub fn connection_lost(&mut self) {
-        self.adaptive.under_way(0);
-        self.adaptive.disturb();
+        self.occupancy.under_way(0);
+        self.usage.disturb();
     }
 
     /// The node has lost its mempool.
-    pub fn forget_accepted(&mut self, now: Nanos) {
-        self.adaptive.mempool_lost(now);
+    pub fn mempool_lost(&mut self, now: Nanos) {
+        self.occupancy = Occupancy::new(now);
+        self.usage.disturb();
+        self.adaptive.forget_depth();
     }
 
-    /// Writes a second that may leave, breaks apart.
+    /// Writes a second that may leave outside of breaks.
     pub fn rate(&self) -> Rate {
         let rate = match self.mode {
             PaceMode::Adaptive => self.adaptive.rate(),
@@ -199,7 +221,7 @@ impl Pacer {
         self.adaptive.signals()
     }
 
-    /// The steering: figures for metrics and explanations. It runs along in the fixed mode.
+    /// The steering and its figures. It is up to date in the fixed mode as well.
     pub const fn adaptive(&self) -> &AdaptiveRate {
         &self.adaptive
     }

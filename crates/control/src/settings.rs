@@ -53,7 +53,7 @@ pub struct PauseSettings {
     pub max_pause: Duration,
     /// How long answers are awaited before a break. Default 2 s.
     pub drain: Duration,
-    /// Time after a break in which the rate rises from a quarter to the whole. Default 2 s.
+    /// Time after a break in which the rate rises from a quarter to the full rate. Default 2 s.
     pub ramp: Duration,
     /// Random part of the interval, so that several proxies do not break together. Default 0.1.
     pub jitter: f64,

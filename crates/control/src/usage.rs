@@ -76,7 +76,7 @@ impl Usage {
         self.sent
     }
 
-    /// This interval says nothing about the rate.
+    /// This interval does not count for steering the rate.
     pub(super) const fn disturb(&mut self) {
         self.disturbed = true;
     }

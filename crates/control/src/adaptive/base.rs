@@ -1,13 +1,13 @@
 //! How far apart the chain's blocks would be if they were small.
 
-/// The base interval T₀ in T = T₀ + (time for the transactions). A node with a large mempool and
-/// too much to do drifts to blocks of many seconds (`overload-measurements.md` 5.1: one block in 8 s
-/// with 50,000 slots), so the interval itself is no measure of what is normal.
+/// The base interval T₀ in T = T₀ + (time for the transactions). The blocks of an overloaded node
+/// with a large mempool become many seconds long (CometBFT 0.38 with 50,000 slots was measured to
+/// make one in 8 s), so the interval itself does not show what is normal.
 ///
-/// It follows intervals that are shorter, and what two blocks in a row of very different sizes tell
-/// about an empty one, as in a fresh start, where no small block was seen. It rises by evidence only: when the rate was lowered
-/// because intervals were too long, until blocks were 40 % lighter, and they came not even 10 %
-/// sooner, then they are not late because of the transactions.
+/// It follows intervals that are shorter, and the interval of an empty block as extrapolated from
+/// two blocks in a row of very different sizes, for a fresh start without small blocks. It rises by
+/// evidence only: when the rate was lowered because intervals were too long, blocks became 40 %
+/// lighter, and the intervals less than 10 % shorter, then transactions are not the cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BaseInterval {
     secs: Option<f64>,
@@ -17,7 +17,7 @@ pub(super) struct BaseInterval {
     heavy: Option<(f64, f64)>,
 }
 
-/// A block this much larger than the last one tells about an empty one,
+/// From a block this much larger than the last one an empty one is extrapolated,
 const GROWN: f64 = 1.25;
 /// but not below this share of the smaller one's interval: one of them may have been late.
 const FARTHEST: f64 = 0.5;

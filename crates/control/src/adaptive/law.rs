@@ -2,9 +2,9 @@
 
 use crate::usage::Used;
 
-/// What a block shows, and what is known of the chain.
+/// What a block shows, and what is known about the chain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct BlockFacts {
     /// The rate until now.
     pub(super) rate: f64,
     /// Transactions in the block, and how many of them were ours.
@@ -25,9 +25,9 @@ pub(super) struct Seen {
     pub(super) used: Used,
 }
 
-/// Base intervals that a transaction may wait for its block. More fill blocks better (the pause
-/// between blocks weighs less) and let clients wait longer: with 4, three quarters of the time
-/// between blocks go into transactions.
+/// Base intervals that a transaction may wait for its block. More make blocks fuller (the fixed
+/// part of the interval counts less) and clients wait longer: with 4, three quarters of the time
+/// between blocks are spent on transactions.
 pub(super) const WAITING: f64 = 4.0;
 /// The mempool may hold so many recent blocks just before a block: one that is taken, and as much
 /// again, and a little, that came while it was being made.
@@ -52,7 +52,7 @@ const MOSTLY_CLOSED: f64 = 0.5;
 const GENTLE_DOWN: f64 = 0.3;
 const GENTLE_UP: f64 = 0.4;
 
-impl Seen {
+impl BlockFacts {
     /// The new rate, within one step of the old one.
     pub(super) fn wanted(&self) -> f64 {
         let sharing = if self.is_used() {
@@ -66,7 +66,7 @@ impl Seen {
 
     fn lowest(&self) -> f64 {
         if self.recent == 0.0 {
-            // Empty blocks: nothing is learnt from them.
+            // Empty blocks say nothing about the rate.
             return self.rate;
         }
         let full = self.rate * filling(self.full / self.txs.max(1.0));
@@ -140,8 +140,8 @@ fn gentle(factor: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen() -> Seen {
-        Seen {
+    fn facts() -> BlockFacts {
+        BlockFacts {
             rate: 4_000.0,
             txs: 4_750.0,
             ours: 4_750.0,
@@ -162,37 +162,37 @@ mod tests {
 
     #[test]
     fn a_full_block_asks_for_no_more_than_the_sharing() {
-        assert!((seen().wanted() - 4_080.0).abs() < 1e-9);
+        assert!((facts().wanted() - 4_080.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_block_far_from_full_doubles_the_rate_and_one_too_full_lowers_it() {
-        let small = Seen {
+        let small = BlockFacts {
             full: f64::INFINITY,
             secs: 1.0,
-            ..seen()
+            ..facts()
         };
         assert_eq!(small.wanted(), 8_000.0);
-        let large = Seen {
+        let large = BlockFacts {
             full: 4_000.0,
-            ..seen()
+            ..facts()
         };
         assert!((large.wanted() - 80.0 - 4_000.0 * (4_000.0_f64 / 4_750.0).sqrt()).abs() < 1e-9);
     }
 
     #[test]
     fn long_intervals_lower_it_gently_unless_nobody_waited() {
-        let slow = Seen {
+        let slow = BlockFacts {
             full: f64::INFINITY,
             secs: 5.0,
             ours: 40_000.0,
-            ..seen()
+            ..facts()
         };
         assert!((slow.wanted() - 80.0 - 4_000.0 * 0.8_f64.powf(0.3)).abs() < 1e-9);
-        let quiet = Seen {
+        let quiet = BlockFacts {
             used: Used {
                 backlogged: 0.1,
-                ..seen().used
+                ..facts().used
             },
             ..slow
         };
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_capped_blocks_leave_behind_lowers_it_to_what_is_committed() {
-        let capped = Seen {
+        let capped = BlockFacts {
             txs: 1_000.0,
             ours: 1_000.0,
             recent: 1_000.0,
@@ -212,22 +212,22 @@ mod tests {
             rate: 1_010.0,
             used: Used {
                 rate: 1_010.0,
-                ..seen().used
+                ..facts().used
             },
-            ..seen()
+            ..facts()
         };
         assert!((capped.wanted() - 1_020.0).abs() < 1e-6);
     }
 
     #[test]
     fn empty_blocks_say_nothing() {
-        let empty = Seen {
+        let empty = BlockFacts {
             txs: 0.0,
             ours: 0.0,
             peak: 300.0,
             recent: 0.0,
             committed_rate: 0.0,
-            ..seen()
+            ..facts()
         };
         assert_eq!(empty.wanted(), 4_000.0);
     }

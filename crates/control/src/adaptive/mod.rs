@@ -7,22 +7,24 @@ mod refusals;
 use pacing::{Nanos, Rate};
 
 use self::base::BaseInterval;
-use self::law::{LOWER, Seen};
+use self::law::{BlockFacts, LOWER};
 pub use self::refusals::Refused;
 use self::refusals::{Consequence, Refusals};
+#[cfg(doc)]
+use crate::Pacer;
 use crate::occupancy::Occupancy;
 use crate::settings::PaceSettings;
 use crate::throughput::{BlockSeen, Counted, Throughput};
-use crate::usage::{Usage, UsageState, Used};
+use crate::usage::{Usage, Used};
 
 /// The rate, steered block by block.
 ///
 /// **Controlled variable**: transactions in a block. The target is a full block, whichever bound
 /// makes it full:
-/// - the mempool: `fill` × its size, where a small mempool is the ceiling
-///   (`overload-measurements.md` 5.1: 4,376/s = 5,000 × 0.88 blocks a second);
-/// - waiting: what the chain commits in four base intervals, where the mempool is large and the node
-///   would drift to blocks of many seconds.
+/// - the mempool: `fill` × its size, where a small mempool is the bottleneck (CometBFT 0.38 with
+///   5,000 slots was measured to commit 4,376/s in 0.88 blocks a second);
+/// - waiting: what the chain commits in four base intervals, where the mempool is large and blocks
+///   would become many seconds long.
 ///
 /// **Law**, once a block, the lowest of three:
 /// - *full*: r × f, f = target / block; √f when that is near 1, so that noise is not followed;
@@ -40,13 +42,14 @@ use crate::usage::{Usage, UsageState, Used};
 /// One step goes down by 0.7 or up by 2 at most. The rate is raised only if writes waited for at
 /// least 80 % of the interval and 90 % of the rate was used while sending was possible (Netflix's
 /// concurrency-limits grows only when in flight × 2 ≥ limit). It is lowered only if writes waited, or
-/// by two blocks in a row: the first block of a burst may have been proposed before most of it came. Refusals because the mempool is full lower it to 0.7 r at once if they
-/// are more than a few, at most once a block; the first one to tell the size sets it to what fills
-/// that size instead.
+/// by two blocks in a row: the first block of a burst may have been proposed before most of it came.
+/// Refusals because the mempool is full lower it to 0.7 r at once if they are more than 2 % of what
+/// was sent since the last block, at most once a block; the first one that contains the size of the
+/// mempool sets the rate to what fills that size instead.
 ///
-/// **Gate**: whatever the rate, no more is sent than fits: see [`AdaptiveRate::may_send`]. So the
-/// node refuses hardly anything, and a rate above what a long block allows does no harm: a mempool
-/// that stays full while a block is executed is refilled quickly when it is done.
+/// **Gate**: whatever the rate, no more is sent than fits into the mempool ([`Pacer::may_send`]). So
+/// the node refuses very few, and a rate above what a long block allows does no harm: a mempool that
+/// stays full while a block is executed is refilled quickly afterwards.
 ///
 /// Latency is no signal: it has the period of the blocks. When there are no blocks, see [`Signals`].
 #[derive(Clone, Debug)]
@@ -54,8 +57,6 @@ pub struct AdaptiveRate {
     settings: Settings,
     rate: f64,
     throughput: Throughput,
-    occupancy: Occupancy,
-    usage: Usage,
     base: BaseInterval,
     refusals: Refusals,
     /// Blocks in a row that asked for less.
@@ -64,11 +65,14 @@ pub struct AdaptiveRate {
     started: Nanos,
     /// When the next step without blocks is due.
     next_step: Nanos,
-    /// The depth told last and when it was asked for, and whether it has fallen although no block
+    /// The depth reported last and when it was asked for, and whether it has fallen although no block
     /// was seen.
     depth: Option<(Nanos, usize)>,
     fell: bool,
-    counters: PaceCounters,
+    /// Times the rate was raised.
+    raised: u64,
+    /// Whether a refusal came, or anything has changed the rate.
+    touched: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,44 +82,31 @@ struct Settings {
     fill: f64,
 }
 
-/// What the rate goes by.
+/// What the rate follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
     /// Blocks come, or came until a moment ago.
     Blocks,
     /// No blocks for long, but the mempool's depth is known: the chain has halted, the rate is held
     /// and the gate keeps the mempool from filling. If the depth falls nevertheless, blocks are made
-    /// that cannot be seen, and the rate goes by refusals.
+    /// that are not reported, and the rate follows refusals.
     Mempool,
-    /// Neither: the rate goes by refusals alone (additive increase, multiplicative decrease).
+    /// Neither: the rate follows refusals alone (additive increase, multiplicative decrease).
     Blind,
-}
-
-/// What happened to the rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PaceCounters {
-    /// Times it was raised.
-    pub raised: u64,
-    /// Times it was lowered by what blocks and mempool showed.
-    pub lowered: u64,
-    /// Times it was lowered because the node refused.
-    pub cut: u64,
-    /// Refusals.
-    pub refused: u64,
 }
 
 /// The mempool is filled in less than an interval: while a block is made there is no room.
 const REFILL: f64 = 1.25;
 /// Blocks in a row that must ask for less.
 const OVER: u32 = 2;
-/// The rate of a fresh start, which doubles with each block: both versions that were measured take
-/// 2,000/s without a refusal (`overload-measurements.md` 4.1, 5.1), and a node that does not says so
+/// The rate of a fresh start, which doubles with each block: CometBFT 0.38 and Tendermint 0.20 with
+/// default settings were measured to take 2,000/s without a refusal, and a node that does not refuses
 /// within a block.
 const START: f64 = 2_000.0;
-/// What may be tried on a node whose blocks were seen while nobody wrote: that many transactions a
-/// base interval, the mempool that every CometBFT comes with. The first block is full then, and a
-/// mempool of that size says so; without the base interval a heavy first block would be taken for
-/// how long blocks take.
+/// What may be tried on a node whose blocks were seen before the first write: that many transactions a
+/// base interval, CometBFT's default mempool. The first block is full then, and a mempool of that
+/// size refuses the rest; without the base interval the time of a heavy first block would be taken
+/// for the usual one.
 const START_BLOCK: f64 = 5_000.0;
 /// The gate closes at this share of the room that `fill` leaves.
 const GATE: f64 = 0.8;
@@ -125,10 +116,10 @@ const GATE_INTERVALS: f64 = 6.0;
 const UNKNOWN_BASE: f64 = 10.0;
 /// What may be sent in any case.
 const GATE_LEAST: f64 = 256.0;
-/// Blocks are missed after so long, or after ten intervals if that is longer.
+/// Blocks count as missing after so long, or after ten intervals if that is longer.
 const SILENCE: f64 = 30.0;
 const SILENCE_INTERVALS: f64 = 10.0;
-/// The word of the node about its depth counts so long.
+/// A depth that the node reported counts so long.
 const DEPTH_TO_LIVE: Nanos = Nanos::from_secs(5);
 /// A depth from which a fall means a block.
 const FELL_FROM: usize = 16;
@@ -140,7 +131,7 @@ const TOO_SHORT: f64 = 0.25;
 
 impl AdaptiveRate {
     /// Starts low, at most at `max`.
-    pub fn new(now: Nanos, max: Rate, pace: &PaceSettings) -> Self {
+    pub(crate) fn new(now: Nanos, max: Rate, pace: &PaceSettings) -> Self {
         let max = max.as_f64();
         let min = pace.min_req.as_f64().min(max);
         Self {
@@ -151,8 +142,6 @@ impl AdaptiveRate {
             },
             rate: START.clamp(min, max),
             throughput: Throughput::new(),
-            occupancy: Occupancy::new(now),
-            usage: Usage::new(now),
             base: BaseInterval::default(),
             refusals: Refusals::new(pace.mempool_size),
             over: 0,
@@ -161,7 +150,8 @@ impl AdaptiveRate {
             next_step: now.saturating_add(STEP),
             depth: None,
             fell: false,
-            counters: PaceCounters::default(),
+            raised: 0,
+            touched: false,
         }
     }
 
@@ -170,20 +160,15 @@ impl AdaptiveRate {
         self.rate
     }
 
-    /// How many more may be sent before a block comes, so that the mempool does not fill up.
+    /// Up to how many transactions the mempool may be filled until a block comes.
     ///
-    /// What the mempool holds, what is under way included, is kept below `fill` + 0.8 (1 − `fill`)
-    /// of its size (0.994 at the default), and below six base intervals' worth of the rate, so that
-    /// a halted chain with a large mempool keeps its transactions here, where they are shared
-    /// fairly.
-    pub fn may_send(&self, now: Nanos) -> usize {
+    /// What it holds, what is under way included, is kept below `fill` + 0.8 (1 − `fill`) of its
+    /// size (0.994 at the default), and below six base intervals' worth of the rate, so that a
+    /// halted chain with a large mempool keeps its transactions here, where they are shared fairly.
+    pub(crate) fn level(&self) -> f64 {
         if self.signals == Signals::Blind {
-            return usize::MAX;
+            return f64::INFINITY;
         }
-        (self.level() - self.occupancy.at(now)).max(0.0) as usize
-    }
-
-    fn level(&self) -> f64 {
         let base = self.base.secs().unwrap_or(UNKNOWN_BASE);
         let recent = self.throughput.recent_txs() as f64;
         let intervals = GATE_INTERVALS * (self.rate * base).max(recent);
@@ -192,53 +177,12 @@ impl AdaptiveRate {
         intervals.max(GATE_LEAST).min(size)
     }
 
-    /// From now on this holds.
-    pub(super) fn usage(&mut self, now: Nanos, state: UsageState) {
-        self.usage.set(now, state);
-        self.step(now);
-    }
-
-    /// Something else than the rate holds writes back.
-    pub(super) const fn disturb(&mut self) {
-        self.usage.disturb();
-    }
-
-    /// So many are under way.
-    pub fn under_way(&mut self, count: usize) {
-        self.occupancy.under_way(count);
-    }
-
-    /// So many leave now.
-    pub fn sent(&mut self, now: Nanos, count: usize) {
-        self.occupancy.sent(now, count);
-        self.usage.sent(count);
-    }
-
-    /// So many of them did not leave after all.
-    pub fn unsent(&mut self, count: usize) {
-        self.occupancy.unsent(count);
-        self.usage.unsent(count);
-    }
-
-    /// The node took so many.
-    pub fn accepted(&mut self, now: Nanos, count: usize) {
-        self.occupancy.accepted(now, count);
-    }
-
-    /// The node did not take one.
-    pub fn refused(&mut self, now: Nanos, why: Refused) {
-        self.counters.refused += 1;
-        self.occupancy.refused();
-        if let Refused::Full { max: Some(max) } = why {
-            self.occupancy.full(now, max);
-        }
-        let sent = self.usage.sent_so_far();
-        match self.refusals.add(why, sent, self.occupancy.at(now)) {
+    /// The node did not take one; `sent` were sent since the last block and it held `occupancy`.
+    pub(crate) fn refused(&mut self, why: Refused, sent: u64, occupancy: f64) {
+        self.touched = true;
+        match self.refusals.add(why, sent, occupancy) {
             Consequence::None => {}
-            Consequence::Lower => {
-                self.counters.cut += 1;
-                self.set(self.rate * LOWER);
-            }
+            Consequence::Lower => self.set(self.rate * LOWER),
             Consequence::Learnt => {
                 // From now on the gate knows it, and so should the rate.
                 let interval = self.throughput.interval();
@@ -250,20 +194,25 @@ impl AdaptiveRate {
     }
 
     /// The node held so many transactions when it was asked at `asked`.
-    pub fn mempool(&mut self, asked: Nanos, txs: usize) {
-        self.occupancy.told(asked, txs);
+    pub(crate) fn depth(&mut self, asked: Nanos, txs: usize) {
         let before = self.depth.map_or(0, |(_, before)| before);
         self.fell |= before >= FELL_FROM && txs < before / 2;
         self.depth = Some((asked, txs));
     }
 
     /// A block.
-    pub fn block(&mut self, now: Nanos, block: &BlockSeen) {
+    pub(crate) fn block(
+        &mut self,
+        now: Nanos,
+        block: &BlockSeen,
+        occupancy: &mut Occupancy,
+        usage: &mut Usage,
+    ) {
         let counted = self.throughput.block(block);
         if counted == Counted::Duplicate {
             return;
         }
-        let (peak, ours) = self.occupancy.block(block);
+        let (peak, ours) = occupancy.block(block);
         if counted == Counted::Late {
             return;
         }
@@ -271,10 +220,10 @@ impl AdaptiveRate {
         self.fell = false;
         let secs = self.throughput.last_interval();
         if secs > TOO_SHORT * self.throughput.interval() {
-            let used = self.usage.take(now);
+            let used = usage.take(now);
             self.base.block(block.txs as f64, secs);
             self.begin_well(&used);
-            self.steer(&Seen {
+            self.steer(&BlockFacts {
                 rate: self.rate,
                 txs: block.txs as f64,
                 ours,
@@ -289,39 +238,37 @@ impl AdaptiveRate {
         }
         if self.throughput.interval() == 0.0 {
             // The first block that is seen: what came before it was no interval.
-            self.usage.take(now);
+            usage.take(now);
         }
-        self.refusals.begin_anew();
+        self.refusals.begin_interval();
     }
 
-    /// As long as nobody wrote, the chain's idle blocks say how fast the first ones may come.
+    /// Before the first write: idle blocks show the base interval, and so the rate to start with.
     fn begin_well(&mut self, used: &Used) {
-        let untouched = self.counters == PaceCounters::default();
         if let Some(base) = self.base.secs()
-            && untouched
+            && !self.touched
             && used.backlogged == 0.0
         {
             self.set(START.max(START_BLOCK / base));
         }
     }
 
-    fn steer(&mut self, seen: &Seen) {
-        if seen.secs <= seen.patience_secs() {
+    fn steer(&mut self, facts: &BlockFacts) {
+        if facts.secs <= facts.patience_secs() {
             self.base.short_enough();
         } else {
-            self.base.too_long(seen.txs, seen.secs);
+            self.base.too_long(facts.txs, facts.secs);
         }
-        let wanted = seen.wanted();
+        let wanted = facts.wanted();
         self.over = if wanted < self.rate { self.over + 1 } else { 0 };
         if self.refusals.settled() {
             return;
         }
-        if wanted < self.rate && (seen.waited() || self.over >= OVER) {
-            self.counters.lowered += 1;
+        if wanted < self.rate && (facts.waited() || self.over >= OVER) {
+            self.touched = true;
             self.set(wanted);
-        } else if wanted > self.rate && seen.used.is_of(self.rate) {
-            self.counters.raised += 1;
-            self.set(wanted);
+        } else if wanted > self.rate && facts.used.is_of(self.rate) {
+            self.raise(wanted);
         }
     }
 
@@ -330,8 +277,8 @@ impl AdaptiveRate {
         self.settings.fill * self.refusals.bound()
     }
 
-    /// Looks whether blocks have stopped, and steers without them.
-    fn step(&mut self, now: Nanos) {
+    /// Checks whether blocks have stopped, and steers without them if so.
+    pub(crate) fn step(&mut self, now: Nanos, usage: &mut Usage) {
         if now < self.next_step {
             return;
         }
@@ -342,13 +289,12 @@ impl AdaptiveRate {
             Signals::Mempool => self.fell,
             Signals::Blind => true,
         };
-        let used = self.usage.take(now);
+        let used = usage.take(now);
         if by_refusals && !self.refusals.settled() && used.is_of(self.rate) {
-            self.counters.raised += 1;
-            self.set(self.rate + STEP_UP * self.settings.max);
+            self.raise(self.rate + STEP_UP * self.settings.max);
         }
         if by_refusals {
-            self.refusals.begin_anew();
+            self.refusals.begin_interval();
         }
     }
 
@@ -364,32 +310,34 @@ impl AdaptiveRate {
         }
     }
 
-    /// The mempool was lost, or another node takes over.
-    pub fn mempool_lost(&mut self, now: Nanos) {
-        self.occupancy.reset(now);
-        self.usage.disturb();
+    /// The depth that was reported is no longer true.
+    pub(crate) const fn forget_depth(&mut self) {
         self.depth = None;
     }
 
-    /// The node's chain was replaced by another: heights begin anew, and the mempool is empty.
-    pub fn chain_replaced(&mut self, now: Nanos) {
-        self.mempool_lost(now);
+    /// The node's chain was replaced by another: heights begin anew.
+    pub(crate) fn chain_replaced(&mut self, now: Nanos) {
         self.throughput.restart();
         self.base = BaseInterval::default();
         self.started = now;
     }
 
     /// Another node takes over: its mempool may be of another size.
-    pub fn node_changed(&mut self, now: Nanos, configured: Option<usize>) {
-        self.mempool_lost(now);
+    pub(crate) const fn node_changed(&mut self, configured: Option<usize>) {
         self.refusals = Refusals::new(configured);
+    }
+
+    fn raise(&mut self, rate: f64) {
+        self.raised += 1;
+        self.touched = true;
+        self.set(rate);
     }
 
     fn set(&mut self, rate: f64) {
         self.rate = rate.clamp(self.settings.min, self.settings.max);
     }
 
-    /// What the rate goes by.
+    /// What the rate follows.
     pub const fn signals(&self) -> Signals {
         self.signals
     }
@@ -409,8 +357,8 @@ impl AdaptiveRate {
         self.base.secs()
     }
 
-    /// What happened to the rate.
-    pub const fn counters(&self) -> PaceCounters {
-        self.counters
+    /// How often the rate was raised.
+    pub const fn raised(&self) -> u64 {
+        self.raised
     }
 }

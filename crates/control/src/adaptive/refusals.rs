@@ -17,9 +17,9 @@ pub enum Refused {
 /// What is known about how much the mempool holds, and the refusals since the last block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals {
-    /// As configured, or in the words of a refusal.
+    /// As configured, or as a refusal said.
     size: Option<usize>,
-    /// What it held when it refused without a word about its size, relaxed since.
+    /// What it held when it refused without saying its size, raised since.
     soft: Option<f64>,
     fulls: u64,
     rechecks: u64,
@@ -31,19 +31,19 @@ pub(super) struct Refusals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consequence {
     None,
-    /// It has to come down.
+    /// It is to be lowered.
     Lower,
-    /// The mempool's size is news.
+    /// The mempool's size was not known before.
     Learnt,
 }
 
-/// Shares of the writes of an interval that may meet a full mempool (it is to be full to the brim,
-/// and others fill it too) or a recheck without being a sign of overload, and the writes that count
-/// as sent at least.
+/// Shares of the writes of an interval that may be refused because the mempool is full (it is meant
+/// to be nearly full, and others fill it too) or being rechecked, without being a sign of overload,
+/// and the writes that count as sent at least.
 const FULLS: f64 = 0.02;
 const RECHECKS: f64 = 0.1;
 const LEAST_SENT: u64 = 16;
-/// A bound learnt without a number is relaxed by this factor each block,
+/// A bound learnt without a number is raised by this factor each block,
 const RELAX: f64 = 1.02;
 /// and is not below this.
 const SOFTEST: f64 = 256.0;
@@ -65,7 +65,7 @@ impl Refusals {
         let lower = match why {
             Refused::Full { max: Some(max) } => {
                 if self.size.replace(max) != Some(max) {
-                    // What is under way already may be refused as well, which says nothing more.
+                    // Writes under way may be refused as well; that is no further sign of overload.
                     self.settled = true;
                     return Consequence::Learnt;
                 }
@@ -95,7 +95,7 @@ impl Refusals {
     }
 
     /// A block, or a step without blocks.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn begin_interval(&mut self) {
         if !self.settled {
             self.soft = self.soft.map(|soft| soft * RELAX);
         }
@@ -106,15 +106,15 @@ impl Refusals {
         };
     }
 
-    /// The size as configured or told.
+    /// The size as configured or learnt.
     pub(super) const fn size(&self) -> Option<usize> {
         self.size
     }
 
     /// What the mempool holds at most; infinite if unknown.
     pub(super) fn bound(&self) -> f64 {
-        let told = self.size.map_or(f64::INFINITY, |size| size as f64);
-        told.min(self.soft.unwrap_or(f64::INFINITY))
+        let size = self.size.map_or(f64::INFINITY, |known| known as f64);
+        size.min(self.soft.unwrap_or(f64::INFINITY))
     }
 }
 
@@ -123,20 +123,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_word_about_the_size_is_learnt_and_the_next_many_lower_once() {
+    fn the_first_size_is_learnt_and_many_refusals_after_it_lower_once() {
         let full = Refused::Full { max: Some(100) };
         let mut refusals = Refusals::new(None);
         assert_eq!(refusals.add(full, 50, 0.0), Consequence::Learnt);
         assert_eq!(refusals.add(full, 50, 0.0), Consequence::None);
-        refusals.begin_anew();
+        refusals.begin_interval();
         assert_eq!(refusals.bound(), 100.0);
-        // Up to 2 % of what was sent is as usual.
+        // Up to 2 % of what was sent does not count as overload.
         assert_eq!(refusals.add(full, 100, 0.0), Consequence::None);
         assert_eq!(refusals.add(full, 100, 0.0), Consequence::None);
         assert_eq!(refusals.add(full, 100, 0.0), Consequence::Lower);
         assert_eq!(refusals.add(full, 100, 0.0), Consequence::None);
         assert_eq!(refusals.add(Refused::TimedOut, 100, 0.0), Consequence::None);
-        refusals.begin_anew();
+        refusals.begin_interval();
         assert_eq!(
             refusals.add(Refused::TimedOut, 100, 0.0),
             Consequence::Lower
@@ -149,10 +149,10 @@ mod tests {
         let full = Refused::Full { max: None };
         assert_eq!(refusals.add(full, 100, 5_000.0), Consequence::Lower);
         assert_eq!(refusals.bound(), 5_000.0);
-        refusals.begin_anew();
+        refusals.begin_interval();
         assert_eq!(refusals.bound(), 5_000.0);
         for _ in 0..40 {
-            refusals.begin_anew();
+            refusals.begin_interval();
         }
         assert!(refusals.bound() > 10_000.0);
         assert_eq!(refusals.size(), None);

@@ -29,7 +29,7 @@ pub(super) struct GainMeter {
 struct OpenBreak {
     start: Nanos,
     window: Nanos,
-    /// When the rate was whole again; none while the break lasts.
+    /// When the full rate was allowed again; none while the break lasts.
     end: Option<Nanos>,
 }
 
@@ -71,7 +71,7 @@ impl GainMeter {
         );
     }
 
-    /// The break is over, the rate whole.
+    /// The break is over, and the full rate is allowed.
     pub(super) fn end(&mut self, now: Nanos) {
         if let Some(open) = &mut self.open {
             open.end = Some(now);

@@ -9,10 +9,8 @@ use std::time::Duration;
 use pacing::{Nanos, Random};
 
 use self::gain::GainMeter;
-pub use self::report::{
-    BreakCause, BreakCounters, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate,
-};
-use self::windows::{Window, Windows};
+pub use self::report::{BreakCause, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate};
+use self::windows::Windows;
 use crate::settings::{PauseAction, PauseSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
 
@@ -22,7 +20,7 @@ use crate::throughput::{BlockSeen, Counted, Throughput};
 /// throughput, or both. Measured means: committed transactions under 0.55 of the learnt baseline, or
 /// under `min_tx_rate`, in three windows in a row, writes waiting throughout. After such a break the
 /// next needs a window above 0.85 of the baseline first, unless the last one was found to help.
-/// Low demand, empty blocks, a halted chain and a node that is catching up never trigger anything.
+/// Low demand, empty blocks, a halted chain and a node that is catching up never trigger a break.
 ///
 /// The gain of every break is measured from all transactions committed around it, in its own time
 /// as well; two breaks in a row that gain less than 5 % double the time between breaks, up to an
@@ -48,7 +46,6 @@ pub struct BreakController {
     spread: u64,
     /// Breaks in a row that did not help.
     poor: u32,
-    gain: Option<f64>,
     throughput: Throughput,
     windows: Windows,
     gain_meter: GainMeter,
@@ -56,7 +53,8 @@ pub struct BreakController {
     demanded: Option<Nanos>,
     random: Random,
     events: Vec<BreakEvent>,
-    counters: BreakCounters,
+    /// How long nothing new was sent because of breaks.
+    closed: Nanos,
 }
 
 /// Slow windows in a row that trigger.
@@ -92,14 +90,13 @@ impl BreakController {
             armed: true,
             spread: 1,
             poor: 0,
-            gain: None,
             throughput: Throughput::new(),
             windows: Windows::default(),
             gain_meter: GainMeter::default(),
             demanded: None,
             random: Random::new(seed),
             events: Vec::new(),
-            counters: BreakCounters::default(),
+            closed: Nanos::ZERO,
         };
         controller.gain_meter.disturb(now);
         controller.due = controller.next_due(now);
@@ -112,8 +109,8 @@ impl BreakController {
             return;
         }
         self.gain_meter.block(block.observed, block.txs);
-        if let Some(window) = self.windows.block(block.observed, block.txs) {
-            self.window(block.observed, window);
+        if let Some(rate) = self.windows.block(block.observed, block.txs) {
+            self.window(block.observed, rate);
         }
         if let Some(gain) = self.gain_meter.measured() {
             self.measured(gain);
@@ -131,18 +128,18 @@ impl BreakController {
     }
 
     /// A window in which writes waited throughout.
-    fn window(&mut self, now: Nanos, window: Window) {
+    fn window(&mut self, now: Nanos, rate: f64) {
         if let Some((low, clear)) = self.thresholds() {
-            if window.rate >= clear {
+            if rate >= clear {
                 self.slow = 0;
                 self.armed = true;
-            } else if window.rate < low {
+            } else if rate < low {
                 self.slow += 1;
             } else {
                 self.slow = 0;
             }
         }
-        self.windows.learn(now, window);
+        self.windows.learn(now, rate);
     }
 
     /// Below the first is slow, from the second on it is over.
@@ -157,7 +154,6 @@ impl BreakController {
     }
 
     fn measured(&mut self, gain: f64) {
-        self.gain = Some(gain);
         self.events.push(BreakEvent::Measured { gain });
         if gain >= WORTH {
             self.poor = 0;
@@ -180,7 +176,7 @@ impl BreakController {
         }
     }
 
-    /// Looks at the time. To be called every 50 ms or so, and when the last answer has come while
+    /// Moves on with the time. To be called every 50 ms or so, and when the last answer has come while
     /// the gate is draining.
     pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> BreakDecision {
         self.note(now, facts);
@@ -198,7 +194,7 @@ impl BreakController {
         }
     }
 
-    /// Remembers demand, and what spoils the measurement.
+    /// Notes demand, and what disturbs the measurement.
     fn note(&mut self, now: Nanos, facts: &BreakFacts) {
         if facts.backlogged || facts.in_flight > 0 {
             self.demanded = Some(now);
@@ -219,11 +215,9 @@ impl BreakController {
             .is_some_and(|at| now.saturating_sub(at) <= DEMAND);
         if self.settings.mode.by_clock() && now >= self.due {
             if working && demanded {
-                self.counters.interval += 1;
                 self.begin(now, BreakCause::Interval);
                 return;
             }
-            self.counters.skipped += 1;
             self.events.push(BreakEvent::Skipped);
             self.due = self.next_due(now);
         }
@@ -231,7 +225,6 @@ impl BreakController {
         let triggered =
             self.settings.mode.by_throughput() && self.armed && self.slow >= SLOW_WINDOWS;
         if triggered && rested && working && facts.backlogged {
-            self.counters.threshold += 1;
             self.begin(now, BreakCause::Threshold);
         }
     }
@@ -295,8 +288,7 @@ impl BreakController {
 
     /// Paused, Reconnecting => Ramping
     fn reopen(&mut self, now: Nanos) {
-        let closed = now.saturating_sub(self.began);
-        self.counters.closed = self.counters.closed.saturating_add(closed);
+        self.closed = self.closed.saturating_add(now.saturating_sub(self.began));
         self.enter(BreakState::Ramping, now);
     }
 
@@ -347,7 +339,7 @@ impl BreakController {
         end.min(self.longest_end())
     }
 
-    /// Random, so never the same distance twice: interval × (1 ± jitter).
+    /// When the next break by the clock is due: after interval × (1 ± jitter), at random.
     fn next_due(&mut self, now: Nanos) -> Nanos {
         let jitter = self.settings.jitter.clamp(0.0, 0.9);
         let part = 1.0 + jitter * (2.0 * self.random.unit() - 1.0);
@@ -383,18 +375,13 @@ impl BreakController {
         self.state
     }
 
-    /// The gain of the last break that was measured: committed with it, as a ratio to without.
-    pub const fn gain(&self) -> Option<f64> {
-        self.gain
-    }
-
     /// What is usually committed a second while writes wait.
     pub fn baseline(&self) -> Option<f64> {
         self.windows.baseline()
     }
 
-    /// What happened in all.
-    pub const fn counters(&self) -> BreakCounters {
-        self.counters
+    /// How long nothing new was sent because of breaks, in all.
+    pub const fn closed(&self) -> Nanos {
+        self.closed
     }
 }

@@ -65,7 +65,7 @@ pub enum BreakState {
     Paused,
     /// The pause is over, the new connections are not up yet.
     Reconnecting,
-    /// The rate rises to the whole.
+    /// The rate rises to the full rate.
     Ramping,
 }
 
@@ -95,19 +95,6 @@ pub enum BreakEvent {
         /// The new time between them.
         interval: Nanos,
     },
-}
-
-/// What happened in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BreakCounters {
-    /// Breaks because of the clock.
-    pub interval: u64,
-    /// Breaks because of throughput.
-    pub threshold: u64,
-    /// Breaks left out.
-    pub skipped: u64,
-    /// Nanoseconds in which nothing new was sent because of a break.
-    pub closed: Nanos,
 }
 
 impl BreakState {

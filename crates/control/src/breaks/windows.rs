@@ -1,4 +1,4 @@
-//! Committed throughput in windows, and what is usual.
+//! Committed throughput in windows, and the baseline that is learnt from them.
 
 use std::collections::VecDeque;
 
@@ -12,34 +12,27 @@ pub(super) struct Windows {
     start: Option<Nanos>,
     blocks: u32,
     txs: u64,
-    /// Something made the open window useless.
+    /// Something disturbed the open window.
     spoilt: bool,
     /// The good windows of the last minutes: when they ended, and their rates.
     usual: VecDeque<(Nanos, f64)>,
 }
 
-/// A window that has ended and in which writes waited throughout.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    /// Committed transactions a second.
-    pub(super) rate: f64,
-}
-
-/// A block-periodic stall fits in.
+/// So long that a stall with every block does not count as a fall.
 const BLOCKS: u32 = 5;
 const LENGTH: Nanos = Nanos::from_secs(10);
 /// The baseline looks back so far, and decays because older windows leave it: a node that slows
-/// down for good is usual after ten minutes.
+/// down permanently is usual after ten minutes.
 const MEMORY: Nanos = Nanos::from_secs(600);
 const WINDOWS: usize = 60;
 /// Before so many there is no baseline.
 const LEARNT: usize = 6;
-/// The upper quantile that counts as usual: the best window may have been luck.
+/// The upper quantile that counts as usual, so that a single window does not.
 const QUANTILE: f64 = 0.9;
 
 impl Windows {
-    /// Counts a block; returns the window that it ends, if that was a good one.
-    pub(super) fn block(&mut self, observed: Nanos, txs: usize) -> Option<Window> {
+    /// Counts a block. Transactions a second in the window that it ends, if writes waited throughout.
+    pub(super) fn block(&mut self, observed: Nanos, txs: usize) -> Option<f64> {
         let Some(start) = self.start else {
             self.begin(observed);
             return None;
@@ -53,7 +46,7 @@ impl Windows {
         let rate = self.txs as f64 / length.as_secs_f64();
         let good = !self.spoilt;
         self.begin(observed);
-        good.then_some(Window { rate })
+        good.then_some(rate)
     }
 
     fn begin(&mut self, at: Nanos) {
@@ -63,19 +56,19 @@ impl Windows {
         self.spoilt = false;
     }
 
-    /// The open window says nothing.
+    /// The open window was disturbed and does not count.
     pub(super) const fn spoil(&mut self) {
         self.spoilt = true;
     }
 
-    /// The window shows what is usual.
-    pub(super) fn learn(&mut self, now: Nanos, window: Window) {
+    /// A window with this rate has ended.
+    pub(super) fn learn(&mut self, now: Nanos, rate: f64) {
         let oldest = now.saturating_sub(MEMORY);
         while self.usual.len() == WINDOWS || self.usual.front().is_some_and(|(at, _)| *at < oldest)
         {
             self.usual.pop_front();
         }
-        self.usual.push_back((now, window.rate));
+        self.usual.push_back((now, rate));
     }
 
     /// What is usually committed a second while writes wait; none until it was learnt.
@@ -103,12 +96,12 @@ mod tests {
         for second in 2..11 {
             assert!(windows.block(seconds(second), 100).is_none());
         }
-        assert!((windows.block(seconds(11), 100).unwrap().rate - 100.0).abs() < 1e-9);
+        assert!((windows.block(seconds(11), 100).unwrap() - 100.0).abs() < 1e-9);
         // Ten-second blocks: five of them.
         for tens in 1..5 {
             assert!(windows.block(seconds(11 + 10 * tens), 100).is_none());
         }
-        assert!((windows.block(seconds(61), 100).unwrap().rate - 10.0).abs() < 1e-9);
+        assert!((windows.block(seconds(61), 100).unwrap() - 10.0).abs() < 1e-9);
         windows.spoil();
         for second in 62..72 {
             assert!(windows.block(seconds(second), 100).is_none());
@@ -121,11 +114,11 @@ mod tests {
         let mut windows = Windows::default();
         for (at, rate) in (1..=6).map(|i| (Nanos::from_secs(i * 10), 1_000.0 - 10.0 * i as f64)) {
             assert!(windows.baseline().is_none());
-            windows.learn(at, Window { rate });
+            windows.learn(at, rate);
         }
         assert_eq!(windows.baseline(), Some(990.0));
         for i in 7..=66 {
-            windows.learn(Nanos::from_secs(i * 10), Window { rate: 500.0 });
+            windows.learn(Nanos::from_secs(i * 10), 500.0);
         }
         assert_eq!(
             (windows.baseline(), windows.usual.len()),

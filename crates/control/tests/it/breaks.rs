@@ -1,4 +1,4 @@
-//! Breaks: when they come, what they do, and what is learnt from them.
+//! Breaks: when they come, what they do, and how their gain is measured.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const TICK: Nanos = Nanos::from_millis(50);
 
 /// A chain with one block a second whose transactions are a function of time, and a controller that
 /// is told what a lane would tell it.
-struct Stage {
+struct Chain {
     breaks: BreakController,
     now: Nanos,
     height: u64,
@@ -24,7 +24,7 @@ struct Stage {
     events: Vec<(Nanos, BreakEvent)>,
 }
 
-impl Stage {
+impl Chain {
     fn new(pause: &PauseSettings) -> Self {
         Self {
             breaks: BreakController::new(Nanos::ZERO, pause, 3),
@@ -95,6 +95,14 @@ impl Stage {
             .collect()
     }
 
+    /// The gain measured last.
+    fn gain(&self) -> Option<f64> {
+        self.events.iter().rev().find_map(|(_, event)| match event {
+            BreakEvent::Measured { gain } => Some(*gain),
+            _ => None,
+        })
+    }
+
     fn states(&self) -> Vec<BreakState> {
         self.events
             .iter()
@@ -120,44 +128,44 @@ fn steady(_: f64) -> f64 {
 
 #[test]
 fn off_means_off() {
-    let mut stage = Stage::new(&pause(PauseMode::Off));
-    stage.run(100, steady).run(1_000, |_| 10.0);
-    assert!(stage.events.is_empty());
+    let mut chain = Chain::new(&pause(PauseMode::Off));
+    chain.run(100, steady).run(1_000, |_| 10.0);
+    assert!(chain.events.is_empty());
 }
 
 #[test]
 fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
-    let mut stage = Stage::new(&pause(PauseMode::Interval));
-    stage.run(110, steady);
+    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    chain.run(110, steady);
     let states = [
         BreakState::Draining,
         BreakState::Paused,
         BreakState::Ramping,
         BreakState::Running,
     ];
-    assert_eq!(stage.states(), states);
+    assert_eq!(chain.states(), states);
     assert_eq!(
-        stage.began(),
+        chain.began(),
         [(Nanos::from_secs(100), BreakCause::Interval)]
     );
-    assert_eq!(stage.closed, Nanos::from_millis(1_050));
-    assert_eq!(stage.breaks.counters().closed, Nanos::from_millis(1_050));
-    assert_eq!(stage.breaks.closed_until(stage.now), Nanos::ZERO);
+    assert_eq!(chain.closed, Nanos::from_millis(1_050));
+    assert_eq!(chain.breaks.closed(), Nanos::from_millis(1_050));
+    assert_eq!(chain.breaks.closed_until(chain.now), Nanos::ZERO);
     // The next one comes an interval after the end of this one, ramp included.
-    stage.run(210, steady);
-    let second = stage.began()[1].0;
+    chain.run(210, steady);
+    let second = chain.began()[1].0;
     assert_eq!(second, Nanos::from_millis(203_050));
 }
 
 #[test]
 fn the_rate_ramps_up_from_a_quarter() {
-    let mut stage = Stage::new(&pause(PauseMode::Interval));
-    stage.run(100, steady);
+    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    chain.run(100, steady);
     let mut factors = Vec::new();
     for _ in 0..80 {
-        stage.now = stage.now.saturating_add(TICK);
-        stage.facts.in_flight = 0;
-        if let Gate::Open { factor } = stage.breaks.tick(stage.now, &stage.facts).gate {
+        chain.now = chain.now.saturating_add(TICK);
+        chain.facts.in_flight = 0;
+        if let Gate::Open { factor } = chain.breaks.tick(chain.now, &chain.facts).gate {
             factors.push(factor);
         }
     }
@@ -169,18 +177,18 @@ fn the_rate_ramps_up_from_a_quarter() {
 
 #[test]
 fn draining_awaits_answers_but_not_for_ever() {
-    let mut stage = Stage::new(&pause(PauseMode::Interval));
-    stage.run(99, steady);
+    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    chain.run(99, steady);
     let mut paused_at = None;
-    while paused_at.is_none() && stage.now < Nanos::from_secs(120) {
-        stage.now = stage.now.saturating_add(TICK);
-        stage.facts.in_flight = 5;
-        let gate = stage.breaks.tick(stage.now, &stage.facts).gate;
+    while paused_at.is_none() && chain.now < Nanos::from_secs(120) {
+        chain.now = chain.now.saturating_add(TICK);
+        chain.facts.in_flight = 5;
+        let gate = chain.breaks.tick(chain.now, &chain.facts).gate;
         if gate == Gate::Draining {
-            let until = stage.breaks.closed_until(stage.now);
-            assert!(until > stage.now && until <= Nanos::from_secs(130));
+            let until = chain.breaks.closed_until(chain.now);
+            assert!(until > chain.now && until <= Nanos::from_secs(130));
         }
-        paused_at = (gate == Gate::Paused).then_some(stage.now);
+        paused_at = (gate == Gate::Paused).then_some(chain.now);
     }
     assert_eq!(paused_at, Some(Nanos::from_secs(102)));
 }
@@ -191,35 +199,35 @@ fn a_reconnect_is_over_when_the_new_connections_are_up() {
         action: PauseAction::Reconnect,
         ..pause(PauseMode::Interval)
     };
-    let mut stage = Stage::new(&settings);
-    stage.run(99, steady);
+    let mut chain = Chain::new(&settings);
+    chain.run(99, steady);
     let mut reconnects = Vec::new();
-    let mut tick = |stage: &mut Stage| {
-        stage.now = stage.now.saturating_add(TICK);
-        stage.facts.in_flight = 0;
-        if stage.breaks.tick(stage.now, &stage.facts).reconnect {
-            reconnects.push(stage.now);
+    let mut tick = |chain: &mut Chain| {
+        chain.now = chain.now.saturating_add(TICK);
+        chain.facts.in_flight = 0;
+        if chain.breaks.tick(chain.now, &chain.facts).reconnect {
+            reconnects.push(chain.now);
         }
     };
-    while stage.now < Nanos::from_secs(105) {
-        tick(&mut stage);
+    while chain.now < Nanos::from_secs(105) {
+        tick(&mut chain);
     }
     // The pause is over, the connections are not there.
-    assert_eq!(stage.breaks.state(), BreakState::Reconnecting);
-    stage.breaks.reconnected(stage.now);
-    assert_eq!(stage.breaks.state(), BreakState::Ramping);
-    tick(&mut stage);
+    assert_eq!(chain.breaks.state(), BreakState::Reconnecting);
+    chain.breaks.reconnected(chain.now);
+    assert_eq!(chain.breaks.state(), BreakState::Ramping);
+    tick(&mut chain);
     assert_eq!(reconnects, [Nanos::from_millis(100_050)]);
 
     // They never come up: the longest pause ends it.
-    let mut stage = Stage::new(&settings);
-    stage.run(99, steady);
-    while stage.now < Nanos::from_secs(131) {
-        stage.now = stage.now.saturating_add(TICK);
-        stage.facts.in_flight = 0;
-        stage.breaks.tick(stage.now, &stage.facts);
+    let mut chain = Chain::new(&settings);
+    chain.run(99, steady);
+    while chain.now < Nanos::from_secs(131) {
+        chain.now = chain.now.saturating_add(TICK);
+        chain.facts.in_flight = 0;
+        chain.breaks.tick(chain.now, &chain.facts);
     }
-    assert_eq!(stage.breaks.state(), BreakState::Ramping);
+    assert_eq!(chain.breaks.state(), BreakState::Ramping);
 }
 
 #[test]
@@ -251,112 +259,113 @@ fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
 /// Case 16: a node that stalls now and then, or whose blocks come in clumps, is no slow node.
 #[test]
 fn controller_16_block_periodic_stalls_do_not_trigger() {
-    let mut stage = Stage::new(&pause(PauseMode::Threshold));
+    let mut chain = Chain::new(&pause(PauseMode::Threshold));
     for second in 1..=600 {
         // Every tenth block takes six seconds.
-        stage.interval = Nanos::from_secs(if second % 10 == 0 { 6 } else { 1 });
-        stage.run(second, steady);
+        chain.interval = Nanos::from_secs(if second % 10 == 0 { 6 } else { 1 });
+        chain.run(second, steady);
     }
     // Blocks once in ten seconds, of very different sizes.
-    stage.interval = Nanos::from_secs(10);
-    stage.run(1_500, |t| {
+    chain.interval = Nanos::from_secs(10);
+    chain.run(1_500, |t| {
         if ((t / 10.0) as u64).is_multiple_of(2) {
             1_500.0
         } else {
             500.0
         }
     });
-    assert_eq!(stage.began(), []);
+    assert_eq!(chain.began(), []);
 }
 
 /// Case 17.
 #[test]
 fn controller_17_a_halted_chain_gets_no_breaks() {
-    let mut stage = Stage::new(&pause(PauseMode::Both));
-    stage.run(85, steady);
-    stage.interval = Nanos::from_secs(100_000);
-    stage.next_block = Nanos::from_secs(500);
-    stage.run(499, steady);
-    assert_eq!(stage.began(), []);
-    assert_eq!(stage.breaks.counters().skipped, 4);
+    let mut chain = Chain::new(&pause(PauseMode::Both));
+    chain.run(85, steady);
+    chain.interval = Nanos::from_secs(100_000);
+    chain.next_block = Nanos::from_secs(500);
+    chain.run(499, steady);
+    assert_eq!(chain.began(), []);
+    let skipped = |(_, event): &&(Nanos, BreakEvent)| *event == BreakEvent::Skipped;
+    assert_eq!(chain.events.iter().filter(skipped).count(), 4);
     // It goes on, and after a while breaks come again.
-    stage.interval = Nanos::from_secs(1);
-    stage.run(720, steady);
+    chain.interval = Nanos::from_secs(1);
+    chain.run(720, steady);
     assert!(
-        stage
+        chain
             .began()
             .iter()
             .all(|(_, cause)| *cause == BreakCause::Interval)
     );
-    assert_eq!(stage.began().len(), 2);
+    assert_eq!(chain.began().len(), 2);
 }
 
 /// Case 18.
 #[test]
 fn controller_18_no_demand_no_breaks() {
-    let mut stage = Stage::new(&pause(PauseMode::Both));
-    stage.run(90, steady);
-    stage.facts = BreakFacts {
+    let mut chain = Chain::new(&pause(PauseMode::Both));
+    chain.run(90, steady);
+    chain.facts = BreakFacts {
         connected: true,
         ..BreakFacts::default()
     };
-    stage.run(1_000, |_| 0.0);
-    assert_eq!(stage.began(), []);
+    chain.run(1_000, |_| 0.0);
+    assert_eq!(chain.began(), []);
     // Little demand that is served at once is no sign of a slow node, but the clock counts it.
-    stage.facts.in_flight = 1;
-    let mut now = stage.now;
-    while now < Nanos::from_secs(1_150) && stage.breaks.state() == BreakState::Running {
+    chain.facts.in_flight = 1;
+    let mut now = chain.now;
+    while now < Nanos::from_secs(1_150) && chain.breaks.state() == BreakState::Running {
         now = now.saturating_add(TICK);
-        stage.breaks.tick(now, &stage.facts);
+        chain.breaks.tick(now, &chain.facts);
         if now.as_nanos().is_multiple_of(1_000_000_000) {
-            stage.now = now;
-            stage.block(50);
+            chain.now = now;
+            chain.block(50);
         }
     }
-    assert_eq!(stage.breaks.state(), BreakState::Draining);
-    let mut stage = Stage::new(&pause(PauseMode::Threshold));
-    stage.run(200, steady);
-    stage.facts.backlogged = false;
-    stage.run(1_000, |_| 50.0);
-    assert_eq!(stage.began(), []);
+    assert_eq!(chain.breaks.state(), BreakState::Draining);
+    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    chain.run(200, steady);
+    chain.facts.backlogged = false;
+    chain.run(1_000, |_| 50.0);
+    assert_eq!(chain.began(), []);
 }
 
 #[test]
 fn a_node_that_catches_up_gets_no_breaks() {
-    let mut stage = Stage::new(&pause(PauseMode::Both));
-    stage.run(95, steady);
-    stage.facts.catching_up = true;
-    stage.run(1_000, |_| 10.0);
-    assert_eq!(stage.began(), []);
+    let mut chain = Chain::new(&pause(PauseMode::Both));
+    chain.run(95, steady);
+    chain.facts.catching_up = true;
+    chain.run(1_000, |_| 10.0);
+    assert_eq!(chain.began(), []);
 }
 
-/// Case 19: throughput halves for good. One break, and no flapping: the next one needs a recovery,
+/// Case 19: throughput halves permanently. One break, and no flapping: the next one needs a recovery,
 /// or evidence that breaks help.
 #[test]
 fn controller_19_a_real_decline_triggers_once() {
-    let mut stage = Stage::new(&pause(PauseMode::Threshold));
-    stage.run(200, steady);
-    assert_eq!(stage.breaks.baseline(), Some(1_000.0));
-    stage.run(1_500, |_| 450.0);
-    let began = stage.began();
+    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    chain.run(200, steady);
+    assert_eq!(chain.breaks.baseline(), Some(1_000.0));
+    chain.run(1_500, |_| 450.0);
+    let began = chain.began();
     assert_eq!(began.len(), 1, "{began:?}");
     // Three windows of ten seconds, and the one in which it began.
     assert!((220..250).contains(&began[0].0.as_secs()), "{began:?}");
     assert_eq!(began[0].1, BreakCause::Threshold);
     // What is usual now has been learnt; a recovery arms it again.
-    assert!((stage.breaks.baseline().unwrap() - 450.0).abs() < 5.0);
-    stage.run(1_700, steady).run(1_900, |_| 450.0);
-    assert_eq!(stage.began().len(), 2);
+    assert!((chain.breaks.baseline().unwrap() - 450.0).abs() < 5.0);
+    chain.run(1_700, steady).run(1_900, |_| 450.0);
+    assert_eq!(chain.began().len(), 2);
 }
 
 #[test]
 fn a_slow_decline_becomes_usual() {
     // The measured one: 41 % in 300 s.
-    let mut stage = Stage::new(&pause(PauseMode::Threshold));
-    stage.run(600, |t| {
+    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    chain.run(600, |t| {
         4_167.0 - (4_167.0 - 2_438.0) * (t / 300.0).min(1.0)
     });
-    assert_eq!(stage.began(), []);
+    assert_eq!(chain.began(), []);
 }
 
 #[test]
@@ -365,20 +374,20 @@ fn an_absolute_threshold_needs_no_learning() {
         min_tx_rate: Some(Rate::per_second(500).unwrap()),
         ..pause(PauseMode::Threshold)
     };
-    let mut stage = Stage::new(&settings);
-    stage.run(300, |_| 400.0);
-    assert_eq!(stage.began().len(), 1);
-    assert!(stage.began()[0].0 < Nanos::from_secs(45));
+    let mut chain = Chain::new(&settings);
+    chain.run(300, |_| 400.0);
+    assert_eq!(chain.began().len(), 1);
+    assert!(chain.began()[0].0 < Nanos::from_secs(45));
 }
 
 #[test]
 fn a_single_slow_window_does_not_trigger() {
-    let mut stage = Stage::new(&pause(PauseMode::Threshold));
-    stage.run(200, steady);
+    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    chain.run(200, steady);
     for start in [200, 300, 400] {
-        stage.run(start + 18, |_| 300.0).run(start + 100, steady);
+        chain.run(start + 18, |_| 300.0).run(start + 100, steady);
     }
-    assert_eq!(stage.began(), []);
+    assert_eq!(chain.began(), []);
 }
 
 /// Case 20: breaks that do not help come half as often, again and again, up to once an hour.
@@ -388,9 +397,9 @@ fn controller_20_breaks_that_do_not_help_back_off() {
         length: Duration::from_secs(5),
         ..pause(PauseMode::Interval)
     };
-    let mut stage = Stage::new(&settings);
-    stage.run(40_000, steady);
-    let began = stage.began();
+    let mut chain = Chain::new(&settings);
+    chain.run(40_000, steady);
+    let began = chain.began();
     let gaps: Vec<u64> = began
         .windows(2)
         .map(|pair| pair[1].0.saturating_sub(pair[0].0).as_secs())
@@ -398,31 +407,27 @@ fn controller_20_breaks_that_do_not_help_back_off() {
     // Doubled after the second verdict, and after each second one from then on.
     assert!(gaps.windows(2).all(|pair| pair[0] <= pair[1]), "{gaps:?}");
     assert!(gaps[0] < 120 && *gaps.last().unwrap() > 3_600, "{gaps:?}");
-    assert_eq!(stage.breaks.interval(), Nanos::from_secs(3_600));
-    let gain = stage.breaks.gain().unwrap();
+    assert_eq!(chain.breaks.interval(), Nanos::from_secs(3_600));
+    let gain = chain.gain().unwrap();
     assert!((0.8..0.95).contains(&gain), "{gain}");
     let spread = |(_, event): &&(Nanos, BreakEvent)| matches!(event, BreakEvent::Spread { .. });
-    assert_eq!(stage.events.iter().filter(spread).count(), 6);
+    assert_eq!(chain.events.iter().filter(spread).count(), 6);
 }
 
-/// A node that is rested after a break commits a third more for half a minute: the interval stays.
+/// A node that commits more for half a minute after a break: the interval stays.
 #[test]
 fn controller_20_breaks_that_help_go_on() {
     let settings = PauseSettings {
         length: Duration::from_secs(2),
         ..pause(PauseMode::Interval)
     };
-    let mut stage = Stage::new(&settings);
+    let mut chain = Chain::new(&settings);
     for second in 1..=1_000 {
-        let last = stage.began().last().map_or(0, |(at, _)| at.as_secs());
+        let last = chain.began().last().map_or(0, |(at, _)| at.as_secs());
         let rested = last > 0 && second < last + 40;
-        stage.run(second, |_| if rested { 1_600.0 } else { 1_000.0 });
+        chain.run(second, |_| if rested { 1_600.0 } else { 1_000.0 });
     }
-    assert_eq!(stage.breaks.interval(), Nanos::from_secs(100));
-    assert!(
-        stage.breaks.gain().unwrap() > 1.05,
-        "{:?}",
-        stage.breaks.gain()
-    );
-    assert_eq!(stage.began().len(), 9);
+    assert_eq!(chain.breaks.interval(), Nanos::from_secs(100));
+    assert!(chain.gain().unwrap() > 1.05, "{:?}", chain.gain());
+    assert_eq!(chain.began().len(), 9);
 }

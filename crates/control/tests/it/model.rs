@@ -19,13 +19,13 @@ pub(crate) struct NodeKind {
     pub(crate) block: usize,
     /// From a commit to the next proposal (`timeout_commit`).
     pub(crate) timeout_secs: f64,
-    /// Time for a transaction on a fresh node: blocks of 5,000 come 0.88 times a second (5.1).
+    /// Time for a transaction on a fresh node: blocks of 5,000 come 0.88 times a second.
     pub(crate) fresh_us: f64,
-    /// What a million committed transactions add to it for good, and what the compaction's debt
-    /// adds: together the decline of 5.3.
+    /// What a million committed transactions add to it permanently, and what pending compaction adds:
+    /// together the measured decline (`docs/experiments.md`).
     pub(crate) wear_us: f64,
     pub(crate) debt_us: f64,
-    /// Requests a second that halve the speed of execution: 17,500/s cost 0.3 s a block (5.1).
+    /// Requests a second that halve the speed of execution: 17,500/s cost 0.3 s a block.
     pub(crate) readers: f64,
     /// Random part of the time between blocks.
     pub(crate) jitter: f64,
@@ -238,9 +238,9 @@ impl Node {
     }
 }
 
-/// What a proxy can see of the node.
+/// What the node reports to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct Visible {
     pub(crate) blocks: bool,
     pub(crate) depth: bool,
 }
@@ -250,7 +250,7 @@ pub(crate) struct Sight {
 pub(crate) struct Proxy {
     source: usize,
     pub(crate) pacer: Pacer,
-    pub(crate) sight: Sight,
+    pub(crate) visible: Visible,
     /// Writes that wait.
     pub(crate) queue: f64,
     /// Answers on their way: when they come, how many were taken and refused.
@@ -282,7 +282,7 @@ impl Proxy {
         Self {
             source,
             pacer: Pacer::new(Nanos::ZERO, max_req, pace),
-            sight: Sight {
+            visible: Visible {
                 blocks: true,
                 depth: true,
             },
@@ -324,7 +324,7 @@ impl Proxy {
             && made.at.saturating_add(READ) <= now
         {
             self.seen += 1;
-            if !self.sight.blocks {
+            if !self.visible.blocks {
                 continue;
             }
             let block = BlockSeen {
@@ -336,7 +336,7 @@ impl Proxy {
             self.pacer.block(now, &block);
             self.rates.push((now, self.pacer.rate().as_f64()));
         }
-        if self.sight.depth && now.as_millis().is_multiple_of(ASK_EVERY_MS) {
+        if self.visible.depth && now.as_millis().is_multiple_of(ASK_EVERY_MS) {
             self.pacer.mempool(now.saturating_sub(ASKED), node.depth());
         }
     }

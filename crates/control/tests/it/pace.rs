@@ -4,7 +4,7 @@ use control::{BlockSeen, Demand, PaceMode, PaceSettings, Pacer, Refused, Signals
 use pacing::{Nanos, Rate};
 use proptest::prelude::*;
 
-use crate::model::{Node, NodeKind, Proxy, STEP, Sight, flood, pace, run};
+use crate::model::{Node, NodeKind, Proxy, STEP, Visible, flood, pace, run};
 
 /// More than any node takes.
 const FLOOD: f64 = 20_000.0;
@@ -69,7 +69,7 @@ fn pacing_15_never_more_than_max_req_and_a_burst_in_any_100_ms() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever happens, in whatever order: the emitter keeps its promise, the rate its bounds.
+    /// For any events in any order the emitter's bound holds, and the rate's bounds.
     #[test]
     fn pacing_15_any_events(
         events in prop::collection::vec((0_u8..9, 0_u64..50, 0_usize..6_000), 1..400),
@@ -98,7 +98,7 @@ proptest! {
                     });
                 }
                 5 => pacer.throttle(now, number as f64 / 3_000.0),
-                6 => pacer.forget_accepted(now),
+                6 => pacer.mempool_lost(now),
                 _ => {
                     let demand = Demand { waiting: number, under_way: number % 512, room: 512 };
                     let grant = pacer.grant(now, demand);
@@ -172,7 +172,7 @@ fn controller_22_full_and_rechecking_bursts_lower_once_a_block() {
         pacer.refused(Nanos::from_millis(ms), full);
     }
     assert!((pacer.rate().as_f64() - 280.0).abs() < 0.001);
-    // The node has said that it holds 5,000: nothing leaves until a block or a depth says otherwise.
+    // The node has said that it holds 5,000: nothing leaves until a block or a depth shows room.
     let demand = Demand {
         waiting: 1_000,
         under_way: 0,
@@ -189,7 +189,7 @@ fn controller_22_full_and_rechecking_bursts_lower_once_a_block() {
     };
     pacer.block(now, &block(1));
     assert!(pacer.grant(now, demand).now > 0);
-    // A few rechecks after a block are as usual; many are overload, once.
+    // A few rechecks after a block do not count; many lower the rate once.
     let rate = pacer.rate();
     pacer.refused(now, Refused::Rechecking);
     assert_eq!(pacer.rate(), rate);
@@ -221,11 +221,11 @@ fn controller_22_full_without_a_number_closes_the_gate_there() {
         now = grant.next.unwrap();
     }
     pacer.refused(now, Refused::Full { max: None });
-    assert_eq!(pacer.adaptive().may_send(now), 0);
+    assert_eq!(pacer.may_send(now), 0);
     assert_eq!(pacer.adaptive().mempool_size(), None);
 }
 
-/// A fresh proxy in front of a real node's likeness has nearly its rate after four blocks.
+/// A fresh proxy in front of the model of a real node has nearly its rate after four blocks.
 #[test]
 fn a_fresh_start_is_near_the_rate_within_four_blocks() {
     let (node, proxy) = run(NodeKind::steady(), adaptive(10_000), 40, |_| FLOOD);
@@ -272,7 +272,7 @@ fn jitter_of_the_blocks_does_not_make_the_rate_swing() {
 }
 
 #[test]
-fn a_sinking_node_is_followed_without_swings() {
+fn a_declining_node_is_followed_without_swings() {
     let (node, proxy) = run(NodeKind::default(), adaptive(10_000), 280, |_| FLOOD);
     for from in [60, 100, 160, 220] {
         let rates: Vec<f64> = proxy
@@ -285,7 +285,7 @@ fn a_sinking_node_is_followed_without_swings() {
         let high = rates.iter().copied().fold(0.0, f64::max);
         assert!(low > 0.8 * high, "{from}: {low} {high}");
     }
-    // The capacity has sunk as measured, and blocks are still full.
+    // The capacity has declined as measured, and blocks are still full.
     let rate = |from, to| {
         let committed = node.committed_between(Nanos::from_secs(from), Nanos::from_secs(to));
         committed as f64 / (to - from) as f64
@@ -302,7 +302,7 @@ fn a_sinking_node_is_followed_without_swings() {
 }
 
 #[test]
-fn a_node_rests_while_nothing_is_sent_and_its_blocks_come_sooner_after_it() {
+fn a_node_recovers_while_nothing_is_sent_and_its_blocks_come_sooner_afterwards() {
     let demand = |t: f64| {
         if (100.0..140.0).contains(&t) {
             0.0
@@ -319,8 +319,8 @@ fn a_node_rests_while_nothing_is_sent_and_its_blocks_come_sooner_after_it() {
         let secs = full.map(|pair| pair[1].at.saturating_sub(pair[0].at).as_secs_f64());
         secs.take(count).sum::<f64>() / count as f64
     };
-    let (tired, rested) = (intervals(85, 5), intervals(140, 3));
-    assert!(rested < 0.95 * tired, "{rested} {tired}");
+    let (before, after) = (intervals(85, 5), intervals(140, 3));
+    assert!(after < 0.95 * before, "{after} {before}");
     assert!(proxy.refused < 100);
 }
 
@@ -405,7 +405,7 @@ fn demand_that_comes_and_goes_finds_the_rate_where_it_was() {
     // Little demand raises nothing: a raise must be used.
     let after = |demand: f64| {
         let (_, proxy) = run(NodeKind::steady(), adaptive(10_000), 60, |_| demand);
-        assert_eq!(proxy.pacer.adaptive().counters().raised, 0);
+        assert_eq!(proxy.pacer.adaptive().raised(), 0);
         proxy.pacer.rate().as_f64()
     };
     // It is the one of a fresh start, whose base interval the small blocks tell.
@@ -428,8 +428,9 @@ fn a_fresh_start_goes_by_the_idle_blocks_it_saw() {
     assert!(idle >= 4_500, "{idle}");
 }
 
-/// `overload-measurements.md` 5.3 in the model: over 280 s the steered rate commits at least 97 % of
-/// what the best fixed rate of hindsight does, and much more than a flood.
+/// The measured decline of a node (`docs/experiments.md`) in the model: over 280 s the steered rate
+/// commits at least 97 % of what the best fixed rate, found afterwards, does, and much more than a
+/// flood.
 #[test]
 fn adaptive_against_the_best_fixed_rate_and_a_flood() {
     let kind = NodeKind::default();
@@ -450,11 +451,11 @@ fn adaptive_against_the_best_fixed_rate_and_a_flood() {
     );
 }
 
-/// d.4: without blocks and mempool the rate goes by refusals alone, and says so.
+/// Without blocks and depth the rate follows refusals alone, and `signals` tells.
 #[test]
-fn blind_the_rate_goes_by_refusals() {
+fn blind_the_rate_follows_refusals() {
     let mut proxy = adaptive(10_000);
-    proxy.sight = Sight {
+    proxy.visible = Visible {
         blocks: false,
         depth: false,
     };
@@ -465,11 +466,11 @@ fn blind_the_rate_goes_by_refusals() {
     assert!((proxy.refused as f64) < 0.2 * proxy.sent as f64);
 }
 
-/// Blocks are made but cannot be seen: the falling depth betrays them.
+/// Blocks are made but not reported: the falling depth shows them.
 #[test]
-fn with_the_depth_alone_the_rate_goes_by_refusals_behind_the_gate() {
+fn with_the_depth_alone_the_rate_follows_refusals_behind_the_gate() {
     let mut proxy = adaptive(10_000);
-    proxy.sight.blocks = false;
+    proxy.visible.blocks = false;
     let (node, proxy) = run(NodeKind::steady(), proxy, 300, |_| FLOOD);
     assert_eq!(proxy.pacer.signals(), Signals::Mempool);
     let committed = node.committed_between(Nanos::from_secs(200), Nanos::from_secs(300));
@@ -487,7 +488,7 @@ fn a_lost_mempool_does_not_close_the_gate() {
     let (_, mut proxy) = run(NodeKind::steady(), adaptive(4_000), 30, |_| FLOOD);
     let now = Nanos::from_secs(30);
     proxy.pacer.connection_lost();
-    proxy.pacer.forget_accepted(now);
+    proxy.pacer.mempool_lost(now);
     proxy.pacer.connection_up(now);
-    assert!(proxy.pacer.adaptive().may_send(now) > 4_000);
+    assert!(proxy.pacer.may_send(now) > 4_000);
 }

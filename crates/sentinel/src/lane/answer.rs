@@ -4,6 +4,7 @@ use bytes::Bytes;
 use control::Refused;
 use rpc::{BroadcastMethod, Outcome, decode_answer};
 use serde_json::Value;
+use wire::encoding::{decode_hex, push_hex};
 
 use super::api::WriteBody;
 use super::job::{TxHash, hash_of};
@@ -138,8 +139,8 @@ pub(super) fn committed(check: &[u8], hash: &TxHash, tx_result: &[u8], height: u
     out.into()
 }
 
-/// `ResponseCheckTx` from the fields that the answer to a sync has. The node does not tell the
-/// others; they read as empty.
+/// `ResponseCheckTx` from the fields that the answer to a sync has. The others are not in it and
+/// read as empty.
 fn check_tx(member: &[u8]) -> String {
     let sync: Value = member
         .strip_prefix(br#""result":"#)
@@ -148,27 +149,15 @@ fn check_tx(member: &[u8]) -> String {
     let text = |key: &str| sync[key].as_str().unwrap_or_default();
     // The result of a sync spells bytes in hexadecimal, `ResponseCheckTx` in base64, and no bytes
     // as null.
-    let data = Some(text("data")).filter(|data| !data.is_empty());
+    let data = decode_hex(text("data").as_bytes()).unwrap_or_default();
+    let data = (!data.is_empty()).then(|| base64_simd::STANDARD.encode_to_string(data));
     format!(
         r#"{{"code":{},"data":{},"log":{},"info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":{}}}"#,
         sync["code"].as_u64().unwrap_or(0),
-        Value::from(data.and_then(base64_of_hex)),
+        Value::from(data),
         Value::from(text("log")),
         Value::from(text("codespace")),
     )
-}
-
-fn base64_of_hex(hex: &str) -> Option<String> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let bytes: Option<Vec<u8>> = hex
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        })
-        .collect();
-    Some(base64_simd::STANDARD.encode_to_string(bytes?))
 }
 
 /// The node's error when no block has shown a transaction in time, with the hash, so that the client
@@ -192,16 +181,6 @@ fn internal_error(text: &str, hash: &TxHash) -> Bytes {
     push_hex(&mut out, hash);
     out.extend_from_slice(br#")"}"#);
     out.into()
-}
-
-fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend(
-        bytes
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .map(|digit| DIGITS[usize::from(digit)]),
-    );
 }
 
 /// What `ExecTxResult` looks like for a transaction that was not executed.
@@ -238,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_apart_by_their_texts() {
+    fn errors_are_classified_by_their_texts() {
         let full = "mempool is full: number of txs 5000 (max: 5000), total txs bytes 1 (max: 9)";
         let is_full = |max| AnswerKind::Refused(Refused::Full { max });
         assert_eq!(error(full), is_full(Some(5000)));

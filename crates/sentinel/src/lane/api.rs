@@ -1,4 +1,4 @@
-//! What the front and the write lane say to each other.
+//! What the front and the write lane exchange.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 /// One broadcast of a client, ready to wait its turn.
 #[derive(Debug)]
 pub struct Write {
-    /// Who shares.
+    /// Between whom capacity is shared.
     pub client: ClientKey,
     /// The client's connection, unique in this process.
     pub connection: u64,
@@ -57,7 +57,7 @@ pub struct Delivery {
 /// What became of a write.
 #[derive(Debug)]
 pub enum WriteAnswer {
-    /// The member that goes behind `"id":…,`: `"result":{…}` or `"error":{…}`, compact JSON.
+    /// The member that comes after `"id":…,`: `"result":{…}` or `"error":{…}`, compact JSON.
     Member(Bytes),
     /// The turn of an [`WriteBody::Unusual`] write has come.
     Permit(Permit),
@@ -128,14 +128,6 @@ impl Outbox {
         } else {
             Poll::Ready(std::mem::take(&mut *ready))
         }
-    }
-
-    /// Everything that is there, once something is.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub async fn take(&self) -> VecDeque<Delivery> {
-        std::future::poll_fn(|context| self.poll_take(context)).await
     }
 
     /// The connection is gone.

@@ -37,14 +37,14 @@ impl Breaks {
         }
     }
 
-    /// Looks at the time. Whether the write connections are to be replaced.
+    /// Moves on with the time. Whether the write connections are to be replaced.
     pub(super) fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> bool {
         let decision = self.controller.tick(now, facts);
         self.gate = decision.gate;
         for event in &decision.events {
             self.report(event);
         }
-        let closed = self.controller.counters().closed;
+        let closed = self.controller.closed();
         self.metrics.paused_for(closed.saturating_sub(self.counted));
         self.counted = closed;
         decision.reconnect

@@ -116,7 +116,7 @@ impl Commits {
         waiters
     }
 
-    /// Waits until the answers of a block are delivered; for ever if none are on their way.
+    /// Waits until the answers of a block are delivered; never ends if none are on their way.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

@@ -68,7 +68,7 @@ impl WriteConnection {
             if self.socket.get_mut().0.drive()? {
                 return Poll::Ready(Ok(()));
             }
-            // What the handshake waits for; both when it cannot tell.
+            // What the handshake waits for; both when that is unknown.
             let interest = self.socket.get_ref().0.interest();
             if interest.write {
                 ready!(self.socket.poll_write_ready_mut(context))

@@ -13,7 +13,7 @@ use crate::ledger::Reservation;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 
-/// SHA-256 of a transaction, its name on the chain.
+/// SHA-256 of a transaction, by which blocks are searched for it.
 pub(super) type TxHash = [u8; 32];
 
 /// A write on its way through the lane: queued, under way, or waiting to be offered again.
@@ -45,9 +45,10 @@ impl Job {
     /// How the transaction goes to the node: a commit is a sync, and the block is awaited here.
     pub(super) fn upstream_method(&self) -> BroadcastMethod {
         match &self.body {
-            WriteBody::Tx { method, .. } if *method == BroadcastMethod::Async => {
-                BroadcastMethod::Async
-            }
+            WriteBody::Tx {
+                method: BroadcastMethod::Async,
+                ..
+            } => BroadcastMethod::Async,
             _ => BroadcastMethod::Sync,
         }
     }
@@ -61,10 +62,7 @@ impl Job {
     }
 
     pub(super) fn is_commit(&self) -> bool {
-        matches!(
-            &self.body,
-            WriteBody::Tx { method, .. } if *method == BroadcastMethod::Commit
-        )
+        self.class() == MethodClass::BroadcastCommit
     }
 
     /// What kind of call it is.
@@ -85,7 +83,7 @@ impl Job {
         self.tx().map(|tx| hash_of(tx))
     }
 
-    /// Whether the client has gone, and nobody was promised anything.
+    /// Whether the client has gone before any answer was sent.
     pub(super) fn is_cancelled(&self) -> bool {
         matches!(&self.recipient, Recipient::Client { outbox, .. } if outbox.is_closed())
     }
@@ -112,7 +110,7 @@ impl Job {
 }
 
 impl Recipient {
-    /// Hands the answer to whoever waits.
+    /// Hands the answer to the client that waits, if any.
     pub(super) fn deliver(&self, answer: WriteAnswer) {
         if let Self::Client { outbox, tag } = self {
             outbox.deliver(Delivery { tag: *tag, answer });
@@ -120,7 +118,7 @@ impl Recipient {
     }
 }
 
-/// The name of a transaction on the chain.
+/// The SHA-256 of a transaction.
 pub(super) fn hash_of(tx: &[u8]) -> TxHash {
     Sha256::digest(tx).into()
 }

@@ -63,7 +63,7 @@ pub struct Surroundings {
     pub nodes: Nodes,
     /// What happens at them.
     pub events: mpsc::Receiver<NodeEvent>,
-    /// Random numbers that nobody outside can guess: the seeds of the queue's hashes and of the
+    /// Random numbers that clients cannot guess: the seeds of the queue's hashes and of the
     /// jitter of breaks.
     pub seed: [u64; 2],
 }
@@ -146,7 +146,7 @@ impl Lane {
                 }
                 queue.room(client)
             };
-            // Looks again now and then: the estimate changes with time, not only with pops.
+            // The estimate changes with time, not only with pops.
             let _ = tokio::time::timeout(LOOK_AGAIN, room.notified()).await;
         }
     }

@@ -64,7 +64,7 @@ pub struct Accounts {
     pub refused: u64,
     /// Answered by the node, with whatever it said, or taken over by the front.
     pub forwarded: u64,
-    /// Pushed out of the queue by the bound on everybody's bytes or entries.
+    /// Pushed out of the queue by the bound on the bytes or entries of all clients.
     pub displaced: u64,
     /// Waited longer than the deadline.
     pub expired: u64,
@@ -87,8 +87,6 @@ pub struct Explained {
     pub share: f64,
     /// How long its next write would wait.
     pub wait: Duration,
-    /// Whether its next write would be taken without being held.
-    pub room: bool,
 }
 
 impl WriteQueue {
@@ -265,7 +263,6 @@ impl WriteQueue {
             weight: weight.shares(),
             share: self.queue.fair_share(&client, weight, self.rate),
             wait: self.wait(client, now).into(),
-            room: self.has_room(client, now),
         }
     }
 

@@ -2,55 +2,30 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::BroadcastMethod;
 
 use super::api::WriteBody;
-use super::job::{Job, Recipient, TxHash};
+use super::job::{Job, Recipient, TxHash, hash_of};
 use super::slots::Slots;
-use crate::ledger::Reservation;
 
 /// Accepted transactions until a block shows them, in the order in which they were accepted: what
 /// the node may lose when it is killed. Bounded in bytes and in age.
 #[derive(Debug)]
 pub(super) struct Retained {
     by_hash: HashMap<TxHash, u64>,
-    in_order: Slots<Kept>,
+    in_order: Slots<Accepted>,
     bytes: usize,
     capacity: usize,
     /// Not kept because the bound was reached.
     not_kept: u64,
 }
 
-/// One of them.
+/// One of them, as a write that can be offered again.
 #[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) hash: TxHash,
-    pub(super) client: ClientKey,
-    pub(super) tx: Bytes,
-    pub(super) accepted: Nanos,
-    pub(super) reservation: Reservation,
-}
-
-impl Kept {
-    /// The same transaction as a write that is offered again, because the node may have lost it.
-    pub(super) fn into_job(self) -> Job {
-        Job {
-            client: self.client,
-            connection: 0,
-            body: WriteBody::Tx {
-                method: BroadcastMethod::Sync,
-                tx: self.tx,
-            },
-            arrived: self.accepted,
-            deadline: self.accepted.saturating_add(RETAINED_FOR),
-            ambiguous: true,
-            recipient: Recipient::AcceptedBefore,
-            reservation: self.reservation,
-        }
-    }
+struct Accepted {
+    hash: TxHash,
+    job: Job,
 }
 
 impl Retained {
@@ -79,43 +54,61 @@ impl Retained {
         self.bytes
     }
 
-    pub(super) fn keep(&mut self, kept: Kept) {
-        if self.bytes + kept.tx.len() > self.capacity {
+    /// Keeps the transaction of a write that the node has just accepted. Whoever waits for the
+    /// write's answer is no longer known afterwards.
+    pub(super) fn keep(&mut self, job: Job, now: Nanos) {
+        let WriteBody::Tx { tx, .. } = job.body else {
+            return;
+        };
+        let (hash, bytes) = (hash_of(&tx), tx.len());
+        if self.bytes + bytes > self.capacity {
             self.not_kept += 1;
             return;
         }
-        if self.by_hash.contains_key(&kept.hash) {
+        if self.by_hash.contains_key(&hash) {
             return;
         }
-        self.bytes += kept.tx.len();
-        self.by_hash.insert(kept.hash, self.in_order.next_number());
-        self.in_order.push(kept);
+        let mut reservation = job.reservation;
+        reservation.shrink_to(bytes);
+        let method = BroadcastMethod::Sync;
+        let job = Job {
+            body: WriteBody::Tx { method, tx },
+            arrived: now,
+            deadline: now.saturating_add(RETAINED_FOR),
+            ambiguous: true,
+            recipient: Recipient::AcceptedBefore,
+            reservation,
+            ..job
+        };
+        self.bytes += bytes;
+        self.by_hash.insert(hash, self.in_order.next_number());
+        self.in_order.push(Accepted { hash, job });
     }
 
     /// A block has shown it, or the node has refused it after all. Whether it was kept.
     pub(super) fn release(&mut self, hash: &TxHash) -> bool {
         let number = self.by_hash.remove(hash);
-        let kept = number.and_then(|number| self.in_order.take(number));
-        self.bytes -= kept.as_ref().map_or(0, |kept| kept.tx.len());
-        kept.is_some()
+        let accepted = number.and_then(|number| self.in_order.take(number));
+        let tx = accepted.as_ref().and_then(|accepted| accepted.job.tx());
+        self.bytes -= tx.map_or(0, |tx| tx.len());
+        accepted.is_some()
     }
 
     /// Forgets what no block has shown for so long that the node must have dropped it.
     pub(super) fn forget_old(&mut self, now: Nanos) {
-        let instant = now.saturating_sub(RETAINED_FOR);
-        while let Some(oldest) = self.in_order.oldest()
-            && oldest.accepted < instant
+        while let Some(Accepted { hash, job }) = self.in_order.oldest()
+            && job.deadline < now
         {
-            let hash = oldest.hash;
+            let hash = *hash;
             self.release(&hash);
         }
     }
 
-    /// Everything, in the order of acceptance; nothing is kept afterwards.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Kept> + '_ {
+    /// Takes everything out, in the order of acceptance.
+    pub(super) fn take_all(&mut self) -> Vec<Job> {
         self.by_hash.clear();
         self.bytes = 0;
-        self.in_order.drain()
+        self.in_order.drain().map(|accepted| accepted.job).collect()
     }
 }
 
@@ -125,17 +118,30 @@ const RETAINED_FOR: Nanos = Nanos::from_secs(60);
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::ledger::Ledger;
 
-    fn kept(ledger: &Ledger, name: u8, accepted: u64) -> Kept {
-        Kept {
-            hash: [name; 32],
+    /// A write of ten bytes that are all the same.
+    fn job(ledger: &Ledger, name: u8) -> Job {
+        Job {
             client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
-            tx: Bytes::from(vec![name; 10]),
-            accepted: Nanos::from_secs(accepted),
-            reservation: ledger.reserve(10).unwrap(),
+            connection: 1,
+            body: WriteBody::Tx {
+                method: BroadcastMethod::Async,
+                tx: Bytes::from(vec![name; 10]),
+            },
+            arrived: Nanos::ZERO,
+            deadline: Nanos::from_secs(1),
+            ambiguous: false,
+            recipient: Recipient::Acknowledged,
+            reservation: ledger.reserve(30).unwrap(),
         }
+    }
+
+    fn hash(name: u8) -> TxHash {
+        hash_of(&[name; 10])
     }
 
     #[test]
@@ -143,29 +149,34 @@ mod tests {
         let ledger = Ledger::new(1000);
         let mut retained = Retained::new(40);
         for name in 1..=5 {
-            retained.keep(kept(&ledger, name, u64::from(name)));
+            retained.keep(job(&ledger, name), Nanos::from_secs(name.into()));
         }
         assert_eq!((retained.bytes(), retained.not_kept), (40, 1));
-        assert!(retained.release(&[2; 32]));
-        assert!(!retained.release(&[2; 32]));
+        // Only the transactions themselves count from now on.
+        assert_eq!(ledger.used(), 40);
+        assert!(retained.release(&hash(2)));
+        assert!(!retained.release(&hash(2)));
         retained.forget_old(Nanos::from_secs(62));
         assert_eq!(retained.bytes(), 20);
-        retained.keep(kept(&ledger, 6, 6));
-        assert!(retained.release(&[4; 32]));
-        let names: Vec<u8> = retained.drain().map(|kept| kept.hash[0]).collect();
+        retained.keep(job(&ledger, 6), Nanos::from_secs(6));
+        assert!(retained.release(&hash(4)));
+        let all = retained.take_all();
+        let names: Vec<u8> = all.iter().map(|job| job.tx().unwrap()[0]).collect();
         assert_eq!(names, [3, 6]);
+        assert!(all.iter().all(|job| job.ambiguous && !job.is_counted()));
+        drop(all);
         assert_eq!((retained.bytes(), ledger.used()), (0, 0));
         assert!(retained.is_empty());
-        retained.keep(kept(&ledger, 7, 7));
-        assert!(retained.release(&[7; 32]));
+        retained.keep(job(&ledger, 7), Nanos::from_secs(7));
+        assert!(retained.release(&hash(7)));
     }
 
     #[test]
     fn a_transaction_is_kept_once() {
         let ledger = Ledger::new(1000);
         let mut retained = Retained::new(40);
-        retained.keep(kept(&ledger, 1, 1));
-        retained.keep(kept(&ledger, 1, 2));
+        retained.keep(job(&ledger, 1), Nanos::from_secs(1));
+        retained.keep(job(&ledger, 1), Nanos::from_secs(2));
         assert_eq!((retained.bytes(), ledger.used()), (10, 10));
         assert!(retained.is_complete());
     }

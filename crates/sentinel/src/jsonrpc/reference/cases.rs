@@ -1,4 +1,4 @@
-//! Cases 37 to 41 of the list of attacks, one by one.
+//! Cases 37 to 41 of `docs/attacks.md`, one by one.
 
 use super::*;
 

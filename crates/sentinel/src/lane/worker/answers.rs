@@ -7,10 +7,8 @@ use tracing::warn;
 
 use super::Worker;
 use crate::lane::answer::{self, AnswerKind};
-use crate::lane::api::WriteBody;
 use crate::lane::connections::NodeAnswer;
-use crate::lane::job::{Job, Recipient, TxHash, hash_of};
-use crate::lane::retained::Kept;
+use crate::lane::job::{Job, Recipient, TxHash};
 use crate::metrics::UpstreamError;
 
 impl Worker {
@@ -43,7 +41,7 @@ impl Worker {
     fn accepted(&mut self, job: Job, member: Bytes, now: Nanos) {
         self.pacer.accepted(now, 1);
         self.answer_check(&job, member, now);
-        self.keep(job, now);
+        self.retained.keep(job, now);
     }
 
     /// Answers a write whose check passed; a commit waits for its block.
@@ -54,27 +52,6 @@ impl Worker {
         } else {
             job.answer(member);
         }
-    }
-
-    /// Keeps an accepted transaction until a block shows it.
-    fn keep(&mut self, job: Job, now: Nanos) {
-        let Job {
-            client,
-            body: WriteBody::Tx { tx, .. },
-            mut reservation,
-            ..
-        } = job
-        else {
-            return;
-        };
-        reservation.shrink_to(tx.len());
-        self.retained.keep(Kept {
-            hash: hash_of(&tx),
-            client,
-            tx,
-            accepted: now,
-            reservation,
-        });
     }
 
     /// The mempool takes nothing: nothing more is sent until it does, and this one is offered again.
@@ -97,7 +74,7 @@ impl Worker {
             self.reoffers.await_confirmation(job);
         } else {
             self.count_forwarded(&job);
-            self.keep(job, now);
+            self.retained.keep(job, now);
         }
     }
 
@@ -116,12 +93,13 @@ impl Worker {
     /// Passes on whatever else the node answered.
     fn pass_on(&mut self, job: &Job, member: Bytes, now: Nanos) {
         self.count_forwarded(job);
-        match (&job.recipient, job.hash()) {
-            (Recipient::Client { .. }, Some(hash)) if job.is_commit() => {
+        match &job.recipient {
+            Recipient::Client { .. } if job.is_commit() => {
+                let hash = job.hash().unwrap_or_default();
                 job.answer(answer::refused_commit(&hash, &member));
             }
-            (Recipient::Client { .. }, _) => job.answer(member),
-            (Recipient::Acknowledged | Recipient::AcceptedBefore, _) => {
+            Recipient::Client { .. } => job.answer(member),
+            Recipient::Acknowledged | Recipient::AcceptedBefore => {
                 self.later_refusals.log(&member, now);
             }
         }

@@ -317,7 +317,7 @@ impl Worker {
             && self.shared.lock().len() == 0
     }
 
-    /// The end: every client that still waits is told.
+    /// The end: every client that still waits gets a refusal.
     fn stop(&mut self) {
         let mut jobs: Vec<Job> = self.connections.give_up();
         for job in &mut jobs {

@@ -7,8 +7,6 @@ use rpc::FollowedBlock;
 use tracing::info;
 
 use super::Worker;
-use crate::lane::job::Job;
-use crate::lane::retained::Kept;
 use crate::lane::status::Status;
 use crate::metrics::{ReconnectCause, UpstreamError};
 use crate::upstream::NodeEvent;
@@ -72,7 +70,7 @@ impl Worker {
         let seen = BlockSeen {
             height: block.height,
             txs: block.hashes.len(),
-            // What was not kept cannot be told from what others sent.
+            // Transactions that were not kept look like those of others.
             ours: self.retained.is_complete().then_some(ours),
             observed: block.observed,
         };
@@ -93,13 +91,13 @@ impl Worker {
         if !self.reoffers.can_end_recovery(now, block) {
             return;
         }
-        let accepted: Vec<Job> = self.retained.drain().map(Kept::into_job).collect();
+        let accepted = self.retained.take_all();
         info!(
             accepted = accepted.len(),
             under_way = self.reoffers.len(),
             "writes that the node may have lost are offered again"
         );
-        self.pacer.forget_accepted(now);
+        self.pacer.mempool_lost(now);
         self.reoffers.end_recovery(accepted);
     }
 
