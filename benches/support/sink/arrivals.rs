@@ -26,7 +26,7 @@ impl Arrivals {
     /// Counts requests that were read at an instant of [`Arrivals::now`].
     pub(super) fn count(&mut self, at: Duration, requests: u64) {
         let window = (at.as_nanos() / WINDOW.as_nanos()) as usize;
-        // Who forgets to fetch them gets the beginning.
+        // Counting ends after an hour if the counts are not fetched.
         if window >= MOST_WINDOWS {
             return;
         }

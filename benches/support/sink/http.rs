@@ -49,7 +49,7 @@ fn write_arrivals(path: &[u8], arrivals: &mut Arrivals, out: &mut Vec<u8>) {
     out.append(&mut counts);
 }
 
-/// The length stands in four digits, so that it can be filled in behind the body's making.
+/// The length has four digits, so that it can be filled in once the body is made.
 fn write_answer(body: &[u8], out: &mut Vec<u8>) -> io::Result<Request> {
     out.extend_from_slice(HEAD);
     let length_at = out.len() - LENGTH_FROM_END;

@@ -1,5 +1,5 @@
-//! A server that takes every transaction and answers at once: what a generator can do when nothing
-//! holds it up.
+//! A server that accepts every transaction and answers at once: what a generator can do when the
+//! node is not the limit.
 //!
 //! It speaks just enough of the RPC for a generator and for a proxy in front: broadcasts over HTTP/1.1
 //! and WebSocket are accepted without being looked at, `status` says that the chain is up, the mempool
@@ -57,7 +57,7 @@ impl Sink {
     /// Binds the address; port 0 takes a free one.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -186,7 +186,7 @@ impl Peer {
     /// Reads once, answers every complete request, writes what it can.
     fn serve(&mut self, scratch: &mut [u8], arrivals: &mut Arrivals) -> io::Result<u64> {
         let mut answered = 0;
-        // Whoever does not read its answers gets no new ones: TCP pushes back.
+        // A client that does not read its answers is not read from: TCP backpressure.
         if self.output.is_empty() {
             match self.stream.read(scratch) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -255,7 +255,7 @@ impl Peer {
     }
 }
 
-/// What one look at the input came to; the numbers are bytes consumed.
+/// What was at the start of the input; the numbers are bytes consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Incomplete,
@@ -282,5 +282,5 @@ fn token(number: u64) -> epoll::EventData {
 const LISTENER: u64 = u64::MAX;
 const EVENTS_PER_WAIT: usize = 256;
 const READ_BYTES: usize = 256 * 1024;
-/// How often the order to stop is looked for.
+/// How often the stop flag is read.
 pub const STOP_POLL: Duration = Duration::from_millis(50);

@@ -110,7 +110,7 @@ impl Connection {
     /// The next request.
     async fn request(&mut self) -> io::Result<Incoming> {
         let idle = self.limits.idle;
-        // Idle is not slow: a request has all its time from its first byte on.
+        // The time of a request begins with its first byte, not while the connection is idle.
         if self.buffer.is_empty() {
             match timeout(idle, self.read_more()).await {
                 Ok(Ok(0)) | Err(_) => return Ok(Incoming::End),

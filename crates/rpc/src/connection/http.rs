@@ -114,7 +114,7 @@ impl AnswerReader {
             input.consume(head.len);
             match head.status {
                 101 => return Err(http(&"it switches protocols without being asked")),
-                // "100 Continue" and its kin precede the answer (RFC 9110, section 15.2).
+                // Informational responses precede the answer (RFC 9110, section 15.2).
                 100..200 => {}
                 _ => return Ok(Some(head)),
             }

@@ -16,11 +16,11 @@ pub struct BodyReader {
     excess: usize,
 }
 
-/// Extensions, trailers and superfluous digits of one chunked body that are borne, in bytes. They
-/// carry nothing, and a flood of them would cost time without ever reaching the body's bound.
+/// Most bytes of extensions, trailers and superfluous digits in one chunked body. They carry
+/// nothing, and a flood of them would cost time without ever reaching the body's bound.
 pub const MAX_CHUNK_EXCESS: usize = 8 << 10;
 
-/// How far a call came.
+/// How far a call of [`BodyReader::read`] came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyProgress {
     /// Bytes of the input that were used.
@@ -131,7 +131,7 @@ impl BodyReader {
         }
     }
 
-    /// Past one byte between the data.
+    /// The state after one byte of the framing.
     fn after_byte(&mut self, state: State, byte: u8) -> Result<State, HttpError> {
         Ok(match (state, byte) {
             (State::Size { digits, size }, _) => return self.size(digits, size, byte),
@@ -144,21 +144,21 @@ impl BodyReader {
             (State::Trailer, b'\r') => State::TrailerLf,
             (State::TrailerLf, b'\n') => State::TrailerStart,
             (State::EndLf, b'\n') => State::Done,
-            (State::Extension { .. }, _) => self.bear(byte, state)?,
-            (State::TrailerStart | State::Trailer, _) => self.bear(byte, State::Trailer)?,
+            (State::Extension { .. }, _) => self.count_excess(byte, state)?,
+            (State::TrailerStart | State::Trailer, _) => self.count_excess(byte, State::Trailer)?,
             _ => return Err(HttpError::Chunk),
         })
     }
 
-    /// Past one byte of the line that tells a chunk's size.
+    /// The state after one byte of the line with a chunk's size.
     fn size(&mut self, digits: u8, size: usize, byte: u8) -> Result<State, HttpError> {
         match byte {
             b'\r' if digits > 0 => Ok(State::SizeEnd { size }),
-            b';' if digits > 0 => self.bear(byte, State::Extension { size }),
+            b';' if digits > 0 => self.count_excess(byte, State::Extension { size }),
             _ => {
                 let digit = char::from(byte).to_digit(16).ok_or(HttpError::Chunk)? as usize;
                 if digits >= NEEDED_DIGITS {
-                    self.bear(byte, state_of(digits, size))?;
+                    self.count_excess(byte, state_of(digits, size))?;
                 }
                 let size = size
                     .checked_mul(16)
@@ -169,7 +169,7 @@ impl BodyReader {
         }
     }
 
-    /// Makes room for a chunk.
+    /// The state at the start of a chunk's data, if it is within the bound.
     fn chunk(&mut self, size: usize) -> Result<State, HttpError> {
         self.room = self
             .room
@@ -178,8 +178,8 @@ impl BodyReader {
         Ok(State::Data(size))
     }
 
-    /// Past a byte that carries nothing.
-    fn bear(&mut self, byte: u8, next: State) -> Result<State, HttpError> {
+    /// The state after a byte that carries nothing: counts it.
+    fn count_excess(&mut self, byte: u8, next: State) -> Result<State, HttpError> {
         self.excess += 1;
         let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
         if is_text && self.excess <= MAX_CHUNK_EXCESS {
@@ -197,7 +197,7 @@ const fn state_of(digits: u8, size: usize) -> State {
     State::Size { digits, size }
 }
 
-/// Digits that say everything; more of them are superfluous zeros, or too much.
+/// Digits that are enough for any size; further ones are superfluous zeros, or beyond the bound.
 const NEEDED_DIGITS: u8 = 8;
 
 #[cfg(test)]
@@ -325,7 +325,7 @@ mod tests {
             prop_assert_eq!((body, used), (chunks.concat(), len));
         }
 
-        /// Whatever comes, a cut changes nothing.
+        /// Arbitrary bytes mean the same wherever they are cut.
         #[test]
         fn cuts_change_nothing(
             input in prop::collection::vec(prop::sample::select(&b"0123aF;\r\n x"[..]), 0..60),

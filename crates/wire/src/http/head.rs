@@ -26,7 +26,7 @@ pub struct HeadLimits {
 /// Most header lines that can be allowed.
 pub const MAX_FIELDS: usize = 256;
 
-/// Looks for the end of a head in a buffer that grows. Remembers how far it has looked, so that a
+/// Looks for the end of a request's head in a buffer that grows. Remembers how far it has looked, so that a
 /// head that comes byte by byte costs no more than one that comes at once.
 #[derive(Debug, Default)]
 pub struct HeadReader {
@@ -98,13 +98,13 @@ fn too_large(bytes: &[u8], limits: &HeadLimits) -> HttpError {
     }
 }
 
-/// What matters in a head. It does not borrow from the buffer; [`Head::view`] reads the rest while
+/// What a server needs to know of a request's head. It does not borrow from the buffer; [`Head::view`] reads the rest while
 /// the bytes are still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Bytes of the head, empty line included.
     pub len: usize,
-    /// Which HTTP.
+    /// The version of HTTP.
     pub version: Version,
     /// How the body comes.
     pub framing: Framing,
@@ -120,7 +120,7 @@ pub struct Head {
     target: Range<usize>,
 }
 
-/// Which HTTP.
+/// The version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
@@ -406,7 +406,7 @@ impl<'b> Seen<'b> {
     }
 }
 
-/// A line that may be there once.
+/// Notes a header line that may occur once.
 fn once<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) -> Result<(), HttpError> {
     match slot.replace(value) {
         Some(_) => Err(HttpError::Framing),
@@ -414,7 +414,7 @@ fn once<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) -> Result<(), HttpErro
     }
 }
 
-/// Digits and nothing else. What does not fit into 64 bits is larger than any bound, and stays so.
+/// The value of decimal digits and nothing else; [`u64::MAX`] for what does not fit into 64 bits.
 pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -33,7 +33,7 @@ pub enum HttpError {
     /// An HTTP/1.1 request has no `Host`, or several.
     #[error("exactly one Host header is required")]
     Host,
-    /// The body's length is told twice, in two ways, or not understandably.
+    /// The body's length is stated twice, in two ways, or malformed.
     #[error("the framing of the body is ambiguous")]
     Framing,
     /// A chunk of the body is malformed, or the chunks are mostly not data.

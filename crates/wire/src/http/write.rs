@@ -1,4 +1,4 @@
-//! Answers, as the node's server writes them: names and order of the lines included.
+//! Heads of responses, with names and order of the lines as in Go's server.
 
 use super::Version;
 
@@ -8,7 +8,7 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Ends a chunked body.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// How the length of an answer's body is told.
+/// How the length of a response's body is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// So many bytes.
@@ -17,7 +17,7 @@ pub enum BodyLength {
     Chunked,
     /// Up to the end of the connection, for HTTP/1.0.
     UntilClose,
-    /// There is none and nothing is said about it: 1xx, 204, 304.
+    /// There is none, and no header says so: 1xx, 204, 304.
     Nothing,
 }
 
@@ -61,8 +61,8 @@ impl<'o> ResponseHead<'o> {
 
     /// Writes how long the body is and whether the connection stays, and the end of the head.
     ///
-    /// The order is that of Go's server: length, `Connection`, coding. `Connection` is said only
-    /// where it is not understood by itself.
+    /// The order is that of Go's server: length, `Connection`, coding. `Connection` is written only
+    /// where it differs from the version's default.
     pub fn finish(self, length: BodyLength, keep_alive: bool) {
         let version = self.version;
         let head = match length {
@@ -93,8 +93,8 @@ pub fn write_chunk_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What follows the status; names as in Go's `net/http/status.go`, of the statuses that the node
-/// or we answer with.
+/// The reason phrase; names as in Go's `net/http/status.go`, of the statuses that CometBFT or our
+/// servers answer with.
 const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

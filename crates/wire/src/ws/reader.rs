@@ -1,4 +1,4 @@
-//! Takes messages off a buffer, strictly and without copying what came in one frame.
+//! Takes messages off a buffer; a message in one frame is not copied.
 
 use super::WsError;
 use super::frame::{BINARY, CLOSE, CONTINUATION, FrameHead, PING, PONG, TEXT, Writer, mask};
@@ -8,11 +8,11 @@ use super::frame::{BINARY, CLOSE, CONTINUATION, FrameHead, PING, PONG, TEXT, Wri
 pub struct WsLimits {
     /// Bytes of a message, its fragments together.
     pub message: usize,
-    /// Fragments of a message. An honest client needs few: a thousand is plenty.
+    /// Fragments of a message. Clients need few: a thousand is enough.
     pub fragments: usize,
 }
 
-/// What the start of a buffer came to.
+/// What [`FrameReader::next`] found at the start of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'b> {
     /// A frame of `used` bytes was taken.
@@ -22,15 +22,14 @@ pub enum Step<'b> {
         /// What it was.
         event: Event<'b>,
     },
-    /// Nothing can be said before the buffer has this many bytes. More than the bytes of a frame's
-    /// head only if the frame is within its bounds.
+    /// The frame is incomplete. Its payload is asked for only if it is within the bounds.
     Incomplete {
         /// Bytes of the whole frame, or of its head when that is not complete.
         needed: usize,
     },
 }
 
-/// What came.
+/// What a frame brought.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'b> {
     /// A whole text message. It is UTF-8 if a client wrote it; what a server writes is not checked,
@@ -42,7 +41,7 @@ pub enum Event<'b> {
     Fragment,
     /// To be answered with a pong of the same payload.
     Ping(&'b [u8]),
-    /// The answer to a ping, or a sign of life.
+    /// The answer to a ping, or unsolicited.
     Pong,
     /// The other end closes the connection; nothing that follows counts. To be answered with a
     /// close frame.
