@@ -29,7 +29,7 @@ use crate::shutdown::Shutdown;
 use estimate::{Estimate, dry_run, patience};
 use figures::Figures;
 use prepare::{Prepared, prepare};
-use record::{Record, RunState};
+use record::{Record, RunEnd, RunState};
 
 /// Plays the runs of a scenario file.
 pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
@@ -139,6 +139,9 @@ fn managed_code(error: &ManagedError) -> u8 {
     }
 }
 
+/// A run that was played: its outcome, and what went wrong with the processes around it.
+type Played = (Outcome, Option<String>);
+
 /// A campaign under way.
 struct Campaign<'a> {
     script: &'a Script,
@@ -178,43 +181,30 @@ impl Campaign<'_> {
             record.starts(number).map_err(failed)?;
             let began = Instant::now();
             let played = self.one(run, &record.place(number), &mut stage);
-            let first = number == 0;
-            let mut uncommitted = Vec::new();
+            let uncommitted = played
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |(outcome, _)| outcome.uncommitted());
+            if played.is_err() {
+                stage = None;
+            }
             match played {
-                Ok((outcome, trouble)) => {
-                    uncommitted = outcome.uncommitted();
-                    let figures = Figures::of(&outcome, run, self.window());
-                    self.say(&format!("  {}", table::line(&figures)));
-                    if let Some(trouble) = &trouble {
-                        self.say(&format!("  {trouble}"));
-                    }
-                    let state = if outcome.summary.interrupted {
-                        RunState::Interrupted
-                    } else if trouble.is_some() {
-                        RunState::Failed
-                    } else {
-                        RunState::Done
-                    };
-                    let code = outcome.exit_code();
-                    record.ends(number, state, code, trouble, Some(figures), began.elapsed());
+                Ok(played) => {
+                    let end = self.describe(run, played);
+                    record.ends(number, end, began.elapsed());
                 }
                 Err(error) => {
-                    stage = None;
                     let message = format!("{:#}", error.source);
-                    let state = if error.code == exit::INTERRUPTED {
-                        RunState::Interrupted
-                    } else {
-                        RunState::Failed
+                    let end = RunEnd {
+                        state: match error.code {
+                            exit::INTERRUPTED => RunState::Interrupted,
+                            _ => RunState::Failed,
+                        },
+                        exit_code: error.code,
+                        problem: Some(message.clone()),
+                        figures: None,
                     };
-                    record.ends(
-                        number,
-                        state,
-                        error.code,
-                        Some(message.clone()),
-                        None,
-                        began.elapsed(),
-                    );
-                    if first {
+                    record.ends(number, end, began.elapsed());
+                    if number == 0 {
                         // What cannot even begin once is wrong as a whole.
                         record
                             .finish(self.shutdown.is_requested())
@@ -239,13 +229,32 @@ impl Campaign<'_> {
         Ok(record.exit_code())
     }
 
+    /// Says how a run went that was played.
+    fn describe(&mut self, run: &Prepared, (outcome, trouble): Played) -> RunEnd {
+        let figures = Figures::of(&outcome, run, self.window());
+        self.say(&format!("  {}", table::line(&figures)));
+        if let Some(trouble) = &trouble {
+            self.say(&format!("  {trouble}"));
+        }
+        RunEnd {
+            state: match &trouble {
+                _ if outcome.summary.interrupted => RunState::Interrupted,
+                Some(_) => RunState::Failed,
+                None => RunState::Done,
+            },
+            exit_code: outcome.exit_code(),
+            problem: trouble,
+            figures: Some(figures),
+        }
+    }
+
     /// One run; beside its outcome what went wrong with the processes around it.
     fn one(
         &mut self,
         run: &Prepared,
         place: &Path,
         stage: &mut Option<Stage>,
-    ) -> Result<(Outcome, Option<String>), CommandError> {
+    ) -> Result<Played, CommandError> {
         if stage
             .as_ref()
             .is_some_and(|stage| !stage.serves(run.script))

@@ -94,6 +94,14 @@ pub(super) struct Record {
     folder: PathBuf,
 }
 
+/// How a run ended.
+pub(super) struct RunEnd {
+    pub(super) state: RunState,
+    pub(super) exit_code: u8,
+    pub(super) problem: Option<String>,
+    pub(super) figures: Option<Figures>,
+}
+
 impl Record {
     /// Writes down what is planned.
     pub(super) fn begin(script: &Script, runs: &[Prepared], folder: &Path) -> anyhow::Result<Self> {
@@ -140,20 +148,12 @@ impl Record {
     }
 
     /// Notes how a run ended.
-    pub(super) fn ends(
-        &mut self,
-        number: usize,
-        state: RunState,
-        exit_code: u8,
-        problem: Option<String>,
-        figures: Option<Figures>,
-        took: Duration,
-    ) {
+    pub(super) fn ends(&mut self, number: usize, end: RunEnd, took: Duration) {
         let run = &mut self.document.runs[number];
-        run.state = state;
-        run.exit_code = Some(exit_code);
-        run.problem = problem;
-        run.figures = figures;
+        run.state = end.state;
+        run.exit_code = Some(end.exit_code);
+        run.problem = end.problem;
+        run.figures = end.figures;
         run.took_s = Some(took.as_secs_f64());
     }
 

@@ -43,7 +43,27 @@ pub(super) struct Run<'a, T> {
     pub(super) board: Arc<NodeBoard>,
 }
 
-impl<T: Target> Run<'_, T> {
+impl<'a, T: Target> Run<'a, T> {
+    /// A run of this plan that has not begun.
+    pub(super) fn new(
+        target: T,
+        plan: &'a Plan,
+        nodes: &'a [Node],
+        built_in: bool,
+        shutdown: &'a Shutdown,
+    ) -> Self {
+        Self {
+            target,
+            plan,
+            nodes,
+            orders: Orders::default(),
+            clock: RunClock::default(),
+            shutdown,
+            built_in,
+            board: Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect())),
+        }
+    }
+
     /// Plays the run to its end. Beside the account there may be a failure that ended it early, or a
     /// condition that did.
     pub(super) fn play(
@@ -241,23 +261,7 @@ impl<T: Target> Run<'_, T> {
         while !recorder.is_finished() {
             thread::sleep(WATCH_INTERVAL);
             let now = self.clock.now();
-            // Orders first: they name an instant ahead, and messages may take their time.
-            if self.shutdown.is_requested() && !stopping {
-                stopping = true;
-                self.stop(StopReason::Interrupted);
-                display.message(
-                    "interrupted: no more is offered; draining (Ctrl-C again leaves at once)",
-                );
-            }
-            for text in display.marks() {
-                if shared.mark(now, &text) {
-                    display.message(&marked(&text, now));
-                }
-            }
-            if self.shutdown.is_urgent() {
-                self.orders
-                    .abort(self.clock.now().saturating_add(STOP_NOTICE));
-            }
+            stopping |= self.obey(display, shared, now, stopping);
             for note in follow.notes() {
                 display.message(&format!("warning: {note}"));
             }
@@ -299,6 +303,27 @@ impl<T: Target> Run<'_, T> {
                 }
             }
         }
+    }
+
+    /// Passes on what the user asks for: notes, and to stop or to leave; whether the offering stops.
+    fn obey(&self, display: &mut Display, shared: &Shared, now: Nanos, stopping: bool) -> bool {
+        // Orders first: they name an instant ahead, and messages may take their time.
+        let stop = self.shutdown.is_requested() && !stopping;
+        if stop {
+            self.stop(StopReason::Interrupted);
+            display
+                .message("interrupted: no more is offered; draining (Ctrl-C again leaves at once)");
+        }
+        for text in display.marks() {
+            if shared.mark(now, &text) {
+                display.message(&marked(&text, now));
+            }
+        }
+        if self.shutdown.is_urgent() {
+            self.orders
+                .abort(self.clock.now().saturating_add(STOP_NOTICE));
+        }
+        stop
     }
 
     /// Ends the offering an instant from now, so that every shard knows it in time.

@@ -59,6 +59,28 @@ impl Follow {
         self.notes.try_iter()
     }
 
+    /// Waits until each follower knows which block comes next.
+    fn await_connected(
+        self,
+        connecting: Vec<(&Node, Receiver<()>)>,
+    ) -> Result<Self, FollowSetupError> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        for (node, connection) in connecting {
+            if connection.recv_deadline(deadline).is_err() {
+                let reason = self
+                    .notes()
+                    .last()
+                    .unwrap_or_else(|| format!("nothing came in {} s", CONNECT_TIMEOUT.as_secs()));
+                self.stop();
+                return Err(FollowSetupError::NotFollowable {
+                    endpoint: node.address.endpoint.to_string(),
+                    reason,
+                });
+            }
+        }
+        Ok(self)
+    }
+
     /// Ends them and waits for it.
     pub(super) fn stop(self) {
         self.shutdown.cancel();
@@ -130,21 +152,7 @@ pub(super) fn start<T: Target>(
         .name(name)
         .spawn(move || runtime.block_on(tasks.wait()))?;
     follow.threads.push(thread);
-    let deadline = Instant::now() + CONNECT_TIMEOUT;
-    for (node, connection) in connecting {
-        if connection.recv_deadline(deadline).is_err() {
-            let reason = follow
-                .notes()
-                .last()
-                .unwrap_or_else(|| format!("nothing came in {} s", CONNECT_TIMEOUT.as_secs()));
-            follow.stop();
-            return Err(FollowSetupError::NotFollowable {
-                endpoint: node.address.endpoint.to_string(),
-                reason,
-            });
-        }
-    }
-    Ok(follow)
+    follow.await_connected(connecting)
 }
 
 /// Puts the follower and the mempool's poller of a node on the runtime; both end with `shutdown`.

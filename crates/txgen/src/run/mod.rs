@@ -30,14 +30,13 @@ pub use follow::FollowSetupError;
 pub use preflight::PreflightError;
 pub use prepare::PreparationError;
 
-use crate::clock::{Origin, RunClock};
+use crate::clock::Origin;
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::live::{Display, DisplayError, DisplaySettings, NodeBoard, Scene};
+use crate::live::{Display, DisplayError, DisplaySettings, Scene};
 use crate::plan::{Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
 use crate::report::{self, recorded};
-use crate::shard::Orders;
 use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
 use crate::target::{Target, TargetVisitor};
@@ -46,7 +45,6 @@ use crate::workload::WorkloadError;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Played, Run};
 pub(crate) use host::{default_folder, host};
-use preflight::Node;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -330,22 +328,12 @@ fn perform_on<T: Target>(performance: Performance<'_>) -> Result<Outcome, RunErr
         introduce(display, plan, &folder);
     }
     prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
-    let board = Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect()));
+    let run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
     display.begin(Scene {
         brief: words == Words::Few,
-        ..Scene::of(plan, Arc::clone(&board))
+        ..Scene::of(plan, Arc::clone(&run.board))
     });
     await_lead(plan, shutdown)?;
-    let run = Run {
-        target,
-        plan,
-        nodes: &nodes,
-        orders: Orders::default(),
-        clock: RunClock::default(),
-        shutdown,
-        built_in: guest.is_some(),
-        board,
-    };
     let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
     let sampling = sampling.transpose().map_err(RunError::Profiler)?;
     let mut played = run.play(files.writers, files.manifest, display)?;

@@ -11,13 +11,10 @@ use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
 use super::folder::RunFolder;
-use super::preflight::Node;
 use super::{Files, RunError, Words, preflight};
-use crate::clock::RunClock;
-use crate::live::{Display, NodeBoard, Scene};
+use crate::live::{Display, Scene};
 use crate::plan::{Load, Plan};
 use crate::report::grouped;
-use crate::shard::Orders;
 use crate::shutdown::Shutdown;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -58,21 +55,11 @@ pub(super) fn prepare<T: Target>(
     let nodes = preflight::check(&target, &plan, guest)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
     let mut files = Files::open(&folder)?;
-    let board = Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect()));
+    let run = Run::new(target, &plan, &nodes, guest.is_some(), shutdown);
     display.begin(Scene {
         brief: true,
-        ..Scene::of(&plan, Arc::clone(&board))
+        ..Scene::of(&plan, Arc::clone(&run.board))
     });
-    let run = Run {
-        target,
-        plan: &plan,
-        nodes: &nodes,
-        orders: Orders::default(),
-        clock: RunClock::default(),
-        shutdown,
-        built_in: guest.is_some(),
-        board,
-    };
     let played = run.play(files.writers, files.manifest, display)?;
     let summary = played.finished.summary;
     let written = summary.write_to(&mut files.summary);

@@ -107,63 +107,32 @@ impl Script {
     /// When the file cannot be read, has unknown or illegal keys, or describes nothing to run.
     pub fn load(path: &Path, options: &ScenarioOptions) -> Result<Self, ScenarioError> {
         let text = read(path)?;
-        // First as a whole: only then do messages know the line.
-        let written: Scenario = toml::from_str(&text).map_err(|error| {
-            place::of_phase(&text).map_or_else(
-                || malformed(path, &error),
-                |message| ScenarioError::Malformed {
-                    path: path.into(),
-                    message: with_suggestion(&message),
-                },
-            )
-        })?;
-        let mut table: Table = toml::from_str(&text).map_err(|error| malformed(path, &error))?;
-        let keys = |source| ScenarioError::Key {
-            path: path.into(),
-            source,
-        };
-        for setting in &options.set {
-            let (key, value) = parse_assignment(setting).map_err(keys)?;
-            assign(&mut table, &key, value).map_err(keys)?;
-        }
-        let scenario = if options.set.is_empty() {
-            written
-        } else {
-            typed(path, &table)?
-        };
+        let (scenario, table) = parse(path, &text, options)?;
         let scale = options.scale.unwrap_or(Scale::ONE);
         let is_campaign = scenario.campaign.is_some()
             || !scenario.matrix.is_empty()
             || !scenario.cases.is_empty();
         let mut campaign = scenario.campaign.unwrap_or_default();
         campaign.pause = scale.time(campaign.pause);
-        let cells = grid::cells(&scenario.cases, &scenario.matrix, campaign.repeats).map_err(
-            |problem| ScenarioError::Illegal {
-                path: path.into(),
-                problem,
-            },
-        )?;
-        let cells =
-            chosen(cells, options.only.as_deref()).map_err(|problem| ScenarioError::Illegal {
+        let cells = grid::cells(&scenario.cases, &scenario.matrix, campaign.repeats)
+            .and_then(|cells| chosen(cells, options.only.as_deref()))
+            .map_err(|problem| ScenarioError::Illegal {
                 path: path.into(),
                 problem,
             })?;
         let single = cells.len() == 1;
-        let made: Vec<ScriptRun> = cells
-            .iter()
-            .map(|cell| {
-                run_of(path, &table, cell, scale, options).map_err(|error| {
-                    if single {
-                        return error;
-                    }
-                    ScenarioError::Run {
-                        path: path.into(),
-                        label: cell.label(),
-                        source: Box::new(error),
-                    }
-                })
+        let made = cells.iter().map(|cell| {
+            let run = run_of(path, &table, cell, scale, options);
+            run.map_err(|error| match single {
+                true => error,
+                false => ScenarioError::Run {
+                    path: path.into(),
+                    label: cell.label(),
+                    source: Box::new(error),
+                },
             })
-            .collect::<Result<_, _>>()?;
+        });
+        let made: Vec<ScriptRun> = made.collect::<Result<_, _>>()?;
         let repeats: Vec<u32> = cells.iter().map(|cell| cell.repeats.get()).collect();
         let runs = campaign
             .order
@@ -187,6 +156,38 @@ impl Script {
             runs,
         })
     }
+}
+
+/// The file as it is meant, with `--set`, beside its table.
+fn parse(
+    path: &Path,
+    text: &str,
+    options: &ScenarioOptions,
+) -> Result<(Scenario, Table), ScenarioError> {
+    // First as a whole: only then do messages know the line.
+    let written: Scenario = toml::from_str(text).map_err(|error| {
+        place::of_phase(text).map_or_else(
+            || malformed(path, &error),
+            |message| ScenarioError::Malformed {
+                path: path.into(),
+                message: with_suggestion(&message),
+            },
+        )
+    })?;
+    let mut table: Table = toml::from_str(text).map_err(|error| malformed(path, &error))?;
+    let keys = |source| ScenarioError::Key {
+        path: path.into(),
+        source,
+    };
+    for setting in &options.set {
+        let (key, value) = parse_assignment(setting).map_err(keys)?;
+        assign(&mut table, &key, value).map_err(keys)?;
+    }
+    let scenario = match options.set.is_empty() {
+        true => written,
+        false => typed(path, &table)?,
+    };
+    Ok((scenario, table))
 }
 
 /// The runs that `--only` leaves.

@@ -63,7 +63,6 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply));
 
     /// What a connection may carry.
-    #[allow(dead_code, reason = "the senders read it once they send batches")]
     fn limits(&self) -> Limits {
         Limits::default()
     }
@@ -174,7 +173,6 @@ pub(crate) struct TargetOptions {
 }
 
 /// What a connection may carry.
-#[allow(dead_code, reason = "the senders read it once they send batches")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Transactions in one request at most. What is due when a connection has room goes together;
@@ -190,7 +188,6 @@ pub(crate) struct Limits {
 
 /// The bytes around and between the parts of a request of several transactions, for instance the
 /// brackets and commas of a JSON-RPC batch. A request of one transaction has none of them.
-#[allow(dead_code, reason = "the senders read it once they send batches")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Framing {
     pub(crate) open: &'static [u8],
@@ -318,7 +315,6 @@ impl Default for Limits {
     }
 }
 
-#[allow(dead_code, reason = "the senders read it once they send batches")]
 impl Framing {
     /// One part after the other.
     pub(crate) const NONE: Self = Self {
