@@ -22,6 +22,10 @@ pub(super) struct Commits {
     count: usize,
     capacity: usize,
     timeout: Nanos,
+    /// Blocks that came while writes sent before them had no answer, the oldest first.
+    early: VecDeque<EarlyBlock>,
+    /// Calls whose transactions one of these blocks shows.
+    due: Vec<(BlockPlace, TxHash)>,
     /// Answers on their way: the results of their blocks are being fetched.
     answering: JoinSet<()>,
 }
@@ -35,6 +39,26 @@ struct Waiter {
     check: Bytes,
     deadline: Nanos,
 }
+
+/// A block that may show transactions whose answers are still to be read.
+#[derive(Debug)]
+struct EarlyBlock {
+    node: usize,
+    height: u64,
+    observed: Nanos,
+    places: HashMap<TxHash, usize>,
+}
+
+/// Where a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BlockPlace {
+    node: usize,
+    height: u64,
+    place: usize,
+}
+
+/// Calls to be answered with the results of a block: their transaction's place in it and its hash.
+type Shown = Vec<(usize, TxHash, Vec<Waiter>)>;
 
 impl Waiter {
     fn deliver(&self, member: Bytes) {
@@ -54,6 +78,8 @@ impl Commits {
             count: 0,
             capacity,
             timeout,
+            early: VecDeque::new(),
+            due: Vec::new(),
             answering: JoinSet::new(),
         }
     }
@@ -66,8 +92,9 @@ impl Commits {
         self.count
     }
 
-    /// The check of a call has passed: from now on it waits. `now` never decreases.
-    pub(super) fn add(&mut self, job: &Job, check: Bytes, now: Nanos) {
+    /// The check of a call has passed that went to the node at `sent`: from now on it waits. `now`
+    /// never decreases.
+    pub(super) fn add(&mut self, job: &Job, check: Bytes, sent: Nanos, now: Nanos) {
         if let (Recipient::Client { outbox, tag }, Some(hash)) = (&job.recipient, job.hash()) {
             let deadline = now.saturating_add(self.timeout);
             self.deadlines.push_back((deadline, hash));
@@ -78,25 +105,84 @@ impl Commits {
                 deadline,
             });
             self.count += 1;
+            let place = self.place(&hash, sent);
+            self.due.extend(place.map(|place| (place, hash)));
         }
     }
 
-    /// Answers the calls whose transactions a block shows. Its results are fetched once for all.
+    /// The early block that shows a transaction sent at this instant.
+    fn place(&self, hash: &TxHash, sent: Nanos) -> Option<BlockPlace> {
+        let later = self.early.iter().filter(|block| block.observed >= sent);
+        later.into_iter().find_map(|block| {
+            let place = *block.places.get(hash)?;
+            let (node, height) = (block.node, block.height);
+            Some(BlockPlace {
+                node,
+                height,
+                place,
+            })
+        })
+    }
+
+    /// Keeps a block while writes sent before it have no answer; `oldest` is when the oldest write
+    /// under way was sent.
+    pub(super) fn note(&mut self, block: &FollowedBlock, node: usize, oldest: Option<Nanos>) {
+        let early = |observed| oldest.is_some_and(|sent| sent <= observed);
+        self.early.retain(|block| early(block.observed));
+        if early(block.observed) {
+            if self.early.len() == EARLY {
+                self.early.pop_front();
+            }
+            self.early.push_back(EarlyBlock {
+                node,
+                height: block.height,
+                observed: block.observed,
+                places: (block.hashes.iter().copied()).zip(0..).collect(),
+            });
+        }
+    }
+
+    /// Answers the calls whose blocks came before the answers to their checks were read.
+    pub(super) fn answer_due(&mut self, nodes: &Nodes) {
+        let mut blocks: HashMap<(usize, u64), Shown> = HashMap::new();
+        for (
+            BlockPlace {
+                node,
+                height,
+                place,
+            },
+            hash,
+        ) in std::mem::take(&mut self.due)
+        {
+            let waiters = self.take(&hash);
+            let shown = blocks.entry((node, height)).or_default();
+            shown.push((place, hash, waiters));
+        }
+        for ((node, height), shown) in blocks {
+            self.fetch(nodes, node, height, shown);
+        }
+    }
+
+    /// Answers the calls whose transactions a block shows.
     pub(super) fn answer(&mut self, block: &FollowedBlock, nodes: &Nodes, node: usize) {
-        let waiters: Vec<_> = block
+        let shown: Shown = block
             .hashes
             .iter()
             .enumerate()
             .map(|(place, hash)| (place, *hash, self.take(hash)))
             .filter(|(_, _, waiters)| !waiters.is_empty())
             .collect();
-        if waiters.is_empty() {
-            return;
+        if !shown.is_empty() {
+            self.fetch(nodes, node, block.height, shown);
         }
-        let (nodes, height) = (nodes.clone(), block.height);
+    }
+
+    /// The results of a block are fetched once for all its calls.
+    fn fetch(&mut self, nodes: &Nodes, node: usize, height: u64, shown: Shown) {
+        let nodes = nodes.clone();
         self.answering.spawn(async move {
             let results = nodes.results(node, height).await.ok();
-            for (place, hash, waiters) in waiters {
+            for (place, hash, waiters) in shown {
                 let result = results.as_ref().and_then(|all| all.tx_result(place));
                 for waiter in waiters {
                     waiter.deliver(match result {
@@ -145,11 +231,14 @@ impl Commits {
     }
 }
 
+/// Early blocks that are kept: as many as a node makes while it owes an answer.
+const EARLY: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use std::task::{Context, Poll, Waker};
 
-    use rpc::BroadcastMethod;
+    use rpc::{BroadcastMethod, HeaderTime};
 
     use super::*;
     use crate::lane::api::WriteBody;
@@ -198,7 +287,8 @@ mod tests {
         let calls = [(1, 1, 0), (1, 2, 1), (2, 3, 2), (2, 4, 3)];
         for (tx, tag, secs) in calls {
             let job = job(tx, &outbox, tag);
-            commits.add(&job, check.clone(), Nanos::from_secs(secs));
+            let now = Nanos::from_secs(secs);
+            commits.add(&job, check.clone(), now, now);
         }
         assert!(!commits.has_room());
         let hash = job(1, &outbox, 0).hash().unwrap();
@@ -214,5 +304,49 @@ mod tests {
             assert!(answered[0].1.contains(text));
         }
         assert!(commits.has_room() && commits.len() == 0);
+    }
+
+    /// A block is read on another connection than the answers, and may come before them.
+    #[test]
+    fn a_block_that_comes_before_the_answer_is_found() {
+        let outbox = Outbox::new();
+        let at = Nanos::from_secs;
+        let mut commits = Commits::new(4, at(60));
+        let hash = job(1, &outbox, 0).hash().unwrap();
+        let block = |height| FollowedBlock {
+            height,
+            hashes: vec![[0; 32], hash],
+            observed: at(height),
+            header_time: HeaderTime::default(),
+            codes: Vec::new(),
+            codes_known: false,
+            bytes: 0,
+            proposer: String::new(),
+        };
+        let sent_and_added = |commits: &mut Commits, sent| {
+            commits.add(&job(1, &outbox, 0), Bytes::new(), sent, at(60));
+            commits.take(&hash);
+            std::mem::take(&mut commits.due)
+        };
+        // Nothing was under way that is older than the block.
+        commits.note(&block(5), 0, None);
+        commits.note(&block(6), 0, Some(at(7)));
+        assert_eq!(sent_and_added(&mut commits, at(4)), []);
+        commits.note(&block(10), 2, Some(at(9)));
+        let place = BlockPlace {
+            node: 2,
+            height: 10,
+            place: 1,
+        };
+        assert_eq!(sent_and_added(&mut commits, at(9)), [(place, hash)]);
+        // Sent after the block: a later one will show it.
+        assert_eq!(sent_and_added(&mut commits, at(11)), []);
+        // Everything older is answered: the block is forgotten.
+        commits.note(&block(20), 2, Some(at(21)));
+        assert_eq!(commits.early.len(), 0);
+        for height in 30..60 {
+            commits.note(&block(height), 2, Some(at(1)));
+        }
+        assert_eq!(commits.early.len(), EARLY);
     }
 }

@@ -26,7 +26,7 @@ impl Worker {
             let took = now.saturating_sub(sent);
             self.metrics.upstream_request(job.class(), took);
             match kind {
-                AnswerKind::Accepted => self.accepted(job, member, now),
+                AnswerKind::Accepted => self.accepted(job, member, sent, now),
                 AnswerKind::Refused(why) => self.refused(job, why, now),
                 AnswerKind::Duplicate if job.ambiguous => self.duplicate(job, now),
                 AnswerKind::Rejected | AnswerKind::Duplicate | AnswerKind::Other => {
@@ -35,20 +35,21 @@ impl Worker {
             }
         }
         self.answers = answers;
+        self.commits.answer_due(&self.nodes);
     }
 
     /// CheckTx passed.
-    fn accepted(&mut self, job: Job, member: Bytes, now: Nanos) {
+    fn accepted(&mut self, job: Job, member: Bytes, sent: Nanos, now: Nanos) {
         self.pacer.accepted(now, 1);
-        self.answer_check(&job, member, now);
+        self.answer_check(&job, member, sent, now);
         self.retained.keep(job, now);
     }
 
     /// Answers a write whose check passed; a commit waits for its block.
-    fn answer_check(&mut self, job: &Job, member: Bytes, now: Nanos) {
+    fn answer_check(&mut self, job: &Job, member: Bytes, sent: Nanos, now: Nanos) {
         self.count_forwarded(job);
         if job.is_commit() {
-            self.commits.add(job, member, now);
+            self.commits.add(job, member, sent, now);
         } else {
             job.answer(member);
         }
@@ -81,7 +82,7 @@ impl Worker {
     /// Blocks show transactions whose answers were lost: so their checks passed.
     pub(super) fn answer_shown(&mut self, shown: Vec<(TxHash, Job)>, now: Nanos) {
         for (hash, job) in shown {
-            self.answer_check(&job, answer::accepted(&hash), now);
+            self.answer_check(&job, answer::accepted(&hash), now, now);
         }
     }
 

@@ -79,6 +79,7 @@ impl Worker {
         let last = self.last_block.replace(block.observed);
         let since_last = last.map(|last| block.observed.saturating_sub(last));
         self.metrics.block(seen.txs as u64, since_last);
+        self.commits.note(block, node, self.connections.oldest());
         if self.commits.len() > 0 {
             self.commits.answer(block, &self.nodes, node);
         }
