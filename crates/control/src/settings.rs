@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use pacing::Rate;
 
-#[cfg(doc)]
-use crate::{BreakController, Pacer};
-
-/// The settings of a [`Pacer`].
+/// The settings of a `Pacer`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PaceSettings {
     /// Whether the rate follows the node.
@@ -32,7 +29,7 @@ pub enum PaceMode {
     Fixed,
 }
 
-/// The settings of a [`BreakController`].
+/// The settings of a `BreakController`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PauseSettings {
     /// What triggers a break. Default: nothing.

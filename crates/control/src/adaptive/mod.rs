@@ -10,8 +10,6 @@ use self::base::BaseInterval;
 use self::law::{BlockFacts, LOWER};
 pub use self::refusals::Refused;
 use self::refusals::{Consequence, Refusals};
-#[cfg(doc)]
-use crate::Pacer;
 use crate::occupancy::Occupancy;
 use crate::settings::PaceSettings;
 use crate::throughput::{BlockSeen, Counted, Throughput};
@@ -47,7 +45,7 @@ use crate::usage::{Usage, Used};
 /// was sent since the last block, at most once a block; the first one that contains the size of the
 /// mempool sets the rate to what fills that size instead.
 ///
-/// **Gate**: whatever the rate, no more is sent than fits into the mempool ([`Pacer::may_send`]). So
+/// **Gate**: whatever the rate, no more is sent than fits into the mempool (`Pacer::may_send`). So
 /// the node refuses very few, and a rate above what a long block allows does no harm: a mempool that
 /// stays full while a block is executed is refilled quickly afterwards.
 ///

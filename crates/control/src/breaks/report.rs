@@ -2,9 +2,6 @@
 
 use pacing::Nanos;
 
-#[cfg(doc)]
-use super::BreakController;
-
 /// What the controller has to know at a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BreakFacts {
@@ -23,7 +20,7 @@ pub struct BreakFacts {
 pub struct BreakDecision {
     /// Whether writes may be sent.
     pub gate: Gate,
-    /// Open new connections now, then call [`BreakController::reconnected`], then close the old
+    /// Open new connections now, then call `BreakController::reconnected`, then close the old
     /// ones.
     pub reconnect: bool,
     /// What has happened, for the log and for metrics, in order.
