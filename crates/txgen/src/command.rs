@@ -98,9 +98,9 @@ fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, C
     run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
 }
 
-fn search(quest: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8, CommandError> {
+fn search(search: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8, CommandError> {
     let shutdown = Shutdown::on_signals().map_err(failed)?;
-    quest(&shutdown).map_err(|error| CommandError {
+    search(&shutdown).map_err(|error| CommandError {
         code: match &error {
             SearchError::Plan(_)
             | SearchError::Usage(_)

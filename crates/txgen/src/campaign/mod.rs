@@ -194,15 +194,7 @@ impl Campaign<'_> {
                 }
                 Err(error) => {
                     let message = format!("{:#}", error.source);
-                    let end = RunEnd {
-                        state: match error.code {
-                            exit::INTERRUPTED => RunState::Interrupted,
-                            _ => RunState::Failed,
-                        },
-                        exit_code: error.code,
-                        problem: Some(message.clone()),
-                        figures: None,
-                    };
+                    let end = RunEnd::failed(error.code, message.clone());
                     record.ends(number, end, began.elapsed());
                     if number == 0 {
                         // What cannot even begin once is wrong as a whole.

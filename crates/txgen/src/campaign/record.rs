@@ -102,6 +102,21 @@ pub(super) struct RunEnd {
     pub(super) figures: Option<Figures>,
 }
 
+impl RunEnd {
+    /// The end of a run that could not be played.
+    pub(super) fn failed(exit_code: u8, problem: String) -> Self {
+        Self {
+            state: match exit_code {
+                exit::INTERRUPTED => RunState::Interrupted,
+                _ => RunState::Failed,
+            },
+            exit_code,
+            problem: Some(problem),
+            figures: None,
+        }
+    }
+}
+
 impl Record {
     /// Writes down what is planned.
     pub(super) fn begin(script: &Script, runs: &[Prepared], folder: &Path) -> anyhow::Result<Self> {

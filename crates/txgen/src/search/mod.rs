@@ -1,9 +1,9 @@
 //! `txgen search` and `txgen scan`: many short runs at one rate each, and the knee they show.
 
 mod account;
-mod field;
 mod page;
-mod quest;
+mod request;
+mod session;
 mod table;
 mod words;
 
@@ -13,8 +13,8 @@ use measure::{Because, KneeSearch, KneeSettings, Next, Trial};
 use pacing::Nanos;
 
 use account::{Ended, because_words};
-use field::{Field, Step};
-use quest::Quest;
+use request::SearchRequest;
+use session::{PointEnd, Session};
 use words::{ending_words, scan_words};
 
 use crate::cli::{ScanArgs, SearchArgs};
@@ -85,19 +85,19 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Se
         confidence: args.confidence.as_f64(),
         ..KneeSettings::default()
     };
-    let quest = Quest {
+    let request = SearchRequest {
         kind: "search",
         points: args.points,
         settings: args.settings,
         seed,
     };
-    if quest.is_dry() {
-        return quest.preview(args.from, &format!(
+    if request.is_dry() {
+        return request.preview(args.from, &format!(
             "looks for the highest rate sustained from {} on, between {} and {}, for {} at most\n",
             args.from, args.min, args.max, args.time_limit
         ));
     }
-    let mut field = Field::open(quest, args.from, shutdown)?;
+    let mut session = Session::open(request, args.from, shutdown)?;
     let mut search = KneeSearch::new(settings);
     let mut longest = Nanos::ZERO;
     let ended = loop {
@@ -105,29 +105,30 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Se
             Next::Try { rate, because } => (rate, because),
             Next::Done(ending) => break Some(ending),
         };
-        let needed = longest.max(field.quest.points.duration);
-        if field.elapsed().saturating_add(needed) > args.time_limit && !search.trials().is_empty() {
+        let needed = longest.max(session.request.points.duration);
+        if session.elapsed().saturating_add(needed) > args.time_limit && !search.trials().is_empty()
+        {
             break None;
         }
-        let began = field.elapsed();
+        let began = session.elapsed();
         let doubling = matches!(because, Because::First | Because::Higher | Because::Lower);
-        match field.point(rate, &because_words(because), doubling)? {
-            Step::Went(finding) => {
+        match session.point(rate, &because_words(because), doubling)? {
+            PointEnd::Measured(finding) => {
                 search.add(Trial { rate, finding });
-                field.learn(&search)?;
+                session.learn(&search)?;
             }
-            Step::Over(finding) => {
+            PointEnd::Last(finding) => {
                 search.add(Trial { rate, finding });
-                return field.conclude(&search);
+                return session.conclude(&search);
             }
-            Step::Stopped => return field.conclude(&search),
+            PointEnd::Interrupted => return session.conclude(&search),
         }
-        longest = longest.max(field.elapsed().saturating_sub(began));
+        longest = longest.max(session.elapsed().saturating_sub(began));
     };
     let (ended, reason) = ending_words(ended, &search, args.time_limit);
-    field.account.ended = ended;
-    field.account.reason = reason;
-    field.conclude(&search)
+    session.account.ended = ended;
+    session.account.reason = reason;
+    session.conclude(&search)
 }
 
 /// Measures a list of rates; gives the exit code.
@@ -137,16 +138,16 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Se
 pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, SearchError> {
     let rates = args.rates.as_slice();
     let first = rates[0];
-    let quest = Quest {
+    let request = SearchRequest {
         kind: "scan",
         points: args.points,
         settings: args.settings,
         seed,
     };
     let count = rates.len() as u64 * u64::from(args.repeats.get());
-    if quest.is_dry() {
-        let least = quest.points.duration.saturating_mul(count);
-        return quest.preview(
+    if request.is_dry() {
+        let least = request.points.duration.saturating_mul(count);
+        return request.preview(
             first,
             &format!(
                 "offers {count} points one after the other, {least} at least: {}\n",
@@ -154,26 +155,26 @@ pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Search
             ),
         );
     }
-    let mut field = Field::open(quest, first, shutdown)?;
+    let mut session = Session::open(request, first, shutdown)?;
     let mut trials = Vec::new();
     for (place, rate) in (0..args.repeats.get()).flat_map(|_| rates).enumerate() {
         let because = format!("{} of {count}", place + 1);
         let rate = rate.as_f64();
-        let step = field.point(rate, &because, false)?;
-        let (Step::Went(finding) | Step::Over(finding)) = step else {
+        let step = session.point(rate, &because, false)?;
+        let (PointEnd::Measured(finding) | PointEnd::Last(finding)) = step else {
             break;
         };
         trials.push(Trial { rate, finding });
         let known = KneeSearch::of_trials(&trials, args.confidence.as_f64());
-        field.learn(&known)?;
-        if matches!(step, Step::Over(_)) {
+        session.learn(&known)?;
+        if matches!(step, PointEnd::Last(_)) {
             break;
         }
     }
     let known = KneeSearch::of_trials(&trials, args.confidence.as_f64());
-    if field.account.ended == Ended::Running {
-        field.account.ended = Ended::Done;
-        field.account.reason = scan_words(&known);
+    if session.account.ended == Ended::Running {
+        session.account.ended = Ended::Done;
+        session.account.reason = scan_words(&known);
     }
-    field.conclude(&known)
+    session.conclude(&known)
 }

@@ -14,14 +14,14 @@ use crate::settings::Settings;
 use crate::workload::WorkloadKind;
 
 /// What is asked for, whatever chooses the rates.
-pub(super) struct Quest {
+pub(super) struct SearchRequest {
     pub(super) kind: &'static str,
     pub(super) points: PointArgs,
     pub(super) settings: Settings,
     pub(super) seed: u64,
 }
 
-impl Quest {
+impl SearchRequest {
     pub(super) fn is_dry(&self) -> bool {
         self.settings.dry_run
     }

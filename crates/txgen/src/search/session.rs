@@ -11,7 +11,7 @@ use measure::{BlockMark, BlockRow, Finding, KneeSearch};
 use pacing::{Nanos, Rate, Schedule};
 
 use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
-use super::quest::Quest;
+use super::request::SearchRequest;
 use super::{SearchError, page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
@@ -24,18 +24,18 @@ use crate::target::Drain;
 
 /// How a point ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum PointEnd {
     /// It showed this, and the target is at rest again.
-    Went(Finding),
+    Measured(Finding),
     /// It showed this, and no more can follow.
-    Over(Finding),
+    Last(Finding),
     /// It was interrupted: it showed nothing.
-    Stopped,
+    Interrupted,
 }
 
 /// A target under measurement, and the folder of its points.
-pub(super) struct Field<'a> {
-    pub(super) quest: Quest,
+pub(super) struct Session<'a> {
+    pub(super) request: SearchRequest,
     guest: Option<BuiltInNode>,
     drain: Drain,
     /// Accepted transactions of the last point that no block has shown.
@@ -47,23 +47,24 @@ pub(super) struct Field<'a> {
     began: Instant,
 }
 
-impl<'a> Field<'a> {
+impl<'a> Session<'a> {
     pub(super) fn open(
-        quest: Quest,
+        request: SearchRequest,
         first: Rate,
         shutdown: &'a Shutdown,
     ) -> Result<Self, SearchError> {
-        let plan = quest.plan(0, first, quest.points.duration, None)?;
+        let plan = request.plan(0, first, request.points.duration, None)?;
         let guest = run::guest(&plan)?;
         let address = guest.as_ref().map(BuiltInNode::address);
         run::check_target(&plan, address)?;
         let endpoints = plan.nodes.endpoints(address);
-        let folder = quest.settings.out.clone();
-        let folder = RunFolder::create(folder.unwrap_or_else(|| run::default_folder(quest.kind)))?;
+        let folder = request.settings.out.clone();
+        let folder =
+            RunFolder::create(folder.unwrap_or_else(|| run::default_folder(request.kind)))?;
         let target = report::describe_target(&plan);
         let mut display = Display::open(&DisplaySettings::of(&plan), shutdown)?;
         display.message(&format!("target   {target}"));
-        let slo: Vec<String> = quest.points.slo.iter().map(ToString::to_string).collect();
+        let slo: Vec<String> = request.points.slo.iter().map(ToString::to_string).collect();
         display.message(&format!(
             "held     when under {:.0} % are lost, the backlog grows by under {:.0} % of the rate{}{}",
             LOST_LIMIT * 100.0,
@@ -78,7 +79,7 @@ impl<'a> Field<'a> {
         let account = Account {
             format: SEARCH_FORMAT,
             version: env!("CARGO_PKG_VERSION"),
-            kind: quest.kind,
+            kind: request.kind,
             command: std::env::args().collect(),
             started: Timestamp::now().to_string(),
             target,
@@ -99,7 +100,7 @@ impl<'a> Field<'a> {
         Ok(Self {
             drain: Drain::new(plan.target, &endpoints, &plan.trust)?,
             uncommitted: Vec::new(),
-            quest,
+            request,
             guest,
             folder,
             account,
@@ -119,39 +120,39 @@ impl<'a> Field<'a> {
         rate: f64,
         because: &str,
         short: bool,
-    ) -> Result<Step, SearchError> {
+    ) -> Result<PointEnd, SearchError> {
         let number = self.account.points.len() + 1;
-        let full = self.quest.points.duration;
+        let full = self.request.points.duration;
         // A warm-up that the user has set was set for the whole duration.
-        let duration = match short && self.quest.settings.warmup.is_none() {
+        let duration = match short && self.request.settings.warmup.is_none() {
             true => Nanos::from_nanos(full.as_nanos() / 2),
             false => full,
         };
         let offered =
             Rate::from_f64(rate).map_err(|error| SearchError::Usage(error.to_string()))?;
         let out = self.folder.path().join(format!("{number:02}-{rate}"));
-        let plan = self.quest.plan(number, offered, duration, Some(out))?;
+        let plan = self.request.plan(number, offered, duration, Some(out))?;
         if number == 1 && !self.come_to_rest("before the first point") {
-            return Ok(Step::Stopped);
+            return Ok(PointEnd::Interrupted);
         }
         self.display.message(&format!(
             "{number:>3}   {offered} for {duration}: {because}"
         ));
         let address = self.guest.as_ref().map(BuiltInNode::address);
         self.display
-            .heading(format!("{} point {number}", self.quest.kind));
+            .heading(format!("{} point {number}", self.request.kind));
         let played = run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display);
         let outcome = match played {
             Ok(outcome) => outcome,
             Err(RunError::Interrupted) => {
                 self.interrupted();
-                return Ok(Step::Stopped);
+                return Ok(PointEnd::Interrupted);
             }
             Err(source) => return Err(self.failed(number, rate, source)),
         };
         if outcome.summary.interrupted {
             self.interrupted();
-            return Ok(Step::Stopped);
+            return Ok(PointEnd::Interrupted);
         }
         let limits = outcome.thresholds.iter().chain(&outcome.stopped_by);
         let broken_limits: Vec<BrokenLimit> = limits
@@ -177,14 +178,14 @@ impl<'a> Field<'a> {
         self.uncommitted = outcome.uncommitted();
         let rested = self.come_to_rest("after this point");
         Ok(match rested {
-            true => Step::Went(judgement.finding),
-            false => Step::Over(judgement.finding),
+            true => PointEnd::Measured(judgement.finding),
+            false => PointEnd::Last(judgement.finding),
         })
     }
 
     /// Waits until the mempools are empty; false when they do not, or the user stopped it.
     fn come_to_rest(&mut self, when: &str) -> bool {
-        let timeout = self.quest.points.recover_timeout;
+        let timeout = self.request.points.recover_timeout;
         let drained = self
             .drain
             .await_empty(&self.uncommitted, timeout, self.shutdown);
