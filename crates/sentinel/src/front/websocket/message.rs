@@ -42,16 +42,16 @@ pub(super) struct Read {
 }
 
 /// Decides. The node makes no difference between text and binary messages.
-pub(super) fn judge(event: &Event<'_>, limits: &JsonLimits) -> Act {
+pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
     match event {
-        Event::Text(message) | Event::Binary(message) => judge_message(message, limits),
+        Event::Text(message) | Event::Binary(message) => act_on_message(message, limits),
         Event::Fragment | Event::Pong => Act::Nothing,
         Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
         Event::Close { code, .. } => Act::Leave(*code),
     }
 }
 
-fn judge_message(text: &[u8], limits: &JsonLimits) -> Act {
+fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
     let copy = || Bytes::copy_from_slice(text);
     match classify_message(text, limits) {
         Ok(Classified::One(Call::Write { id, method, tx })) => Act::Write {

@@ -5,14 +5,14 @@
 //! other messages go to the node over the session's own relay. While the client's queue is full
 //! nothing is read from it, so TCP holds the client back as the node itself would.
 
+mod client;
 mod clocks;
 mod message;
-mod pending;
+mod reading;
 mod relay;
-mod stall;
-mod step;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,35 +24,30 @@ use fairq::ClientKey;
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
+use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
+use self::client::Client;
 use self::clocks::Clocks;
-use self::pending::Pending;
-use self::relay::Way;
-use self::stall::Stalled;
+use self::message::{Act, Read};
+use self::reading::{Input, MessageReader};
+use self::relay::NodeLink;
+use self::waiting::Waiting;
 use super::Shared;
 use super::backend::Backend;
-use super::outcome;
 use super::queue::Queue;
 use super::slots::Slot;
 use super::socket::{Ended, Socket, Stream};
-use crate::lane::{Delivery, WriteAnswer};
-use crate::metrics::{LaneLabel, Metrics, OutcomeLabel, Transport};
-use crate::refusal::Refusal;
-use crate::respond::{write_ws_answer, write_ws_refused};
-use wire::ws::{FrameReader, WsLimits, close_code, write_close, write_ping};
+use crate::metrics::{LaneLabel, MethodClass, Metrics, OutcomeLabel};
+use crate::upstream::RelayEvent;
 
 /// One client's WebSocket.
 pub(crate) struct Session<B: Backend, IO> {
-    front: Arc<Shared<B>>,
-    socket: Socket<IO>,
-    queue: Queue<B>,
-    client: ClientKey,
-    reader: FrameReader,
-    pending: Pending,
-    /// The way to the node for everything that is no write.
-    way: Way<B::Relay>,
+    client: Client<B, IO>,
+    messages: MessageReader,
     /// What has to happen before the next message is read.
-    stalled: Option<Stalled>,
+    waiting: Waiting,
+    /// The connection to the node for everything that is no write.
+    node: NodeLink<B::Relay>,
     clocks: Clocks,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     is_leaving: bool,
@@ -69,7 +64,7 @@ enum End {
     Say(u16, String),
     /// With a close frame as empty as the client's.
     Echo,
-    /// The client is gone, or is not worth a word.
+    /// Without one: the client is gone, or was too slow.
     Gone,
 }
 
@@ -98,8 +93,6 @@ impl Drop for Open {
     }
 }
 
-/// Fragments of a message. Honest clients send few.
-const FRAGMENTS: usize = 1_024;
 /// How often it is looked whether a client that is not read from is still there.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the last frame may take.
@@ -116,23 +109,16 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     ) -> Self {
         let config = &front.config;
         Self {
-            socket,
-            queue,
-            client,
-            reader: FrameReader::new(WsLimits {
-                message: config.limits.body_bytes,
-                fragments: FRAGMENTS,
-            }),
-            pending: Pending::default(),
-            way: Way::default(),
-            stalled: None,
+            messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
+            waiting: Waiting::default(),
+            node: NodeLink::new(),
             clocks: Clocks::new(&config.ws, config.limits.write_timeout),
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
             was_held: false,
             _open: Open::new(&front.metrics),
             _slots: slots,
-            front,
+            client: Client::new(front, socket, queue, client),
         }
     }
 
@@ -142,14 +128,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Dropping the future closes the connection and takes its writes out of the queue.
     pub(super) async fn run(mut self) {
         let end = poll_fn(|context| self.poll(context)).await;
-        let out = self.socket.output.tail();
+        let out = self.client.out();
         match end {
             End::Say(code, reason) => write_close(out, code, &reason),
             End::Echo => write_head(out, CLOSE, 0, None),
             End::Gone => return,
         }
-        if self.socket.flush(LAST_WORD).await.is_ok() {
-            self.socket.close().await;
+        if self.client.socket().flush(LAST_WORD).await.is_ok() {
+            self.client.socket().close().await;
         }
     }
 
@@ -171,56 +157,138 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let answered = self.take_answers(context);
         let relayed = self.take_relayed(context)?;
-        let heard = self.take_messages(context)?;
+        let received = self.take_messages(context)?;
         self.write(context)?;
-        Ok(answered || relayed || heard)
+        Ok(answered || relayed || received)
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
-        let Poll::Ready(answers) = self.queue.poll_answers(context) else {
+        let Poll::Ready(answers) = self.client.poll_answers(context) else {
             return false;
         };
         for delivery in answers {
-            self.take_answer(delivery);
+            if let Some(turn) = self.client.deliver(delivery) {
+                self.waiting.turn(turn);
+            }
         }
         true
     }
 
-    fn take_answer(&mut self, delivery: Delivery) {
-        let Some(asked) = self.pending.remove(delivery.tag) else {
-            return;
-        };
-        let out = self.socket.output.tail();
-        let outcome = match delivery.answer {
-            WriteAnswer::Member(member) => {
-                write_ws_answer(out, Some(asked.id.as_str()), &member);
-                OutcomeLabel::Forwarded
+    /// Takes what came from the node, as long as the client keeps up: whether anything did.
+    fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
+        let most = self.client.front().config.ws.out_bytes / 2;
+        let mut progress = false;
+        while self.client.unsent() <= most
+            && let Poll::Ready(event) = self.node.poll_event(context)
+        {
+            progress = true;
+            match event {
+                RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
+                    write_text(self.client.out(), &text);
+                }
+                RelayEvent::Answer { tag, text } => {
+                    write_text(self.client.out(), &text);
+                    self.answered(tag, OutcomeLabel::Forwarded);
+                }
+                RelayEvent::Failed { tag, id, refusal } => {
+                    self.client.refuse(id.as_ref(), &refusal);
+                    if let Some(tag) = tag {
+                        self.answered(tag, OutcomeLabel::Lost);
+                    }
+                }
+                RelayEvent::Closed => {
+                    return Err(End::Say(close_code::GOING_AWAY, String::new()));
+                }
             }
-            WriteAnswer::Refused(refusal) => {
-                write_ws_refused(out, Some(asked.id.as_str()), &refusal);
-                self.front
-                    .refused(self.client, &refusal, Instant::now().into_std());
-                self.turn_is_over();
-                outcome::of_write(refusal.reason)
-            }
-            WriteAnswer::Permit(permit) => return self.turn_has_come(permit, asked),
-        };
-        let metrics = &self.front.metrics;
-        metrics.request(Transport::Ws, LaneLabel::Write, asked.class, outcome);
+        }
+        Ok(progress)
     }
 
-    /// Refuses a call.
-    fn refuse(&mut self, id: Option<&str>, refusal: &Refusal) {
-        self.front
-            .refused(self.client, refusal, Instant::now().into_std());
-        write_ws_refused(self.socket.output.tail(), id, refusal);
+    /// A relayed message was answered.
+    fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
+        let class = self.node.answered(tag);
+        if class.is_write() {
+            self.client.count(LaneLabel::Write, class, outcome);
+            self.waiting.write_answered();
+        } else {
+            self.client.count(LaneLabel::Read, class, outcome);
+        }
+    }
+
+    /// Takes the messages that were read, then reads once: whether there was anything.
+    fn take_messages(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
+        let mut progress = false;
+        loop {
+            let goes_on = self
+                .waiting
+                .advance(&mut self.client, &mut self.node, context);
+            if !goes_on || self.is_backed_up() || self.is_leaving {
+                return Ok(progress);
+            }
+            match self.messages.next(self.client.socket(), context)? {
+                Input::Nothing => return Ok(progress),
+                Input::Bytes => return Ok(true),
+                Input::Frame(act) => {
+                    self.clocks.heard();
+                    self.act(act)?;
+                    progress = true;
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act) -> Result<(), End> {
+        match act {
+            Act::Nothing => {}
+            Act::Write { id, method, tx } => {
+                let (backend, key) = (&self.client.front().backend, self.client.key());
+                if backend.has_room(key) {
+                    self.client.submit(id, method, tx);
+                } else {
+                    let backend = backend.clone();
+                    let room = async move { backend.room(key).await };
+                    self.waiting.for_queue_room(room, (id, method, tx));
+                }
+            }
+            Act::Unusual { id, text } => self.waiting.for_unusual(id, text),
+            Act::Relay(read) => self.relay(read),
+            Act::Refuse(refusal) => {
+                let class = MethodClass::Other;
+                self.client.reject(LaneLabel::Read, class, None, &refusal);
+            }
+            Act::Pong(payload) => {
+                if self.clocks.may_pong() {
+                    write_pong(self.client.out(), &payload);
+                }
+            }
+            Act::Leave(Some(code)) => return Err(End::Say(code, String::new())),
+            Act::Leave(None) => return Err(End::Echo),
+        }
+        Ok(())
+    }
+
+    /// Checks a message that is no write and lets it wait for the relay.
+    fn relay(&mut self, read: Read) {
+        let backend = &self.client.front().backend;
+        let checked = match &read.method {
+            Some(method) => backend.check_method(method),
+            None => Ok(()),
+        };
+        match checked.and_then(|()| backend.admit(self.client.key(), 1)) {
+            Ok(()) => self.waiting.for_relay(read),
+            Err(refusal) => {
+                let id = read.id.as_ref();
+                self.client
+                    .reject(LaneLabel::Read, read.class, id, &refusal);
+            }
+        }
     }
 
     /// Writes as much as the client takes.
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
-        let before = self.socket.output.len();
+        let before = self.client.unsent();
         loop {
-            match self.socket.poll_write(context) {
+            match self.client.socket().poll_write(context) {
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
                     self.clocks.unstuck();
@@ -228,7 +296,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 }
                 Poll::Ready(Err(_)) => return Err(End::Gone),
                 Poll::Pending => {
-                    let waiting = self.socket.output.len();
+                    let waiting = self.client.unsent();
                     self.clocks.stuck(before.saturating_sub(waiting), waiting);
                     return Ok(());
                 }
@@ -242,7 +310,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             self.leave();
             return Ok(true);
         }
-        if self.is_leaving && self.queue.under_way() == 0 && self.stalled.is_none() {
+        if self.is_leaving && self.client.writes_under_way() == 0 && !self.waiting.is_some() {
             return Err(End::Say(close_code::GOING_AWAY, String::new()));
         }
         let now = Instant::now();
@@ -253,20 +321,20 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if self.clocks.behind_at().is_some_and(|at| at <= now) {
             return Err(End::Gone);
         }
-        if is_held && self.socket.is_hung_up() {
+        if is_held && self.client.is_hung_up() {
             return Err(End::Gone);
         }
         if !is_held && self.clocks.silent_at() <= now {
             return Err(End::Gone);
         }
-        if self.turn_is_late(now) {
+        if self.waiting.give_up(now) {
             return Ok(true);
         }
         if self.clocks.ping_at() <= now {
             self.clocks.pinged(now);
             // A client that has more to read than this does not need a ping to answer.
-            if self.socket.output.is_empty() {
-                write_ping(self.socket.output.tail());
+            if self.client.unsent() == 0 {
+                write_ping(self.client.out());
                 return Ok(true);
             }
         }
@@ -278,24 +346,24 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let next = next.min(self.clocks.ping_at());
         let next = self.clocks.behind_at().map_or(next, |at| at.min(next));
         // Should it be late already, everything is looked at once more.
-        Ok(self.socket.poll_late(next, context).is_ready())
+        Ok(self.client.socket().poll_late(next, context).is_ready())
     }
 
     /// Whether nothing is read from the client.
     fn is_held(&self) -> bool {
-        self.stalled.is_some() || self.is_leaving || self.is_backed_up()
+        self.waiting.is_some() || self.is_leaving || self.is_backed_up()
     }
 
     /// Whether the client has so much to take, or so many questions open, that it is not asked for
     /// more.
     fn is_backed_up(&self) -> bool {
-        self.socket.output.len() > self.front.config.ws.out_bytes / 4
-            || self.way.open() >= self.front.config.reads.concurrency_per_client
+        self.client.unsent() > self.client.front().config.ws.out_bytes / 4
+            || self.node.unanswered() >= self.client.front().config.reads.concurrency_per_client
     }
 
     /// Takes nothing more from the client; what is under way is still answered.
     fn leave(&mut self) {
         self.is_leaving = true;
-        self.drop_stalled();
+        self.waiting.cancel(&mut self.client);
     }
 }

@@ -1,0 +1,197 @@
+//! The client's side of a session: its socket, its writes in the lane, and their answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use rpc::BroadcastMethod;
+use slab::Slab;
+use tokio::time::Instant;
+
+use crate::front::Shared;
+use crate::front::backend::Backend;
+use crate::front::outcome;
+use crate::front::queue::{Queue, WRITE_OVERHEAD};
+use crate::front::socket::{Socket, Stream};
+use crate::jsonrpc::KeptId;
+use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
+use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel, Transport};
+use crate::refusal::Refusal;
+use crate::respond::{write_ws_answer, write_ws_refused};
+
+/// One client with its socket and its writes.
+pub(super) struct Client<B: Backend, IO> {
+    front: Arc<Shared<B>>,
+    socket: Socket<IO>,
+    queue: Queue<B>,
+    key: ClientKey,
+    /// The writes that have no answer yet, by the tags of their answers. Bounded by the writes under
+    /// way, which the client's queue and the waiters for commits bound.
+    pending: Slab<PendingCall>,
+}
+
+/// A write that has no answer yet.
+#[derive(Debug)]
+struct PendingCall {
+    id: KeptId,
+    class: MethodClass,
+}
+
+/// Places for pending writes that are kept when nothing is under way.
+const KEPT_PLACES: usize = 64;
+
+/// What came of the turn that an unusual write waited for.
+pub(super) enum Turn {
+    /// It may go to the node.
+    Granted(Permit, KeptId),
+    /// It was refused.
+    Refused,
+}
+
+impl<B: Backend, IO: Stream> Client<B, IO> {
+    pub(super) fn new(
+        front: Arc<Shared<B>>,
+        socket: Socket<IO>,
+        queue: Queue<B>,
+        key: ClientKey,
+    ) -> Self {
+        Self {
+            front,
+            socket,
+            queue,
+            key,
+            pending: Slab::new(),
+        }
+    }
+
+    pub(super) fn front(&self) -> &Shared<B> {
+        &self.front
+    }
+
+    pub(super) const fn key(&self) -> ClientKey {
+        self.key
+    }
+
+    pub(super) const fn socket(&mut self) -> &mut Socket<IO> {
+        &mut self.socket
+    }
+
+    /// What the client is to get.
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        self.socket.output.tail()
+    }
+
+    /// How much the client has still to take.
+    pub(super) const fn unsent(&self) -> usize {
+        self.socket.output.len()
+    }
+
+    /// Whether the client has ended its side.
+    pub(super) fn is_hung_up(&self) -> bool {
+        self.socket.is_hung_up()
+    }
+
+    /// Writes that have no answer yet.
+    pub(super) const fn writes_under_way(&self) -> usize {
+        self.queue.under_way()
+    }
+
+    /// Puts a write into the lane; a refusal is answered.
+    pub(super) fn submit(&mut self, id: KeptId, method: BroadcastMethod, tx: Bytes) {
+        let class = MethodClass::of(method.name());
+        let bytes = tx.len();
+        self.queue(
+            PendingCall { id, class },
+            WriteBody::Tx { method, tx },
+            bytes,
+        );
+    }
+
+    /// Asks for the turn of an unusual write, which is then awaited; false if it was refused, which
+    /// is answered.
+    pub(super) fn ask_turn(&mut self, id: KeptId, bytes: usize) -> bool {
+        let class = MethodClass::BroadcastUnusual;
+        self.queue(PendingCall { id, class }, WriteBody::Unusual, bytes)
+    }
+
+    fn queue(&mut self, call: PendingCall, body: WriteBody, bytes: usize) -> bool {
+        let class = call.class;
+        let room = bytes + WRITE_OVERHEAD + call.id.heap_bytes();
+        let Some(room) = self.socket.ledger().reserve(room) else {
+            let id = Some(call.id);
+            self.reject(
+                LaneLabel::Write,
+                class,
+                id.as_ref(),
+                &Refusal::buffers_full(),
+            );
+            return false;
+        };
+        let tag = self.pending.insert(call) as u64;
+        let submitted = self.queue.submit(self.key, tag, body, room);
+        if let Err(refusal) = &submitted {
+            let id = self.take_pending(tag).map(|call| call.id);
+            self.reject(LaneLabel::Write, class, id.as_ref(), refusal);
+        }
+        submitted.is_ok()
+    }
+
+    /// The answers to writes that are there, once one is.
+    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>) -> Poll<VecDeque<Delivery>> {
+        self.queue.poll_answers(context)
+    }
+
+    /// Writes the answer to a write, or gives back what came of a turn.
+    pub(super) fn deliver(&mut self, delivery: Delivery) -> Option<Turn> {
+        let call = self.take_pending(delivery.tag)?;
+        match delivery.answer {
+            WriteAnswer::Member(member) => {
+                write_ws_answer(self.out(), Some(call.id.as_str()), &member);
+                self.count(LaneLabel::Write, call.class, OutcomeLabel::Forwarded);
+                None
+            }
+            WriteAnswer::Refused(refusal) => {
+                self.refuse(Some(&call.id), &refusal);
+                let outcome = outcome::of_write(refusal.reason);
+                self.count(LaneLabel::Write, call.class, outcome);
+                (call.class == MethodClass::BroadcastUnusual).then_some(Turn::Refused)
+            }
+            WriteAnswer::Permit(permit) => Some(Turn::Granted(permit, call.id)),
+        }
+    }
+
+    fn take_pending(&mut self, tag: u64) -> Option<PendingCall> {
+        let call = self.pending.try_remove(usize::try_from(tag).ok()?);
+        if self.pending.is_empty() && self.pending.capacity() > KEPT_PLACES {
+            self.pending = Slab::new();
+        }
+        call
+    }
+
+    /// Answers a call with a refusal.
+    pub(super) fn refuse(&mut self, id: Option<&KeptId>, refusal: &Refusal) {
+        let now = Instant::now().into_std();
+        self.front.refused(self.key, refusal, now);
+        write_ws_refused(self.out(), id.map(KeptId::as_str), refusal);
+    }
+
+    /// Counts a call as rejected and answers it with a refusal.
+    pub(super) fn reject(
+        &mut self,
+        lane: LaneLabel,
+        class: MethodClass,
+        id: Option<&KeptId>,
+        refusal: &Refusal,
+    ) {
+        self.count(lane, class, OutcomeLabel::Rejected);
+        self.refuse(id, refusal);
+    }
+
+    /// Counts the end of a call.
+    pub(super) fn count(&self, lane: LaneLabel, class: MethodClass, outcome: OutcomeLabel) {
+        let metrics = &self.front.metrics;
+        metrics.request(Transport::Ws, lane, class, outcome);
+    }
+}

@@ -1,0 +1,206 @@
+//! What a session waits for before it reads the client's next message.
+
+use std::pin::Pin;
+use std::task::Context;
+
+use bytes::Bytes;
+use rpc::BroadcastMethod;
+use tokio::time::Instant;
+
+use super::client::{Client, Turn};
+use super::message::Read;
+use super::relay::NodeLink;
+use crate::front::backend::Backend;
+use crate::front::socket::Stream;
+use crate::jsonrpc::KeptId;
+use crate::lane::Permit;
+use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
+use crate::refusal::{Reason, Refusal};
+
+/// The message that a session is at, if it cannot be carried out at once.
+#[derive(Default)]
+pub(super) struct Waiting(Option<Wait>);
+
+/// What is waited for.
+enum Wait {
+    /// Room in the client's queue.
+    QueueRoom {
+        id: KeptId,
+        method: BroadcastMethod,
+        tx: Bytes,
+        room: Pin<Box<dyn Future<Output = ()> + Send>>,
+    },
+    /// Room in the relay.
+    RelayRoom(Read),
+    /// The answers to all writes before this one, which goes another way and must not overtake
+    /// them.
+    EarlierWrites { id: KeptId, text: Bytes },
+    /// The turn of an unusual write.
+    Turn(Bytes),
+    /// Room in the relay for an unusual write whose turn has come.
+    RelayRoomForWrite(Permit, KeptId, Bytes),
+    /// The node's answer to it.
+    Answer { _permit: Permit, until: Instant },
+}
+
+/// What became of a wait.
+enum Step {
+    /// It goes on.
+    Unchanged(Wait),
+    /// Something else is waited for, or nothing.
+    To(Option<Wait>),
+}
+
+impl Waiting {
+    /// Whether anything is waited for.
+    pub(super) const fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Waits for room in the client's queue for a write.
+    pub(super) fn for_queue_room(
+        &mut self,
+        room: impl Future<Output = ()> + Send + 'static,
+        (id, method, tx): (KeptId, BroadcastMethod, Bytes),
+    ) {
+        self.0 = Some(Wait::QueueRoom {
+            id,
+            method,
+            tx,
+            room: Box::pin(room),
+        });
+    }
+
+    /// Waits for the relay to take a message.
+    pub(super) fn for_relay(&mut self, read: Read) {
+        self.0 = Some(Wait::RelayRoom(read));
+    }
+
+    /// Waits until an unusual write may be sent and is answered.
+    pub(super) fn for_unusual(&mut self, id: KeptId, text: Bytes) {
+        self.0 = Some(Wait::EarlierWrites { id, text });
+    }
+
+    /// Goes on with what is waited for: whether nothing is any more.
+    pub(super) fn advance<B: Backend, IO: Stream>(
+        &mut self,
+        client: &mut Client<B, IO>,
+        node: &mut NodeLink<B::Relay>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        while let Some(wait) = self.0.take() {
+            match step(wait, client, node, context) {
+                Step::To(next) => self.0 = next,
+                Step::Unchanged(wait) => {
+                    self.0 = Some(wait);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// The turn of an unusual write has come, or never will.
+    pub(super) fn turn(&mut self, turn: Turn) {
+        self.0 = match (self.0.take(), turn) {
+            (Some(Wait::Turn(text)), Turn::Granted(permit, id)) => {
+                Some(Wait::RelayRoomForWrite(permit, id, text))
+            }
+            (Some(Wait::Turn(_)), Turn::Refused) => None,
+            (other, _) => other,
+        };
+    }
+
+    /// Gives up waiting for the answer to an unusual write: whether it was time.
+    pub(super) fn give_up(&mut self, now: Instant) -> bool {
+        let is_late = matches!(&self.0, Some(Wait::Answer { until, .. }) if *until <= now);
+        if is_late {
+            self.0 = None;
+        }
+        is_late
+    }
+
+    /// The node has answered a write.
+    pub(super) fn write_answered(&mut self) {
+        if matches!(self.0, Some(Wait::Answer { .. })) {
+            self.0 = None;
+        }
+    }
+
+    /// Refuses the message that waits, because nothing more is taken. An unusual write that has its
+    /// turn, or is in the queue, is still served.
+    pub(super) fn cancel<B: Backend, IO: Stream>(&mut self, client: &mut Client<B, IO>) {
+        let (lane, class, id) = match self.0.take() {
+            Some(Wait::QueueRoom { id, method, .. }) => {
+                let class = MethodClass::of(method.name());
+                (LaneLabel::Write, class, Some(id))
+            }
+            Some(Wait::RelayRoom(read)) => (LaneLabel::Read, read.class, read.id),
+            Some(Wait::EarlierWrites { id, .. }) => {
+                (LaneLabel::Write, MethodClass::BroadcastUnusual, Some(id))
+            }
+            other => {
+                self.0 = other;
+                return;
+            }
+        };
+        let refusal = Refusal::new(Reason::Shutdown, "the proxy is going down");
+        client.count(lane, class, OutcomeLabel::Lost);
+        client.refuse(id.as_ref(), &refusal);
+    }
+}
+
+fn step<B: Backend, IO: Stream>(
+    wait: Wait,
+    client: &mut Client<B, IO>,
+    node: &mut NodeLink<B::Relay>,
+    context: &mut Context<'_>,
+) -> Step {
+    match wait {
+        Wait::QueueRoom {
+            id,
+            method,
+            tx,
+            mut room,
+        } => {
+            if room.as_mut().poll(context).is_pending() {
+                return Step::Unchanged(Wait::QueueRoom {
+                    id,
+                    method,
+                    tx,
+                    room,
+                });
+            }
+            client.submit(id, method, tx);
+            Step::To(None)
+        }
+        Wait::RelayRoom(read) if node.has_room() => {
+            let sent = node.send(client.front(), client.key(), &read.text, read.class);
+            if let Err(refusal) = sent {
+                client.reject(LaneLabel::Read, read.class, read.id.as_ref(), &refusal);
+            }
+            Step::To(None)
+        }
+        // EarlierWrites => Turn
+        Wait::EarlierWrites { id, text } if client.writes_under_way() == 0 => {
+            let is_queued = client.ask_turn(id, text.len());
+            Step::To(is_queued.then_some(Wait::Turn(text)))
+        }
+        // RelayRoomForWrite => Answer
+        Wait::RelayRoomForWrite(permit, id, text) if node.has_room() => {
+            let class = MethodClass::BroadcastUnusual;
+            let sent = node.send(client.front(), client.key(), &text, class);
+            Step::To(match sent {
+                Ok(()) => Some(Wait::Answer {
+                    _permit: permit,
+                    until: Instant::now() + client.front().config.upstream.write_timeout,
+                }),
+                Err(refusal) => {
+                    client.reject(LaneLabel::Write, class, Some(&id), &refusal);
+                    None
+                }
+            })
+        }
+        wait => Step::Unchanged(wait),
+    }
+}
