@@ -1,4 +1,4 @@
-//! Takes connections from a listener, however the machine feels.
+//! Takes connections from a listener, also while file descriptors or memory are short.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,23 +28,23 @@ impl Accept for TcpListener {
 }
 
 /// The shortest time after which a listener out of resources is asked again.
-const FIRST_REST: Duration = Duration::from_millis(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest.
-const LONGEST_REST: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Accepts, and rests while the process or the machine is out of something.
+/// Accepts connections, and pauses while the process or the machine is out of a resource.
 #[derive(Debug)]
 pub(crate) struct Acceptor<A> {
     from: A,
-    rest: Option<Duration>,
+    pause: Option<Duration>,
 }
 
 impl<A: Accept> Acceptor<A> {
     pub(crate) const fn new(from: A) -> Self {
-        Self { from, rest: None }
+        Self { from, pause: None }
     }
 
-    /// The next connection, after as many rests as it takes.
+    /// The next connection, after as many pauses as it takes.
     ///
     /// # Cancel safety
     /// No connection is lost when the future is dropped.
@@ -52,28 +52,28 @@ impl<A: Accept> Acceptor<A> {
         loop {
             match self.from.accept().await {
                 Ok(connection) => {
-                    self.rest = None;
+                    self.pause = None;
                     return connection;
                 }
                 // The connection was gone before it was taken: the next one may be well.
                 Err(error) if is_of_one_connection(&error) => {}
-                Err(error) => self.rest(&error).await,
+                Err(error) => self.pause(&error).await,
             }
         }
     }
 
-    /// Without a rest, a listener with connections waiting and no descriptors left would be asked
+    /// Without a pause, a listener with connections waiting and no descriptors left would be asked
     /// again and again at full speed.
-    async fn rest(&mut self, error: &io::Error) {
-        let rest = match self.rest {
+    async fn pause(&mut self, error: &io::Error) {
+        let pause = match self.pause {
             None => {
                 tracing::warn!(%error, "no connection can be accepted, trying again");
-                FIRST_REST
+                FIRST_PAUSE
             }
-            Some(rest) => (rest * 2).min(LONGEST_REST),
+            Some(pause) => (pause * 2).min(LONGEST_PAUSE),
         };
-        self.rest = Some(rest);
-        tokio::time::sleep(rest).await;
+        self.pause = Some(pause);
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let start = Instant::now();
         assert_eq!(acceptor.next().await.0, 7);
         assert_eq!(acceptor.from.asked, 61);
-        assert!(start.elapsed() > 50 * LONGEST_REST);
+        assert!(start.elapsed() > 50 * LONGEST_PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(acceptor.next().await.0, 1);
         assert_eq!(start.elapsed(), Duration::ZERO);
         assert_eq!(acceptor.next().await.0, 2);
-        assert_eq!(start.elapsed(), FIRST_REST);
+        assert_eq!(start.elapsed(), FIRST_PAUSE);
     }
 }

@@ -68,11 +68,15 @@ impl Backend for Lanes {
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> Result<ReadAnswer, Refusal> {
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         self.reads.forward(client, self.node(client), request).await
     }
 
-    async fn pass(&self, client: ClientKey, request: ReadRequest) -> Result<ReadAnswer, Refusal> {
+    async fn pass(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         self.reads.pass(self.node(client), request).await
     }
 

@@ -1,4 +1,4 @@
-//! What a session must not take too long for.
+//! The deadlines of a session.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ pub(super) struct Clocks {
     read_timeout: Duration,
     write_timeout: Duration,
     ping_at: Instant,
-    heard_at: Instant,
+    received_at: Instant,
     /// Since when what is to be written waits, and how much has to be gone until that is over.
-    behind: Option<Behind>,
+    backlog: Option<Backlog>,
     pings: Pings,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Behind {
+struct Backlog {
     since: Instant,
     taken: usize,
     needed: usize,
@@ -34,7 +34,7 @@ struct Pings {
     since: Instant,
 }
 
-/// What a client that is behind must take within the write timeout, in bytes, or all there is.
+/// What a client with a backlog must take within the write timeout, in bytes, or all there is.
 /// Without it a client could keep its events waiting for ever by taking a byte now and then.
 const LEAST_TAKEN: usize = 64 << 10;
 
@@ -46,8 +46,8 @@ impl Clocks {
             read_timeout: ws.read_timeout,
             write_timeout,
             ping_at: now + ws.ping_interval,
-            heard_at: now,
-            behind: None,
+            received_at: now,
+            backlog: None,
             pings: Pings {
                 most: ws.pings_per_second,
                 left: ws.pings_per_second,
@@ -56,14 +56,14 @@ impl Clocks {
         }
     }
 
-    /// The client has said something, or is listened to again.
-    pub(super) fn heard(&mut self) {
-        self.heard_at = Instant::now();
+    /// The client has sent something, or is read from again.
+    pub(super) fn received(&mut self) {
+        self.received_at = Instant::now();
     }
 
     /// When the client has been silent for too long.
     pub(super) fn silent_at(&self) -> Instant {
-        self.heard_at + self.read_timeout
+        self.received_at + self.read_timeout
     }
 
     /// When it is to be pinged.
@@ -77,14 +77,14 @@ impl Clocks {
     }
 
     /// Notes that `waiting` bytes could not be written, after `taken` were.
-    pub(super) fn stuck(&mut self, taken: usize, waiting: usize) {
-        if let Some(behind) = &mut self.behind {
-            behind.taken += taken;
-            if behind.taken < behind.needed {
+    pub(super) fn blocked(&mut self, taken: usize, waiting: usize) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.taken += taken;
+            if backlog.taken < backlog.needed {
                 return;
             }
         }
-        self.behind = Some(Behind {
+        self.backlog = Some(Backlog {
             since: Instant::now(),
             taken: 0,
             needed: waiting.clamp(1, LEAST_TAKEN),
@@ -92,13 +92,14 @@ impl Clocks {
     }
 
     /// Notes that everything was written.
-    pub(super) const fn unstuck(&mut self) {
-        self.behind = None;
+    pub(super) const fn written(&mut self) {
+        self.backlog = None;
     }
 
-    /// When the client has taken too little for too long, if it is behind.
-    pub(super) fn behind_at(&self) -> Option<Instant> {
-        self.behind.map(|behind| behind.since + self.write_timeout)
+    /// When the client has taken too little for too long, if it has a backlog.
+    pub(super) fn overdue_at(&self) -> Option<Instant> {
+        self.backlog
+            .map(|backlog| backlog.since + self.write_timeout)
     }
 
     /// Whether one more ping of this second is answered.

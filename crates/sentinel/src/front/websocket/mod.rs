@@ -93,10 +93,10 @@ impl Drop for Open {
     }
 }
 
-/// How often it is looked whether a client that is not read from is still there.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a client that is not read from is checked for having hung up.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the last frame may take.
-const LAST_WORD: Duration = Duration::from_secs(1);
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 impl<B: Backend, IO: Stream> Session<B, IO> {
     /// A session that was just opened.
@@ -134,7 +134,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             End::Echo => write_head(out, CLOSE, 0, None),
             End::Gone => return,
         }
-        if self.client.socket().flush(LAST_WORD).await.is_ok() {
+        if self.client.socket().flush(CLOSE_PATIENCE).await.is_ok() {
             self.client.socket().close().await;
         }
     }
@@ -229,7 +229,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 Input::Nothing => return Ok(progress),
                 Input::Bytes => return Ok(true),
                 Input::Frame(act) => {
-                    self.clocks.heard();
+                    self.clocks.received();
                     self.act(act)?;
                     progress = true;
                 }
@@ -291,13 +291,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             match self.client.socket().poll_write(context) {
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
-                    self.clocks.unstuck();
+                    self.clocks.written();
                     return Ok(());
                 }
                 Poll::Ready(Err(_)) => return Err(End::Gone),
                 Poll::Pending => {
                     let waiting = self.client.unsent();
-                    self.clocks.stuck(before.saturating_sub(waiting), waiting);
+                    self.clocks.blocked(before.saturating_sub(waiting), waiting);
                     return Ok(());
                 }
             }
@@ -316,9 +316,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let now = Instant::now();
         let is_held = self.is_held();
         if std::mem::replace(&mut self.was_held, is_held) && !is_held {
-            self.clocks.heard();
+            self.clocks.received();
         }
-        if self.clocks.behind_at().is_some_and(|at| at <= now) {
+        if self.clocks.overdue_at().is_some_and(|at| at <= now) {
             return Err(End::Gone);
         }
         if is_held && self.client.is_hung_up() {
@@ -339,12 +339,12 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             }
         }
         let next = if is_held {
-            now + LOOK
+            now + PROBE_INTERVAL
         } else {
             self.clocks.silent_at()
         };
         let next = next.min(self.clocks.ping_at());
-        let next = self.clocks.behind_at().map_or(next, |at| at.min(next));
+        let next = self.clocks.overdue_at().map_or(next, |at| at.min(next));
         // Should it be late already, everything is looked at once more.
         Ok(self.client.socket().poll_late(next, context).is_ready())
     }

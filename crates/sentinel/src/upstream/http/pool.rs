@@ -25,7 +25,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tower::{Service, ServiceExt as _};
 
-use super::{Answering, Connection, Outgoing, UpstreamError};
+use super::request::{Answering, Connection, Outgoing};
+use crate::upstream::UpstreamError;
 
 /// Connections to one node, and those of them that wait for work. `C` opens new ones. Clones share
 /// the connections.
@@ -322,7 +323,7 @@ mod tests {
     use tokio::sync::mpsc;
     use tower::service_fn;
 
-    use super::super::Repeat;
+    use super::super::request::Repeat;
     use super::super::testing::{node, request};
     use super::*;
 

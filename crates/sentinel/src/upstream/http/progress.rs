@@ -12,7 +12,8 @@ use rpc::Endpoint;
 use tokio::time::{Instant, Sleep, sleep};
 use tower::{Layer, Service};
 
-use super::{Answering, UpstreamError};
+use super::request::Answering;
+use crate::upstream::UpstreamError;
 
 /// Makes [`Progress`] services.
 #[derive(Clone, Debug)]

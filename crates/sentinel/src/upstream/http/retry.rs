@@ -6,7 +6,7 @@ use hyper::Response;
 use tower::retry::Policy;
 
 use super::pool::{Delivery, Failed};
-use super::{Connection, Outgoing, Repeat};
+use super::request::{Connection, Outgoing, Repeat};
 
 /// Sends a request once more if a kept connection turned out to be dead, which is what a node's
 /// own limit of idle time looks like from here.
@@ -43,9 +43,9 @@ mod tests {
     use tower::retry::Retry;
     use tower::{ServiceExt as _, service_fn};
 
-    use super::super::UpstreamError;
     use super::super::testing::request;
     use super::*;
+    use crate::upstream::UpstreamError;
 
     /// The connections that a request goes over which always fails in this way on a kept one.
     async fn connections(delivery: Delivery, repeat: Repeat) -> Vec<Connection> {

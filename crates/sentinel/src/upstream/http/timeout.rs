@@ -8,7 +8,8 @@ use hyper::Response;
 use rpc::Endpoint;
 use tower::{Layer, Service};
 
-use super::{Answering, UpstreamError};
+use super::request::Answering;
+use crate::upstream::UpstreamError;
 
 /// Makes [`Timeout`]s.
 #[derive(Clone, Debug)]

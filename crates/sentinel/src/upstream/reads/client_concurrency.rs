@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tower::{Layer, Service};
 
-use super::{Answering, Read, ReadAnswer};
+use super::request::{Answering, Read, ReadAnswer};
 use crate::refusal::Refusal;
 use crate::upstream::body::Permitted;
 use crate::upstream::limits::{ClientLimits, ClientSlot};

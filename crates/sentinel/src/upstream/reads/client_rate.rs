@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures_util::future::Either;
 use tower::{Layer, Service};
 
-use super::Read;
+use super::request::Read;
 use crate::refusal::Refusal;
 use crate::upstream::limits::ClientLimits;
 

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::{Layer, Service};
 
-use super::{Answering, Read, ReadAnswer};
+use super::request::{Answering, Read, ReadAnswer};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::Permitted;
 

@@ -9,7 +9,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header;
 use tower::{Service, ServiceExt as _};
 
-use super::{Answering, Read, ReadAnswer, ReadRequest, headers};
+use super::headers;
+use super::request::{Answering, Read, ReadAnswer, ReadRequest};
 use crate::ledger::Reservation;
 use crate::refusal::Refusal;
 use crate::upstream::http::{Connection, NodeBody, Outgoing, Repeat};

@@ -18,15 +18,13 @@ mod concurrency;
 mod forward;
 mod headers;
 mod methods;
+mod request;
+#[cfg(test)]
+mod testing;
 
-use std::borrow::Cow;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fairq::ClientKey;
-use hyper::{HeaderMap, Method};
-use pacing::Nanos;
 use tokio::sync::OwnedSemaphorePermit;
 use tower::{ServiceBuilder, ServiceExt as _};
 
@@ -35,6 +33,8 @@ use self::client_rate::{ClientRate, ClientRateLayer};
 use self::concurrency::{Concurrency, ConcurrencyLayer};
 use self::forward::{Forward, ForwardedBody};
 use self::methods::{MethodList, Methods, MethodsLayer};
+use self::request::Read;
+pub use self::request::{ReadAnswer, ReadRequest};
 use super::body::Permitted;
 use super::http::Repeat;
 use super::limits::{ClientLimits, ClientSlot};
@@ -52,53 +52,10 @@ pub struct Reads {
     clients: Arc<ClientLimits>,
 }
 
-/// A request to pass on.
-#[derive(Clone, Debug)]
-pub struct ReadRequest {
-    /// Its HTTP method.
-    pub http_method: Method,
-    /// The target as the client wrote it, a path with its query.
-    pub target: Bytes,
-    /// Its headers, without those that belong to the connection or to the framing.
-    pub headers: HeaderMap,
-    /// Its body.
-    pub body: Bytes,
-    /// The JSON-RPC method it calls, if it is one call whose method is known.
-    pub method: Option<Box<str>>,
-    /// How many calls are in it: each takes one from the client's rate. 1 but for batches.
-    pub calls: u32,
-}
-
-/// The node's answer, its body still to be read.
-#[derive(Debug)]
-pub struct ReadAnswer<B = ReadBody> {
-    /// The HTTP status.
-    pub status: u16,
-    /// The headers as a Go server spells them, without those of connection and framing.
-    pub headers: Vec<(Cow<'static, str>, Bytes)>,
-    /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
-    pub length: Option<u64>,
-    /// From the moment it was sent to the head of the answer.
-    pub took: Nanos,
-    /// The body.
-    pub body: B,
-}
-
 /// An answer's body, read as it is taken. Holds its place in the read lane until dropped. An error
 /// means that the node broke off or fell silent: the answer's head has gone out by then, so all that
 /// is left is to break off as well.
 pub type ReadBody = Permitted<Permitted<ForwardedBody, OwnedSemaphorePermit>, ClientSlot>;
-
-/// A read on its way through the layers.
-#[derive(Clone, Debug)]
-struct Read {
-    client: ClientKey,
-    node: NodeIndex,
-    request: ReadRequest,
-}
-
-/// What a layer that waits does.
-type Answering<B> = Pin<Box<dyn Future<Output = Result<ReadAnswer<B>, Refusal>> + Send>>;
 
 impl Reads {
     /// The read lane to these nodes.
@@ -161,7 +118,7 @@ impl Reads {
         client: ClientKey,
         node: NodeIndex,
         request: ReadRequest,
-    ) -> Result<ReadAnswer, Refusal> {
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let read = Read {
             client,
             node,
@@ -177,7 +134,11 @@ impl Reads {
     ///
     /// # Cancel safety
     /// Dropping the future gives the answer up; the node may have carried the request out.
-    pub async fn pass(&self, node: NodeIndex, request: ReadRequest) -> Result<ReadAnswer, Refusal> {
+    pub async fn pass(
+        &self,
+        node: NodeIndex,
+        request: ReadRequest,
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let asking = self.forward.clone().ask(node, request, Repeat::IfUnwritten);
         match asking.await {
             Ok(answer) => Ok(answer.map(|body| Permitted::unlimited(Permitted::unlimited(body)))),
@@ -194,66 +155,5 @@ impl Reads {
     /// The limits that reads and relays of a client share.
     pub(super) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
-    }
-}
-
-impl<B> ReadAnswer<B> {
-    /// The same answer with another body.
-    fn map<C>(self, body: impl FnOnce(B) -> C) -> ReadAnswer<C> {
-        ReadAnswer {
-            status: self.status,
-            headers: self.headers,
-            length: self.length,
-            took: self.took,
-            body: body(self.body),
-        }
-    }
-}
-
-#[cfg(test)]
-mod testing {
-    use std::future::ready;
-
-    use fairq::KeyScheme;
-    use tower::{Service, service_fn};
-
-    use super::*;
-    use crate::clock::Clock;
-
-    /// A read of this method by the client 127.0.0.`client`.
-    pub(super) fn read(client: u8, method: &str) -> Read {
-        Read {
-            client: KeyScheme::default().key([127, 0, 0, client].into()),
-            node: 0,
-            request: ReadRequest {
-                http_method: Method::GET,
-                target: Bytes::from_static(b"/"),
-                headers: HeaderMap::new(),
-                body: Bytes::new(),
-                method: Some(method.into()),
-                calls: 1,
-            },
-        }
-    }
-
-    /// A service that answers at once, with nothing.
-    pub(super) fn node()
-    -> impl Service<Read, Response = ReadAnswer<()>, Error = Refusal, Future: Send> + Clone {
-        service_fn(|_: Read| {
-            ready(Ok(ReadAnswer {
-                status: 200,
-                headers: Vec::new(),
-                length: None,
-                took: Nanos::ZERO,
-                body: (),
-            }))
-        })
-    }
-
-    /// The limits of clients with the default configuration, changed.
-    pub(super) fn limits(change: impl FnOnce(&mut Config)) -> Arc<ClientLimits> {
-        let mut config = Config::default();
-        change(&mut config);
-        Arc::new(ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap())
     }
 }

@@ -7,7 +7,7 @@ use testkit::{Http, ScriptedServer, free_port};
 
 use super::{PATIENCE, Rig, client, config, quick};
 use crate::refusal::{Forwarded, Reason, Refusal};
-use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
+use crate::upstream::{Pieces as _, ReadAnswer, ReadBody, ReadRequest};
 
 fn get(target: &str) -> ReadRequest {
     ReadRequest {
@@ -28,7 +28,7 @@ fn post(body: &str) -> ReadRequest {
     }
 }
 
-async fn body(mut answer: ReadAnswer) -> Result<Vec<u8>, Refusal> {
+async fn body(mut answer: ReadAnswer<ReadBody>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
     while let Some(piece) = answer.body.next().await {
         body.extend_from_slice(&piece?);
