@@ -37,7 +37,7 @@ pub struct FlagValue {
     pub value: String,
 }
 
-/// One value that somebody has set.
+/// One value that a layer sets.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     /// The place of its key in [`KEYS`].
@@ -199,7 +199,7 @@ pub(super) fn environment(variables: &[(OsString, OsString)]) -> Layer {
     layer
 }
 
-/// The variable somebody meant who forgot one of the two underscores, or the key.
+/// The variable that was meant when one of the two underscores, or the key, is missing.
 fn meant(name: &str) -> Option<String> {
     let slip = |key: &&keys::Key| {
         let variable = key.variable();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// It is not set.
     Default,
-    /// Nobody set it, and it follows another key.
+    /// It is not set, and follows another key.
     Follows(&'static str),
     /// A line of a file, counted from 1.
     File(Arc<PathBuf>, usize),
@@ -30,7 +30,7 @@ impl Origin {
         }
     }
 
-    /// Whether somebody set it.
+    /// Whether it was set.
     pub(super) const fn is_given(&self) -> bool {
         self.layer() > 0
     }

@@ -1,4 +1,4 @@
-//! What somebody may have meant.
+//! Suggestions for an unknown key.
 
 use super::keys::{KEYS, sections};
 
@@ -21,7 +21,7 @@ pub(super) fn hint(unknown: &str) -> String {
     format!("; [{section}] has {}", leaves.join(", "))
 }
 
-/// The keys somebody may have meant, nearest first, three at most.
+/// The most similar keys, nearest first, three at most.
 fn near(unknown: &str) -> Vec<&'static str> {
     let written = unknown.replace('-', "_").to_ascii_lowercase();
     let leaf = written.rsplit('.').next().unwrap_or_default();

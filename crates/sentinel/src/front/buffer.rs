@@ -63,7 +63,7 @@ impl Buffer {
         }
     }
 
-    /// Sees to it that a read is worth its while.
+    /// Makes room for a read of useful size.
     pub(crate) fn make_read_room(&mut self) {
         // Behind what was consumed there may be little room left; before the first byte is
         // consumed the room was made for something, such as the rest of a body.
@@ -74,7 +74,7 @@ impl Buffer {
         });
     }
 
-    /// Sees to it that `more` bytes fit behind those that are there.
+    /// Makes sure that `more` bytes fit behind those that are there.
     pub(crate) fn make_room(&mut self, more: usize) {
         if self.bytes.capacity() == 0 && more <= READ_BYTES {
             self.bytes = SPARE

@@ -1,4 +1,4 @@
-//! Every refusal is counted; some are told.
+//! The log of refusals: one line a second for each reason. All of them are counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tracing::info;
 
 use crate::refusal::{Reason, Refusal};
 
-/// The log lines about refusals: for each reason one a second at most, with how many were not told.
+/// The log lines about refusals: for each reason one a second at most, with how many were left out.
 ///
 /// A flood of refusals costs a look at the clock and an atomic addition each.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl RefusalLog {
         }
     }
 
-    /// A client was refused at `now`.
+    /// Logs that a client was refused at `now`, if a line is due.
     pub(crate) fn tell(&self, client: ClientKey, refusal: &Refusal, now: Instant) {
         if let Some(untold) = self.turn(refusal.reason, now) {
             info!(
@@ -48,7 +48,7 @@ impl RefusalLog {
         }
     }
 
-    /// How many refusals for this reason were not told before, if this one is to be told.
+    /// How many refusals for this reason were left out before, if this one is to be logged.
     fn turn(&self, reason: Reason, now: Instant) -> Option<u64> {
         let sampled = &self.by_reason[reason as usize];
         let since = now.saturating_duration_since(self.started);
@@ -56,7 +56,7 @@ impl RefusalLog {
         let at = nanos(since);
         let next = at.saturating_add(nanos(BETWEEN));
         let from = sampled.from.load(Ordering::Relaxed);
-        // Of several threads whose turn it seems to be one wins, and tells of the others.
+        // Of several threads that find a line due, one writes it and reports the others.
         let won = at >= from
             && sampled
                 .from

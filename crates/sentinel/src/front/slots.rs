@@ -68,7 +68,7 @@ const RESERVE: usize = 16;
 const REFUSED_AT_ONCE: usize = 64;
 
 impl Slots {
-    /// Nobody is connected.
+    /// No connection is open.
     pub(crate) fn new(limits: SlotLimits) -> Self {
         Self(Arc::new(Shared {
             limits,

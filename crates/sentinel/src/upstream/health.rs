@@ -150,7 +150,7 @@ mod tests {
             changes([ANSWER, silent(), silent(), silent(), silent()]),
             [Change::Up, down("late")]
         );
-        // Of a node that has never answered nobody expects anything.
+        // A node that has never answered has no grace period.
         assert_eq!(changes([silent(), silent()]), [down("late")]);
     }
 

@@ -52,7 +52,7 @@ pub struct ClientSlot {
 }
 
 impl ClientLimits {
-    /// Nobody has used anything yet.
+    /// Limits of which nothing is used yet.
     ///
     /// # Errors
     /// A table size out of range.

@@ -189,7 +189,7 @@ impl Watch {
         let options = FollowOptions {
             codes: false,
             events: FOLLOW_EVENTS,
-            // Nobody looks at watermarks here.
+            // Watermarks are not used here.
             watermark_interval: Duration::from_secs(60),
             trust: self.nodes.surroundings().trust.clone(),
             ..FollowOptions::default()

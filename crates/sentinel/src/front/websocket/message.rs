@@ -26,8 +26,8 @@ pub(super) enum Act {
     Refuse(Refusal),
     /// To be answered with a pong of this payload.
     Pong(Bytes),
-    /// The client takes its leave, with that code if it gave one.
-    Leave(Option<u16>),
+    /// The client closes the WebSocket, with that code if it gave one.
+    Close(Option<u16>),
 }
 
 /// A message that is no write.
@@ -47,7 +47,7 @@ pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
         Event::Text(message) | Event::Binary(message) => act_on_message(message, limits),
         Event::Fragment | Event::Pong => Act::Nothing,
         Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
-        Event::Close { code, .. } => Act::Leave(*code),
+        Event::Close { code, .. } => Act::Close(*code),
     }
 }
 

@@ -261,8 +261,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     write_pong(self.client.out(), &payload);
                 }
             }
-            Act::Leave(Some(code)) => return Err(End::Say(code, String::new())),
-            Act::Leave(None) => return Err(End::Echo),
+            Act::Close(Some(code)) => return Err(End::Say(code, String::new())),
+            Act::Close(None) => return Err(End::Echo),
         }
         Ok(())
     }
