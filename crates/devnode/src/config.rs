@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::capacity::CapacityModel;
-use crate::chain::genesis::DEFAULT_MAX_BLOCK_BYTES;
 use crate::duration;
 
 /// Everything about a node; `Config::default()` is an unlimited node on a free port.
@@ -74,7 +73,7 @@ impl Default for Config {
             mempool: MempoolConfig::default(),
             rpc: RpcConfig::default(),
             max_block_txs: None,
-            max_block_bytes: DEFAULT_MAX_BLOCK_BYTES,
+            max_block_bytes: 22_020_096,
             check_cost: Duration::ZERO,
             recheck_cost: Duration::ZERO,
             capacity: None,

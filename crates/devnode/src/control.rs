@@ -28,9 +28,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::duration;
 use crate::faults::{FailedExecution, Faults, Garbage};
-use crate::handle::snapshot;
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
+use crate::snapshot::Snapshot;
 
 const HELP: &str = "\
 control endpoint of a devnode. POST a JSON object to
@@ -132,7 +132,7 @@ fn answer(node: &Node, request: &Request) -> Response {
     if request.method() == "GET" {
         return match path {
             "/" => text(200, HELP.to_owned()),
-            "/state" => json(serde_json::to_string(&snapshot(node)).unwrap_or_default()),
+            "/state" => json(serde_json::to_string(&Snapshot::of(node)).unwrap_or_default()),
             _ => unknown(path),
         };
     }

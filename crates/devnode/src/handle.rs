@@ -5,10 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use serde::Serialize;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -17,8 +15,8 @@ use crate::config::{Application, Config, ConfigError};
 use crate::control;
 use crate::faults::Faults;
 use crate::node::{BigchaindbAddresses, Node};
-use crate::rpc::methods::results;
 use crate::server::{self, Service};
+use crate::snapshot::Snapshot;
 
 /// Why a node could not be started.
 #[derive(Debug, Error)]
@@ -52,33 +50,6 @@ pub struct DevNode {
 /// Dropping it stops the node at once.
 pub struct Worker(Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// What a node has done and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Snapshot {
-    /// Newest height.
-    pub height: u64,
-    /// Lowest height that is kept.
-    pub base: u64,
-    /// Transactions in the mempool.
-    pub mempool_txs: usize,
-    /// Their bytes.
-    pub mempool_bytes: u64,
-    /// Transactions in blocks since the start.
-    pub committed: u64,
-    /// Broadcasts received since the start.
-    pub broadcasts: u64,
-    /// Broadcasts that the mempool refused.
-    pub refused: u64,
-    /// Requests received since the start: HTTP requests and WebSocket messages.
-    pub requests: u64,
-    /// Connections accepted since the start.
-    pub connections: u64,
-    /// Connections open now.
-    pub open_connections: u64,
-    /// Times the node was restarted.
-    pub restarts: u64,
-}
-
 /// A committed block, for tests that want the truth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSummary {
@@ -93,7 +64,7 @@ impl DevNode {
     ///
     /// # Errors
     /// [`DevNodeError::Config`] for values out of range, [`DevNodeError::Listen`] for an address
-    /// that cannot be had.
+    /// that cannot be listened on.
     pub async fn bind(config: Config) -> Result<(Self, Worker), DevNodeError> {
         config.validate()?;
         let (listener, address) = listen(config.listen).await?;
@@ -181,7 +152,7 @@ impl DevNode {
     /// Counters and levels.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        snapshot(&self.node)
+        Snapshot::of(&self.node)
     }
 
     /// A committed block; none if the height is not kept.
@@ -192,7 +163,7 @@ impl DevNode {
             .txs
             .iter()
             .enumerate()
-            .map(|(index, tx)| (tx.hash, results::code(&block, index)))
+            .map(|(index, tx)| (tx.hash, block.code(index)))
             .collect();
         Some(BlockSummary { height, txs })
     }
@@ -200,28 +171,6 @@ impl DevNode {
     /// Stops accepting, closes every connection, and lets the worker end. Returns at once.
     pub fn shutdown(&self) {
         self.stop.cancel();
-    }
-}
-
-pub(crate) fn snapshot(node: &Node) -> Snapshot {
-    let depth = node.mempool.depth();
-    let (height, base) = {
-        let store = node.store();
-        (store.height(), store.base())
-    };
-    let counters = &node.counters;
-    Snapshot {
-        height,
-        base,
-        mempool_txs: depth.txs,
-        mempool_bytes: depth.bytes,
-        committed: counters.committed.load(Ordering::Relaxed),
-        broadcasts: counters.broadcasts.load(Ordering::Relaxed),
-        refused: counters.refused.load(Ordering::Relaxed),
-        requests: counters.requests.load(Ordering::Relaxed),
-        connections: counters.connections.load(Ordering::Relaxed),
-        open_connections: counters.open_connections.load(Ordering::Relaxed),
-        restarts: node.faults.now().restarts,
     }
 }
 

@@ -21,14 +21,18 @@ mod events;
 mod faults;
 mod handle;
 mod http;
+mod jsonrpc;
 mod mempool;
 mod node;
+mod results;
 mod rpc;
 mod server;
+mod snapshot;
 
 pub use capacity::CapacityModel;
 pub use config::{
     Application, BigchaindbConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
 };
 pub use faults::{FailedExecution, Faults, Garbage};
-pub use handle::{BlockSummary, DevNode, DevNodeError, Snapshot, Worker};
+pub use handle::{BlockSummary, DevNode, DevNodeError, Worker};
+pub use snapshot::Snapshot;

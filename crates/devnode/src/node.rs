@@ -1,6 +1,5 @@
 //! The node's shared state and the making of blocks.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -9,26 +8,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wire::encoding::hex_text;
-use wire::json::write as json;
 
 use crate::app::{App, Execution, Finalized, kvstore};
 use crate::capacity::Capacity;
 use crate::chain::block::{self, Block, Proposal, Tx};
 use crate::chain::genesis::Genesis;
-use crate::chain::header::BlockId;
 use crate::chain::merkle::sha256;
-use crate::chain::render;
 use crate::chain::store::{Retention, Store};
 use crate::chain::time::BlockTime;
 use crate::chain::validator::{POWER, address};
-use crate::config::{Application, Config};
-use crate::events::bus::{Bus, Committed};
+use crate::config::Config;
+use crate::events::bus::Bus;
+use crate::events::publish::publish;
 use crate::faults::{FailedExecution, Faults};
 use crate::mempool::{Limits, Mempool};
-use crate::rpc::methods::results;
-
-/// Events of single transactions after which the publisher lets subscribers' connections write.
-const EVENTS_AT_ONCE: usize = 100;
 
 /// What a node has done since it started; for tests and the control endpoint.
 #[derive(Debug, Default)]
@@ -201,14 +194,14 @@ impl Node {
             return 0;
         };
         self.store_mut().push(Arc::clone(&block));
-        update.remove_committed(&block.txs, |index| results::code(&block, index) == 0);
+        update.remove_committed(&block.txs, |index| block.code(index) == 0);
         update.recheck(&self.app).await;
         drop(update);
         self.counters
             .committed
             .fetch_add(block.txs.len() as u64, Ordering::Relaxed);
         self.app.publish(news);
-        self.publish(&block).await;
+        publish(&self.bus, &block).await;
         block.txs.len()
     }
 
@@ -264,136 +257,4 @@ impl Node {
         };
         (block, finalized)
     }
-
-    /// Tells subscribers and waiting calls of a block, in the original's order.
-    async fn publish(&self, block: &Block) {
-        for (event, content) in [
-            ("NewBlock", new_block as fn(&Block) -> Vec<u8>),
-            ("NewBlockHeader", new_block_header),
-            ("NewBlockEvents", new_block_events),
-        ] {
-            if self.bus.anyone_wants(event) {
-                self.bus
-                    .publish(&[("tm.event", vec![event])], || content(block));
-            }
-        }
-        let waits = self.bus.anyone_waits();
-        let wanted = self.bus.anyone_wants("Tx");
-        if !waits && !wanted {
-            return;
-        }
-        for (index, tx) in block.txs.iter().enumerate() {
-            if wanted {
-                self.publish_tx(block, index, tx);
-                if index % EVENTS_AT_ONCE == EVENTS_AT_ONCE - 1 {
-                    tokio::task::yield_now().await;
-                }
-            }
-            if waits {
-                let committed = Committed {
-                    height: block.header.height,
-                    code: results::code(block, index),
-                };
-                self.bus.committed(&tx.hash, committed);
-            }
-        }
-    }
-
-    fn publish_tx(&self, block: &Block, index: usize, tx: &Tx) {
-        let hash = hex_text(&tx.hash);
-        let height = block.header.height.to_string();
-        let code = results::code(block, index);
-        let pair = events_of(block, index);
-        let mut tags = vec![
-            ("tm.event", vec!["Tx"]),
-            ("tx.hash", vec![hash.as_str()]),
-            ("tx.height", vec![height.as_str()]),
-        ];
-        if let Some((key, value)) = &pair {
-            tags.push(("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]));
-            tags.push(("app.key", vec![key, value]));
-            tags.push(("app.index_key", vec!["index is working"; 2]));
-            tags.push(("app.noindex_key", vec!["index is working"; 2]));
-        }
-        self.bus.publish(&tags, || {
-            let mut out = Vec::with_capacity(1024);
-            json::raw(
-                &mut out,
-                r#""data":{"type":"tendermint/event/Tx","value":{"TxResult":{"height":"#,
-            );
-            json::int_text(&mut out, block.header.height);
-            if index > 0 {
-                json::raw(&mut out, r#","index":"#);
-                json::int(&mut out, index);
-            }
-            json::raw(&mut out, r#","tx":"#);
-            json::base64(&mut out, &tx.bytes);
-            json::raw(&mut out, r#","result":"#);
-            results::sparse_tx_result(&mut out, block.app, &tx.bytes, code);
-            json::raw(&mut out, "}}},");
-            write_tags(&mut out, &tags);
-            out
-        });
-    }
-}
-
-/// Key and value in the events of a transaction, if it has events.
-pub(crate) fn events_of(block: &Block, index: usize) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
-    let has_events = block.app == Application::Kvstore && results::code(block, index) == 0;
-    let tx = block.txs.get(index).filter(|_| has_events)?;
-    let (key, value) = kvstore::event_pair(&tx.bytes);
-    Some((String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
-}
-
-fn write_tags(out: &mut Vec<u8>, tags: &[(&str, Vec<&str>)]) {
-    json::raw(out, r#""events":{"#);
-    for (position, (tag, values)) in tags.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
-        json::string(out, tag);
-        out.push(b':');
-        json::array(out, values, |out, value| json::string(out, value));
-    }
-    out.push(b'}');
-}
-
-fn new_block(block: &Block) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4096);
-    json::raw(
-        &mut out,
-        r#""data":{"type":"tendermint/event/NewBlock","value":{"block":"#,
-    );
-    render::block(&mut out, block);
-    json::raw(&mut out, r#","block_id":"#);
-    let id: &BlockId = &block.id;
-    render::block_id(&mut out, id);
-    json::raw(&mut out, r#","result_finalize_block":"#);
-    results::finalize_block(&mut out, block);
-    json::raw(&mut out, r#"}},"events":{"tm.event":["NewBlock"]}"#);
-    out
-}
-
-fn new_block_header(block: &Block) -> Vec<u8> {
-    let mut out = Vec::with_capacity(2048);
-    json::raw(
-        &mut out,
-        r#""data":{"type":"tendermint/event/NewBlockHeader","value":{"header":"#,
-    );
-    render::header(&mut out, &block.header);
-    json::raw(&mut out, r#"}},"events":{"tm.event":["NewBlockHeader"]}"#);
-    out
-}
-
-fn new_block_events(block: &Block) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    json::raw(
-        &mut out,
-        r#""data":{"type":"tendermint/event/NewBlockEvents","value":{"height":"#,
-    );
-    json::int_text(&mut out, block.header.height);
-    json::raw(&mut out, r#","events":null,"num_txs":"#);
-    json::int_text(&mut out, block.txs.len());
-    json::raw(&mut out, r#"}},"events":{"tm.event":["NewBlockEvents"]}"#);
-    out
 }

@@ -10,7 +10,6 @@ use crate::app::bigchaindb::{Bigchaindb, OutputFilter};
 use crate::chain::validator::POWER;
 use crate::http::{Request, Response};
 use crate::node::Node;
-use crate::rpc::methods::results;
 
 #[derive(Debug, Serialize)]
 struct Output {
@@ -80,7 +79,7 @@ pub(super) fn block(node: &Node, height: &str) -> Response {
         .txs
         .iter()
         .enumerate()
-        .filter(|(index, _)| results::code(&block, *index) == 0);
+        .filter(|(index, _)| block.code(*index) == 0);
     let transactions = list(valid.filter_map(|(_, tx)| text_of(tx)));
     let height = block.header.height;
     let body = format!(r#"{{"height": {height}, "transactions": {transactions}}}"#);

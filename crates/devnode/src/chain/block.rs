@@ -59,6 +59,16 @@ pub(crate) struct Block {
     pub(crate) app: Application,
 }
 
+impl Block {
+    /// Result code of a transaction.
+    pub(crate) fn code(&self, index: usize) -> u32 {
+        let place = self
+            .failed
+            .binary_search_by_key(&index, |(failed, _)| *failed as usize);
+        place.map_or(0, |at| self.failed[at].1)
+    }
+}
+
 /// What a block is made of.
 #[derive(Debug)]
 pub(crate) struct Proposal {

@@ -8,9 +8,6 @@ use super::validator::{POWER, Validator};
 use crate::chain::proto;
 use crate::chain::time::BlockTime;
 
-/// Largest block in bytes that a new chain allows (`DefaultBlockParams` of CometBFT 0.38).
-pub(crate) const DEFAULT_MAX_BLOCK_BYTES: u64 = 22_020_096;
-
 /// Fixed properties of a chain.
 #[derive(Debug, Clone)]
 pub(crate) struct Genesis {

@@ -13,7 +13,7 @@ use wire::jsonrpc::RequestId;
 use super::query::{Query, Tags};
 use crate::chain::merkle::Hash;
 use crate::config::RpcConfig;
-use crate::rpc::answer::{self, RpcError};
+use crate::jsonrpc::{self, RpcError};
 
 /// Longest query (`maxQueryLength` in `rpc/core/events.go`).
 pub(crate) const MAX_QUERY_LEN: usize = 512;
@@ -268,7 +268,7 @@ impl Subscription {
         let waits = self.waiting.fetch_add(1, Ordering::Relaxed);
         let mut body = Vec::with_capacity(content.len() + self.text.len() + 64);
         if waits < limit {
-            answer::begin(&mut body, Some(&self.id));
+            jsonrpc::begin(&mut body, Some(&self.id));
             json::raw(&mut body, r#","result":{"query":"#);
             json::string(&mut body, &self.text);
             body.push(b',');
@@ -277,7 +277,7 @@ impl Subscription {
         } else {
             let reason =
                 "subscription was canceled (reason: client is not pulling messages fast enough)";
-            answer::failure(
+            jsonrpc::failure(
                 &mut body,
                 Some(&self.id),
                 &RpcError::Server(reason.to_owned()),

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::json;
 use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
 
-use super::answer::{RpcError, failure, failure_body, success};
 use super::methods::{self, Caller};
 use super::table::{self, METHODS, Method};
 use super::{params, uri};
 use crate::faults::Garbage;
 use crate::http::{Request, Response};
+use crate::jsonrpc::{RpcError, failure, failure_body, success};
 use crate::node::Node;
 
 /// What a call without parameters gets from a method that has some: Go's reflection panics.

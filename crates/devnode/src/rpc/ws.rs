@@ -16,13 +16,13 @@ use wire::ws::{
     write_text,
 };
 
-use super::answer::{RpcError, failure_body};
 use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome, server_time};
 use super::methods::{self, Caller};
 use super::{params, table};
 use crate::events::bus::{Outbox, Outgoing};
 use crate::faults::Garbage;
 use crate::http::{Frames, Request, Response, Upgrade};
+use crate::jsonrpc::{RpcError, failure_body};
 use crate::node::Node;
 
 /// How long a client may be silent, answers to pings included (`defaultWSReadWait`).

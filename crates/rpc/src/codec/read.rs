@@ -56,19 +56,15 @@ pub(super) fn any(body: &[u8]) -> Result<Answer<'_>, DecodeError> {
         return Err(DecodeError::NotAnAnswer);
     }
     let (mut result, mut error) = (None, None);
-    let [id, has_result, has_error] = fields(
-        &mut scanner,
-        [b"id", b"result", b"error"],
-        |place, scanner| {
-            let is_object = scanner.peek() == Some(b'{');
-            match place {
-                1 if is_object => result = Some(fields(scanner, RESULT, skip)?),
-                2 if is_object => error = Some(fields(scanner, ERROR, skip)?),
-                _ => scanner.value().map(drop)?,
-            }
-            Ok(())
-        },
-    )?
+    let [id, has_result, has_error] = fields(&mut scanner, answer_place, |place, scanner| {
+        let is_object = scanner.peek() == Some(b'{');
+        match place {
+            1 if is_object => result = Some(read_result(scanner)?),
+            2 if is_object => error = fields(scanner, error_place, skip)?,
+            _ => skip(place, scanner)?,
+        }
+        Ok(())
+    })?
     .ok_or(DecodeError::NotAnAnswer)?;
     scanner.end()?;
     if id.or(has_result).or(has_error).is_none() {
@@ -76,45 +72,77 @@ pub(super) fn any(body: &[u8]) -> Result<Answer<'_>, DecodeError> {
     }
     let id = id.map_or(Ok(AnswerId::Missing), id_of)?;
     let outcome = if has_error.is_some() {
-        error_of(error.flatten().ok_or(DecodeError::Field("error"))?)?
+        error_of(error.ok_or(DecodeError::Field("error"))?)?
     } else if let Some(found) = result {
-        result_of(found.ok_or(DecodeError::Field("result"))?)?
+        found.outcome()?
     } else {
         Outcome::Other
     };
     Ok(Answer { id, outcome })
 }
 
-const RESULT: [&[u8]; 8] = [
-    b"code",
-    b"log",
-    b"codespace",
-    b"hash",
-    b"height",
-    b"check_tx",
-    b"tx_result",
-    // `tx_result` until 0.37.
-    b"deliver_tx",
-];
-const ERROR: [&[u8]; 3] = [b"code", b"message", b"data"];
-const STEP: [&[u8]; 2] = [b"code", b"log"];
+/// The place of a member of an answer.
+fn answer_place(name: &[u8]) -> Option<usize> {
+    Some(match name {
+        b"id" => 0,
+        b"result" => 1,
+        b"error" => 2,
+        _ => return None,
+    })
+}
 
-/// The texts of an object's members, in the order of their names.
+fn error_place(name: &[u8]) -> Option<usize> {
+    Some(match name {
+        b"code" => 0,
+        b"message" => 1,
+        b"data" => 2,
+        _ => return None,
+    })
+}
+
+fn result_place(name: &[u8]) -> Option<usize> {
+    Some(match name {
+        b"code" => 0,
+        b"log" => 1,
+        b"codespace" => 2,
+        b"hash" => 3,
+        b"height" => 4,
+        b"check_tx" => CHECK,
+        b"tx_result" => EXECUTED,
+        // `tx_result` until 0.37.
+        b"deliver_tx" => EXECUTED_BEFORE_0_37,
+        _ => return None,
+    })
+}
+
+const CHECK: usize = 5;
+const EXECUTED: usize = 6;
+const EXECUTED_BEFORE_0_37: usize = 7;
+
+fn step_place(name: &[u8]) -> Option<usize> {
+    Some(match name {
+        b"code" => 0,
+        b"log" => 1,
+        _ => return None,
+    })
+}
+
+/// The texts of an object's members, each at its place.
 type Fields<'a, const N: usize> = [Option<&'a [u8]>; N];
 
-/// Reads an object; none when one of the names comes twice. `read` takes the scanner past the
-/// value of the name at that place.
+/// Reads an object; none when a member comes twice. `place_of` knows the names that matter, `read`
+/// takes the scanner past the value at a place.
 #[inline]
 fn fields<'a, const N: usize>(
     scanner: &mut Scanner<'a>,
-    names: [&[u8]; N],
+    place_of: impl Fn(&[u8]) -> Option<usize>,
     mut read: impl FnMut(usize, &mut Scanner<'a>) -> Result<(), Fault>,
 ) -> Result<Option<Fields<'a, N>>, Fault> {
     let (mut found, mut has_twice) = ([None; N], false);
     let mut more = scanner.enter(Bracket::Object)?;
     while more {
-        let name = scanner.key()?.bytes();
-        match names.iter().position(|known| *known == name.as_ref()) {
+        let name = scanner.key()?;
+        match place_of(&name.bytes()) {
             Some(place) if scanner.peek() != Some(b'n') => {
                 let start = scanner.position();
                 read(place, scanner)?;
@@ -152,56 +180,94 @@ fn error_of([code, message, data]: Fields<'_, 3>) -> Result<Outcome<'_>, DecodeE
     })
 }
 
-fn result_of(fields: Fields<'_, 8>) -> Result<Outcome<'_>, DecodeError> {
-    let [
-        code,
-        log,
-        codespace,
-        hash,
-        height,
-        check,
-        executed,
-        executed_before_0_37,
-    ] = fields;
-    if executed.is_some() && executed_before_0_37.is_some() {
-        return Err(DecodeError::Field("result"));
-    }
-    if check.is_none() && code.is_none() {
-        return Ok(Outcome::Other);
-    }
-    let code = code.map(|value| number(value).ok_or(DecodeError::Field("code")));
-    let height = height.map(|value| number(value).ok_or(DecodeError::Field("height")));
-    let parts = ResultParts {
-        code: code.transpose()?,
-        log: text_of(log),
-        codespace: text_of(codespace),
-        hash: decode_hash(text_of(hash).as_bytes()),
-        height: height.transpose()?,
-        check: step_of(check, "check_tx")?,
-        executed: step_of(executed.or(executed_before_0_37), "tx_result")?,
-    };
-    Ok(parts.outcome())
+/// A result that is an object. Steps that are no objects, or have a member twice, are none here.
+struct RawResult<'a> {
+    members: Option<Fields<'a, 8>>,
+    check: Option<Fields<'a, 2>>,
+    executed: Option<Fields<'a, 2>>,
 }
 
+fn read_result<'a>(scanner: &mut Scanner<'a>) -> Result<RawResult<'a>, Fault> {
+    let (mut check, mut executed) = (None, None);
+    let members = fields(scanner, result_place, |place, scanner| {
+        let is_object = scanner.peek() == Some(b'{');
+        match place {
+            CHECK if is_object => check = fields(scanner, step_place, skip)?,
+            EXECUTED | EXECUTED_BEFORE_0_37 if is_object => {
+                executed = fields(scanner, step_place, skip)?;
+            }
+            _ => skip(place, scanner)?,
+        }
+        Ok(())
+    })?;
+    Ok(RawResult {
+        members,
+        check,
+        executed,
+    })
+}
+
+impl<'a> RawResult<'a> {
+    fn outcome(self) -> Result<Outcome<'a>, DecodeError> {
+        let members = self.members.ok_or(DecodeError::Field("result"))?;
+        let [
+            code,
+            log,
+            codespace,
+            hash,
+            height,
+            check,
+            executed,
+            early_executed,
+        ] = members;
+        if executed.is_some() && early_executed.is_some() {
+            return Err(DecodeError::Field("result"));
+        }
+        if check.is_none() && code.is_none() {
+            return Ok(Outcome::Other);
+        }
+        let has_executed = executed.or(early_executed).is_some();
+        let code = code.map(|value| number(value).ok_or(DecodeError::Field("code")));
+        let height = height.map(|value| number(value).ok_or(DecodeError::Field("height")));
+        let parts = ResultParts {
+            code: code.transpose()?,
+            log: text_of(log),
+            codespace: text_of(codespace),
+            hash: hash.and_then(hash_of),
+            height: height.transpose()?,
+            check: step_of(check.is_some(), self.check, "check_tx")?,
+            executed: step_of(has_executed, self.executed, "tx_result")?,
+        };
+        Ok(parts.outcome())
+    }
+}
+
+/// A step, if the answer has it.
 fn step_of<'a>(
-    value: Option<&'a [u8]>,
+    is_there: bool,
+    members: Option<Fields<'a, 2>>,
     name: &'static str,
 ) -> Result<Option<StepResult<'a>>, DecodeError> {
-    let Some(value) = value else {
+    if !is_there {
         return Ok(None);
-    };
-    let mut scanner = Scanner::new(value, json::MAX_DEPTH);
-    if scanner.peek() != Some(b'{') {
-        return Err(DecodeError::Field(name));
     }
-    let found = fields(&mut scanner, STEP, skip)?;
-    let [code, log] = found.ok_or(DecodeError::Field(name))?;
+    let [code, log] = members.ok_or(DecodeError::Field(name))?;
     // The Go encoder of some versions leaves a code of zero out.
     let code = code.map_or(Some(0), number);
     Ok(Some(StepResult {
         code: code.ok_or(DecodeError::Field("code"))?,
         log: text_of(log),
     }))
+}
+
+/// A hash; none when it is none.
+fn hash_of(value: &[u8]) -> Option<[u8; 32]> {
+    match value {
+        [b'"', digits @ .., b'"'] => {
+            decode_hash(digits).or_else(|| decode_hash(unquote(value).as_bytes()))
+        }
+        _ => None,
+    }
 }
 
 /// A whole number, bare or as a string.

@@ -226,13 +226,18 @@ impl<'a> Scanner<'a> {
     /// Where it stops being JSON.
     #[inline]
     pub fn value(&mut self) -> Result<&'a [u8], Fault> {
-        self.peek().ok_or(Fault::End)?;
+        let first = self.peek().ok_or(Fault::End)?;
         let start = self.at;
-        self.skip()?;
+        match first {
+            b'"' => drop(self.string()?),
+            b'{' | b'[' => self.skip()?,
+            scalar => self.scalar(scalar)?,
+        }
         Ok(&self.input[start..self.at])
     }
 
-    /// Past a value. Not recursive: one bit for each open level says whether it is an object.
+    /// Past an array or object. Not recursive: one bit for each open level says whether it is an
+    /// object.
     fn skip(&mut self) -> Result<(), Fault> {
         let mut open = OpenLevels::default();
         loop {

@@ -207,6 +207,25 @@ proptest! {
         prop_assert_eq!(check(&text).is_ok(), theirs, "{:?}", text);
     }
 
+    /// A string ends where it ends byte by byte.
+    #[test]
+    fn the_end_of_a_string_is_found(inside in prop::collection::vec(any::<u8>(), 0..40), tail in prop::collection::vec(any::<u8>(), 0..9)) {
+        let text = [b"\"", inside.as_slice(), b"\"", &tail].concat();
+        let stop = text[1..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
+        let stop = 1 + stop.unwrap();
+        let mut scanner = Scanner::new(&text, 0);
+        let read = scanner.string();
+        match text[stop] {
+            b'"' => {
+                let bytes = read.unwrap().bytes();
+                prop_assert_eq!(bytes.as_ref(), &text[1..stop]);
+                prop_assert_eq!(scanner.position(), stop + 1);
+            }
+            b'\\' => {}
+            byte => prop_assert_eq!(read, Err(Fault::Byte { byte, expected: Expected::StringByte })),
+        }
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..64)) {
         let _ = check_to(&input, 4);

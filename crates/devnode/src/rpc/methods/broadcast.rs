@@ -7,7 +7,6 @@ use bytes::Bytes;
 use wire::json::write as json;
 use wire::jsonrpc::BroadcastMethod;
 
-use super::results;
 use crate::chain::block::Tx;
 use crate::chain::merkle::Hash;
 use crate::chain::render;
@@ -15,6 +14,7 @@ use crate::config::Application;
 use crate::events::bus::Committed;
 use crate::mempool::Refusal;
 use crate::node::Node;
+use crate::results;
 
 /// Broadcasts a transaction. Returns the result as JSON.
 ///

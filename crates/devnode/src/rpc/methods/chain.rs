@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use wire::json::write as json;
 
-use super::results;
 use crate::chain::block::Block;
 use crate::chain::render;
 use crate::chain::store::Store;
 use crate::chain::validator::POWER;
 use crate::node::Node;
+use crate::results;
 use crate::rpc::params::Args;
 
 /// Most headers that `blockchain` lists.

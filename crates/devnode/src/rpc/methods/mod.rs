@@ -3,7 +3,6 @@
 mod broadcast;
 mod chain;
 mod info;
-pub(crate) mod results;
 mod search;
 
 use std::net::SocketAddr;

@@ -6,13 +6,14 @@ use wire::encoding::decode_hex;
 use wire::encoding::hex_text;
 use wire::json::write as json;
 
-use super::results;
 use crate::chain::block::Block;
 use crate::chain::merkle::{Hash, prove};
 use crate::chain::render;
 use crate::events::bus::MAX_QUERY_LEN;
+use crate::events::publish::events_of;
 use crate::events::query::{Argument, Operator, Query};
-use crate::node::{Node, events_of};
+use crate::node::Node;
+use crate::results;
 use crate::rpc::params::Args;
 
 const INDEX_OFF: &str = "transaction indexing is disabled";
@@ -57,7 +58,7 @@ fn write_tx(out: &mut Vec<u8>, found: &Found, with_proof: bool) {
     json::raw(out, r#","index":"#);
     json::int(out, *index);
     json::raw(out, r#","tx_result":"#);
-    results::tx_result(out, block.app, &tx.bytes, results::code(block, *index));
+    results::tx_result(out, block.app, &tx.bytes, block.code(*index));
     json::raw(out, r#","tx":"#);
     json::base64(out, &tx.bytes);
     if with_proof {

@@ -6,14 +6,6 @@ use crate::app::kvstore;
 use crate::chain::block::Block;
 use crate::config::Application;
 
-/// Result code of a block's transaction.
-pub(crate) fn code(block: &Block, index: usize) -> u32 {
-    let place = block
-        .failed
-        .binary_search_by_key(&index, |(failed, _)| *failed as usize);
-    place.map_or(0, |at| block.failed[at].1)
-}
-
 /// Appends an `ExecTxResult`. One that failed has no events.
 pub(crate) fn tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
     json::raw(out, r#"{"code":"#);
@@ -71,7 +63,7 @@ pub(crate) fn tx_results(out: &mut Vec<u8>, block: &Block) {
         return;
     }
     json::array(out, block.txs.iter().enumerate(), |out, (index, tx)| {
-        tx_result(out, block.app, &tx.bytes, code(block, index));
+        tx_result(out, block.app, &tx.bytes, block.code(index));
     });
 }
 

@@ -1,0 +1,134 @@
+//! The events of a committed block, in the original's order.
+
+use std::borrow::Cow;
+
+use wire::encoding::hex_text;
+use wire::json::write as json;
+
+use super::bus::{Bus, Committed};
+use crate::app::kvstore;
+use crate::chain::block::{Block, Tx};
+use crate::chain::render;
+use crate::config::Application;
+use crate::results;
+
+/// Events of single transactions after which the publisher lets subscribers' connections write.
+const EVENTS_AT_ONCE: usize = 100;
+
+/// The tags of an event: what queries select by.
+type TagValues<'a> = [(&'a str, Vec<&'a str>)];
+
+/// Tells subscribers and waiting calls of a block.
+pub(crate) async fn publish(bus: &Bus, block: &Block) {
+    for (event, write) in BLOCK_EVENTS {
+        if bus.anyone_wants(event) {
+            let tags = [("tm.event", vec![event])];
+            bus.publish(&tags, || content(event, &tags, |out| write(out, block)));
+        }
+    }
+    let waits = bus.anyone_waits();
+    let wanted = bus.anyone_wants("Tx");
+    if !waits && !wanted {
+        return;
+    }
+    for (index, tx) in block.txs.iter().enumerate() {
+        if wanted {
+            publish_tx(bus, block, index, tx);
+            if index % EVENTS_AT_ONCE == EVENTS_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+        if waits {
+            let committed = Committed {
+                height: block.header.height,
+                code: block.code(index),
+            };
+            bus.committed(&tx.hash, committed);
+        }
+    }
+}
+
+/// Appends the members of an event's value.
+type WriteMembers = fn(&mut Vec<u8>, &Block);
+
+/// The events of a whole block and what writes the members of their values.
+const BLOCK_EVENTS: [(&str, WriteMembers); 3] = [
+    ("NewBlock", |out, block| {
+        json::raw(out, r#""block":"#);
+        render::block(out, block);
+        json::raw(out, r#","block_id":"#);
+        render::block_id(out, &block.id);
+        json::raw(out, r#","result_finalize_block":"#);
+        results::finalize_block(out, block);
+    }),
+    ("NewBlockHeader", |out, block| {
+        json::raw(out, r#""header":"#);
+        render::header(out, &block.header);
+    }),
+    ("NewBlockEvents", |out, block| {
+        json::raw(out, r#""height":"#);
+        json::int_text(out, block.header.height);
+        json::raw(out, r#","events":null,"num_txs":"#);
+        json::int_text(out, block.txs.len());
+    }),
+];
+
+fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
+    let hash = hex_text(&tx.hash);
+    let height = block.header.height.to_string();
+    let pair = events_of(block, index);
+    let mut tags = vec![
+        ("tm.event", vec!["Tx"]),
+        ("tx.hash", vec![hash.as_str()]),
+        ("tx.height", vec![height.as_str()]),
+    ];
+    if let Some((key, value)) = &pair {
+        tags.push(("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]));
+        tags.push(("app.key", vec![key, value]));
+        tags.push(("app.index_key", vec!["index is working"; 2]));
+        tags.push(("app.noindex_key", vec!["index is working"; 2]));
+    }
+    let write = |out: &mut Vec<u8>| {
+        json::raw(out, r#""TxResult":{"height":"#);
+        json::int_text(out, block.header.height);
+        if index > 0 {
+            json::raw(out, r#","index":"#);
+            json::int(out, index);
+        }
+        json::raw(out, r#","tx":"#);
+        json::base64(out, &tx.bytes);
+        json::raw(out, r#","result":"#);
+        results::sparse_tx_result(out, block.app, &tx.bytes, block.code(index));
+        out.push(b'}');
+    };
+    bus.publish(&tags, || content("Tx", &tags, write));
+}
+
+/// Key and value in the events of a transaction, if it has events.
+pub(crate) fn events_of(block: &Block, index: usize) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let has_events = block.app == Application::Kvstore && block.code(index) == 0;
+    let tx = block.txs.get(index).filter(|_| has_events)?;
+    let (key, value) = kvstore::event_pair(&tx.bytes);
+    Some((String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
+}
+
+/// The members of an event's `result` behind its query: the value that `write` appends the members
+/// of, and the tags.
+fn content(event: &str, tags: &TagValues<'_>, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    json::raw(&mut out, r#""data":{"type":"tendermint/event/"#);
+    json::raw(&mut out, event);
+    json::raw(&mut out, r#"","value":{"#);
+    write(&mut out);
+    json::raw(&mut out, r#"}},"events":{"#);
+    for (position, (tag, values)) in tags.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        json::string(&mut out, tag);
+        out.push(b':');
+        json::array(&mut out, values, |out, value| json::string(out, value));
+    }
+    out.push(b'}');
+    out
+}

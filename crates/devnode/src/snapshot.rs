@@ -1,0 +1,59 @@
+//! Counters and levels of a node.
+
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+
+use crate::node::Node;
+
+/// What a node has done and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Newest height.
+    pub height: u64,
+    /// Lowest height that is kept.
+    pub base: u64,
+    /// Transactions in the mempool.
+    pub mempool_txs: usize,
+    /// Their bytes.
+    pub mempool_bytes: u64,
+    /// Transactions in blocks since the start.
+    pub committed: u64,
+    /// Broadcasts received since the start.
+    pub broadcasts: u64,
+    /// Broadcasts that the mempool refused.
+    pub refused: u64,
+    /// Requests received since the start: HTTP requests and WebSocket messages.
+    pub requests: u64,
+    /// Connections accepted since the start.
+    pub connections: u64,
+    /// Connections open now.
+    pub open_connections: u64,
+    /// Times the node was restarted.
+    pub restarts: u64,
+}
+
+impl Snapshot {
+    /// What they are now.
+    pub(crate) fn of(node: &Node) -> Self {
+        let depth = node.mempool.depth();
+        let (height, base) = {
+            let store = node.store();
+            (store.height(), store.base())
+        };
+        let counters = &node.counters;
+        Self {
+            height,
+            base,
+            mempool_txs: depth.txs,
+            mempool_bytes: depth.bytes,
+            committed: counters.committed.load(Ordering::Relaxed),
+            broadcasts: counters.broadcasts.load(Ordering::Relaxed),
+            refused: counters.refused.load(Ordering::Relaxed),
+            requests: counters.requests.load(Ordering::Relaxed),
+            connections: counters.connections.load(Ordering::Relaxed),
+            open_connections: counters.open_connections.load(Ordering::Relaxed),
+            restarts: node.faults.now().restarts,
+        }
+    }
+}
