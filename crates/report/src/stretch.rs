@@ -26,16 +26,10 @@ impl<'a> Stretch<'a> {
         stretches
     }
 
-    /// How many seconds of the series it is made of.
+    /// How many rows of the series it is made of.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub const fn rows(&self) -> usize {
         self.rows.len()
-    }
-
-    /// Whether it is made of none, which never happens.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.rows.is_empty()
     }
 
     /// Events per second, at its middle.

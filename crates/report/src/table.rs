@@ -116,19 +116,18 @@ impl<R> Columns<R> {
 
     /// In terminal text cells of the last column are cut after `most` characters.
     #[must_use]
-    pub fn cut(mut self, most: usize) -> Self {
-        if let Some(column) = self.table.columns.last_mut() {
-            column.width.1 = most;
-        }
-        self
+    pub fn cut(self, most: usize) -> Self {
+        self.last(|column| column.width.1 = most)
     }
 
     /// In Markdown the cells of the last column are set as code.
     #[must_use]
-    pub fn code(mut self) -> Self {
-        if let Some(column) = self.table.columns.last_mut() {
-            column.code = true;
-        }
+    pub fn code(self) -> Self {
+        self.last(|column| column.code = true)
+    }
+
+    fn last(mut self, change: impl FnOnce(&mut Column)) -> Self {
+        self.table.columns.last_mut().map(change);
         self
     }
 

@@ -151,6 +151,12 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(share * 100.0))
 }
 
+/// A share as a percentage with one decimal.
+#[must_use]
+pub fn percent_tenths(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// What is there, or a dash.
 #[must_use]
 pub fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {

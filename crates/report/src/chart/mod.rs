@@ -28,11 +28,10 @@ mod extent;
 mod heat;
 mod readings;
 mod scale;
-mod words;
 
 pub use columns::columns;
 pub use heat::HeatMap;
-pub use scale::{Axis, Scale, Unit};
+pub use scale::{Axis, Scale, Unit, round_up};
 
 /// What something is, and so its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

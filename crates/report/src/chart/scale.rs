@@ -1,6 +1,5 @@
 //! Axes: from values to places, and where to write which value.
 
-use super::words::{clock, percentile};
 use crate::text;
 
 /// How values are spread along an axis.
@@ -221,7 +220,7 @@ impl Ruler {
         let span = self.high - self.low;
         let step = match self.unit {
             Unit::Time => clock_step(span / wanted as f64),
-            _ => nice_step(span / wanted as f64),
+            _ => round_up(span / wanted as f64, &[1.0, 2.0, 5.0]),
         };
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
@@ -271,13 +270,18 @@ fn nice_floor(value: f64) -> f64 {
     factor.unwrap_or(1.0) * power
 }
 
-/// The smallest 1, 2 or 5 times a power of ten that is not below `value`.
-fn nice_step(value: f64) -> f64 {
+/// The smallest of `factors`, ascending from 1 to below 10, times a power of ten that is not below
+/// `value`; 1 where the value is not above 0.
+#[must_use]
+pub fn round_up(value: f64, factors: &[f64]) -> f64 {
+    if !value.is_finite() || value <= 0.0 {
+        return 1.0;
+    }
     let power = 10_f64.powf(value.log10().floor());
-    let factor = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|factor| factor * power >= value * 0.999_999);
-    factor.unwrap_or(10.0) * power
+    let factor = factors
+        .iter()
+        .find(|factor| **factor * power >= value * 0.999_999);
+    factor.copied().unwrap_or(10.0) * power
 }
 
 fn clock_step(value: f64) -> f64 {
@@ -285,6 +289,23 @@ fn clock_step(value: f64) -> f64 {
         .into_iter()
         .find(|step| *step >= value)
         .unwrap_or_else(|| (value / 86_400.0).ceil() * 86_400.0)
+}
+
+/// Seconds as on a clock, as finely as the longest of the axis needs.
+fn clock(seconds: f64, longest: f64) -> String {
+    if longest < 120.0 {
+        return format!("{} s", text::number((seconds * 10.0).round() / 10.0));
+    }
+    text::clock(seconds.round(), longest)
+}
+
+/// A share in per cent, with as many digits as it has nines.
+fn percentile(share: f64) -> String {
+    let nines = -(1.0 - share).max(1e-12).log10();
+    let decimals = (nines.floor() as usize).saturating_sub(1).min(9);
+    let text = format!("{:.*}", decimals + 1, share * 100.0);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} %")
 }
 
 const CLOCK_STEPS: [f64; 20] = [

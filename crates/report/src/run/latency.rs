@@ -54,16 +54,21 @@ pub(super) fn percentiles(report: &RunReport) -> String {
         "due to committed",
         Tone::Committed,
     )];
-    let accept = by_percentile(report, "Accepted: response and service time", &accept).note(
+    let accept = by_percentile(report, "Accepted: response and service time", "latency", &accept).note(
         "Response time counts from the due time, service time from the send: where they part, transactions waited before they left.",
     );
-    let commit = by_percentile(report, "Committed", &commit)
+    let commit = by_percentile(report, "Committed", "latency", &commit)
         .note("From the due time to the first sight of the block.");
     Page::grid([accept.html(), commit.html()]) + &table(report).html()
 }
 
-fn by_percentile(report: &RunReport, title: &str, lines: &[(LatencyKind, &str, Tone)]) -> Chart {
-    let axis = Axis::log("latency", Unit::Millis);
+fn by_percentile(
+    report: &RunReport,
+    title: &str,
+    label: &str,
+    lines: &[(LatencyKind, &str, Tone)],
+) -> Chart {
+    let axis = Axis::log(label, Unit::Millis);
     let chart = Chart::new(title, Axis::percentile(), axis);
     lines.iter().fold(chart, |chart, (kind, name, tone)| {
         chart.line(name, *tone, curve(report.course.sum().of(*kind)))
@@ -129,7 +134,7 @@ pub(super) fn lateness(report: &RunReport) -> String {
         .line("p99 of the second", Tone::P95, p99)
         .line("longest of the second", Tone::P99, longest);
     let lateness = [(LatencyKind::Lateness, "lateness", Tone::Sent)];
-    let spread = by_percentile(report, "Due to sent, by percentile", &lateness);
+    let spread = by_percentile(report, "Due to sent, by percentile", "lateness", &lateness);
     let tables = [
         ("Late by more than 1 ms", causes(report)),
         (

@@ -33,7 +33,7 @@ pub(super) fn throughput(report: &RunReport) -> String {
     if report.series.iter().any(|row| bad(row) > 0) {
         chart = chart.line("refused or failed", Tone::Bad, rates(bad));
     }
-    let mean = match stretches.first().map_or(1, Stretch::len) {
+    let mean = match stretches.first().map_or(1, Stretch::rows) {
         0 | 1 => String::new(),
         rows => format!(" Each point is the mean of {}.", text::seconds(rows as f64)),
     };

@@ -58,7 +58,9 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
         table = table.number(heading, rate_text, |(_, it)| it.and_then(of));
     }
     table = table
-        .number("of plan", share_text, |(_, it)| it.and_then(Figures::share))
+        .number("of plan", text::percent_tenths, |(_, it)| {
+            it.and_then(Figures::share)
+        })
         .count("refused", |(_, it)| it.map(Figures::refused));
     for (heading, of) in latencies {
         table = table.number(heading, text::narrow_millis, |(_, it)| it.and_then(of));
@@ -179,10 +181,6 @@ fn spread(values: impl Iterator<Item = f64>) -> String {
 /// A rate without its unit.
 pub(super) fn rate_text(value: f64) -> String {
     text::by_size(value, &[(1_000.0, 1)])
-}
-
-fn share_text(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// A longer label is cut.

@@ -3,9 +3,9 @@
 use std::io::{self, Write as _};
 
 use measure::SeriesRow;
+use report::text::{grouped, narrow_millis};
 
 use super::track::Track;
-use crate::report::grouped;
 
 /// Writes lines to stderr.
 #[derive(Debug, Default)]
@@ -32,6 +32,7 @@ impl Lines {
 
 /// One second as a line of fixed columns.
 fn line(second: &SeriesRow, track: &Track) -> String {
+    let millis = |value: Option<f64>| value.map_or("-".into(), narrow_millis);
     let pair = |low, high| format!("{}/{}", millis(low), millis(high));
     let unsent = track.counters.totals.unsent;
     format!(
@@ -55,17 +56,6 @@ fn line(second: &SeriesRow, track: &Track) -> String {
             String::new()
         }
     )
-}
-
-/// Milliseconds in at most six characters up to a quarter of an hour.
-pub(super) fn millis(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| {
-        if value < 100.0 {
-            format!("{value:.2}")
-        } else {
-            format!("{value:.0}")
-        }
-    })
 }
 
 const LINES_PER_HEADER: u64 = 20;

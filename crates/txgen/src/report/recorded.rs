@@ -70,6 +70,9 @@ pub fn write_html(run: &RecordedRun) -> Result<PathBuf, ReportError> {
 
 /// The same at the end of a run: what takes long with very many transactions is left out.
 ///
+/// The rows are read back from the files although the recorder had them in memory: a report then has one
+/// way of being built, which also serves killed and merged runs, and a run of days keeps no rows.
+///
 /// # Errors
 /// As [`write_html`].
 pub fn write_html_after_run(folder: &Path) -> Result<PathBuf, ReportError> {

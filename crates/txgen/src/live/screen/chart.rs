@@ -111,41 +111,6 @@ pub(super) fn smoothed<'a>(
         .collect()
 }
 
-/// The least of 1, 2, 2.5, 5 and 10 times a power of ten that is not under `value`.
-pub(super) fn round_up(value: f64) -> f64 {
-    if !value.is_finite() || value <= 0.0 {
-        return 1.0;
-    }
-    let base = 10.0_f64.powf(value.log10().floor());
-    [1.0, 2.0, 2.5, 5.0, 10.0]
-        .into_iter()
-        .map(|step| step * base)
-        .find(|bound| *bound >= value * (1.0 - f64::EPSILON))
-        .unwrap_or(10.0 * base)
-}
-
-/// A rate or a count in at most five characters.
-pub(super) fn short(value: f64) -> String {
-    match value {
-        value if value >= 9_999_500.0 => format!("{:.0}M", value / 1e6),
-        value if value >= 999_950.0 => format!("{:.1}M", value / 1e6),
-        value if value >= 9_999.5 => format!("{:.0}k", value / 1e3),
-        value if value >= 10.0 || value == value.trunc() => format!("{value:.0}"),
-        value => format!("{value:.1}"),
-    }
-}
-
-/// Seconds as 1:05 or 2:03:04.
-pub(super) fn clock(seconds: f64) -> String {
-    let seconds = seconds.max(0.0) as u64;
-    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 {
-        format!("{hours}:{minutes:02}:{seconds:02}")
-    } else {
-        format!("{minutes}:{seconds:02}")
-    }
-}
-
 fn nanos(seconds: f64) -> Nanos {
     Nanos::from_nanos((seconds.max(0.0) * 1e9) as u64)
 }

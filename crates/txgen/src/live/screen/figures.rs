@@ -1,158 +1,142 @@
 //! Tables of figures: counts, latencies, steps.
 
-use measure::{StepRow, judge};
+use measure::{SeriesRow, StepRow, judge};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Color;
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
+use report::text::{grouped, narrow_millis, tenths};
 
 use super::panels::panel;
 use super::plots::{ACCEPTED, COMMITTED, PLAN, SENT};
-use crate::live::lines::millis;
 use crate::live::track::Track;
-use crate::report::grouped;
+
+/// A count of a second.
+type Count = fn(&SeriesRow) -> u64;
+/// A latency of a second, in milliseconds.
+type Millis = fn(&SeriesRow) -> Option<f64>;
 
 /// Counts of the last full second, and of all of them.
 pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
-    let last = track.last();
     let all = &track.sums;
-    let second = |value: Option<u64>| value.map_or("-".into(), grouped);
     let bad = |count: u64| if count > 0 { Color::Red } else { Color::Reset };
     let refused = all.rejected + all.errors;
-    let mut rows = vec![
-        (
-            "offered",
-            PLAN,
-            last.map(|row| row.counts.offered),
-            Some(all.offered),
-        ),
-        (
-            "sent",
-            SENT,
-            last.map(|row| row.counts.sent),
-            Some(all.sent),
-        ),
+    let plain = Color::Reset;
+    let rows: [(&str, Color, Count, Option<u64>); 9] = [
+        ("offered", PLAN, |row| row.counts.offered, Some(all.offered)),
+        ("sent", SENT, |row| row.counts.sent, Some(all.sent)),
         (
             "accepted",
             ACCEPTED,
-            last.map(|row| row.counts.accepted),
+            |row| row.counts.accepted,
             Some(all.accepted),
         ),
-    ];
-    if track.scene.follows {
-        rows.push((
+        (
             "committed",
             COMMITTED,
-            last.map(|row| row.counts.committed),
+            |row| row.counts.committed,
             Some(all.committed),
-        ));
-    }
-    rows.extend([
+        ),
         (
             "refused",
             bad(refused),
-            last.map(|row| row.counts.rejected + row.counts.errors),
+            |row| row.counts.rejected + row.counts.errors,
             Some(refused),
         ),
         (
             "unsent",
             bad(all.unsent),
-            last.map(|row| row.counts.unsent),
+            |row| row.counts.unsent,
             Some(all.unsent),
         ),
-        (
-            "in flight",
-            Color::Reset,
-            last.map(|row| row.in_flight),
-            None,
-        ),
-    ]);
-    if track.scene.follows {
-        rows.push(("backlog", Color::Reset, last.map(|row| row.backlog), None));
-        let depth = last.and_then(|row| row.mempool_txs);
-        rows.push(("mempool", Color::Reset, depth, None));
-        rows.push((
-            "blocks",
-            Color::Reset,
-            last.map(|row| row.counts.blocks),
-            Some(all.blocks),
-        ));
-    }
-    let rows = rows.into_iter().map(|(name, color, now, all)| {
-        Row::new([
-            Cell::new(name).style(color),
-            number(second(now)),
-            number(all.map_or(String::new(), grouped)),
-        ])
-    });
-    let title = last.map_or(" last second ".into(), |row| {
-        format!(" second {} ", row.second)
-    });
-    let widths = [
-        Constraint::Length(9),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
+        ("in flight", plain, |row| row.in_flight, None),
+        ("backlog", plain, |row| row.backlog, None),
+        ("blocks", plain, |row| row.counts.blocks, Some(all.blocks)),
     ];
-    let table = Table::new(rows, widths)
-        .header(Row::new([Cell::new(""), number("now"), number("in all")]).style(PLAN))
-        .block(panel(title));
-    frame.render_widget(table, area);
+    let last = track.last();
+    let of_blocks = ["committed", "backlog", "blocks"];
+    let shown = |name: &str| track.scene.follows || !of_blocks.contains(&name);
+    let mut rows: Vec<Row<'_>> = rows
+        .into_iter()
+        .filter(|(name, ..)| shown(name))
+        .map(|(name, color, now, all)| counts_row(name, color, last.map(now), all))
+        .collect();
+    if track.scene.follows {
+        let depth = last.and_then(|row| row.mempool_txs);
+        rows.insert(rows.len() - 1, counts_row("mempool", plain, depth, None));
+    }
+    let title = match last {
+        Some(row) => format!(" second {} ", row.second),
+        None => " last second ".into(),
+    };
+    table(
+        frame,
+        area,
+        &title,
+        &["", "now", "in all"],
+        rows,
+        &NAMED[..3],
+    );
+}
+
+fn counts_row(name: &str, color: Color, now: Option<u64>, all: Option<u64>) -> Row<'_> {
+    Row::new([
+        Cell::new(name).style(color),
+        number(now.map_or("-".into(), grouped)),
+        number(all.map_or(String::new(), grouped)),
+    ])
 }
 
 /// Latencies of the last second.
 pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
     let last = track.last().cloned().unwrap_or_default();
-    let mut rows = vec![
+    let none: Millis = |_| None;
+    let rows: [(&str, Color, [Millis; 3]); 4] = [
         (
             "lateness",
             SENT,
             [
-                None,
-                last.latency.lateness_p99_ms,
-                last.latency.lateness_max_ms,
+                none,
+                |row| row.latency.lateness_p99_ms,
+                |row| row.latency.lateness_max_ms,
             ],
         ),
         (
             "accept",
             ACCEPTED,
-            [last.latency.accept_p50_ms, last.latency.accept_p99_ms, None],
+            [
+                |row| row.latency.accept_p50_ms,
+                |row| row.latency.accept_p99_ms,
+                none,
+            ],
         ),
         (
             "  service",
             ACCEPTED,
             [
-                last.latency.service_p50_ms,
-                last.latency.service_p99_ms,
-                None,
+                |row| row.latency.service_p50_ms,
+                |row| row.latency.service_p99_ms,
+                none,
+            ],
+        ),
+        (
+            "commit",
+            COMMITTED,
+            [
+                |row| row.latency.commit_p50_ms,
+                |row| row.latency.commit_p99_ms,
+                none,
             ],
         ),
     ];
-    if track.scene.follows {
-        rows.push((
-            "commit",
-            COMMITTED,
-            [last.latency.commit_p50_ms, last.latency.commit_p99_ms, None],
-        ));
-    }
-    let rows = rows.into_iter().map(|(name, color, values)| {
-        let values = values.map(|value| match value {
-            Some(_) => number(millis(value)),
-            None => Cell::new(""),
-        });
+    let shown = if track.scene.follows { 4 } else { 3 };
+    let rows = rows.into_iter().take(shown).map(|(name, color, values)| {
+        let values = values.map(|of| number(of(&last).map_or_else(String::new, narrow_millis)));
         Row::new([Cell::new(name).style(color)].into_iter().chain(values))
     });
-    let widths = [
-        Constraint::Length(9),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-    ];
-    let header = ["p50", "p99", "max"].map(number);
-    let table = Table::new(rows, widths)
-        .header(Row::new([Cell::new("")].into_iter().chain(header)).style(PLAN))
-        .block(panel(" latency, ms "));
-    frame.render_widget(table, area);
+    let header = ["", "p50", "p99", "max"];
+    table(frame, area, " latency, ms ", &header, rows, &NAMED);
 }
 
 /// The last steps, and whether they were sustained.
@@ -160,43 +144,56 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
     let steps: Vec<StepRow> = track.steps.iter().cloned().collect();
     let excesses = judge::excesses(&steps, track.scene.follows);
     let room = usize::from(area.height.saturating_sub(3));
-    let rate = |rate: Option<f64>| number(rate.map_or("-".into(), |rate| format!("{rate:.1}")));
-    let rows = steps
-        .iter()
-        .zip(excesses)
-        .skip(steps.len().saturating_sub(room))
-        .map(|(step, excess)| {
-            let (note, color) = match (step.pause, excess) {
-                (true, _) => ("pause", PLAN),
-                (false, Some(_)) => ("not sustained", Color::Red),
-                (false, None) => ("", Color::Reset),
-            };
-            Row::new([
-                number(step.step.to_string()),
-                rate(Some(step.rate_tps)),
-                rate(step.accepted_tps),
-                rate(step.committed_tps),
-                number(millis(if track.scene.follows {
-                    step.latency.commit_p95_ms
-                } else {
-                    step.latency.accept_p95_ms
-                })),
-                Cell::new(note),
-            ])
-            .style(color)
-        });
-    let widths = [4, 8, 9, 9, 10, 13].map(Constraint::Length);
-    let p95 = if track.scene.follows {
-        "commit p95"
-    } else {
-        "accept p95"
+    let (heading, p95): (&str, fn(&StepRow) -> Option<f64>) = match track.scene.follows {
+        true => ("commit p95", |step| step.latency.commit_p95_ms),
+        false => ("accept p95", |step| step.latency.accept_p95_ms),
     };
-    let header = ["step", "rate/s", "accepted", "committed", p95];
-    let table = Table::new(rows, widths)
-        .header(Row::new(header.map(number)).style(PLAN))
-        .block(panel(" steps "));
-    frame.render_widget(table, area);
+    let figure =
+        |value: Option<f64>, format: fn(f64) -> String| number(value.map_or("-".into(), format));
+    let skipped = steps.len().saturating_sub(room);
+    let rows = steps.iter().zip(excesses).skip(skipped);
+    let rows = rows.map(|(step, excess)| {
+        let (note, color) = match (step.pause, excess) {
+            (true, _) => ("pause", PLAN),
+            (false, Some(_)) => ("not sustained", Color::Red),
+            (false, None) => ("", Color::Reset),
+        };
+        let cells = [
+            number(step.step.to_string()),
+            figure(Some(step.rate_tps), tenths),
+            figure(step.accepted_tps, tenths),
+            figure(step.committed_tps, tenths),
+            figure(p95(step), narrow_millis),
+            Cell::new(note),
+        ];
+        Row::new(cells).style(color)
+    });
+    let header = ["step", "rate/s", "accepted", "committed", heading];
+    let widths = [4, 8, 9, 9, 10, 13].map(Constraint::Length);
+    table(frame, area, " steps ", &header, rows, &widths);
 }
+
+/// A table in its frame, with the headings to the right as the numbers below them are.
+fn table<'a>(
+    frame: &mut Frame,
+    area: Rect,
+    title: &str,
+    header: &[&'a str],
+    rows: impl IntoIterator<Item = Row<'a>>,
+    widths: &[Constraint],
+) {
+    let header = Row::new(header.iter().map(|heading| number(*heading))).style(PLAN);
+    let table = Table::new(rows, widths).header(header);
+    frame.render_widget(table.block(panel(title)), area);
+}
+
+/// A name, and figures that share the rest.
+const NAMED: [Constraint; 4] = [
+    Constraint::Length(9),
+    Constraint::Fill(1),
+    Constraint::Fill(1),
+    Constraint::Fill(1),
+];
 
 /// The rows of [`counts`], their header and the frame.
 pub(super) const COUNTS_HEIGHT: u16 = 13;

@@ -1,18 +1,17 @@
 //! What is written rather than drawn: where the run stands, nodes, messages, keys.
 
+use measure::Counts;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::symbols::line;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, LineGauge, Paragraph, Wrap};
+use report::text::{self, grouped, narrow_millis, or_dash, short};
 
-use super::chart::{clock, short};
 use super::plots::{MARK, PLAN};
-use crate::live::lines::millis;
 use crate::live::nodes::NodeState;
 use crate::live::track::{Phase, Track};
-use crate::report::grouped;
 
 /// What runs, and where it stands.
 pub(super) fn head(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
@@ -200,29 +199,33 @@ pub(super) fn help(frame: &mut Frame, area: Rect) {
 pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
     let last = track.last().cloned().unwrap_or_default();
     let totals = &track.counters.totals;
+    let Counts {
+        offered,
+        sent,
+        accepted,
+        committed,
+        ..
+    } = last.counts;
     let mut lines = vec![
         Line::styled(state(track), phase_color(track.phase)),
-        Line::from(format!(
-            "{} offered {} sent {} accepted",
-            last.counts.offered, last.counts.sent, last.counts.accepted
-        )),
+        Line::from(format!("{offered} offered {sent} sent {accepted} accepted")),
     ];
     if track.scene.follows {
         let depth = last
             .mempool_txs
             .map_or("-".into(), |depth| depth.to_string());
-        lines.push(Line::from(format!(
-            "{} committed, mempool {depth}",
-            last.counts.committed
-        )));
+        let text = format!("{committed} committed, mempool {depth}");
+        lines.push(Line::from(text));
     }
-    lines.push(Line::from(format!(
-        "accept {}/{} ms, commit {}/{}",
-        millis(last.latency.accept_p50_ms),
-        millis(last.latency.accept_p99_ms),
-        millis(last.latency.commit_p50_ms),
-        millis(last.latency.commit_p99_ms)
-    )));
+    let [accept_p50, accept_p99, commit_p50, commit_p99] = [
+        last.latency.accept_p50_ms,
+        last.latency.accept_p99_ms,
+        last.latency.commit_p50_ms,
+        last.latency.commit_p99_ms,
+    ]
+    .map(|millis| or_dash(millis, narrow_millis));
+    let text = format!("accept {accept_p50}/{accept_p99} ms, commit {commit_p50}/{commit_p99}");
+    lines.push(Line::from(text));
     let refused = totals.rejected + totals.errors;
     if refused + totals.unsent > 0 {
         let text = format!(
@@ -240,6 +243,11 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
     }
     lines.push(Line::styled("q quit, p pause, m mark, ? help", PLAN));
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
+}
+
+/// Seconds as on a clock, the hours only where there are some.
+fn clock(seconds: f64) -> String {
+    text::clock(seconds, seconds)
 }
 
 pub(super) fn panel<'a>(title: impl Into<Line<'a>>) -> Block<'a> {

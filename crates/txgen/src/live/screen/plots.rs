@@ -5,12 +5,14 @@ use std::ops::Range;
 use measure::SeriesRow;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
-use ratatui::style::{Color, Style, Stylize as _};
+use ratatui::style::{Color, Stylize as _};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
+use report::chart::round_up;
+use report::text::{clock, short, tick_millis};
 
-use super::chart::{SMOOTHED_S, Window, clock, round_up, short, smoothed};
+use super::chart::{SMOOTHED_S, Window, smoothed};
 use crate::live::track::Track;
 
 pub(super) const PLAN: Color = Color::DarkGray;
@@ -21,6 +23,7 @@ pub(super) const MARK: Color = Color::Magenta;
 
 /// One line of a chart.
 struct Curve {
+    name: &'static str,
     color: Color,
     points: Vec<(f64, f64)>,
 }
@@ -30,26 +33,28 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
     let window = Window::new(track.now.as_secs_f64(), length, area.width);
     let per_second = |count: u64, row: &SeriesRow| Some(count as f64 / row.span_s);
     let rows = || track.seconds.iter();
-    let committed = smoothed(rows(), |row| row.counts.committed);
     let mut curves = Vec::new();
     if let Some(profile) = &track.scene.profile {
         curves.push(Curve {
+            name: "plan",
             color: PLAN,
             points: window.plan(profile),
         });
     }
-    curves.extend([
-        Curve {
-            color: SENT,
-            points: window.means(rows(), |row| per_second(row.counts.sent, row)),
-        },
-        Curve {
-            color: ACCEPTED,
-            points: window.means(rows(), |row| per_second(row.counts.accepted, row)),
-        },
-    ]);
+    curves.push(Curve {
+        name: "sent",
+        color: SENT,
+        points: window.means(rows(), |row| per_second(row.counts.sent, row)),
+    });
+    curves.push(Curve {
+        name: "accepted",
+        color: ACCEPTED,
+        points: window.means(rows(), |row| per_second(row.counts.accepted, row)),
+    });
     if track.scene.follows {
+        let committed = smoothed(rows(), |row| row.counts.committed);
         curves.push(Curve {
+            name: "committed",
             color: COMMITTED,
             points: window.means(committed.iter(), |row| {
                 per_second(row.counts.committed, row)
@@ -57,58 +62,41 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
         });
     }
     let highest = curves.iter().flat_map(|curve| &curve.points);
-    let top = round_up(highest.map(|(_, rate)| *rate).fold(1.0, f64::max));
-    let mut title = vec![" /s ".bold()];
-    if track.scene.profile.is_some() {
-        title.push(Span::styled("─plan ", PLAN));
+    let highest = highest.map(|(_, rate)| *rate).fold(1.0, f64::max);
+    let top = round_up(highest, &[1.0, 2.0, 2.5, 5.0]);
+    let mut title = title(" /s ", &curves);
+    if track.scene.follows && area.width >= ROOMY {
+        let mean = format!("({SMOOTHED_S} s mean) ");
+        title.push_span(Span::styled(mean, COMMITTED));
     }
-    title.push(Span::styled("─sent ", SENT));
-    title.push(Span::styled("─accepted ", ACCEPTED));
-    if track.scene.follows {
-        title.push(Span::styled("─committed ", COMMITTED));
-        if area.width >= ROOMY {
-            let mean = format!("({SMOOTHED_S} s mean) ");
-            title.push(Span::styled(mean, COMMITTED));
-        }
-    }
-    let labels = [0.0, top / 2.0, top].map(short);
-    plot(
-        frame,
-        area,
-        track,
-        Plot {
-            title: title.into(),
-            window,
-            curves,
-            bounds: 0.0..top,
-            labels: labels.into(),
-            times: true,
-        },
-    );
+    let plot = Plot {
+        title,
+        window,
+        curves,
+        bounds: 0.0..top,
+        labels: [0.0, top / 2.0, top].map(short).into(),
+        times: true,
+    };
+    plot.draw(frame, area, track);
 }
 
 /// Latencies of each second on a logarithmic scale.
 pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
     let window = Window::new(track.now.as_secs_f64(), length, area.width);
-    let curve = |color, value: fn(&SeriesRow) -> Option<f64>| {
+    let curve = |name, color, value: fn(&SeriesRow) -> Option<f64>| {
         let log = |row: &SeriesRow| value(row).map(|ms| ms.max(LOWEST_MS).log10());
         Curve {
+            name,
             color,
             points: window.means(track.seconds.iter(), log),
         }
     };
     let mut curves = vec![
-        curve(SENT, |row| row.latency.lateness_p99_ms),
-        curve(ACCEPTED, |row| row.latency.accept_p99_ms),
-    ];
-    let mut title = vec![
-        " p99, ms ".bold(),
-        Span::styled("─lateness ", SENT),
-        Span::styled("─accept ", ACCEPTED),
+        curve("lateness", SENT, |row| row.latency.lateness_p99_ms),
+        curve("accept", ACCEPTED, |row| row.latency.accept_p99_ms),
     ];
     if track.scene.follows {
-        curves.push(curve(COMMITTED, |row| row.latency.commit_p99_ms));
-        title.push(Span::styled("─commit ", COMMITTED));
+        curves.push(curve("commit", COMMITTED, |row| row.latency.commit_p99_ms));
     }
     let values = || curves.iter().flat_map(|curve| &curve.points);
     let low = values().map(|(_, log)| log.floor()).fold(0.0, f64::min);
@@ -117,22 +105,25 @@ pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f6
     let gaps = f64::from(area.height.saturating_sub(3).max(1));
     let step = ((high - low) / gaps).ceil().max(1.0);
     let count = ((high - low) / step).ceil();
-    let top = low + count * step;
-    let labels = (0..=count as u32).map(|label| power(low + f64::from(label) * step));
-    plot(
-        frame,
-        area,
-        track,
-        Plot {
-            title: title.into(),
-            window,
-            curves,
-            bounds: low..top,
-            labels: labels.collect(),
-            // Those of the chart above.
-            times: false,
-        },
-    );
+    let label = |label| tick_millis(10_f64.powf(low + f64::from(label) * step));
+    let plot = Plot {
+        title: title(" p99 ", &curves),
+        window,
+        bounds: low..low + count * step,
+        labels: (0..=count as u32).map(label).collect(),
+        // Those of the chart above.
+        times: false,
+        curves,
+    };
+    plot.draw(frame, area, track);
+}
+
+/// What is drawn, and the lines by their colours.
+fn title(what: &'static str, curves: &[Curve]) -> Line<'static> {
+    let names = curves
+        .iter()
+        .map(|curve| Span::styled(format!("─{} ", curve.name), curve.color));
+    std::iter::once(what.bold()).chain(names).collect()
 }
 
 /// What stands in a frame.
@@ -145,68 +136,47 @@ struct Plot {
     times: bool,
 }
 
-fn plot(frame: &mut Frame, area: Rect, track: &Track, plot: Plot) {
-    let Plot {
-        title,
-        window,
-        curves,
-        bounds,
-        labels,
-        times,
-    } = plot;
-    let marked = track
-        .seconds
-        .iter()
-        .rev()
-        .filter(|row| !row.mark.is_empty());
-    let marks: Vec<[(f64, f64); 2]> = marked
-        .take(MARKS_SHOWN)
-        .map(|row| row.second as f64 + 0.5)
-        .filter(|at| (window.from..window.to).contains(at))
-        .map(|at| [(at, bounds.start), (at, bounds.end)])
-        .collect();
-    let line = |color, points| {
-        Dataset::default()
-            .marker(Marker::Braille)
-            .graph_type(GraphType::Line)
-            .style(Style::new().fg(color))
-            .data(points)
-    };
-    let mut sets: Vec<Dataset> = marks.iter().map(|mark| line(MARK, mark)).collect();
-    sets.extend(curves.iter().map(|curve| line(curve.color, &curve.points)));
-    let quiet = Style::new().fg(PLAN);
-    let middle = f64::midpoint(window.from, window.to);
-    let times = if times {
-        [window.from, middle, window.to].map(clock).to_vec()
-    } else {
-        Vec::new()
-    };
-    let chart = Chart::new(sets)
-        .block(Block::bordered().title(title).border_style(quiet))
-        .legend_position(None)
-        .hidden_legend_constraints((Constraint::Length(0), Constraint::Length(0)))
-        .x_axis(
-            Axis::default()
-                .bounds([window.from, window.to])
-                .labels(times)
-                .style(quiet),
-        )
-        .y_axis(
-            Axis::default()
-                .bounds([bounds.start, bounds.end])
-                .labels(labels)
-                .style(quiet),
-        );
-    frame.render_widget(chart, area);
+impl Plot {
+    fn draw(self, frame: &mut Frame, area: Rect, track: &Track) {
+        let (window, bounds) = (self.window, self.bounds);
+        let seconds = track.seconds.iter().rev();
+        let marked = seconds.filter(|row| !row.mark.is_empty());
+        let marks: Vec<[(f64, f64); 2]> = marked
+            .take(MARKS_SHOWN)
+            .map(|row| row.second as f64 + 0.5)
+            .filter(|at| (window.from..window.to).contains(at))
+            .map(|at| [(at, bounds.start), (at, bounds.end)])
+            .collect();
+        let marks = marks.iter().map(|mark| line(MARK, mark));
+        let curves = self.curves.iter();
+        let sets = marks.chain(curves.map(|curve| line(curve.color, &curve.points)));
+        let middle = f64::midpoint(window.from, window.to);
+        let times = match self.times {
+            true => [window.from, middle, window.to]
+                .map(|at| clock(at, at))
+                .into(),
+            false => Vec::new(),
+        };
+        let axis = |from, to, labels: Vec<String>| {
+            let axis = Axis::default().bounds([from, to]);
+            axis.labels(labels).style(PLAN)
+        };
+        let chart = Chart::new(sets.collect())
+            .block(Block::bordered().title(self.title).border_style(PLAN))
+            .legend_position(None)
+            .hidden_legend_constraints((Constraint::Length(0), Constraint::Length(0)))
+            .x_axis(axis(window.from, window.to, times))
+            .y_axis(axis(bounds.start, bounds.end, self.labels));
+        frame.render_widget(chart, area);
+    }
 }
 
-/// A power of ten milliseconds as people write it.
-fn power(exponent: f64) -> String {
-    match exponent {
-        exponent if exponent < 0.0 => format!("{:.*}", -exponent as usize, 10_f64.powf(exponent)),
-        exponent if exponent >= 3.0 => format!("{:.0} s", 10_f64.powf(exponent - 3.0)),
-        exponent => format!("{:.0}", 10_f64.powf(exponent)),
-    }
+fn line(color: Color, points: &[(f64, f64)]) -> Dataset<'_> {
+    Dataset::default()
+        .marker(Marker::Braille)
+        .graph_type(GraphType::Line)
+        .style(color)
+        .data(points)
 }
 
 /// A hundredth of a millisecond: below it a latency is nothing.
