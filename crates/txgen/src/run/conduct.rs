@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::{Finished, RunFolderWriters, judge};
-use pacing::{Nanos, Schedule};
+use pacing::{Arrivals, Nanos, Schedule};
 
 use super::follow::{self, Follow};
 use super::preflight::Node;
@@ -360,7 +360,11 @@ impl<'a, T: Target> Run<'a, T> {
     /// The first index that is not offered.
     fn end(&self) -> u64 {
         let planned = match &self.plan.load {
-            Load::Open { .. } => u64::MAX,
+            // To count random arrivals takes long for long loads.
+            Load::Open { schedule, .. } => match schedule.arrivals() {
+                Arrivals::Poisson { .. } => u64::MAX,
+                Arrivals::Even | Arrivals::Burst { .. } => schedule.planned().unwrap_or(u64::MAX),
+            },
             Load::Flood { count, .. } => *count,
         };
         planned.min(self.plan.workload.count().unwrap_or(u64::MAX))

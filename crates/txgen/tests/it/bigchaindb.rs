@@ -128,14 +128,17 @@ fn a_node_that_refuses_the_outputs_ends_the_run_before_the_load() {
 #[test]
 fn without_endpoints_a_built_in_bigchaindb_is_started() {
     let place = Place::new();
-    for (run, flags) in [
+    let runs = [
         ("rpc", "--workload bigchaindb-create"),
         ("api", "--target bigchaindb --broadcast-tx-method async"),
         ("commit", "--target bigchaindb --broadcast-tx-method commit"),
-    ] {
-        let ended = place.txgen(&format!(
-            "flood --count 40 --concurrency 20 {flags} --out {run}"
-        ));
+    ];
+    let running = runs.map(|(run, flags)| {
+        let line = format!("flood --count 40 --concurrency 20 {flags} --out {run}");
+        (run, place.start(&line))
+    });
+    for (run, running) in running {
+        let ended = running.wait();
         ended.expect(0);
         assert!(
             ended.err.contains("built-in BigchainDB node"),
