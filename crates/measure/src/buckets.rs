@@ -65,7 +65,7 @@ impl LatencyBuckets {
     }
 }
 
-/// A value that equals a bound is told as up to 0.1 % above it by the histogram.
+/// A value that equals a bound is up to 0.1 % above it in the histogram.
 const PRECISION: f64 = 1.001;
 
 #[cfg(test)]

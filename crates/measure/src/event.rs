@@ -2,6 +2,8 @@
 
 use pacing::Nanos;
 
+use crate::names::named;
+
 /// SHA-256 of a transaction's bytes: its id on a CometBFT chain.
 pub type TxHash = [u8; 32];
 
@@ -88,45 +90,21 @@ pub enum Reply {
     Failed(Failure),
 }
 
-/// Why an answer is missing or useless.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Failure {
-    /// The connection broke before the answer came.
-    Closed,
-    /// No answer within the sender's deadline.
-    Timeout,
-    /// The bytes were not a JSON-RPC answer.
-    Malformed,
-    /// A well-formed answer with an id nobody waits for, where only one could come.
-    WrongId,
-    /// An HTTP status other than 200 without a JSON-RPC body.
-    HttpStatus,
-    /// The node gave up waiting for the commit (`broadcast_tx_commit`).
-    CommitTimeout,
-}
-
-impl Failure {
-    /// Every kind, in the order of the counters.
-    pub const ALL: [Self; 6] = [
-        Self::Closed,
-        Self::Timeout,
-        Self::Malformed,
-        Self::WrongId,
-        Self::HttpStatus,
-        Self::CommitTimeout,
-    ];
-
-    /// The name in `summary.json`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Timeout => "timeout",
-            Self::Malformed => "malformed",
-            Self::WrongId => "wrong_id",
-            Self::HttpStatus => "http_status",
-            Self::CommitTimeout => "commit_timeout",
-        }
+named! {
+    /// Why an answer is missing or useless.
+    pub enum Failure {
+        /// The connection broke before the answer came.
+        Closed => "closed",
+        /// No answer within the sender's deadline.
+        Timeout => "timeout",
+        /// The bytes were not a JSON-RPC answer.
+        Malformed => "malformed",
+        /// A well-formed answer with an id that no request has.
+        WrongId => "wrong_id",
+        /// An HTTP status other than 200 without a JSON-RPC body.
+        HttpStatus => "http_status",
+        /// The node gave up waiting for the commit (`broadcast_tx_commit`).
+        CommitTimeout => "commit_timeout",
     }
 }
 
@@ -143,49 +121,23 @@ pub struct Answered {
     pub reply: Reply,
 }
 
-/// Why a due transaction was never sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UnsentReason {
-    /// `--max-in-flight` was reached.
-    MaxInFlight,
-    /// The catch-up policy dropped it.
-    CatchUp,
-    /// It was still waiting when the time to drain was over.
-    Deadline,
-    /// The run was interrupted while it waited.
-    Interrupted,
-    /// The run ended by itself while it waited (a saturated ramp).
-    Stopped,
-    /// Its connection broke before its last byte was handed over.
-    Broken,
-    /// The workload had no transaction for it.
-    Source,
-}
-
-impl UnsentReason {
-    /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 7] = [
-        Self::MaxInFlight,
-        Self::CatchUp,
-        Self::Deadline,
-        Self::Interrupted,
-        Self::Stopped,
-        Self::Broken,
-        Self::Source,
-    ];
-
-    /// The name in `summary.json`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MaxInFlight => "max_in_flight",
-            Self::CatchUp => "catch_up",
-            Self::Deadline => "deadline",
-            Self::Interrupted => "interrupted",
-            Self::Stopped => "stopped",
-            Self::Broken => "broken",
-            Self::Source => "source",
-        }
+named! {
+    /// Why a due transaction was never sent.
+    pub enum UnsentReason {
+        /// `--max-in-flight` was reached.
+        MaxInFlight => "max_in_flight",
+        /// The catch-up policy dropped it.
+        CatchUp => "catch_up",
+        /// It was still waiting when the time to drain was over.
+        Deadline => "deadline",
+        /// The run was interrupted while it waited.
+        Interrupted => "interrupted",
+        /// The run ended by itself while it waited (a saturated ramp).
+        Stopped => "stopped",
+        /// Its connection broke before its last byte was handed over.
+        Broken => "broken",
+        /// The workload had no transaction for it.
+        Source => "source",
     }
 }
 

@@ -55,7 +55,7 @@ impl Offered {
         count.copied().unwrap_or(0)
     }
 
-    /// Unsent because the run ended while they waited: nobody's fault.
+    /// Unsent because the run was ended while they waited.
     #[must_use]
     pub fn unsent_by_the_end(&self) -> u64 {
         self.unsent_for(UnsentReason::Interrupted) + self.unsent_for(UnsentReason::Stopped)

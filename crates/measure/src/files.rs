@@ -138,7 +138,7 @@ impl<W: Write> Sink<W> {
         write_row(row, &mut self.rows);
     }
 
-    /// After the first error the rest is dropped: a file with a hole in it would lie.
+    /// After the first error the rest is dropped: a file must not have a hole.
     fn flush(&mut self, first_error: &mut Option<RecordError>) {
         if !self.rows.is_empty() && !self.broken {
             let written = self

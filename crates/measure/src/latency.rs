@@ -6,6 +6,8 @@ use hdrhistogram::Histogram;
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::names::named;
+
 /// The highest value a histogram holds: one hour. A higher one is counted as one hour and as
 /// clamped; mean and maximum stay exact.
 pub const HIGHEST: Nanos = Nanos::from_nanos(3_600_000_000_000);
@@ -13,45 +15,21 @@ pub const HIGHEST: Nanos = Nanos::from_nanos(3_600_000_000_000);
 /// Significant decimal digits of every histogram: a quantile is within 0.1 % of the truth.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Which latency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LatencyKind {
-    /// sent − due.
-    Lateness,
-    /// accepted − due.
-    AcceptResponse,
-    /// accepted − sent.
-    AcceptService,
-    /// committed − due.
-    CommitFromDue,
-    /// committed − sent.
-    CommitFromSent,
-    /// committed − accepted (BEP-23's "finalize").
-    CommitFromAccepted,
-}
-
-impl LatencyKind {
-    /// Every kind, in the order of reports.
-    pub const ALL: [Self; 6] = [
-        Self::Lateness,
-        Self::AcceptResponse,
-        Self::AcceptService,
-        Self::CommitFromDue,
-        Self::CommitFromSent,
-        Self::CommitFromAccepted,
-    ];
-
-    /// The name in `summary.json` and the tag in `latency.hlog`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lateness => "lateness",
-            Self::AcceptResponse => "accept_response",
-            Self::AcceptService => "accept_service",
-            Self::CommitFromDue => "commit_from_due",
-            Self::CommitFromSent => "commit_from_sent",
-            Self::CommitFromAccepted => "commit_from_accepted",
-        }
+named! {
+    /// Which latency.
+    pub enum LatencyKind {
+        /// sent − due.
+        Lateness => "lateness",
+        /// accepted − due.
+        AcceptResponse => "accept_response",
+        /// accepted − sent.
+        AcceptService => "accept_service",
+        /// committed − due.
+        CommitFromDue => "commit_from_due",
+        /// committed − sent.
+        CommitFromSent => "commit_from_sent",
+        /// committed − accepted (BEP-23's "finalize").
+        CommitFromAccepted => "commit_from_accepted",
     }
 }
 

@@ -25,6 +25,7 @@ mod latency;
 mod live;
 mod manifest;
 mod merge;
+mod names;
 mod pending;
 mod plan;
 mod rates;

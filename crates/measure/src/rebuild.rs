@@ -21,7 +21,7 @@ use crate::summary::{
 use crate::windows::WorstWindows;
 
 /// What a killed run left. Everything is cut at the end of its last whole second, so that all files
-/// speak of the same time.
+/// cover the same time.
 ///
 /// What only the program knew is missing from the summary made of it: reasons of unsent
 /// transactions, kinds of errors, what was late in the step under way, windows against the plan,

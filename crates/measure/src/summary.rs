@@ -172,7 +172,7 @@ pub struct Knee {
 pub enum LimitedBy {
     /// Nothing: the plan was carried out and the node kept up.
     Nothing,
-    /// The generator's own clockwork.
+    /// The generator's threads did not run in time.
     Schedule,
     /// The workload could not prepare transactions fast enough.
     Source,

@@ -1,4 +1,4 @@
-//! How far every source has told its story.
+//! Up to which instant each source has reported.
 
 use pacing::Nanos;
 

@@ -138,7 +138,7 @@ fn lost(summary: &Summary, followed: bool) -> f64 {
     } else {
         fate.accepted
     };
-    // What an aborted or interrupted point did not come to is nobody's loss.
+    // What was not sent because the point was ended early is not lost.
     let planned = offered.planned.saturating_sub(offered.unsent_by_the_end());
     let planned = planned.max(1);
     (1.0 - kept as f64 / planned as f64).max(0.0)
@@ -174,7 +174,7 @@ fn offered_until(summary: &Summary) -> Nanos {
     Nanos::from_nanos((summary.time.offered_s * 1e9) as u64)
 }
 
-/// With hardly a block at all: most of what was offered still waits when the offering ends.
+/// With too few blocks for a trend: most of what was offered still waits when the offering ends.
 fn waiting(point: &Point<'_>) -> Option<String> {
     if !point.followed {
         return None;

@@ -80,7 +80,7 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
 }
 
 fn judge_unsent(offered: &Offered, findings: &mut Findings) {
-    // What still waited when the run was ended early is nobody's fault.
+    // What still waited when the run was ended early does not count.
     let unsent = offered.unsent.saturating_sub(offered.unsent_by_the_end());
     if unsent == 0 {
         return;

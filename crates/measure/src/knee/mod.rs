@@ -141,7 +141,7 @@ pub struct KneeEstimate {
 /// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
 /// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
 /// holds, above it breaks, near it either, and now and then one ends by chance. Nothing is assumed
-/// about how much is committed above the knee, so a throughput that falls there misleads nobody.
+/// about how much is committed above the knee, so a throughput that falls there does not mislead the search.
 ///
 /// ```
 /// use measure::{Finding, KneeSearch, KneeSettings, Next, Trial};
@@ -302,13 +302,13 @@ impl KneeSearch {
         }
     }
 
-    /// A generator that stumbles once may have been disturbed; one that stumbles twice in a row, or
-    /// again and again, is the limit.
+    /// One unusable trial may be a disturbance; two in a row, or many in all, mean that the generator
+    /// is the limit.
     fn after_unusable(&self, rate: f64) -> Next {
-        let stumbled = |trial: &&Trial| trial.finding == Finding::Unusable;
-        let in_a_row = self.trials.iter().rev().take_while(stumbled).count();
-        let in_all = self.trials.iter().filter(stumbled).count();
-        if in_a_row < TRIALS_TO_END_ON && in_all < MAX_STUMBLES {
+        let unusable = |trial: &&Trial| trial.finding == Finding::Unusable;
+        let in_a_row = self.trials.iter().rev().take_while(unusable).count();
+        let in_all = self.trials.iter().filter(unusable).count();
+        if in_a_row < TRIALS_TO_END_ON && in_all < MAX_UNUSABLE {
             return Next::Try {
                 rate,
                 because: Because::Again,
@@ -362,7 +362,7 @@ const RETREAT: f64 = 4.0;
 /// As many must have held, and broken, near the knee before the search ends.
 const TRIALS_TO_END_ON: usize = 2;
 /// More unusable trials than this are no chance.
-const MAX_STUMBLES: usize = 6;
+const MAX_UNUSABLE: usize = 6;
 /// What counts as near: within this factor.
 const NEAR: f64 = 1.25;
 const MIN_RATE: f64 = 1e-3;

@@ -97,7 +97,7 @@ fn noisy_targets_lie_in_most_intervals() {
 }
 
 #[test]
-fn a_rate_that_broke_by_chance_is_tried_again_and_not_leapt_over() {
+fn a_rate_that_broke_by_chance_is_tried_again_and_not_skipped() {
     let mut first = true;
     let mut highest = 0.0_f64;
     let (search, ending) = play(
@@ -136,7 +136,7 @@ fn repeated_searches_of_a_noisy_target_overlap() {
 }
 
 #[test]
-fn a_target_that_tires_gives_a_wide_interval_rather_than_a_wrong_one() {
+fn a_target_that_slows_down_gives_a_wide_interval_rather_than_a_wrong_one() {
     let mut capacity = 4000.0;
     let (search, _) = play(KneeSettings::default(), |rate| {
         capacity *= 0.98;
@@ -150,7 +150,7 @@ fn a_target_that_tires_gives_a_wide_interval_rather_than_a_wrong_one() {
 }
 
 #[test]
-fn the_edges_of_what_is_allowed_end_the_search_honestly() {
+fn at_the_edges_of_what_is_allowed_the_search_ends_without_a_knee() {
     let settings = KneeSettings {
         max: 3000.0,
         ..KneeSettings::default()
@@ -165,10 +165,10 @@ fn the_edges_of_what_is_allowed_end_the_search_honestly() {
 }
 
 #[test]
-fn one_stumble_of_the_generator_is_forgiven_and_two_are_its_limit() {
-    let mut stumbled = false;
+fn one_unusable_trial_is_repeated_and_two_are_the_generators_limit() {
+    let mut disturbed = false;
     let (search, ending) = play(KneeSettings::default(), |rate| {
-        if rate == 1000.0 && !std::mem::replace(&mut stumbled, true) {
+        if rate == 1000.0 && !std::mem::replace(&mut disturbed, true) {
             return Finding::Unusable;
         }
         held_if(rate <= 2137.0)

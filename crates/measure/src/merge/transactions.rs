@@ -55,7 +55,7 @@ fn positions(part: &Manifest, whole: &Manifest) -> Vec<u16> {
         .collect()
 }
 
-/// The rows of one part, with the next one at hand.
+/// The rows of one part, one ahead.
 struct Stream<'a, R> {
     reader: &'a mut TxReader<R>,
     origin_unix_us: u64,

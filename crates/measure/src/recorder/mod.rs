@@ -114,9 +114,9 @@ pub struct Recorder<W, P> {
     health: RecorderHealth,
     step_rows: Vec<StepRow>,
     last_second: Option<SeriesRow>,
-    /// Seconds that nobody has looked at yet.
+    /// Seconds that were not taken yet.
     fresh_seconds: VecDeque<SeriesRow>,
-    /// Commit latencies of the block at hand.
+    /// Commit latencies of the block under way.
     scratch: Vec<u64>,
 }
 
@@ -215,7 +215,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 record.answered = answered.at;
                 record.state = RecordState::Failed(failure);
                 // It may be in the node all the same: the record waits for a block.
-                if record.is_committed() || self.nobody_follows() {
+                if record.is_committed() || self.is_unfollowed() {
                     self.settle(slot);
                 }
             }
@@ -238,7 +238,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.blocks.insert(block);
     }
 
-    /// A node told the depth of its mempool.
+    /// The depth of one node's mempool.
     pub fn mempool(&mut self, sample: &MempoolSample) {
         let endpoint = usize::from(sample.endpoint);
         if endpoint >= self.mempools.len() {
@@ -266,7 +266,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         cost.down_ms_max = cost.down_ms_max.max(down_ms);
     }
 
-    /// Source `source` promises that nothing stamped before `t` is still to come. Blocks observed
+    /// Nothing stamped before `t` will come from `source` any more. Blocks observed
     /// and rows that end by the time all sources are past are taken over and written.
     pub fn watermark(&mut self, source: SourceId, t: Nanos) {
         let low = self.watermarks.raise(source, t);
@@ -285,7 +285,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     /// Offering ends at `at`, earlier than the profile: what is due later was never wanted, and
-    /// belongs to no step. To be told before the senders' watermarks pass `at`.
+    /// belongs to no step. To be called before the senders' watermarks pass `at`.
     pub fn offering_ended(&mut self, at: Nanos) {
         self.segments.cut(at);
     }
@@ -334,14 +334,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             let late_answer = record.committed.saturating_sub(at);
             latencies.record(LatencyKind::CommitFromAccepted, late_answer);
         }
-        if record.is_committed() || self.nobody_follows() {
+        if record.is_committed() || self.is_unfollowed() {
             self.settle(slot);
         }
     }
 
-    /// Without a follower no block will ever come: an answer is the last that is heard, and memory
+    /// Without a follower no block will ever come: an answer is the last event of a transaction, and memory
     /// stays constant.
-    const fn nobody_follows(&self) -> bool {
+    const fn is_unfollowed(&self) -> bool {
         self.config.followers == 0
     }
 

@@ -81,7 +81,7 @@ impl TxWriter {
 }
 
 /// The code that decided the fate: of the execution when it is in a block, of CheckTx or of the
-/// JSON-RPC error otherwise; empty when nobody gave one.
+/// JSON-RPC error otherwise; empty without one.
 fn push_code(out: &mut Vec<u8>, record: &Record) {
     let code = match record.state {
         _ if record.is_committed() => i64::from(record.code),
