@@ -10,7 +10,9 @@ mod json;
 mod lines;
 mod metrics;
 mod nodes;
+#[cfg(feature = "tui")]
 mod screen;
+#[cfg_attr(not(feature = "tui"), path = "no_terminal.rs")]
 mod terminal;
 mod track;
 

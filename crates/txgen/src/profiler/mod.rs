@@ -4,6 +4,8 @@
 //! this program closes its input. So nothing has to be guessed about when it is attached, and it ends
 //! with the run however the run ends.
 
+#[cfg_attr(not(feature = "flame-graph"), path = "no_graph.rs")]
+mod graph;
 mod perf;
 mod shares;
 
@@ -53,6 +55,11 @@ pub enum StackMethod {
 /// Why a process cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilerError {
+    /// The program was built without the feature.
+    #[error(
+        "--profile-pid is not in this build of txgen; build it with the cargo feature flame-graph"
+    )]
+    NotBuilt,
     /// There is no such process.
     #[error("--profile-pid: there is no process {id}; look it up with `pgrep -a NAME`")]
     NoProcess {
@@ -133,6 +140,9 @@ impl Profiler {
     /// # Errors
     /// [`ProfilerError`], with what to do about it.
     pub fn check(profiling: &Profiling) -> Result<Self, ProfilerError> {
+        if !graph::IS_BUILT {
+            return Err(ProfilerError::NotBuilt);
+        }
         let id = match profiling.process {
             ProfiledProcess::Id(id) => id,
             ProfiledProcess::Own => std::process::id(),
@@ -216,12 +226,8 @@ impl Sampling {
             out.write_all(folded.as_bytes())
         })?;
         write(folder, "flame.svg", |out| {
-            let mut options = inferno::flamegraph::Options::default();
-            options.title = format!("{} (process {id})", profile.name);
-            options.subtitle = Some(format!("{samples} samples"));
-            unit.clone_into(&mut options.count_name);
-            options.deterministic = true;
-            inferno::flamegraph::from_lines(&mut options, folded.lines(), out)
+            let title = format!("{} (process {id})", profile.name);
+            graph::draw(&folded, title, format!("{samples} samples"), unit, out)
         })?;
         write(folder, "profile.txt", |out| {
             out.write_all(profile.text(usize::MAX).as_bytes())

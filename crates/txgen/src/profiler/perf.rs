@@ -6,11 +6,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use inferno::collapse::Collapse as _;
-use inferno::collapse::perf::{Folder, Options};
 use memchr::memmem;
 
-use super::{Profiler, ProfilerError, failed};
+use super::{Profiler, ProfilerError, failed, graph};
 
 pub(super) const FRAME_POINTERS: &str = "fp";
 pub(super) const UNWINDING: &str = "dwarf";
@@ -97,11 +95,7 @@ pub(super) fn script(data: &Path) -> Result<Script, ProfilerError> {
         .map_err(failed)?;
     let mut samples = Samples::of(perf.stdout.take());
     let mut folded = Vec::new();
-    let mut options = Options::default();
-    options.nthreads = 1;
-    Folder::from(options)
-        .collapse(BufReader::new(&mut samples), &mut folded)
-        .map_err(failed)?;
+    graph::fold(BufReader::new(&mut samples), &mut folded).map_err(failed)?;
     let ended = perf.wait().map_err(failed)?;
     if !ended.success() && folded.is_empty() {
         return Err(failed(io::Error::other(format!("it ended with {ended}"))));

@@ -100,7 +100,7 @@ pub(super) fn demangled(folded: &str) -> String {
             if position > 0 {
                 text.push(';');
             }
-            let _ = write!(text, "{:#}", rustc_demangle::demangle(without_hash(frame)));
+            text.push_str(&super::graph::demangled(without_hash(frame)));
         }
         let _ = writeln!(text, " {weight}");
     }
@@ -154,6 +154,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "flame-graph")]
     fn rust_names_are_read_in_both_forms() {
         let folded = "t;core::ops::f::h0123456789abcdef;_ZN4core3foo17h05af221e174051e9E 2\n";
         assert_eq!(demangled(folded), "t;core::ops::f;core::foo 2\n");
