@@ -1,88 +1,61 @@
-//! Spans of time in configuration: `"1s"`, `"100ms"`, `"1.5s"`, `"2m"`, `"0"`.
+//! Durations in the configuration, read and written as [`pacing::Nanos`] reads and writes them; `0`
+//! needs no unit.
 
 use std::time::Duration;
 
+use pacing::Nanos;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-const UNITS: [(&str, f64); 6] = [
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("m", 60.0),
-    ("h", 3600.0),
-];
-
-/// Reads a span with its unit; `0` needs none.
-///
-/// # Errors
-/// A sentence that says what a span looks like.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let hint = || {
-        format!(
-            "{text:?} is not a span of time: write a number with ns, us, ms, s, m or h, as in \"1.5s\""
-        )
-    };
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .ok_or_else(hint)?;
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| hint())?;
-    let (_, scale) = UNITS
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .ok_or_else(hint)?;
-    Duration::try_from_secs_f64(number * scale).map_err(|_| hint())
+    let nanos: Nanos = text.parse().map_err(de::Error::custom)?;
+    Ok(nanos.as_duration())
 }
 
-/// The shortest text that [`parse`] reads back.
-pub(crate) fn text(span: Duration) -> String {
-    let nanos = span.as_nanos();
-    match nanos {
-        0 => "0s".to_owned(),
-        _ if nanos.is_multiple_of(1_000_000_000) => format!("{}s", nanos / 1_000_000_000),
-        _ if nanos.is_multiple_of(1_000_000) => format!("{}ms", nanos / 1_000_000),
-        _ if nanos.is_multiple_of(1_000) => format!("{}us", nanos / 1_000),
-        _ => format!("{nanos}ns"),
-    }
-}
-
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    parse(&String::deserialize(from)?).map_err(de::Error::custom)
-}
-
-pub(crate) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&text(*span))
+pub(crate) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&Nanos::from(*duration))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[derive(Debug, PartialEq, serde::Serialize, Deserialize)]
+    struct Setting(#[serde(with = "super")] Duration);
+
+    fn read(text: &str) -> Result<Setting, serde_json::Error> {
+        serde_json::from_value(serde_json::Value::from(text))
+    }
+
     #[test]
-    fn spans_are_read_and_written() {
-        for (written, nanos) in [
+    fn durations_are_read_and_written() {
+        for (text, nanos) in [
             ("1s", 1_000_000_000),
             ("100ms", 100_000_000),
             ("250us", 250_000),
             ("7ns", 7),
+            ("1.5s", 1_500_000_000),
+            (".5s", 500_000_000),
+            ("2.s", 2_000_000_000),
+            ("2m", 120_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("0", 0),
         ] {
-            let span = parse(written).unwrap();
-            assert_eq!(span, Duration::from_nanos(nanos));
-            assert_eq!(text(span), written);
+            let setting = read(text).unwrap();
+            assert_eq!(setting, Setting(Duration::from_nanos(nanos)), "{text}");
+            let written = serde_json::to_value(&setting).unwrap();
+            assert_eq!(serde_json::from_value::<Setting>(written).unwrap(), setting);
         }
-        assert_eq!(parse("1.5s").unwrap(), Duration::from_millis(1500));
-        assert_eq!(parse("2m").unwrap(), Duration::from_secs(120));
-        assert_eq!(parse("0").unwrap(), Duration::ZERO);
     }
 
     #[test]
     fn other_texts_are_refused_with_an_example() {
-        for bad in ["", "1", "s", "-1s", "1x", "1 s", "1e400s", "1..2s"] {
-            assert!(parse(bad).unwrap_err().contains("1.5s"), "{bad}");
+        for bad in ["", "1", "s", "-1s", "1x", "1e400s", "1..2s"] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains("1.5s"), "{bad}: {error}");
         }
     }
 }

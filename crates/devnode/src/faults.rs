@@ -221,4 +221,16 @@ mod tests {
         assert_eq!(start.elapsed(), Duration::from_millis(2400));
         assert!(faults.untouched());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_are_refused_as_long_as_asked() {
+        let faults = Faults::new();
+        let start = Instant::now();
+        faults.refuse_connections(Duration::from_secs(1));
+        faults.wait_until(|state| state.refusing_until).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(1));
+        faults.restart(Duration::from_secs(2));
+        faults.wait_until(|state| state.refusing_until).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+    }
 }
