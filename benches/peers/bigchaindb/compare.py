@@ -7,8 +7,6 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
 from rounds import heading, machine, progress, spread, turns, write_json
 
 # One pass of a published loop of 100,000, in seconds.

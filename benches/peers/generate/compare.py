@@ -2,23 +2,24 @@
 
 import argparse
 import base64
-import contextlib
-import datetime
 import json
 import os
-import platform
 import sys
 import tempfile
 
 import report
-from generators import Failed, Generators
-from witness import Sink
+from generators import Generators
+from process import Failed
+from rounds import choice, heading, machine, progress, turns, warn, write_json
+from sink import Sink
+
+GENERATORS = ["txgen", "wrk", "oha", "k6"]
 
 # Transactions in flight on each WebSocket connection of a flood.
 WS_IN_FLIGHT = 32
 # txgen's own choice of connections over WebSocket.
 WS_CONNECTIONS = 4
-FEW = f"txgen ws on {WS_CONNECTIONS}"
+FEW = f"ws on {WS_CONNECTIONS}"
 # Sharing few cores with the sink, oha is faster on one thread than as it comes.
 OHA_ONE_THREAD = ("--worker-threads", "1")
 # Every tool has opened its connections by then.
@@ -31,7 +32,7 @@ WITNESS_TOLERANCE = 0.01
 def main():
     args = arguments()
     body = request_body(args.size)
-    with tempfile.TemporaryDirectory(prefix="peers-") as scratch, Sink(args.sink) as sink:
+    with tempfile.TemporaryDirectory(prefix="peers-") as scratch, Sink(args.sink, scratch) as sink:
         generators = Generators(args, sink, body, scratch)
         result = {
             "format": "tidegate.peers.generate/1",
@@ -42,7 +43,8 @@ def main():
                 "request_bytes": len(body), "ws_in_flight_per_connection": WS_IN_FLIGHT,
             },
         }  # fmt: skip
-        heading(result)
+        heading(result["machine"], result["versions"])
+        print(f"{args.rounds} rounds, {args.size} bytes a transaction, {len(body)} bytes a request")
         if args.only != "precision":
             result["peak"] = {
                 str(connections): measure_peak(args, generators, sink, connections)
@@ -51,29 +53,13 @@ def main():
         if args.only != "peak":
             result["precision"] = measure_precision(args, generators, sink)
     result["machine"]["load_after"] = os.getloadavg()[0]
-    os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)
-    with open(args.json, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+    write_json(args.json, result)
     print(f"\nall runs: {args.json}")
 
 
 def measure_peak(args, generators, sink, connections):
-    threads = best_threads(generators.wrk_peak, connections)
-    floods = {
-        "txgen http": ("http", connections, connections),
-        "txgen ws": ("ws", connections, connections * WS_IN_FLIGHT),
-        FEW: ("ws", WS_CONNECTIONS, WS_CONNECTIONS * WS_IN_FLIGHT),
-    }
-    counts = {name: int(args.seconds * pilot(generators, flood)) for name, flood in floods.items()}
-    order = {
-        "wrk": lambda: generators.wrk_peak(connections, args.seconds, threads),
-        "txgen http": lambda: generators.txgen_flood(*floods["txgen http"], counts["txgen http"]),
-        "oha": lambda: generators.oha_peak(connections, args.seconds),
-        "oha 1 thread": lambda: generators.oha_peak(connections, args.seconds, OHA_ONE_THREAD),
-        "txgen ws": lambda: generators.txgen_flood(*floods["txgen ws"], counts["txgen ws"]),
-        FEW: lambda: generators.txgen_flood(*floods[FEW], counts[FEW]),
-    }
+    threads = best_threads(generators.wrk_peak, connections) if "wrk" in args.generators else None
+    order = peak_order(args, generators, connections, threads)
     runs = []
     for round_, name in turns(order, args.rounds):
         run = witnessed(sink, order[name])[0]
@@ -86,17 +72,48 @@ def measure_peak(args, generators, sink, connections):
         progress(f"round {round_}, {connections} connections, {name}: {run['rate']:,.0f}/s")
     summary = report.peak_summary(runs)
     report.print_peak(connections, summary)
-    print(f"  wrk with {threads} thread(s), with which it was fastest in a pilot")
+    if threads:
+        print(f"  wrk with {threads} thread(s), with which it was fastest in a pilot")
     return {"wrk_threads": threads, "summary": summary, "runs": runs}
+
+
+def peak_order(args, generators, connections, wrk_threads):
+    """The runs of one round, by name."""
+    order = {}
+    if "wrk" in args.generators:
+        order["wrk"] = lambda: generators.wrk_peak(connections, args.seconds, wrk_threads)
+    if "oha" in args.generators:
+        order["oha"] = lambda: generators.oha_peak(connections, args.seconds)
+        order["oha 1 thread"] = lambda: generators.oha_peak(connections, args.seconds, OHA_ONE_THREAD)
+    floods = {
+        "http": ("http", connections, connections),
+        "ws": ("ws", connections, connections * WS_IN_FLIGHT),
+        FEW: ("ws", WS_CONNECTIONS, WS_CONNECTIONS * WS_IN_FLIGHT),
+    }
+    for name, flood in floods.items():
+        count = int(args.seconds * pilot(generators, args.txgen, flood))
+        for whose, program in txgens(args).items():
+            order[f"{whose} {name}"] = lambda program=program, flood=flood, count=count: (
+                generators.txgen_flood(program, *flood, count)
+            )
+    return order
+
+
+def txgens(args):
+    """The txgen of this commit, and of another one if there is one."""
+    return {"txgen": args.txgen} | ({"other": args.other} if args.other else {})
 
 
 def measure_precision(args, generators, sink):
     rate, connections, seconds = args.rate, args.precision_connections, args.precision_seconds
     order = {
-        "txgen": lambda: generators.txgen_constant(rate, connections, seconds),
-        "k6": lambda: generators.k6_constant(rate, connections, seconds),
-        "oha": lambda: generators.oha_constant(rate, connections, seconds),
+        whose: lambda program=program: generators.txgen_constant(program, rate, connections, seconds)
+        for whose, program in txgens(args).items()
     }
+    if "k6" in args.generators:
+        order["k6"] = lambda: generators.k6_constant(rate, connections, seconds)
+    if "oha" in args.generators:
+        order["oha"] = lambda: generators.oha_constant(rate, connections, seconds)
     runs = []
     for round_, name in turns(order, args.rounds):
         run, counts = witnessed(sink, order[name])
@@ -109,14 +126,6 @@ def measure_precision(args, generators, sink):
     summary = report.precision_summary(runs)
     report.print_precision(rate, connections, seconds, summary)
     return {"rate": rate, "connections": connections, "seconds": seconds, "summary": summary, "runs": runs}
-
-
-def turns(order, rounds):
-    """A B C, C B A, A B C, …: a machine that drifts touches all alike."""
-    names = list(order)
-    for round_ in range(1, rounds + 1):
-        for name in names if round_ % 2 else reversed(names):
-            yield round_, name
 
 
 def witnessed(sink, generate):
@@ -138,11 +147,11 @@ def best_threads(peak, connections):
     return max(candidates, key=lambda threads: peak(connections, PILOT_SECONDS, threads)["rate"])
 
 
-def pilot(generators, flood):
-    """txgen floods by count: about how many a second?"""
-    first = generators.txgen_flood(*flood, 20_000)
+def pilot(generators, program, flood):
+    """Requests per second of a flood: it ends by count, so its length has to be estimated."""
+    first = generators.txgen_flood(program, *flood, 20_000)
     count = max(20_000, int(first["rate"] * PILOT_SECONDS))
-    return generators.txgen_flood(*flood, count)["rate"]
+    return generators.txgen_flood(program, *flood, count)["rate"]
 
 
 def request_body(size):
@@ -152,42 +161,16 @@ def request_body(size):
     return json.dumps(request, separators=(",", ":"))
 
 
-def machine():
-    model = platform.processor() or "unknown"
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as info:
-        model = next(line.split(":")[1].strip() for line in info if line.startswith("model name"))
-    return {
-        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "load_before": os.getloadavg()[0],
-    }
-
-
-def heading(result):
-    machine_ = result["machine"]
-    print(f"{machine_['cores']} cores, {machine_['cpu']}, Linux {machine_['kernel']}")
-    print(", ".join(result["versions"].values()))
-    settings = result["settings"]
-    print(f"{settings['rounds']} rounds, {settings['size']} bytes a transaction,"
-          f" {settings['request_bytes']} bytes a request")  # fmt: skip
-    if machine_["load_before"] > 0.5:
-        warn(f"the machine is not idle (load {machine_['load_before']:.1f}): precision will suffer")
-
-
-def progress(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def warn(text):
-    print(f"note: {text}", file=sys.stderr, flush=True)
-
-
 def arguments():
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    for program in ("txgen", "sink", "wrk", "oha", "k6"):
+    for program in ("txgen", "sink"):
         parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
+    for peer in ("wrk", "oha", "k6"):
+        parser.add_argument(f"--{peer}", help=argparse.SUPPRESS)
+    parser.add_argument("--other", metavar="PATH",
+                        help="a txgen of another commit, measured beside this one")  # fmt: skip
+    parser.add_argument("--generators", type=choice(GENERATORS), default=GENERATORS,
+                        help=f"any of {','.join(GENERATORS)}; txgen always runs [all]")  # fmt: skip
     parser.add_argument("--json", required=True, help="where all figures go")
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured [5]")
     parser.add_argument("--seconds", type=int, default=5, help="length of a peak run [5]")
@@ -197,7 +180,11 @@ def arguments():
     parser.add_argument("--precision-seconds", type=int, default=10, help="length of a precision run [10]")
     parser.add_argument("--precision-connections", type=int, default=16, help="[16]")
     parser.add_argument("--only", choices=("peak", "precision"), help="measure one of both")
-    return parser.parse_args()
+    args = parser.parse_args()
+    for name in args.generators:
+        if not getattr(args, name):
+            parser.error(f"{name} is missing; choose others with --generators")
+    return args
 
 
 def whole_numbers(text):

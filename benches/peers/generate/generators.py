@@ -9,12 +9,10 @@ import tempfile
 import threading
 import time
 
+from process import Failed, die_with_parent, first_line
+
 # A run that hangs is ended after its own length and this.
 GRACE_SECONDS = 60
-
-
-class Failed(Exception):
-    """A generator did not do what was asked; the text says what it printed."""
 
 
 class Run:
@@ -24,7 +22,7 @@ class Run:
         environment = {**os.environ, **(environment or {})}
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             began = time.monotonic()
-            process = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
+            process = subprocess.Popen(command, stdout=out, stderr=err, env=environment, preexec_fn=die_with_parent)
             timer = threading.Timer(seconds + GRACE_SECONDS, process.kill)
             timer.start()
             _, status, usage = os.wait4(process.pid, 0)
@@ -59,17 +57,15 @@ class Generators:
         self.script = os.path.join(here, "constant.js")
 
     def versions(self):
-        def first(command, codes=(0,)):
-            run = Run(command, 10).expect(*codes)
-            return (run.out or run.err).splitlines()[0].strip()
-
         args = self.args
-        return {
-            "txgen": first([args.txgen, "--version"]),
-            "wrk": first([args.wrk, "-v"], (0, 1)).split(" Copyright")[0],
-            "oha": first([args.oha, "--version"]),
-            "k6": first([args.k6, "version"]),
+        asked = {
+            "txgen": [args.txgen, "--version"],
+            "other": [args.other, "--version"],
+            "wrk": [args.wrk, "-v"],
+            "oha": [args.oha, "--version"],
+            "k6": [args.k6, "version"],
         }
+        return {name: first_line(command).split(" Copyright")[0] for name, command in asked.items() if command[0]}
 
     # Peak: as fast as the sink answers.
 
@@ -85,8 +81,9 @@ class Generators:
         run, answer = self._oha(connections, seconds, more)
         return peak(run, *answer)
 
-    def txgen_flood(self, transport, connections, in_flight, count):
+    def txgen_flood(self, program, transport, connections, in_flight, count):
         run, summary = self._txgen(
+            program,
             ["flood", "--concurrency", str(in_flight), "--count", str(count)],
             transport,
             connections,
@@ -99,8 +96,9 @@ class Generators:
 
     # Precision: a rate that the sink could take several times over.
 
-    def txgen_constant(self, rate, connections, seconds):
+    def txgen_constant(self, program, rate, connections, seconds):
         run, summary = self._txgen(
+            program,
             ["constant", "--rate", f"{rate}/s", "--duration", f"{seconds}s"],
             "http",
             connections,
@@ -172,12 +170,12 @@ class Generators:
         )
         return run, (good, answer["summary"]["total"], errors)
 
-    def _txgen(self, load, transport, connections, seconds):
+    def _txgen(self, program, load, transport, connections, seconds):
         folder = os.path.join(self.scratch, "run")
         shutil.rmtree(folder, ignore_errors=True)
         endpoint = self.endpoint if transport == "http" else self.websocket
         command = [
-            self.args.txgen, *load, "--endpoints", endpoint, "--connections", str(connections),
+            program, *load, "--endpoints", endpoint, "--connections", str(connections),
             "--size", str(self.args.size), "--seed", "1", "--no-follow", "--no-tui", "--out", folder,
         ]  # fmt: skip
         # 98: the schedule was not kept. That is a result here.

@@ -1,6 +1,6 @@
 """Figures as a table for people; the same figures go into the JSON file."""
 
-from statistics import median
+from rounds import judged, spread
 
 # What issue and README promise, as (text, limit, whether a figure must be at least the limit).
 TARGETS = {
@@ -16,17 +16,24 @@ TARGETS = {
 }
 
 RATIOS = [
-    ("txgen http / wrk", "txgen http", "wrk"),
-    ("txgen http / oha", "txgen http", "oha"),
-    ("txgen http / oha 1 thread", "txgen http", "oha 1 thread"),
-    ("txgen ws / txgen http", "txgen ws", "txgen http"),
-    ("txgen ws on 4 / txgen http", "txgen ws on 4", "txgen http"),
+    ("txgen http / wrk", "txgen http", "wrk", "rate"),
+    ("txgen http / oha", "txgen http", "oha", "rate"),
+    ("txgen http / oha 1 thread", "txgen http", "oha 1 thread", "rate"),
+    ("txgen ws / txgen http", "txgen ws", "txgen http", "rate"),
+    ("txgen ws on 4 / txgen http", "txgen ws on 4", "txgen http", "rate"),
 ]
-
-
-def spread(values):
-    values = sorted(values)
-    return {"min": values[0], "median": median(values), "max": values[-1]}
+# This txgen over that of another commit.
+PEAK_OF_OTHER = [
+    (f"{name} / other, {what}", f"txgen {name}", f"other {name}", key)
+    for name in ("http", "ws", "ws on 4")
+    for what, key in (("rate", "rate"), ("CPU", "cpu_per_100k"))
+]
+PRECISION_OF_OTHER = [
+    ("lateness p50", "lateness_p50_us"),
+    ("lateness p99", "lateness_p99_us"),
+    ("worst 10 ms window", "worst_window"),
+    ("CPU", "cpu_share"),
+]
 
 
 def peak_summary(runs):
@@ -42,18 +49,16 @@ def peak_summary(runs):
         for name, of_name in by_name.items()
     }
     ratios = {}
-    for name, above, below in RATIOS:
-        pairs = zip(by_name.get(above, []), by_name.get(below, []))
-        values = [a["rate"] / b["rate"] for a, b in pairs]
+    for name, above, below, key in [*RATIOS, *PEAK_OF_OTHER]:
+        values = paired(by_name, above, below, key)
         if values:
-            ratios[name] = {**spread(values), **verdict(name, median(values))}
+            ratios[name] = judged(values, *TARGETS[name]) if name in TARGETS else values
     return {"generators": generators, "ratios": ratios}
 
 
-def verdict(name, value):
-    limit, at_least = TARGETS[name]
-    met = value >= limit if at_least else value <= limit
-    return {"target": limit, "met": met}
+def paired(by_name, above, below, key):
+    """The ratio of one figure of two generators, in runs of the same round."""
+    return spread([a[key] / b[key] for a, b in zip(by_name.get(above, []), by_name.get(below, []))])
 
 
 def print_peak(connections, summary):
@@ -65,11 +70,8 @@ def print_peak(connections, summary):
         print(f"  {name:26}{rate:>12,.0f}{cpu:>14.2f}{cores:>12.2f}{sink:>13.2f}")
     print(f"{'':28}{'min':>8}{'median':>10}{'max':>8}   target")
     for name, values in summary["ratios"].items():
-        met = "met" if values["met"] else "missed"
-        print(
-            f"  {name:26}{values['min']:>8.2f}{values['median']:>10.2f}{values['max']:>8.2f}"
-            f"   >= {values['target']:.1f} {met}"
-        )
+        goal = f"   >= {values['limit']:.1f} {'met' if values['met'] else 'missed'}" if "limit" in values else ""
+        print(f"  {name:26}{values['min']:>8.3f}{values['median']:>10.3f}{values['max']:>8.3f}{goal}")
 
 
 def precision_summary(runs):
@@ -85,8 +87,13 @@ def precision_summary(runs):
         summary[name]["answer_from"] = of_name[0]["answer_from"]
     own = summary.get("txgen")
     if own:
+        own["against_other"] = {
+            name: values
+            for name, key in PRECISION_OF_OTHER
+            if (values := paired(by_name, "txgen", "other", key))
+        }
         own["targets"] = {
-            name: verdict(name, own[key]["median"])
+            name: judged(own[key], *TARGETS[name])
             for name, key in [
                 ("pacing error", "rate_error_abs"),
                 ("lateness p99 us", "lateness_p99_us"),
@@ -110,7 +117,7 @@ def print_precision(rate, connections, seconds, summary):
             cells.append(f"{form.format(value['median'] * scale) if value else '-':>14}")
         goal = ""
         if target in targets:
-            limit, met = targets[target]["target"], "met" if targets[target]["met"] else "missed"
+            limit, met = targets[target]["limit"], "met" if targets[target]["met"] else "missed"
             goal = f"   <= {form.format(limit * scale)} {met}"
         print(f"  {title:32}" + "".join(cells) + goal)
 
@@ -126,3 +133,5 @@ def print_precision(rate, connections, seconds, summary):
     print(f"  {'  measured':32}" + since)
     row("CPU, share of one core", "cpu_share", "{:.1f} %", "cpu share", 100)
     row("sink CPU, share of one core", "sink_cores", "{:.1f} %", None, 100)
+    for name, values in summary.get("txgen", {}).get("against_other", {}).items():
+        print(f"  txgen / other, {name:20}{values['min']:>11.3f}{values['median']:>14.3f}{values['max']:>14.3f}")

@@ -2,15 +2,14 @@
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
 
 import report
 import trial
-from process import Failed, exit_on_sigterm
-from rounds import heading, machine, progress, turns, write_json
+from process import Failed, exit_on_sigterm, first_line
+from rounds import choice, heading, machine, progress, turns, write_json
 
 # Beside the window itself: start, preflight, drain, settling, clean-up.
 SECONDS_BESIDE = 40
@@ -67,16 +66,12 @@ def measure(args, result):
 
 
 def versions(args):
-    def first(command):
-        output = subprocess.run(command, capture_output=True, text=True, check=True)
-        return (output.stdout or output.stderr).splitlines()[0].strip()
-
     found = {
-        "cometbft": "cometbft " + first([args.cometbft, "version"]),
-        "txgen": first([args.txgen, "--version"]),
+        "cometbft": "cometbft " + first_line([args.cometbft, "version"]),
+        "txgen": first_line([args.txgen, "--version"]),
     }
     if args.sentinel:
-        found["sentinel"] = first([args.sentinel, "--version"])
+        found["sentinel"] = first_line([args.sentinel, "--version"])
     return found
 
 
@@ -86,7 +81,7 @@ def arguments():
         parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--sentinel", help=argparse.SUPPRESS)
     parser.add_argument("--json", required=True, help="where all figures go")
-    parser.add_argument("--variants", type=names, default=list(trial.VARIANTS),
+    parser.add_argument("--variants", type=choice(trial.VARIANTS), default=list(trial.VARIANTS),
                         help=f"any of {','.join(trial.VARIANTS)} [all]")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=2, help="how often each is run [2]")
     parser.add_argument("--seconds", type=int, default=280, help="length of the flood [280]")
@@ -113,14 +108,6 @@ def cpus(text):
     missing = chosen - os.sched_getaffinity(0)
     if missing:
         raise argparse.ArgumentTypeError(f"there is no CPU {min(missing)} here")
-    return chosen
-
-
-def names(text):
-    chosen = text.split(",")
-    unknown = [name for name in chosen if name not in trial.VARIANTS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no variant {unknown[0]}; there are {', '.join(trial.VARIANTS)}")
     return chosen
 
 

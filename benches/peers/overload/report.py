@@ -1,7 +1,7 @@
 """Runs as tables in Markdown: medians over the rounds, ratios of runs of the same round."""
 
 import trial
-from rounds import spread
+from rounds import judged, spread
 
 # Issue's promise, as (what, variant against direct, limit, whether at least).
 TARGETS = [
@@ -43,7 +43,7 @@ def tables(result):
         }
         for variant, runs in by_variant.items()
     }
-    result["targets"] = judged(result["summary"])
+    result["targets"] = against_targets(result["summary"])
     return "\n\n".join(
         [
             chain_table(result["summary"]),
@@ -140,7 +140,7 @@ def bin_lengths(runs, width):
     return [min(trial.BIN_SECONDS, window - at * trial.BIN_SECONDS) for at in range(width)]
 
 
-def judged(summary):
+def against_targets(summary):
     adaptive = summary.get("adaptive")
     if not adaptive:
         return []
@@ -148,8 +148,7 @@ def judged(summary):
     for what, key, limit, at_least in TARGETS:
         values = adaptive["against_direct" if key in OF_DIRECT else "figures"][key]
         if values:
-            met = values["median"] >= limit if at_least else values["median"] <= limit
-            found.append({"what": what, **values, "limit": limit, "at_least": at_least, "met": met})
+            found.append({"what": what, **judged(values, limit, at_least)})
     return found
 
 

@@ -1,16 +1,16 @@
 """sentinel beside nginx and haproxy on one upstream: in turn, repeated, forwards and backwards. See README.md."""
 
 import argparse
-import subprocess
 import sys
 import tempfile
 
 import report
 from load import Loads
 from measures import Measures
-from process import Failed, exit_on_sigterm
-from proxies import Proxies, Sink
-from rounds import heading, machine, progress, turns, warn, write_json
+from process import Failed, exit_on_sigterm, first_line
+from proxies import OTHER, Proxies
+from rounds import choice, heading, machine, progress, turns, warn, write_json
+from sink import Sink
 
 PROXIES = ["direct", "nginx", "haproxy", "sentinel"]
 ONLY = ["forward", "latency", "polite", "refuse", "memory"]
@@ -52,9 +52,10 @@ def plan(args, measures, measure):
     """The runs of one round, by name."""
     names = args.proxies
     with_sentinel = "sentinel" in names
+    sentinels = [name for name in names if name in ("sentinel", OTHER)]
     if measure == "forward":
         runs = {name: lambda name=name: measures.forward(name) for name in names}
-        return runs | ({"sentinel ws": measures.forward_ws} if with_sentinel else {})
+        return runs | {f"{name} ws": lambda name=name: measures.forward_ws(name) for name in sentinels}
     if measure == "latency":
         return {name: lambda name=name: measures.latency(name) for name in names}
     if measure == "polite":
@@ -70,7 +71,7 @@ def plan(args, measures, measure):
         return {
             "forwarding": lambda: measures.forward("sentinel"),
             "refusing": measures.refuse,
-            "forwarding ws": measures.forward_ws,
+            "forwarding ws": lambda: measures.forward_ws("sentinel"),
             "flooded": lambda: measures.flooded("http"),
             "flooded ws": lambda: measures.flooded("ws"),
         }
@@ -87,19 +88,19 @@ def measure_rounds(args, order):
 
 
 def versions(args):
-    def first(command):
-        output = subprocess.run(command, capture_output=True, text=True, check=False)
-        return (output.stdout or output.stderr).splitlines()[0].strip()
-
-    found = {
-        "nginx": first([args.nginx, "-v"]).removeprefix("nginx version: "),
-        "haproxy": first([args.haproxy, "-v"]).split(" - ")[0],
-        "wrk": first([args.wrk, "-v"]).split(" Copyright")[0],
-        "txgen": first([args.txgen, "--version"]),
+    asked = {
+        "nginx": [args.nginx, "-v"],
+        "haproxy": [args.haproxy, "-v"],
+        "wrk": [args.wrk, "-v"],
+        "txgen": [args.txgen, "--version"],
+        "sentinel": [args.sentinel, "--version"],
+        OTHER: [args.other, "--version"],
     }
-    if args.sentinel:
-        found["sentinel"] = first([args.sentinel, "--version"])
-    return found
+    found = {name: first_line(command) for name, command in asked.items() if command[0]}
+    return {
+        name: line.removeprefix("nginx version: ").split(" - ")[0].split(" Copyright")[0]
+        for name, line in found.items()
+    }
 
 
 SETTINGS = [
@@ -109,9 +110,12 @@ SETTINGS = [
 
 def arguments():
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    for program in ("nginx", "haproxy", "wrk", "txgen", "sink"):
+    for program in ("wrk", "txgen", "sink"):
         parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--sentinel", help=argparse.SUPPRESS)
+    for proxy in ("nginx", "haproxy", "sentinel"):
+        parser.add_argument(f"--{proxy}", help=argparse.SUPPRESS)
+    parser.add_argument("--other", metavar="PATH",
+                        help="a sentinel of another commit, measured beside this one")  # fmt: skip
     parser.add_argument("--json", required=True, help="where all figures go")
     parser.add_argument("--only", type=choice(ONLY), default=ONLY, help=f"any of {','.join(ONLY)} [all]")
     parser.add_argument("--proxies", type=choice(PROXIES), default=PROXIES,
@@ -124,22 +128,14 @@ def arguments():
     parser.add_argument("--flat-seconds", type=int, default=60, help="how long memory is watched [60]")
     parser.add_argument("--ws-count", type=int, default=500_000, help="transactions of a WebSocket flood [500000]")
     args = parser.parse_args()
-    if not args.sentinel and "sentinel" in args.proxies:
-        parser.error("sentinel is not built; --proxies direct,nginx,haproxy does without")
+    for proxy in args.proxies:
+        if proxy != "direct" and not getattr(args, proxy):
+            parser.error(f"{proxy} is missing; choose others with --proxies")
+    if args.other:
+        args.proxies = [*args.proxies, OTHER]
     # A flood ends by count: how long it may take.
     args.ws_seconds = 60
     return args
-
-
-def choice(known):
-    def parse(text):
-        chosen = text.split(",")
-        unknown = [name for name in chosen if name not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"no {unknown[0]}; there are {', '.join(known)}")
-        return chosen
-
-    return parse
 
 
 if __name__ == "__main__":

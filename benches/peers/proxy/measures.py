@@ -42,7 +42,7 @@ class Measures:
             self.loads.wrk(front, 1)
             return costed(front, lambda: self.loads.wrk(front, self.args.seconds))
 
-    def forward_ws(self):
+    def forward_ws(self, name):
         """(a) The same over WebSocket: sentinel alone, since the others do not look into frames."""
 
         def flood(front):
@@ -58,7 +58,7 @@ class Measures:
                 "seconds": summary["time"]["offered_s"], "errors": fate["errors"] + fate["unanswered"],
             }  # fmt: skip
 
-        with self.proxies.start("sentinel", *UNPACED) as front:
+        with self.proxies.start(name, *UNPACED) as front:
             return costed(front, lambda: flood(front))
 
     def latency(self, name):

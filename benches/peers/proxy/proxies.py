@@ -6,6 +6,9 @@ import urllib.request
 
 from process import Child, free_port
 
+# The sentinel of another commit (--other).
+OTHER = "sentinel other"
+
 # More requests on one connection than any run sends: reconnecting is not what is measured.
 ENDLESS = 1_000_000_000
 
@@ -64,23 +67,6 @@ backend node
 """
 
 
-class Sink:
-    """The upstream of all: takes and answers every transaction at once, on one thread."""
-
-    def __init__(self, program, folder):
-        self.port = free_port()
-        self.process = Child(
-            "sink", [program, f"127.0.0.1:{self.port}"], os.path.join(folder, "sink.log")
-        )
-
-    def __enter__(self):
-        self.process.wait_port(self.port)
-        return self
-
-    def __exit__(self, *_):
-        self.process.stop()
-
-
 class Proxies:
     """Starts a proxy by its name. `direct` is none: the load goes to the sink."""
 
@@ -91,21 +77,18 @@ class Proxies:
 
     def start(self, name, *flags):
         """A running `Front`; `flags` are for sentinel."""
-        return getattr(self, f"_{name}")(*flags)
+        if name == "direct":
+            return Front(self.sink.port, None)
+        if name == "nginx":
+            return self._configured(NGINX, lambda file: [self.args.nginx, "-c", file, "-p", self.folder])
+        if name == "haproxy":
+            return self._configured(HAPROXY, lambda file: [self.args.haproxy, "-db", "-f", file])
+        return self._sentinel(self.args.other if name == OTHER else self.args.sentinel, *flags)
 
-    def _direct(self, *_):
-        return Front(self.sink.port, None)
-
-    def _nginx(self, *_):
-        return self._configured(NGINX, lambda file: [self.args.nginx, "-c", file, "-p", self.folder])
-
-    def _haproxy(self, *_):
-        return self._configured(HAPROXY, lambda file: [self.args.haproxy, "-db", "-f", file])
-
-    def _sentinel(self, *flags):
+    def _sentinel(self, program, *flags):
         port, admin = free_port(), free_port()
         command = [
-            self.args.sentinel, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
+            program, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
             "--upstream", f"http://127.0.0.1:{self.sink.port}", "--pace", "fixed", "--pause-mode", "off",
             *flags,
         ]  # fmt: skip

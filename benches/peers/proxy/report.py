@@ -1,6 +1,7 @@
 """Figures as one table for people; the same figures go into the JSON file."""
 
-from rounds import spread
+from proxies import OTHER
+from rounds import judged, spread
 
 MEBIBYTE = 1 << 20
 # What sentinel may use beside what it buffers, with 100,000 clients seen.
@@ -39,9 +40,19 @@ def summary(runs):
         found = spread(values)
         if found:
             limit, unit, at_least = TARGETS[name]
-            met = found["median"] >= limit if at_least else found["median"] <= limit
-            targets[name] = {**found, "limit": limit, "unit": unit, "at_least": at_least, "met": met}
-    return {"figures": figures, "targets": targets}
+            targets[name] = {**judged(found, limit, at_least), "unit": unit}
+    return {"figures": figures, "targets": targets, "against_other": against_other(by_measure)}
+
+
+def against_other(by_measure):
+    """This sentinel over that of another commit, in runs of the same round."""
+    found = {}
+    for measure, name, other, key in OF_OTHER:
+        figure = lambda of, of_other, key=key: of[key] / of_other[key]  # noqa: E731
+        values = paired(figure, by_measure.get(measure, {}), name, other)
+        if values:
+            found[f"{measure}, {name}: {key}"] = spread(values)
+    return found
 
 
 def spreads(runs):
@@ -112,6 +123,11 @@ def show(result):
             print(f"{'':26}" + "".join(f"{title:>16}" for title, _, _ in columns))
             for name, of_name in figures[measure].items():
                 print(f"  {name:24}" + "".join(f"{cell(of_name.get(key), form):>16}" for _, key, form in columns))
+    against = result["summary"]["against_other"]
+    if against:
+        print(f"\n{'this sentinel / the other one':47}{'':13}{'lowest':>10}{'median':>10}{'highest':>10}")
+        for name, values in against.items():
+            print(f"  {name:58}" + "".join(f"{values[key]:>10.3f}" for key in ("min", "median", "max")))
     targets = result["summary"]["targets"]
     if targets:
         print(f"\n{'target':47}{'wanted':>13}{'lowest':>10}{'median':>10}{'highest':>10}")
@@ -125,6 +141,15 @@ def cell(values, form):
     return form.format(values["median"]) if values else "-"
 
 
+OF_OTHER = [
+    ("forward", "sentinel", OTHER, "rate"),
+    ("forward", "sentinel", OTHER, "cpu_us"),
+    ("forward", "sentinel ws", f"{OTHER} ws", "rate"),
+    ("forward", "sentinel ws", f"{OTHER} ws", "cpu_us"),
+    ("latency", "sentinel", OTHER, "p50_ms"),
+    ("latency", "sentinel", OTHER, "p99_ms"),
+    ("polite", "sentinel flooded", f"{OTHER} flooded", "p99_ms"),
+]
 TITLES = {
     "forward": "forwarding as fast as answers come",
     "latency": "service time at 2,000/s on 16 connections",

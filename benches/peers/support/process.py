@@ -143,6 +143,15 @@ def rss_of(pid):
         return 0
 
 
+def first_line(command):
+    """The first line that a program prints when it is asked for its version."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = (done.stdout or done.stderr).splitlines()
+    if not lines:
+        raise Failed(f"{' '.join(map(str, command))} printed nothing and ended with {done.returncode}")
+    return lines[0].strip()
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,5 +1,6 @@
-"""What runs when, on which machine, and figures over several rounds."""
+"""What every comparison shares: the order of the runs, the machine, figures over the rounds, options."""
 
+import argparse
 import contextlib
 import datetime
 import json
@@ -21,6 +22,12 @@ def spread(values):
     """Lowest, median and highest; none without values."""
     values = sorted(value for value in values if value is not None)
     return {"min": values[0], "median": median(values), "max": values[-1]} if values else None
+
+
+def judged(values, limit, at_least):
+    """A spread with its target, and whether the median meets it."""
+    met = values["median"] >= limit if at_least else values["median"] <= limit
+    return {**values, "limit": limit, "at_least": at_least, "met": met}
 
 
 def machine():
@@ -48,6 +55,19 @@ def write_json(path, result):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
+
+
+def choice(known):
+    """The type of an option that takes some of the known names, with commas between them."""
+
+    def parse(text):
+        chosen = text.split(",")
+        unknown = [name for name in chosen if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {unknown[0]}; known: {', '.join(known)}")
+        return chosen
+
+    return parse
 
 
 def progress(text):

@@ -1,27 +1,29 @@
-"""The sink as a process, and what it saw: transactions by window of 10 ms, the same witness for all."""
+"""The sink as a process, and the transactions that it counts by windows of 10 ms."""
 
 import http.client
 import json
 import os
-import subprocess
+
+from process import Child, free_port
 
 
 class Sink:
-    """Runs the sink on a free port for as long as the `with` block lasts."""
+    """Runs the sink on a free port for as long as the `with` block lasts.
 
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
-        self.url = self.process.stdout.readline().strip()
-        if not self.url.startswith("http://"):
-            raise SystemExit("the sink did not start")
-        self.address = self.url.removeprefix("http://")
+    The upstream of every comparison: it reads and answers every transaction at once, on one thread.
+    """
+
+    def __init__(self, program, folder):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = Child("sink", [program, f"127.0.0.1:{self.port}"], os.path.join(folder, "sink.log"))
 
     def __enter__(self):
+        self.process.wait_port(self.port)
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
+        self.process.stop()
 
     def start_counting(self):
         self._get("/arrivals/start")
@@ -33,12 +35,10 @@ class Sink:
 
     def cpu_seconds(self):
         """User and system time of the sink so far."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return self.process.cpu_seconds()
 
     def _get(self, path):
-        connection = http.client.HTTPConnection(self.address, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("GET", path)
             return connection.getresponse().read()
