@@ -47,16 +47,16 @@ fn argument(key: &Key, flag: Flag, defaults: &Config) -> Arg {
             key.help, key.name
         ))
         .allow_negative_numbers(true)
-        .action(if flag.repeats {
+        .action(if key.is_list {
             ArgAction::Append
         } else {
             ArgAction::Set
         });
-    if flag.words.is_empty() {
+    if key.words.is_empty() {
         return argument;
     }
     argument
-        .value_parser(PossibleValuesParser::new(flag.words))
+        .value_parser(PossibleValuesParser::new(key.words))
         .ignore_case(true)
 }
 

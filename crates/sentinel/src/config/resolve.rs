@@ -129,54 +129,29 @@ impl Resolved {
     /// A default gives way to what was set: who asks for `--max-req 10` need not know that the rate
     /// is never steered below 50/s otherwise.
     fn follow(&mut self) {
-        self.follow_down("pace.min_req", "fair.max_req", |c| {
-            (&mut c.pace.min_req, c.fair.max_req)
-        });
-        self.follow_down("limits.connections_per_client", "limits.connections", |c| {
-            (&mut c.limits.connections_per_client, c.limits.connections)
-        });
-        self.follow_down("reads.concurrency_per_client", "reads.concurrency", |c| {
-            (&mut c.reads.concurrency_per_client, c.reads.concurrency)
-        });
-        self.follow_down("pace.inflight_per_connection", "pace.inflight", |c| {
-            (&mut c.pace.inflight_per_connection, c.pace.inflight)
-        });
-        self.follow_down("limits.uri_bytes", "limits.header_bytes", |c| {
-            (&mut c.limits.uri_bytes, c.limits.header_bytes)
-        });
-        self.follow_down("limits.body_bytes", "buffer.bytes", |c| {
-            (&mut c.limits.body_bytes, c.buffer.bytes)
-        });
-        if self.config.pause.mode.by_clock()
-            && self.config.pause.min_run > self.config.pause.interval
-        {
-            // Half of it, so that the jitter of both never puts the shortest time above the interval.
-            self.follow_down("pause.min_run", "pause.interval", |c| {
-                (&mut c.pause.min_run, c.pause.interval / 2)
-            });
+        for pair in PAIRS {
+            if !self.is_given(pair.lower)
+                && self.is_given(pair.upper)
+                && (pair.is_above)(&self.config)
+            {
+                (pair.lower_it)(&mut self.config);
+                self.follows(pair.lower, pair.upper);
+            }
         }
-        let pause = &mut self.config.pause;
+        let pause = &self.config.pause;
+        let is_longer = pause.mode.by_clock() && pause.min_run > pause.interval;
+        if is_longer && !self.is_given("pause.min_run") && self.is_given("pause.interval") {
+            // Half of it, so that the jitter of both never puts the shortest time above the interval.
+            self.config.pause.min_run = self.config.pause.interval / 2;
+            self.follows("pause.min_run", "pause.interval");
+        }
+        let pause = &self.config.pause;
         let needed = pause.length.saturating_add(pause.drain);
         if pause.max_pause < needed && !self.is_given("pause.max_pause") {
             self.config.pause.max_pause = needed;
             self.follows("pause.max_pause", "pause.for");
         }
         self.follow_ping();
-    }
-
-    /// The lower of two values gives way when it is a default and the upper is not.
-    fn follow_down<T: PartialOrd>(
-        &mut self,
-        lower: &'static str,
-        upper: &'static str,
-        values: impl FnOnce(&mut Config) -> (&mut T, T),
-    ) {
-        let free = !self.is_given(lower) && self.is_given(upper);
-        let (value, bound) = values(&mut self.config);
-        if free && *value > bound {
-            *value = bound;
-            self.follows(lower, upper);
-        }
     }
 
     /// A client answers a ping before it counts as silent, so the ping comes first: 27 s and 30 s on
@@ -195,3 +170,32 @@ impl Resolved {
         }
     }
 }
+
+/// Two keys of which the first must not be above the second. A default of the first is lowered to a
+/// value of the second that was set.
+pub(super) struct Pair {
+    pub(super) lower: &'static str,
+    pub(super) upper: &'static str,
+    pub(super) is_above: fn(&Config) -> bool,
+    lower_it: fn(&mut Config),
+}
+
+macro_rules! pairs {
+    ($($lower:ident.$low:ident <= $upper:ident.$high:ident,)+) => {
+        &[$(Pair {
+            lower: concat!(stringify!($lower), ".", stringify!($low)),
+            upper: concat!(stringify!($upper), ".", stringify!($high)),
+            is_above: |config| config.$lower.$low > config.$upper.$high,
+            lower_it: |config| config.$lower.$low = config.$upper.$high,
+        },)+]
+    };
+}
+
+pub(super) const PAIRS: &[Pair] = pairs![
+    pace.min_req <= fair.max_req,
+    limits.connections_per_client <= limits.connections,
+    reads.concurrency_per_client <= reads.concurrency,
+    pace.inflight_per_connection <= pace.inflight,
+    limits.uri_bytes <= limits.header_bytes,
+    limits.body_bytes <= buffer.bytes,
+];

@@ -26,7 +26,7 @@ impl Check<'_> {
                 self.value("upstream.urls", format!("{url} is named twice; keep one"));
             }
             if leads_to(url, c.listen.addr) {
-                let listener = self.told("listen.addr", c.listen.addr);
+                let listener = self.setting("listen.addr");
                 self.value(
                     "upstream.urls",
                     format!(
@@ -35,11 +35,11 @@ impl Check<'_> {
                 );
             }
         }
-        if let Some(admin) = c.admin.addr.filter(|admin| clash(*admin, c.listen.addr)) {
-            let (admin, listener) = (
-                self.told("admin.addr", admin),
-                self.told("listen.addr", c.listen.addr),
-            );
+        if c.admin
+            .addr
+            .is_some_and(|admin| clash(admin, c.listen.addr))
+        {
+            let (admin, listener) = (self.setting("admin.addr"), self.setting("listen.addr"));
             self.conflict(format!(
                 "{admin} clashes with {listener}; use another port, or admin.addr = \"off\""
             ));

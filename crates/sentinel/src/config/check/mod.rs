@@ -3,13 +3,13 @@
 mod addresses;
 mod notices;
 
-use std::fmt::{self, Display};
-use std::time::Duration;
+use std::fmt::Display;
 
 use super::Config;
 use super::error::ConfigError;
-use super::resolve::Resolved;
-use super::value::{Kind as _, Size};
+use super::keys::{KEYS, find};
+use super::resolve::{PAIRS, Resolved};
+use super::value::plain_text;
 
 /// What is wrong; what is odd goes to the notices.
 pub(super) fn check(resolved: &mut Resolved) -> Vec<ConfigError> {
@@ -18,7 +18,6 @@ pub(super) fn check(resolved: &mut Resolved) -> Vec<ConfigError> {
         resolved,
         errors: Vec::new(),
     };
-    check.positive(&config);
     check.ranges(&config);
     check.orders(&config);
     check.addresses(&config);
@@ -50,188 +49,68 @@ impl Check<'_> {
     }
 
     /// A key with its value and where it comes from, for sentences.
-    fn told(&self, key: &str, value: impl Display) -> String {
+    fn setting(&self, key: &'static str) -> String {
+        let toml = find(key).map(|place| KEYS[place].value(&self.resolved.config));
+        self.setting_of(key, plain_text(&toml.unwrap_or_default()))
+    }
+
+    /// The same with one value of a list.
+    fn setting_of(&self, key: &str, value: impl Display) -> String {
         format!("{key} = {value} ({})", self.resolved.origin_of(key))
     }
 
-    fn within<T: Copy + PartialOrd + Display>(
-        &mut self,
-        key: &'static str,
-        value: T,
-        low: T,
-        high: T,
-    ) {
-        if value < low || value > high {
-            self.value(key, format!("{value} is out of range; use {low} to {high}"));
-        }
-    }
-
-    fn span(&mut self, key: &'static str, value: Duration, low: Duration, high: Duration) {
-        let [value, low, high] = [value, low, high].map(pacing::Nanos::from);
-        self.within(key, value, low, high);
-    }
-
-    fn size(&mut self, key: &'static str, value: usize, low: usize, high: usize) {
-        self.within(key, Bytes(value), Bytes(low), Bytes(high));
-    }
-
-    /// The lower value is not above the upper one.
-    fn order<T>(&mut self, lower: (&'static str, T), upper: (&'static str, T))
-    where
-        T: Copy + PartialOrd + Display,
-    {
-        if lower.1 > upper.1 {
-            let text = format!(
-                "{} is above {}; lower {} or raise {}",
-                self.told(lower.0, lower.1),
-                self.told(upper.0, upper.1),
-                lower.0,
-                upper.0,
-            );
-            self.conflict(text);
-        }
-    }
-
-    fn spans(&mut self, lower: (&'static str, Duration), upper: (&'static str, Duration)) {
-        let nanos = pacing::Nanos::from;
-        self.order((lower.0, nanos(lower.1)), (upper.0, nanos(upper.1)));
-    }
-
-    /// Counts and rates of zero would switch the proxy off in a way nobody could explain.
-    fn positive(&mut self, c: &Config) {
-        let counts = [
-            ("limits.connections", c.limits.connections),
-            (
-                "limits.connections_per_client",
-                c.limits.connections_per_client,
-            ),
-            ("limits.headers", c.limits.headers),
-            ("limits.batch", c.limits.batch),
-            (
-                "reads.concurrency_per_client",
-                c.reads.concurrency_per_client,
-            ),
-            ("reads.concurrency", c.reads.concurrency),
-            ("fair.commit_waiters", c.fair.commit_waiters),
-            (
-                "pace.inflight_per_connection",
-                c.pace.inflight_per_connection,
-            ),
-            ("pace.inflight", c.pace.inflight),
-            ("pace.mempool_size", c.pace.mempool_size.unwrap_or(1)),
-        ];
-        for (key, count) in counts {
-            if count == 0 {
-                self.value(key, "0 would let nothing through; use 1 or more");
-            }
-        }
-        let rates = [
-            ("reads.rate_per_client", c.reads.rate_per_client),
-            ("fair.max_req", c.fair.max_req),
-            ("pace.min_req", c.pace.min_req),
-        ];
-        for (key, rate) in rates {
-            if rate.is_zero() {
-                self.value(key, "0/s would let nothing through");
-            }
-        }
-    }
-
     fn ranges(&mut self, c: &Config) {
-        self.within("listen.threads", c.listen.threads, 1, 64);
-        self.within("upstream.connections", c.upstream.connections, 1, 64);
-        self.within("limits.depth", c.limits.depth, 1, 1_000);
-        self.size("limits.header_bytes", c.limits.header_bytes, KIB, MIB);
-        self.size("limits.uri_bytes", c.limits.uri_bytes, 64, MIB);
-        self.size("limits.body_bytes", c.limits.body_bytes, KIB, GIB);
-        self.size("reads.window_bytes", c.reads.window_bytes, 4 * KIB, GIB);
-        self.size("ws.out_bytes", c.ws.out_bytes, 16 * KIB, GIB);
-        self.size("buffer.bytes", c.buffer.bytes, 64 * KIB, 1_024 * GIB);
-        self.within("fair.clients_max", c.fair.clients_max, 16, 10_000_000);
-        let queue = c.fair.queue_per_client;
-        self.within("fair.queue_per_client", queue, 1, 1 << 20);
-        self.within("pace.mempool_fill", c.pace.mempool_fill, 0.05, 1.0);
-        self.within("pause.min_fraction", c.pause.min_fraction, 0.05, 0.85);
-        self.within("pause.jitter", c.pause.jitter, 0.0, 0.5);
-        let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3_600));
-        self.span("pace.burst", c.pace.burst, millisecond, MAX_BURST);
-        for (key, span) in timeouts(c) {
-            self.span(key, span, millisecond, hour);
+        for key in KEYS {
+            if let Err(reason) = (key.check)(c) {
+                self.value(key.name, reason);
+            }
         }
-        let day = 24 * hour;
-        self.span("pause.interval", c.pause.interval, millisecond, day);
-        self.span("pause.min_run", c.pause.min_run, Duration::ZERO, day);
-        self.span("pause.drain", c.pause.drain, Duration::ZERO, hour);
-        self.span("pause.ramp", c.pause.ramp, Duration::ZERO, hour);
-        self.span("shutdown.drain", c.shutdown.drain, Duration::ZERO, hour);
+        if c.pace.mempool_size == Some(0) {
+            self.value(
+                "pace.mempool_size",
+                "0 would let nothing through; use 1 or more",
+            );
+        }
+    }
+
+    /// The lower value must not be above the upper one.
+    fn order(&mut self, lower: &'static str, upper: &'static str, is_above: bool) {
+        if is_above {
+            let (low, high) = (self.setting(lower), self.setting(upper));
+            self.conflict(format!(
+                "{low} is above {high}; lower {lower} or raise {upper}"
+            ));
+        }
     }
 
     fn orders(&mut self, c: &Config) {
-        let per_client = c.limits.connections_per_client;
-        self.order(
-            ("pace.min_req", c.pace.min_req),
-            ("fair.max_req", c.fair.max_req),
-        );
-        self.order(
-            ("limits.connections_per_client", per_client),
-            ("limits.connections", c.limits.connections),
-        );
-        self.order(
-            (
-                "reads.concurrency_per_client",
-                c.reads.concurrency_per_client,
-            ),
-            ("reads.concurrency", c.reads.concurrency),
-        );
-        self.order(
-            (
-                "pace.inflight_per_connection",
-                c.pace.inflight_per_connection,
-            ),
-            ("pace.inflight", c.pace.inflight),
-        );
-        self.order(
-            ("limits.uri_bytes", Bytes(c.limits.uri_bytes)),
-            ("limits.header_bytes", Bytes(c.limits.header_bytes)),
-        );
-        self.order(
-            ("limits.body_bytes", Bytes(c.limits.body_bytes)),
-            ("buffer.bytes", Bytes(c.buffer.bytes)),
-        );
-        self.spans(
-            ("ws.ping_interval", c.ws.ping_interval),
-            ("ws.read_timeout", c.ws.read_timeout),
-        );
-        self.breaks(c);
-    }
-
-    fn breaks(&mut self, c: &Config) {
-        let pause = &c.pause;
-        if pause.mode.by_clock() {
-            self.spans(
-                ("pause.min_run", pause.min_run),
-                ("pause.interval", pause.interval),
-            );
+        for pair in PAIRS {
+            self.order(pair.lower, pair.upper, (pair.is_above)(c));
         }
-        self.spans(
-            ("pause.for", pause.length),
-            ("pause.max_pause", pause.max_pause),
+        let (ws, pause) = (&c.ws, &c.pause);
+        self.order(
+            "ws.ping_interval",
+            "ws.read_timeout",
+            ws.ping_interval > ws.read_timeout,
         );
-        self.spans(
-            ("pause.drain", pause.drain),
-            ("pause.max_pause", pause.max_pause),
+        let is_longer = pause.mode.by_clock() && pause.min_run > pause.interval;
+        self.order("pause.min_run", "pause.interval", is_longer);
+        self.order(
+            "pause.for",
+            "pause.max_pause",
+            pause.length > pause.max_pause,
+        );
+        self.order(
+            "pause.drain",
+            "pause.max_pause",
+            pause.drain > pause.max_pause,
         );
         if let Some(rate) = pause.min_tx_rate {
             if rate.is_zero() {
-                self.value(
-                    "pause.min_tx_rate",
-                    "0/s is never fallen below; use learn or a rate",
-                );
+                let text = "throughput never falls below 0/s; use learn or a rate";
+                self.value("pause.min_tx_rate", text);
             }
-            self.order(
-                ("pause.min_tx_rate", rate),
-                ("fair.max_req", c.fair.max_req),
-            );
+            self.order("pause.min_tx_rate", "fair.max_req", rate > c.fair.max_req);
         }
     }
 
@@ -285,53 +164,14 @@ impl Check<'_> {
             .iter()
             .filter(|network| c.trust.deny.contains(network))
         {
-            let allowed = self.told("trust.allow", network);
-            let denied = self.told("trust.deny", network);
+            let allowed = self.setting_of("trust.allow", network);
+            let denied = self.setting_of("trust.deny", network);
             self.conflict(format!(
-                "{allowed} stands against {denied}; keep one of the two"
+                "{allowed} conflicts with {denied}; keep one of the two"
             ));
         }
     }
 }
-
-/// A number of bytes, shown as people write it.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-struct Bytes(usize);
-
-impl Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Size::toml(&self.0).trim_matches('"'))
-    }
-}
-
-/// Every setting that must be more than nothing and is never more than an hour.
-fn timeouts(c: &Config) -> [(&'static str, Duration); 16] {
-    [
-        ("upstream.health_interval", c.upstream.health_interval),
-        ("upstream.connect_timeout", c.upstream.connect_timeout),
-        ("upstream.read_timeout", c.upstream.read_timeout),
-        ("upstream.write_timeout", c.upstream.write_timeout),
-        ("limits.header_timeout", c.limits.header_timeout),
-        ("limits.body_timeout", c.limits.body_timeout),
-        ("limits.idle_timeout", c.limits.idle_timeout),
-        ("limits.write_timeout", c.limits.write_timeout),
-        ("reads.burst_per_client", c.reads.burst_per_client),
-        ("fair.queue_timeout", c.fair.queue_timeout),
-        ("fair.commit_timeout", c.fair.commit_timeout),
-        ("pace.mempool_interval", c.pace.mempool_interval),
-        ("pause.for", c.pause.length),
-        ("pause.max_pause", c.pause.max_pause),
-        ("ws.ping_interval", c.ws.ping_interval),
-        ("ws.read_timeout", c.ws.read_timeout),
-    ]
-}
-
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
-const GIB: usize = 1 << 30;
-
-/// A burst above this would show in the node as a flood every now and then.
-const MAX_BURST: Duration = Duration::from_millis(20);
 
 /// Allow and deny share one table of 65,536; looking for doubles takes the square of this.
 const MAX_NETWORKS: usize = 10_000;

@@ -5,10 +5,10 @@ use crate::config::{Config, PaceMode, PauseMode};
 
 impl Check<'_> {
     pub(super) fn notices(&mut self, c: &Config) {
-        if let Some(admin) = c.admin.addr.filter(|admin| !admin.ip().is_loopback()) {
+        if c.admin.addr.is_some_and(|admin| !admin.ip().is_loopback()) {
             self.notice(format!(
                 "{} can be reached from outside: it has no authentication and names clients",
-                self.told("admin.addr", admin)
+                self.setting("admin.addr")
             ));
         }
         for proxy in c
@@ -19,7 +19,7 @@ impl Check<'_> {
         {
             self.notice(format!(
                 "{} believes X-Forwarded-For of everybody: any client can choose its own address",
-                self.told("trust.proxies", proxy)
+                self.setting_of("trust.proxies", proxy)
             ));
         }
         if c.pace.mode == PaceMode::Fixed && self.resolved.origin_of("pace.min_req").is_given() {
@@ -31,11 +31,8 @@ impl Check<'_> {
         if c.pause.mode != PauseMode::Off && c.pause.length > c.fair.queue_timeout {
             self.notice(format!(
                 "{} is longer than {}: clients will see errors in a break",
-                self.told("pause.for", pacing::Nanos::from(c.pause.length)),
-                self.told(
-                    "fair.queue_timeout",
-                    pacing::Nanos::from(c.fair.queue_timeout)
-                ),
+                self.setting("pause.for"),
+                self.setting("fair.queue_timeout"),
             ));
         }
     }

@@ -9,10 +9,13 @@ mod words;
 
 use std::fmt::{Display, Write as _};
 use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
 use std::str::FromStr;
 
-pub(super) use self::networks::{Address, Weights, with_v4_prefix, with_v6_prefix};
-pub(super) use self::numbers::{Count, PerSecond, Share, Size, SmallCount, Span};
+use pacing::Rate;
+
+pub(super) use self::networks::{Address, Weights, prefix};
+pub(super) use self::numbers::{Count, Share, Size, Span};
 pub(super) use self::words::Choice;
 
 /// A value before it is understood. Numbers of a file have become their text.
@@ -72,6 +75,10 @@ fn elements(text: &str) -> impl Iterator<Item = &str> {
 pub(super) trait Kind {
     /// What it is read as.
     type Value;
+    /// The words it takes, where these are few.
+    const WORDS: &'static [&'static str] = &[];
+    /// Whether it has several elements.
+    const IS_LIST: bool = false;
 
     /// Reads a value; the error says what is wrong and how to write it.
     fn read(given: &Given) -> Result<Self::Value, String>;
@@ -95,6 +102,61 @@ where
     })
 }
 
+/// Any rate but zero.
+pub(super) const ABOVE_ZERO: (Bound<Rate>, Bound<Rate>) =
+    (Bound::Excluded(Rate::ZERO), Bound::Unbounded);
+
+/// Refuses a value outside of its range.
+pub(super) fn check<K: Kind>(
+    value: &K::Value,
+    range: impl RangeBounds<K::Value>,
+) -> Result<(), String>
+where
+    K::Value: PartialOrd,
+{
+    if range.contains(value) {
+        return Ok(());
+    }
+    let text = |value| plain_text(&K::toml(value));
+    let value = text(value);
+    Err(match (range.start_bound(), range.end_bound()) {
+        (Bound::Included(low), Bound::Included(high)) => {
+            let (low, high) = (text(low), text(high));
+            format!("{value} is out of range; use {low} to {high}")
+        }
+        (Bound::Included(low), _) => {
+            let low = text(low);
+            format!("{value} would let nothing through; use {low} or more")
+        }
+        _ => format!("{value} would let nothing through"),
+    })
+}
+
+/// A value as it stands in a sentence, from its TOML.
+pub(super) fn plain_text(toml: &str) -> String {
+    let text = toml.trim_matches('"');
+    text.strip_suffix(".0").unwrap_or(text).to_owned()
+}
+
+/// A value that is one text.
+pub(super) struct Text<T>(PhantomData<T>);
+
+impl<T> Kind for Text<T>
+where
+    T: FromStr + Display,
+    T::Err: Display,
+{
+    type Value = T;
+
+    fn read(given: &Given) -> Result<T, String> {
+        plain(given.text()?)
+    }
+
+    fn toml(value: &T) -> String {
+        quoted(&value.to_string())
+    }
+}
+
 /// Several of them, in any of the forms of a list.
 pub(super) struct List<T>(PhantomData<T>);
 
@@ -104,6 +166,7 @@ where
     T::Err: Display,
 {
     type Value = Vec<T>;
+    const IS_LIST: bool = true;
 
     fn read(given: &Given) -> Result<Vec<T>, String> {
         given.list()?.into_iter().map(plain).collect()

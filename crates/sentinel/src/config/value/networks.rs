@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use fairq::{KeyScheme, Network};
+use fairq::Network;
 
 use super::{Given, Kind, plain, quoted};
 
@@ -56,25 +56,8 @@ impl Kind for Weights {
     }
 }
 
-/// The IPv4 half of a key scheme, changed in the whole.
-pub(in crate::config) fn with_v4_prefix(
-    scheme: KeyScheme,
-    given: &Given,
-) -> Result<KeyScheme, String> {
-    let prefix = prefix(given)?;
-    KeyScheme::new(prefix, scheme.v6_prefix()).map_err(|error| error.to_string())
-}
-
-/// The IPv6 half of a key scheme, changed in the whole.
-pub(in crate::config) fn with_v6_prefix(
-    scheme: KeyScheme,
-    given: &Given,
-) -> Result<KeyScheme, String> {
-    let prefix = prefix(given)?;
-    KeyScheme::new(scheme.v4_prefix(), prefix).map_err(|error| error.to_string())
-}
-
-fn prefix(given: &Given) -> Result<u8, String> {
+/// The length of a prefix.
+pub(in crate::config) fn prefix(given: &Given) -> Result<u8, String> {
     let text = given.text()?;
     let digits = text.strip_prefix('/').unwrap_or(text);
     digits

@@ -1,46 +1,31 @@
 //! Numbers with their units.
 
+use std::fmt::Display;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use pacing::{Nanos, Rate};
+use pacing::Nanos;
 
-use super::{Given, Kind, quoted};
+use super::{Given, Kind, plain, quoted};
 
 /// A number of things.
-pub(in crate::config) struct Count;
+pub(in crate::config) struct Count<T = usize>(PhantomData<T>);
 
-impl Kind for Count {
-    type Value = usize;
+impl<T: TryFrom<usize> + Display> Kind for Count<T> {
+    type Value = T;
 
-    fn read(given: &Given) -> Result<usize, String> {
-        whole(given.text()?)
+    fn read(given: &Given) -> Result<T, String> {
+        let text = given.text()?;
+        let count: usize = text
+            .replace('_', "")
+            .parse()
+            .map_err(|_| format!("{text:?} is not a whole number; write for instance 100"))?;
+        T::try_from(count).map_err(|_| format!("{count} is too large"))
     }
 
-    fn toml(count: &usize) -> String {
+    fn toml(count: &T) -> String {
         count.to_string()
     }
-}
-
-/// A number of things that fits 32 bits.
-pub(in crate::config) struct SmallCount;
-
-impl Kind for SmallCount {
-    type Value = u32;
-
-    fn read(given: &Given) -> Result<u32, String> {
-        let count = whole(given.text()?)?;
-        u32::try_from(count).map_err(|_| format!("{count} is more than {}", u32::MAX))
-    }
-
-    fn toml(count: &u32) -> String {
-        count.to_string()
-    }
-}
-
-fn whole(text: &str) -> Result<usize, String> {
-    text.replace('_', "")
-        .parse()
-        .map_err(|_| format!("{text:?} is not a whole number; write for instance 100"))
 }
 
 /// A number of bytes.
@@ -97,33 +82,11 @@ impl Kind for Span {
     type Value = Duration;
 
     fn read(given: &Given) -> Result<Duration, String> {
-        let text = given.text()?;
-        let nanos: Nanos = text
-            .parse()
-            .map_err(|error: pacing::ValueError| error.to_string())?;
-        Ok(nanos.into())
+        plain::<Nanos>(given.text()?).map(Duration::from)
     }
 
     fn toml(span: &Duration) -> String {
         quoted(&Nanos::from(*span).to_string())
-    }
-}
-
-/// A rate.
-pub(in crate::config) struct PerSecond;
-
-impl Kind for PerSecond {
-    type Value = Rate;
-
-    fn read(given: &Given) -> Result<Rate, String> {
-        given
-            .text()?
-            .parse()
-            .map_err(|error: pacing::ValueError| error.to_string())
-    }
-
-    fn toml(rate: &Rate) -> String {
-        quoted(&rate.to_string())
     }
 }
 

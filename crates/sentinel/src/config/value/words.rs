@@ -12,66 +12,45 @@ pub(in crate::config) struct Choice<T>(PhantomData<T>);
 
 /// A type whose values are words.
 pub(in crate::config) trait Words: Copy + PartialEq + Sized + 'static {
-    /// Every value with its word.
-    const WORDS: &'static [(&'static str, Self)];
+    /// The words, in the order of the values.
+    const WORDS: &'static [&'static str];
+    /// Every value.
+    const VALUES: &'static [Self];
 }
 
 impl<T: Words> Kind for Choice<T> {
     type Value = T;
+    const WORDS: &'static [&'static str] = T::WORDS;
 
     fn read(given: &Given) -> Result<T, String> {
         let text = given.text()?;
-        T::WORDS
-            .iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(text))
+        let mut all = T::WORDS.iter().zip(T::VALUES);
+        all.find(|(word, _)| word.eq_ignore_ascii_case(text))
             .map(|(_, value)| *value)
-            .ok_or_else(|| {
-                let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
-                format!("{text:?} is none of {}", words.join(", "))
-            })
+            .ok_or_else(|| format!("{text:?} is none of {}", T::WORDS.join(", ")))
     }
 
     fn toml(value: &T) -> String {
-        let word = T::WORDS.iter().find(|(_, candidate)| candidate == value);
-        quoted(word.expect("every value has a word").0)
+        let mut all = T::WORDS.iter().zip(T::VALUES);
+        let found = all.find(|(_, candidate)| *candidate == value);
+        quoted(found.expect("every value has a word").0)
     }
 }
 
-impl Words for Order {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("connection", Self::Connection), ("client", Self::Client)];
+macro_rules! words {
+    ($($type:ty: $($value:ident $word:literal),+;)+) => {
+        $(impl Words for $type {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+            const VALUES: &'static [Self] = &[$(Self::$value),+];
+        })+
+    };
 }
 
-impl Words for AsyncAck {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("buffered", Self::Buffered), ("forwarded", Self::Forwarded)];
-}
-
-impl Words for PaceMode {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("adaptive", Self::Adaptive), ("fixed", Self::Fixed)];
-}
-
-impl Words for PauseMode {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("off", Self::Off),
-        ("interval", Self::Interval),
-        ("threshold", Self::Threshold),
-        ("both", Self::Both),
-    ];
-}
-
-impl Words for PauseAction {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("pause", Self::Pause), ("reconnect", Self::Reconnect)];
-}
-
-impl Words for LogLevel {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
+words! {
+    Order: Connection "connection", Client "client";
+    AsyncAck: Buffered "buffered", Forwarded "forwarded";
+    PaceMode: Adaptive "adaptive", Fixed "fixed";
+    PauseMode: Off "off", Interval "interval", Threshold "threshold", Both "both";
+    PauseAction: Pause "pause", Reconnect "reconnect";
+    LogLevel: Error "error", Warn "warn", Info "info", Debug "debug", Trace "trace";
 }
