@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::metrics::label;
+
 /// Why a request was not served, and when it makes sense to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -24,68 +26,33 @@ pub enum Forwarded {
     Unknown,
 }
 
-/// Why a request was not served. The names are label values of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// Over a rate of the read lane or over a share.
-    Rate,
-    /// The client's own queue is full.
-    QueueFull,
-    /// It would wait, or has waited, longer than the deadline.
-    QueueTimeout,
-    /// The byte ledger is full.
-    Bytes,
-    /// Too many elements in a batch.
-    Batch,
-    /// Body, head, target or message too large.
-    Body,
-    /// Too many connections.
-    Connections,
-    /// Not HTTP, not JSON-RPC, or too deep.
-    Parse,
-    /// The proxy is going down.
-    Shutdown,
-    /// No node can be reached, or it did not answer.
-    Upstream,
-    /// The client's network is not allowed.
-    Denied,
-    /// The method is not allowed.
-    Method,
-}
-
-impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; 12] = [
-        Self::Rate,
-        Self::QueueFull,
-        Self::QueueTimeout,
-        Self::Bytes,
-        Self::Batch,
-        Self::Body,
-        Self::Connections,
-        Self::Parse,
-        Self::Shutdown,
-        Self::Upstream,
-        Self::Denied,
-        Self::Method,
-    ];
-
-    /// The name in metrics and in errors.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::QueueFull => "queue_full",
-            Self::QueueTimeout => "queue_timeout",
-            Self::Bytes => "bytes",
-            Self::Batch => "batch",
-            Self::Body => "body",
-            Self::Connections => "conns",
-            Self::Parse => "parse",
-            Self::Shutdown => "shutdown",
-            Self::Upstream => "upstream",
-            Self::Denied => "denied",
-            Self::Method => "method",
-        }
+label! {
+    /// Why a request was not served. The names stand in metrics and in errors.
+    Reason {
+        /// Over a rate of the read lane or over a share.
+        Rate => "rate",
+        /// The client's own queue is full.
+        QueueFull => "queue_full",
+        /// It would wait, or has waited, longer than the deadline.
+        QueueTimeout => "queue_timeout",
+        /// The byte ledger is full.
+        Bytes => "bytes",
+        /// Too many elements in a batch.
+        Batch => "batch",
+        /// Body, head, target or message too large.
+        Body => "body",
+        /// Too many connections.
+        Connections => "conns",
+        /// Not HTTP, not JSON-RPC, or too deep.
+        Parse => "parse",
+        /// The proxy is going down.
+        Shutdown => "shutdown",
+        /// No node can be reached, or it did not answer.
+        Upstream => "upstream",
+        /// The client's network is not allowed.
+        Denied => "denied",
+        /// The method is not allowed.
+        Method => "method",
     }
 }
 

@@ -94,6 +94,19 @@ pub enum BreakEvent {
     },
 }
 
+impl BreakCause {
+    /// Every cause.
+    pub const ALL: [Self; 2] = [Self::Interval, Self::Threshold];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interval => "interval",
+            Self::Threshold => "threshold",
+        }
+    }
+}
+
 impl BreakState {
     /// Every state, in the order in which a break goes through them.
     pub const ALL: [Self; 5] = [

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use control::{
-    BlockSeen, BreakController, BreakEvent, BreakFacts, BreakState, Gate, PauseSettings,
+    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Gate, PauseSettings,
 };
 use pacing::Nanos;
 use tracing::{debug, info, warn};
 
-use crate::metrics::{Metrics, PauseCause, ReconnectCause};
+use crate::metrics::{Metrics, ReconnectCause};
 
 /// The break controller and what it decided last.
 pub(super) struct Breaks {
@@ -62,16 +62,11 @@ impl Breaks {
                 baseline,
             } => {
                 info!(?cause, rate, baseline, "a break begins: no writes are sent");
-                let (pause, reconnect) = match cause {
-                    control::BreakCause::Interval => {
-                        (PauseCause::Interval, ReconnectCause::Interval)
-                    }
-                    control::BreakCause::Threshold => {
-                        (PauseCause::Threshold, ReconnectCause::Threshold)
-                    }
+                self.metrics.paused(*cause);
+                self.cause = match cause {
+                    BreakCause::Interval => ReconnectCause::Interval,
+                    BreakCause::Threshold => ReconnectCause::Threshold,
                 };
-                self.metrics.paused(pause);
-                self.cause = reconnect;
             }
             BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
             BreakEvent::Measured { gain } => {

@@ -1,13 +1,10 @@
 //! Metrics that are read from their owners at each scrape, instead of being kept up to date.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Metric, Registry, Unit};
 
+use super::family;
 use super::labels::ConnectionState;
 
 /// Defines [`Gauges`] and registers a metric for each of its fields: field and type, the metric's
@@ -15,7 +12,7 @@ use super::labels::ConnectionState;
 macro_rules! gauges {
     ($($field:ident: $type:ty, $name:literal $(in $unit:ident)?, $help:literal;)*) => {
         /// The state of the program at one moment. The owners of the state fill it in at each scrape.
-        #[derive(Clone, Debug, Default, PartialEq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct Gauges {
             $(#[doc = $help] pub $field: $type,)*
             /// Write connections in use.
@@ -26,14 +23,25 @@ macro_rules! gauges {
             pub upstream_closing: usize,
         }
 
-        fn register(registry: &mut Registry) -> Vec<Update> {
-            vec![$({
-                #[allow(unused_mut, unused_assignments)]
-                let mut unit = None;
-                $(unit = Some(Unit::$unit);)?
-                let description = Description { name: $name, help: $help, unit };
-                <$type as Exposed>::update(registry, description, |gauges| gauges.$field)
-            },)*]
+        impl Gauges {
+            /// Registers each as a metric that has this value.
+            pub(super) fn register(&self, registry: &mut Registry) {
+                $({
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut unit = None;
+                    $(unit = Some(Unit::$unit);)?
+                    self.$field.register(registry, ($name, $help, unit));
+                })*
+                self.register_connections(registry);
+            }
+
+            /// These values; counters that are behind those of an earlier scrape have its values.
+            pub(super) fn after(&self, earlier: &Self) -> Self {
+                Self {
+                    $($field: self.$field.after(earlier.$field),)*
+                    ..*self
+                }
+            }
         }
     };
 }
@@ -69,109 +77,68 @@ gauges! {
         "Subscriptions ended, and their clients told, because events were missed for good";
 }
 
-/// The registered metrics that [`Gauges`] fills.
-pub(super) struct Registered {
-    updates: Vec<Update>,
-    connections: [Gauge; ConnectionState::ALL.len()],
+impl Gauges {
+    fn register_connections(&self, registry: &mut Registry) {
+        let states = ConnectionState::ALL.map(ConnectionState::name);
+        let help = "Write connections to nodes";
+        let gauges: [Gauge; _] = family(registry, "upstream_connections", help, "state", states);
+        let counts = [
+            self.upstream_open,
+            self.upstream_connecting,
+            self.upstream_closing,
+        ];
+        for (gauge, count) in gauges.iter().zip(counts) {
+            gauge.set(count as i64);
+        }
+    }
 }
 
-/// Sets one metric.
-type Update = Box<dyn Fn(&Gauges) + Send + Sync>;
-
-struct Description {
-    name: &'static str,
-    help: &'static str,
-    unit: Option<Unit>,
-}
+/// A metric's name, its help, and its unit if its name is to have one.
+type About = (&'static str, &'static str, Option<Unit>);
 
 /// A type of field that is a metric.
-trait Exposed: Sized {
-    /// Registers a metric and says how it is set.
-    fn update(registry: &mut Registry, of: Description, value: fn(&Gauges) -> Self) -> Update;
+trait Exposed: Copy {
+    /// Registers a metric with this value.
+    fn register(self, registry: &mut Registry, about: About);
+
+    /// The value after an earlier one.
+    fn after(self, _earlier: Self) -> Self {
+        self
+    }
 }
 
-impl Description {
-    fn register<M: Metric + Clone + Default>(self, registry: &mut Registry) -> M {
-        let metric = M::default();
-        match self.unit {
-            Some(unit) => registry.register_with_unit(self.name, self.help, unit, metric.clone()),
-            None => registry.register(self.name, self.help, metric.clone()),
-        }
-        metric
+fn add(registry: &mut Registry, (name, help, unit): About, metric: impl Metric) {
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, metric),
+        None => registry.register(name, help, metric),
     }
 }
 
 impl Exposed for usize {
-    fn update(registry: &mut Registry, of: Description, value: fn(&Gauges) -> Self) -> Update {
-        let gauge: Gauge = of.register(registry);
-        Box::new(move |gauges| {
-            gauge.set(whole(value(gauges)));
-        })
+    fn register(self, registry: &mut Registry, about: About) {
+        add(registry, about, ConstGauge::new(self as i64));
     }
 }
 
 impl Exposed for bool {
-    fn update(registry: &mut Registry, of: Description, value: fn(&Gauges) -> Self) -> Update {
-        let gauge: Gauge = of.register(registry);
-        Box::new(move |gauges| {
-            gauge.set(i64::from(value(gauges)));
-        })
+    fn register(self, registry: &mut Registry, about: About) {
+        add(registry, about, ConstGauge::new(i64::from(self)));
     }
 }
 
 impl Exposed for f64 {
-    fn update(registry: &mut Registry, of: Description, value: fn(&Gauges) -> Self) -> Update {
-        let gauge: Gauge<Self, AtomicU64> = of.register(registry);
-        Box::new(move |gauges| {
-            gauge.set(value(gauges));
-        })
+    fn register(self, registry: &mut Registry, about: About) {
+        add(registry, about, ConstGauge::new(self));
     }
 }
 
 /// A number that only grows.
 impl Exposed for u64 {
-    fn update(registry: &mut Registry, of: Description, value: fn(&Gauges) -> Self) -> Update {
-        let counter: Counter = of.register(registry);
-        Box::new(move |gauges| {
-            counter.inner().fetch_max(value(gauges), Ordering::Relaxed);
-        })
-    }
-}
-
-fn whole(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-impl Registered {
-    pub(super) fn new(registry: &mut Registry) -> Self {
-        let updates = register(registry);
-        let states: Family<[(&str, &str); 1], Gauge> = Family::default();
-        let help = "Write connections to nodes";
-        registry.register("upstream_connections", help, states.clone());
-        Self {
-            updates,
-            connections: ConnectionState::ALL
-                .map(|state| states.get_or_create_owned(&[("state", state.name())])),
-        }
+    fn register(self, registry: &mut Registry, about: About) {
+        add(registry, about, ConstCounter::new(self));
     }
 
-    pub(super) fn set(&self, gauges: &Gauges) {
-        for update in &self.updates {
-            update(gauges);
-        }
-        let connections = [
-            (ConnectionState::Open, gauges.upstream_open),
-            (ConnectionState::Connecting, gauges.upstream_connecting),
-            (ConnectionState::Closing, gauges.upstream_closing),
-        ];
-        for (state, count) in connections {
-            self.connections[state.index()].set(whole(count));
-        }
-    }
-}
-
-impl fmt::Debug for Registered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Registered")
+    fn after(self, earlier: Self) -> Self {
+        self.max(earlier)
     }
 }

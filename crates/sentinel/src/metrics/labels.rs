@@ -178,16 +178,6 @@ label! {
 }
 
 label! {
-    /// Why the node was given a break.
-    PauseCause {
-        /// The schedule.
-        Interval => "interval",
-        /// Throughput fell.
-        Threshold => "threshold",
-    }
-}
-
-label! {
     /// The state of a write connection.
     ConnectionState {
         /// In use.
@@ -198,6 +188,8 @@ label! {
         Closing => "closing",
     }
 }
+
+pub(crate) use label;
 
 #[cfg(test)]
 mod tests {

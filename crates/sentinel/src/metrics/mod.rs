@@ -11,20 +11,21 @@ mod tests;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
-use control::BreakState;
+use control::{BreakCause, BreakState};
 use pacing::Nanos;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use gauges::Gauges;
+pub(crate) use labels::label;
 pub use labels::{
-    ConnectionState, LaneLabel, MethodClass, OutcomeLabel, PauseCause, ReconnectCause, Transport,
-    UpstreamError,
+    ConnectionState, LaneLabel, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError,
 };
 
 use crate::refusal::Reason;
@@ -41,21 +42,16 @@ pub struct Metrics {
     upstream_errors: [Counter; UpstreamError::ALL.len()],
     requeued: Counter,
     reconnects: [Counter; ReconnectCause::ALL.len()],
-    pauses: [Counter; PauseCause::ALL.len()],
+    pauses: [Counter; BreakCause::ALL.len()],
     paused: Counter<f64, AtomicU64>,
     pause_gain: Gauge<f64, AtomicU64>,
     controller: [Gauge; BreakState::ALL.len()],
     committed: Counter,
     block_interval: Histogram,
     ws_clients: Gauge,
-    exposition: Mutex<Exposition>,
-}
-
-/// The registry and the gauges of a scrape. Locked together, so that two scrapes at once do not mix.
-#[derive(Debug)]
-struct Exposition {
     registry: Registry,
-    gauges: gauges::Registered,
+    /// What was read at the last scrape: counters do not fall below it.
+    scraped: Mutex<Gauges>,
 }
 
 impl Default for Metrics {
@@ -67,14 +63,19 @@ impl Default for Metrics {
 impl Metrics {
     /// Everything at zero.
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("sentinel");
+        let mut registry = Registry::with_prefix(PREFIX);
         let r = &mut registry;
-        register_build(r);
-        Self {
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("build", "The program", version);
+        let metrics = Self {
             requests: requests(r),
-            rejected: counters(r, "rejected", "Requests refused here", |family| {
-                Reason::ALL.map(|reason| family(&[("reason", reason.name())]))
-            }),
+            rejected: family(
+                r,
+                "rejected",
+                "Requests refused here",
+                "reason",
+                Reason::ALL.map(Reason::name),
+            ),
             queue_wait: histogram(
                 r,
                 "queue_wait",
@@ -88,30 +89,47 @@ impl Metrics {
                 &OVERHEADS,
             ),
             upstream_requests: upstream_requests(r),
-            upstream_errors: counters(
+            upstream_errors: family(
                 r,
                 "upstream_errors",
                 "Errors of nodes and on the way to them, those that clients never saw included",
-                |family| UpstreamError::ALL.map(|class| family(&[("class", class.name())])),
+                "class",
+                UpstreamError::ALL.map(UpstreamError::name),
             ),
-            requeued: counter(
+            requeued: metric(
                 r,
                 "requeued",
                 "Writes put back into the queue because the node could not take them",
             ),
-            reconnects: counters(
+            reconnects: family(
                 r,
                 "reconnects",
                 "Write connections opened again",
-                |family| ReconnectCause::ALL.map(|cause| family(&[("cause", cause.name())])),
+                "cause",
+                ReconnectCause::ALL.map(ReconnectCause::name),
             ),
-            pauses: counters(r, "pauses", "Breaks given to nodes", |family| {
-                PauseCause::ALL.map(|cause| family(&[("cause", cause.name())]))
-            }),
-            paused: paused(r),
-            pause_gain: pause_gain(r),
-            controller: controller(r),
-            committed: counter(
+            pauses: family(
+                r,
+                "pauses",
+                "Breaks given to nodes",
+                "cause",
+                BreakCause::ALL.map(BreakCause::name),
+            ),
+            paused: Counter::default(),
+            pause_gain: metric(
+                r,
+                "pause_gain_ratio",
+                "Gain in committed transactions of the last judged break, its time included; \
+                 0.05 is 5 % more",
+            ),
+            controller: family(
+                r,
+                "controller_state",
+                "1 for the state of the break controller, 0 for the others",
+                "state",
+                BreakState::ALL.map(BreakState::name),
+            ),
+            committed: metric(
                 r,
                 "committed_txs",
                 "Transactions in blocks, every height counted once",
@@ -122,11 +140,16 @@ impl Metrics {
                 "Time from one block to the next",
                 &BLOCK_INTERVALS,
             ),
-            ws_clients: gauge(r, "ws_clients", "WebSockets of clients"),
-            exposition: Mutex::new(Exposition {
-                gauges: gauges::Registered::new(r),
-                registry,
-            }),
+            ws_clients: metric(r, "ws_clients", "WebSockets of clients"),
+            scraped: Mutex::default(),
+            registry: Registry::default(),
+        };
+        let help = "Time nodes were given a break";
+        r.register_with_unit("paused", help, Unit::Seconds, metrics.paused.clone());
+        metrics.controller(BreakState::Running);
+        Self {
+            registry,
+            ..metrics
         }
     }
 
@@ -178,8 +201,8 @@ impl Metrics {
     }
 
     /// A break has begun.
-    pub fn paused(&self, cause: PauseCause) {
-        self.pauses[cause.index()].inc();
+    pub fn paused(&self, cause: BreakCause) {
+        self.pauses[cause as usize].inc();
     }
 
     /// A break has ended, or a part of it has passed: add up the parts.
@@ -220,16 +243,22 @@ impl Metrics {
 
     /// Everything in the OpenMetrics text format.
     pub fn render(&self, gauges: &Gauges) -> String {
-        let exposition = self
-            .exposition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        exposition.gauges.set(gauges);
+        let mut scraped = self.scraped.lock().unwrap_or_else(PoisonError::into_inner);
+        *scraped = gauges.after(&scraped);
+        let mut read_now = Registry::with_prefix(PREFIX);
+        scraped.register(&mut read_now);
+        drop(scraped);
         let mut text = String::with_capacity(EXPOSITION_BYTES);
-        encode(&mut text, &exposition.registry).expect("a string takes any text");
+        encode_registry(&mut text, &self.registry)
+            .and_then(|()| encode_registry(&mut text, &read_now))
+            .and_then(|()| encode_eof(&mut text))
+            .expect("a string takes any text");
         text
     }
 }
+
+/// What the names of all metrics begin with.
+const PREFIX: &str = "sentinel";
 
 /// About what an exposition takes, so that it is allocated once.
 const EXPOSITION_BYTES: usize = 48 << 10;
@@ -254,21 +283,25 @@ const BLOCK_INTERVALS: [f64; 10] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-fn register_build(registry: &mut Registry) {
-    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("build", "The program", version);
+fn metric<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
-fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
-    let counter = Counter::default();
-    registry.register(name, help, counter.clone());
-    counter
-}
-
-fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
-    let gauge = Gauge::default();
-    registry.register(name, help, gauge.clone());
-    gauge
+/// The metrics of a family with one label, in the order of its values.
+fn family<M, const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    values: [&'static str; N],
+) -> [M; N]
+where
+    M: Metric + TypedMetric + Clone + Default,
+{
+    let family: Family<Labels<1>, M> = metric(registry, name, help);
+    values.map(|value| family.get_or_create_owned(&[(label, value)]))
 }
 
 fn histogram(registry: &mut Registry, name: &str, help: &str, bounds: &[f64]) -> Histogram {
@@ -277,22 +310,9 @@ fn histogram(registry: &mut Registry, name: &str, help: &str, bounds: &[f64]) ->
     histogram
 }
 
-/// The counters of a family, made by `all` from the labels of each.
-fn counters<const N: usize>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    all: impl FnOnce(&dyn Fn(&Labels<1>) -> Counter) -> [Counter; N],
-) -> [Counter; N] {
-    let family: Family<Labels<1>, Counter> = Family::default();
-    registry.register(name, help, family.clone());
-    all(&|labels| family.get_or_create_owned(labels))
-}
-
 /// The counter of every request, in the order of [`slot`].
 fn requests(registry: &mut Registry) -> Vec<Counter> {
-    let family: Family<Labels<4>, Counter> = Family::default();
-    registry.register("requests", "Requests by their end", family.clone());
+    let family: Family<Labels<4>, Counter> = metric(registry, "requests", "Requests by their end");
     let mut all =
         Vec::with_capacity(Transport::ALL.len() * MethodClass::ALL.len() * OutcomeLabel::ALL.len());
     for transport in Transport::ALL {
@@ -340,37 +360,4 @@ fn upstream_requests(registry: &mut Registry) -> [Histogram; MethodClass::ALL.le
         family.clone(),
     );
     MethodClass::ALL.map(|class| family.get_or_create_owned(&[("method_class", class.name())]))
-}
-
-fn paused(registry: &mut Registry) -> Counter<f64, AtomicU64> {
-    let counter = Counter::default();
-    registry.register_with_unit(
-        "paused",
-        "Time nodes were given a break",
-        Unit::Seconds,
-        counter.clone(),
-    );
-    counter
-}
-
-fn pause_gain(registry: &mut Registry) -> Gauge<f64, AtomicU64> {
-    let gauge = Gauge::default();
-    registry.register(
-        "pause_gain_ratio",
-        "Gain in committed transactions of the last judged break, its time included; 0.05 is 5 % more",
-        gauge.clone(),
-    );
-    gauge
-}
-
-fn controller(registry: &mut Registry) -> [Gauge; BreakState::ALL.len()] {
-    let family: Family<Labels<1>, Gauge> = Family::default();
-    registry.register(
-        "controller_state",
-        "1 for the state of the break controller, 0 for the others",
-        family.clone(),
-    );
-    let all = BreakState::ALL.map(|state| family.get_or_create_owned(&[("state", state.name())]));
-    all[BreakState::Running as usize].set(1);
-    all
 }

@@ -54,7 +54,7 @@ fn everything_happens(metrics: &Metrics) {
     for cause in ReconnectCause::ALL {
         metrics.reconnected(cause);
     }
-    for cause in PauseCause::ALL {
+    for cause in BreakCause::ALL {
         metrics.paused(cause);
     }
     for state in BreakState::ALL {
