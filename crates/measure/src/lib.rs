@@ -45,8 +45,8 @@ pub use compare::{Change, Difference, Drawn, Meaning, Metric, Quantile, RunCours
 pub use conservation::{Conservation, Law};
 pub use counts::{CommittedAnyway, Counts, Late};
 pub use event::{
-    Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
-    Reconnected, Reply, Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
+    AcceptanceSeen, Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample,
+    ReconnectReason, Reconnected, Reply, Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
 };
 pub use fate::{Fate, Offered};
 pub use files::{RecordError, RunFolderWriters};

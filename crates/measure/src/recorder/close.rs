@@ -47,7 +47,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             return;
         }
         self.low = low;
-        self.take_blocks(low);
+        self.take_observations(low);
         self.close_until(low);
     }
 

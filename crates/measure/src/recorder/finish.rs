@@ -41,7 +41,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// draws up the summary.
     pub fn finish(mut self, end: RunEnd) -> Finished {
         self.segments.cut(end.offered_until);
-        self.take_blocks(Nanos::MAX);
+        self.take_observations(Nanos::MAX);
         self.close_rest(end.ended);
         self.settle_rest();
         self.files.flush();

@@ -5,7 +5,7 @@ mod commit;
 mod finish;
 mod watch;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::num::NonZeroU32;
 
@@ -19,8 +19,8 @@ pub(crate) use self::close::growth;
 use self::close::{RunTotals, StepUnderway};
 use crate::blocks::WaitingBlocks;
 use crate::event::{
-    Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply, Sent, SourceId,
-    Unsent,
+    AcceptanceSeen, Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply,
+    Sent, SourceId, TxHash, Unsent,
 };
 use crate::files::{Files, RecordError, RunFolderWriters};
 use crate::hlog::{self, HlogWriter};
@@ -58,6 +58,10 @@ pub struct RecorderConfig {
     /// Seconds in one interval of `latency.hlog`. One is right up to a day; a week of seconds
     /// makes a file of gigabytes.
     pub hlog_interval_s: NonZeroU32,
+    /// Whether the target answers requests. Without answers, followers report what was accepted
+    /// (see [`Recorder::accepted_unanswered`]), and a transaction that a block shows before that is
+    /// accepted then.
+    pub answers: bool,
     /// How ids are written in `txs.csv`.
     pub ids: IdText,
 }
@@ -76,6 +80,7 @@ impl RecorderConfig {
             max_pending: 1 << 21,
             max_lag: Nanos::from_nanos(10_000_000_000),
             hlog_interval_s: NonZeroU32::MIN,
+            answers: true,
             ids: IdText::UpperHex,
         }
     }
@@ -99,6 +104,8 @@ pub struct Recorder<W, P> {
     /// The latest stamp of all events.
     latest: Nanos,
     blocks: WaitingBlocks,
+    /// Acceptances that wait like blocks, by the instant of their observation.
+    acceptances: BTreeMap<Nanos, Vec<TxHash>>,
     segments: Segments,
     windows: Windows,
     /// The second, the step and the interval of the log that are being put together.
@@ -143,6 +150,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             low: Nanos::ZERO,
             latest: Nanos::ZERO,
             blocks: WaitingBlocks::default(),
+            acceptances: BTreeMap::new(),
             segments: Segments::new(config.warmup, &mut plan),
             windows: Windows::default(),
             second: Span::default(),
@@ -171,7 +179,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if self.pending.is_full() {
             self.settle_one_early();
         }
-        self.pending.insert(sent);
+        let slot = self.pending.insert(sent);
         self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
         self.tally.sent += 1;
         self.windows.sent(sent.sent);
@@ -183,6 +191,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.sent += 1;
         span.late.count(sent.cause);
         span.latencies.record(LatencyKind::Lateness, lateness);
+        if !self.config.answers && self.is_unfollowed() {
+            // Neither an answer nor a follower will report on it.
+            self.settle(slot);
+        }
     }
 
     /// A request ended.
@@ -238,6 +250,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.blocks.insert(block);
     }
 
+    /// A follower saw transactions accepted whose requests have no answers. They count once every
+    /// source is past `observed`.
+    pub fn accepted_unanswered(&mut self, seen: AcceptanceSeen) {
+        let waiting = self.acceptances.entry(seen.observed).or_default();
+        waiting.extend(seen.txs);
+    }
+
     /// The depth of one node's mempool.
     pub fn mempool(&mut self, sample: &MempoolSample) {
         let endpoint = usize::from(sample.endpoint);
@@ -266,7 +285,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         cost.down_ms_max = cost.down_ms_max.max(down_ms);
     }
 
-    /// Nothing stamped before `t` will come from `source` any more. Blocks observed
+    /// Nothing stamped before `t` will come from `source` any more. Blocks and acceptances observed
     /// and rows that end by the time all sources are past are taken over and written.
     pub fn watermark(&mut self, source: SourceId, t: Nanos) {
         let low = self.watermarks.raise(source, t);

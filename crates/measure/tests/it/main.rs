@@ -16,3 +16,4 @@ mod schema;
 mod series;
 mod support;
 mod trouble;
+mod unanswered;

@@ -100,6 +100,14 @@ pub enum FollowEvent {
     },
     /// A block.
     Block(FollowedBlock),
+    /// The node accepted these transactions, as a connection that observes it shows. Only where
+    /// requests have no answers.
+    Accepted {
+        /// When that was seen.
+        observed: Nanos,
+        /// Their ids.
+        txs: Vec<[u8; 32]>,
+    },
     /// The node no longer has these blocks; the follower goes on behind them.
     Missing {
         /// The first of them.
@@ -114,7 +122,7 @@ pub enum FollowEvent {
         /// What the node said.
         reason: String,
     },
-    /// No block that comes later was observed before this instant.
+    /// No block and no acceptance that comes later was observed before this instant.
     Watermark(Nanos),
     /// The follower cannot go on; this is the last event.
     Failed(FollowError),

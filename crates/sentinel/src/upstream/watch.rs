@@ -231,6 +231,7 @@ impl Watch {
             }
             FollowEvent::Connected { .. }
             | FollowEvent::CaughtUp { .. }
+            | FollowEvent::Accepted { .. }
             | FollowEvent::CodesUnavailable { .. }
             | FollowEvent::Watermark(_) => {}
         }

@@ -109,6 +109,7 @@ impl<'a, T: Target> Run<'a, T> {
                 seen,
                 shared: shared.clone(),
                 followers: follow.followers(),
+                answers: self.target.limits().answers,
             };
             let recording = Recording::new(self.plan, &self.orders, origin, writers, channels);
             let recorder = thread::Builder::new()

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use measure::{BlockSeen, BlockTx, MempoolSample};
+use measure::{AcceptanceSeen, BlockSeen, BlockTx, MempoolSample};
 use rpc::{ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -232,6 +232,9 @@ impl Bridge {
                 self.board
                     .block(self.number, seen.height, txs, seen.observed);
                 Some(Seen::Block(seen))
+            }
+            FollowEvent::Accepted { observed, txs } => {
+                Some(Seen::Accepted(AcceptanceSeen { observed, txs }))
             }
             FollowEvent::Watermark(at) => Some(Seen::Watermark {
                 follower: self.number,

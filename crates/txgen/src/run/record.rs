@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
-    BlockSeen, ClosedLoop, Counters, Finished, LiveView, LoadModel, MempoolSample,
+    AcceptanceSeen, BlockSeen, ClosedLoop, Counters, Finished, LiveView, LoadModel, MempoolSample,
     Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
     SeriesRow, SourceId, StepRow,
 };
@@ -23,7 +23,9 @@ use crate::threshold::Verdict;
 pub(crate) enum Seen {
     /// A block.
     Block(BlockSeen),
-    /// No block observed before this will come from this follower any more.
+    /// Transactions that were accepted without an answer.
+    Accepted(AcceptanceSeen),
+    /// No block or acceptance observed before this will come from this follower any more.
     Watermark { follower: u16, at: Nanos },
     /// A mempool's depth.
     Mempool(MempoolSample),
@@ -104,6 +106,8 @@ pub(crate) struct RecordChannels {
     pub(crate) shared: Arc<Shared>,
     /// How many followers report.
     pub(crate) followers: u16,
+    /// Whether the target answers requests.
+    pub(crate) answers: bool,
 }
 
 /// The recorder at work.
@@ -140,6 +144,7 @@ impl<'a> Recording<'a> {
             },
             warmup: plan.warmup,
             ids: plan.target.facts().ids,
+            answers: channels.answers,
             max_pending: usize::try_from(plan.max_in_flight)
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),
@@ -241,8 +246,10 @@ impl<'a> Recording<'a> {
         match seen {
             // Seen before the origin, so it holds nothing of ours and belongs to no second.
             Seen::Block(block) if block.observed.is_zero() => {}
+            Seen::Accepted(seen) if seen.observed.is_zero() => {}
             Seen::Mempool(sample) if sample.at.is_zero() => {}
             Seen::Block(block) => self.recorder.block(block),
+            Seen::Accepted(seen) => self.recorder.accepted_unanswered(seen),
             Seen::Watermark { follower, at } => {
                 self.recorder
                     .watermark(SourceId(self.senders + follower), at);

@@ -101,8 +101,9 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     /// Prepares to follow the node's commits: the events, and the task that brings them about. It
     /// ends with `shutdown`.
     ///
-    /// A chain that may take a commit back reports its blocks only once they are as deep as it takes
-    /// (with the instant at which they were first seen), so that a reported commit is final.
+    /// A follower of a chain with reorganisations reports a block once it is deep enough to be final,
+    /// as observed at that instant. Where requests have no answers, the follower also reports what
+    /// the node accepted ([`FollowEvent::Accepted`](rpc::FollowEvent::Accepted)).
     ///
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
@@ -181,8 +182,8 @@ pub(crate) struct Limits {
     /// What makes one request of several transactions.
     pub(crate) framing: Framing,
     /// Whether requests are answered on their connection. Without answers a transaction is done with
-    /// once it is sent, a connection has room until its socket takes no more, and acceptance is told
-    /// by the follower.
+    /// once it is sent, a connection has room until its socket takes no more, and the follower reports
+    /// acceptance.
     pub(crate) answers: bool,
 }
 

@@ -2,7 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use measure::Failure;
+use measure::{
+    AcceptanceSeen, BlockSeen, BlockTx, Failure, Recorder, RecorderConfig, RunEnd,
+    RunFolderWriters, SchedulePlan, SourceId,
+};
 
 use super::*;
 use crate::target::Framing;
@@ -161,6 +164,60 @@ fn without_answers_a_transaction_is_done_with_once_it_is_sent() {
     let mut scenario = Scenario::flood(1_000, 5, &[WS], Box::new(react));
     scenario.target.limits = limits;
     assert_eq!(scenario.run().sent.len(), 1_000);
+}
+
+/// The recorder of a run without answers, given what the shard and a follower report.
+#[test]
+fn a_run_without_answers_ends_with_every_fate_known() {
+    let react = |_, _: &str| Reaction::Silence;
+    let mut scenario = Scenario::open(1_000, ms(100), &[WS], Box::new(react));
+    scenario.target.limits.answers = false;
+    let outcome = scenario.run();
+    let mut config = RecorderConfig::new(0, 1, 1);
+    config.answers = false;
+    let plan = SchedulePlan::new(Schedule::new(
+        Profile::constant(Rate::per_second(1_000).unwrap(), Some(ms(100))).unwrap(),
+        Arrivals::Even,
+    ));
+    let writers = RunFolderWriters {
+        txs: Vec::new(),
+        series: Vec::new(),
+        steps: Vec::new(),
+        blocks: Vec::new(),
+        hlog: Vec::new(),
+    };
+    let mut recorder = Recorder::new(config, plan, writers);
+    recorder.accepted_unanswered(AcceptanceSeen {
+        observed: ms(150),
+        txs: (0..90).map(target::hash).collect(),
+    });
+    recorder.block(BlockSeen {
+        height: 1,
+        header_time_unix_ns: 0,
+        observed: ms(200),
+        bytes: 0,
+        txs: (0..80)
+            .map(|index| BlockTx {
+                hash: target::hash(index),
+                code: 0,
+            })
+            .collect(),
+    });
+    recorder.watermark(SourceId(1), ms(300));
+    outcome.sent.iter().for_each(|sent| recorder.sent(sent));
+    recorder.retire(SourceId(0));
+    let summary = recorder
+        .finish(RunEnd {
+            planned: Some(100),
+            offered_until: ms(100),
+            ended: ms(300),
+            interrupted: false,
+        })
+        .summary;
+    assert!(summary.conservation.holds, "{:?}", summary.conservation);
+    let fate = &summary.fate;
+    assert_eq!((fate.sent, fate.accepted, fate.unanswered), (100, 90, 10));
+    assert_eq!((fate.committed, fate.pending), (80, 10));
 }
 
 #[test]

@@ -31,6 +31,13 @@ impl TxStream for Numbers {
     }
 }
 
+/// The name of a transaction.
+pub(super) fn hash(index: u64) -> TxHash {
+    let mut hash = [0; 32];
+    hash[..8].copy_from_slice(&index.to_be_bytes());
+    hash
+}
+
 /// The answer that accepts all of a request.
 pub(super) fn accepted(request: &str) -> String {
     let request = request.trim_matches(['[', ']']);
@@ -66,13 +73,13 @@ impl Target for ScriptedTarget {
 
     fn encode(
         &self,
-        _: u64,
+        index: u64,
         tx: &[u8],
         _: TxName,
         out: &mut Vec<u8>,
     ) -> Result<TxHash, WorkloadError> {
         out.extend_from_slice(tx);
-        Ok([0; 32])
+        Ok(hash(index))
     }
 
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
