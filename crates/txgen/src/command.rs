@@ -6,16 +6,15 @@ use pacing::Profile;
 
 use crate::campaign;
 use crate::cli::{Cli, Command};
-use crate::compare::{self, CompareError};
+use crate::compare;
 use crate::devnode_command;
-use crate::exit;
 use crate::managed;
 use crate::merge_command;
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::report::preview;
 use crate::report_command;
 use crate::run::{self, Words};
-use crate::search::{self, SearchError};
+use crate::search;
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::tm_bench;
@@ -33,7 +32,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Ramp(args) => {
             let profile = Profile::steps(args.start, args.step, args.every, args.to);
             let load = RequestedLoad::Open {
-                profile: profile.map_err(usage)?,
+                schedule: profile.map_err(usage)?,
                 stop_when_saturated: args.to.is_none(),
                 reconnect_in_pauses: false,
             };
@@ -42,7 +41,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Square(args) => {
             let profile = Profile::square(args.rate, args.low, args.on, args.off, args.cycles);
             let load = RequestedLoad::Open {
-                profile: profile.map_err(usage)?,
+                schedule: profile.map_err(usage)?,
                 stop_when_saturated: false,
                 reconnect_in_pauses: args.reconnect,
             };
@@ -66,17 +65,8 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         }
         Command::Report(args) => report_command::show(&args),
         Command::TmBench(args) => tm_bench::play(&args),
-        Command::Compare(args) => compare::execute(args).map_err(|error| match error {
-            CompareError::Write { .. } => failed(error),
-            _ => usage(error),
-        }),
-        Command::Merge(args) => merge_command::execute(args).map_err(|error| {
-            if error.is_usage() {
-                usage(error)
-            } else {
-                failed(error)
-            }
-        }),
+        Command::Compare(args) => compare::execute(args),
+        Command::Merge(args) => merge_command::execute(args),
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(managed::become_program(&args))),
         Command::Completions { shell } => Ok(completions::<Cli>(shell)),
@@ -98,18 +88,6 @@ fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, C
     run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
 }
 
-fn search(search: impl FnOnce(&Shutdown) -> Result<u8, SearchError>) -> Result<u8, CommandError> {
-    let shutdown = Shutdown::on_signals().map_err(failed)?;
-    search(&shutdown).map_err(|error| CommandError {
-        code: match &error {
-            SearchError::Plan(_)
-            | SearchError::Usage(_)
-            | SearchError::Preflight(_)
-            | SearchError::Folder(_)
-            | SearchError::Display(_) => exit::USAGE,
-            SearchError::Point { source, .. } => source.exit_code(),
-            _ => exit::FAILED,
-        },
-        source: error.into(),
-    })
+fn search(search: impl FnOnce(&Shutdown) -> Result<u8, CommandError>) -> Result<u8, CommandError> {
+    search(&Shutdown::on_signals().map_err(failed)?)
 }

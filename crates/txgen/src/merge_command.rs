@@ -3,67 +3,31 @@
 use std::fs::File;
 use std::io::{self, BufReader, Write as _};
 
+use anyhow::{Context as _, anyhow};
 use measure::{MergeError, MergePart, RunFolderWriters, merge, merged_manifest};
+use ops::command::{CommandError, failed, usage};
 use report::Entries;
 
 use crate::cli::MergeArgs;
 use crate::exit;
 use crate::folder::{OpenError, RecordedRun};
-use crate::report::recorded::{self, ReportError};
+use crate::report::recorded;
 use crate::run::{FolderError, RunFolder};
-
-/// Why folders are not merged.
-#[derive(Debug, thiserror::Error)]
-pub enum MergeCommandError {
-    /// One is no run.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// One is not whole.
-    #[error(
-        "the run in {name} was killed before it ended: its counts would be short of the plan; merge whole runs"
-    )]
-    Killed {
-        /// The folder.
-        name: String,
-    },
-    /// They do not belong together, or cannot be read or written.
-    #[error(transparent)]
-    Merge(#[from] MergeError),
-    /// The output cannot be used.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The report cannot be drawn; the merged run is whole.
-    #[error(transparent)]
-    Report(#[from] ReportError),
-    /// The manifest or the summary cannot be written.
-    #[error("cannot write the merged run; free some space or choose another --out")]
-    Write(#[from] io::Error),
-}
-
-impl MergeCommandError {
-    /// Whether the folders are at fault, and not the system.
-    #[must_use]
-    pub fn is_usage(&self) -> bool {
-        match self {
-            Self::Merge(error) => !matches!(error, MergeError::Read { .. } | MergeError::Write(_)),
-            Self::Write(_) | Self::Report(_) => false,
-            Self::Open(_) | Self::Killed { .. } | Self::Folder(_) => true,
-        }
-    }
-}
 
 /// Joins the folders and prints what they come to together; gives the exit code.
 ///
 /// # Errors
 /// When a folder is no run or not of the same load, or the output cannot be written.
-pub fn execute(args: MergeArgs) -> Result<u8, MergeCommandError> {
+pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     let mut runs = Vec::with_capacity(args.folders.len());
     for folder in &args.folders {
-        let run = RecordedRun::open(folder)?;
+        let run = RecordedRun::open(folder).map_err(usage)?;
         if run.is_killed() {
-            return Err(MergeCommandError::Killed {
-                name: folder.display().to_string(),
-            });
+            return Err(usage(anyhow!(
+                "the run in {} was killed before it ended: its counts would be short of the plan; merge whole \
+                 runs",
+                folder.display()
+            )));
         }
         runs.push((folder.display().to_string(), run));
     }
@@ -71,21 +35,25 @@ pub fn execute(args: MergeArgs) -> Result<u8, MergeCommandError> {
         .iter()
         .map(|(name, run)| (name.clone(), run.manifest().clone()))
         .collect();
-    let manifest = merged_manifest(&manifests)?;
+    let manifest = merged_manifest(&manifests).map_err(unmerged)?;
     let parts = runs
         .iter()
         .map(|(_, run)| part(run))
-        .collect::<Result<_, _>>()?;
-    let folder = RunFolder::create(args.out)?;
+        .collect::<Result<_, _>>()
+        .map_err(usage)?;
+    let folder = RunFolder::create(args.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
-    let mut manifest_file = folder.open("manifest.json")?;
-    let writers = writers(&folder)?;
-    let mut summary_file = folder.open("summary.json")?;
-    manifest.write_to(&mut manifest_file)?;
-    let summary = merge(parts, &names, &manifest, writers)?;
-    summary.write_to(&mut summary_file)?;
+    let mut manifest_file = folder.open("manifest.json").map_err(usage)?;
+    let writers = writers(&folder).map_err(usage)?;
+    let mut summary_file = folder.open("summary.json").map_err(usage)?;
+    let unwritten = "cannot write the merged run; free some space or choose another --out";
+    let written = manifest.write_to(&mut manifest_file);
+    written.context(unwritten).map_err(failed)?;
+    let summary = merge(parts, &names, &manifest, writers).map_err(unmerged)?;
+    let written = summary.write_to(&mut summary_file);
+    written.context(unwritten).map_err(failed)?;
     drop(summary_file);
-    let page = recorded::write_html_after_run(folder.path())?;
+    let page = recorded::write_html_after_run(folder.path()).map_err(failed)?;
     let (mut head, mut foot) = (Entries::default(), Entries::default());
     head.add("merged", names.join(", "));
     foot.add("written to", folder.path().display().to_string());
@@ -95,6 +63,14 @@ pub fn execute(args: MergeArgs) -> Result<u8, MergeCommandError> {
     // A reader that has gone does not make the merge a failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(exit::DONE)
+}
+
+/// Folders that do not belong together are the caller's fault; what cannot be read or written is not.
+fn unmerged(error: MergeError) -> CommandError {
+    match error {
+        MergeError::Read { .. } | MergeError::Write(_) => failed(error),
+        _ => usage(error),
+    }
 }
 
 fn part(run: &RecordedRun) -> Result<MergePart<BufReader<File>>, OpenError> {

@@ -11,38 +11,10 @@ pub struct StartAt {
     unix_ns: u64,
 }
 
-/// Why an instant cannot be understood.
+/// Why an instant cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartAtError {
-    /// It is no time.
-    #[error(
-        "cannot read the time {text:?}; write RFC 3339 (2026-11-21T20:30:00Z) or seconds since 1970 \
-         (1795293000)"
-    )]
-    NotATime {
-        /// As it was written.
-        text: String,
-    },
-    /// It has passed.
-    #[error("the start {at} has passed {late_s} s ago; choose a later one for all generators")]
-    Passed {
-        /// The instant.
-        at: StartAt,
-        /// How long ago.
-        late_s: u64,
-    },
-    /// It is unreasonably far away.
-    #[error(
-        "the start {at} is {hours} hours ahead, and at most {MAX_AHEAD_HOURS} are possible; a number \
-         is taken as seconds since 1970"
-    )]
-    FarAhead {
-        /// The instant.
-        at: StartAt,
-        /// How far.
-        hours: u64,
-    },
-}
+#[error("{0}")]
+pub struct StartAtError(String);
 
 impl StartAt {
     /// Nanoseconds since the Unix epoch.
@@ -57,14 +29,17 @@ impl StartAt {
     /// Then.
     pub fn check(self, now_unix_ns: u64) -> Result<(), StartAtError> {
         let Some(ahead) = self.unix_ns.checked_sub(now_unix_ns) else {
-            return Err(StartAtError::Passed {
-                at: self,
-                late_s: (now_unix_ns - self.unix_ns).div_ceil(SECOND_NS),
-            });
+            let late_s = (now_unix_ns - self.unix_ns).div_ceil(SECOND_NS);
+            return Err(StartAtError(format!(
+                "the start {self} has passed {late_s} s ago; choose a later one for all generators"
+            )));
         };
         let hours = ahead / SECOND_NS / 3600;
         if hours >= MAX_AHEAD_HOURS {
-            return Err(StartAtError::FarAhead { at: self, hours });
+            return Err(StartAtError(format!(
+                "the start {self} is {hours} hours ahead, and at most {MAX_AHEAD_HOURS} are possible; a \
+                 number is taken as seconds since 1970"
+            )));
         }
         Ok(())
     }
@@ -78,9 +53,12 @@ impl FromStr for StartAt {
             Ok(stamp) => u64::try_from(stamp.as_nanosecond()).ok(),
             Err(_) => unix_seconds(text.trim()),
         };
-        nanos
-            .map(|unix_ns| Self { unix_ns })
-            .ok_or_else(|| StartAtError::NotATime { text: text.into() })
+        nanos.map(|unix_ns| Self { unix_ns }).ok_or_else(|| {
+            StartAtError(format!(
+                "cannot read the time {text:?}; write RFC 3339 (2026-11-21T20:30:00Z) or seconds since \
+                 1970 (1795293000)"
+            ))
+        })
     }
 }
 

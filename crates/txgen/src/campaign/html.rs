@@ -3,8 +3,8 @@
 use report::Page;
 use report::chart::{Axis, Chart, Tone, Unit};
 
+use super::document::{Document, Run, State};
 use super::figures::{Burst, Figures};
-use super::record::{Document, Run, State};
 use super::table::{medians, name, rate_text, runs_table};
 
 /// The whole page.

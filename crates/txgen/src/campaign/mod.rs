@@ -1,5 +1,6 @@
 //! `txgen run`: the runs of a scenario file, one after the other, each with the node it asks for.
 
+mod document;
 mod estimate;
 mod figures;
 mod html;
@@ -14,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
-use rpc::{Endpoint, Transport};
 use servers::StartError;
 
 use crate::cli::RunArgs;
@@ -24,12 +24,12 @@ use crate::managed::{ManagedError, Programs, Stage};
 use crate::plan::{Plan, fresh_seed};
 use crate::run::{self, Outcome, RunFolder, Words, default_folder};
 use crate::scenario::{NodeKind, ScenarioOptions, Script};
-use crate::settings::Settings;
 use crate::shutdown::Shutdown;
+use document::RunState;
 use estimate::{Estimate, dry_run, patience};
 use figures::Figures;
 use prepare::{Prepared, prepare};
-use record::{Record, RunEnd, RunState};
+use record::{Record, RunEnd};
 
 /// Plays the runs of a scenario file.
 pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
@@ -215,7 +215,7 @@ impl Campaign<'_> {
         record
             .finish(self.shutdown.is_requested())
             .map_err(failed)?;
-        let mut text = table::table(&record);
+        let mut text = table::table(&record.document.runs);
         text.push_str(&format!("written to {}\n", self.folder.display()));
         self.display.result(&text);
         Ok(record.exit_code())
@@ -313,12 +313,6 @@ impl Campaign<'_> {
     fn say(&mut self, message: &str) {
         self.display.message(message);
     }
-}
-
-/// Whether the settings' endpoints, or the transport asked for, speak WebSocket.
-fn transport(settings: &Settings, endpoints: &[Endpoint]) -> Transport {
-    let first = || endpoints.first().map(Endpoint::transport);
-    settings.transport.or_else(first).unwrap_or(Transport::Http)
 }
 
 /// A flooded node that commits nothing for this long will not.

@@ -1,9 +1,8 @@
 //! Every run of a script checked before the first one starts.
 
 use anyhow::Context as _;
-use rpc::Transport;
+use rpc::{Endpoint, Transport};
 
-use super::transport;
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
@@ -103,7 +102,10 @@ fn complete<'a>(
     settings.seed = Some(seed);
     Prepared {
         script: run,
-        transport: transport(&settings, &settings.endpoints),
+        transport: settings
+            .transport
+            .or_else(|| settings.endpoints.first().map(Endpoint::transport))
+            .unwrap_or(Transport::Http),
         settings,
         seed,
         check: None,

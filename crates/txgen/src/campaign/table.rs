@@ -2,8 +2,8 @@
 
 use report::{Columns, Table, text};
 
+use super::document::{Run, RunState};
 use super::figures::Figures;
-use super::record::{Record, Run, RunState};
 
 /// One run in a line, while the campaign goes on.
 pub(super) fn line(figures: &Figures) -> String {
@@ -26,8 +26,7 @@ pub(super) fn line(figures: &Figures) -> String {
 }
 
 /// The tables of the whole campaign.
-pub(super) fn table(record: &Record) -> String {
-    let runs = &record.document.runs;
+pub(super) fn table(runs: &[Run]) -> String {
     let mut text = runs_table(runs).text();
     if let Some(medians) = medians(runs) {
         text += &format!("\n{}", medians.text());

@@ -6,43 +6,15 @@ mod side;
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
+use anyhow::Context as _;
 use measure::{Difference, Drawn};
+use ops::command::{CommandError, failed, usage};
 
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::exit;
-use crate::folder::OpenError;
 
 use side::Side;
-
-/// Why runs are not compared.
-#[derive(Debug, thiserror::Error)]
-pub enum CompareError {
-    /// One is no run.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A folder of runs holds runs that are no repeats of each other.
-    #[error(
-        "{} holds runs of different loads ({one:?} and {other:?}); repeats have one load, so give the runs one by one", path.display()
-    )]
-    Mixed {
-        /// The folder.
-        path: PathBuf,
-        /// A load.
-        one: String,
-        /// Another one.
-        other: String,
-    },
-    /// The output cannot be written.
-    #[error("cannot write {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
 
 /// What a comparison found.
 struct Comparison {
@@ -81,12 +53,13 @@ impl Comparison {
 ///
 /// # Errors
 /// When a path is no run and no folder of runs, or the output cannot be written.
-pub fn execute(args: CompareArgs) -> Result<u8, CompareError> {
+pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
     let sides = args
         .runs
         .iter()
         .map(|path| Side::open(path))
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<anyhow::Result<Vec<_>>>()
+        .map_err(usage)?;
     let others = sides
         .iter()
         .skip(1)
@@ -105,7 +78,9 @@ pub fn execute(args: CompareArgs) -> Result<u8, CompareError> {
     };
     match args.out {
         Some(path) if path.as_os_str() != "-" => {
-            fs::write(&path, text).map_err(|source| CompareError::Write { path, source })?;
+            fs::write(&path, text)
+                .with_context(|| format!("cannot write {}", path.display()))
+                .map_err(failed)?;
         }
         // A reader that has gone does not make the comparison a failure.
         _ => drop(io::stdout().lock().write_all(text.as_bytes())),

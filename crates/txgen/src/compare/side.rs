@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use measure::{LatencyKind, RunCourse, SeriesRow};
 
-use super::CompareError;
 use crate::folder::{OpenError, RecordedRun};
 
 /// A side with everything that is drawn and compared.
@@ -29,7 +28,7 @@ pub(super) struct SideRun {
 
 impl Side {
     /// Opens a run, or all runs directly below a folder.
-    pub(super) fn open(path: &Path) -> Result<Self, CompareError> {
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let folders = match runs_below(path) {
             Some(folders) if !path.join("manifest.json").exists() => folders,
             _ => vec![path.to_owned()],
@@ -45,11 +44,13 @@ impl Side {
             if let Some(first) = side.runs.first()
                 && first.load != run.load
             {
-                return Err(CompareError::Mixed {
-                    path: path.into(),
-                    one: first.load.clone(),
-                    other: run.load,
-                });
+                anyhow::bail!(
+                    "{} holds runs of different loads ({:?} and {:?}); repeats have one load, so give the \
+                     runs one by one",
+                    path.display(),
+                    first.load,
+                    run.load
+                );
             }
             side.runs.push(run);
             side.courses.push(course);

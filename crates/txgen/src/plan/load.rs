@@ -8,11 +8,11 @@ use super::error::PlanError;
 
 /// What is offered, and when.
 #[derive(Debug, Clone)]
-pub enum Load {
+pub enum Load<S = Schedule> {
     /// Open loop: the schedule alone decides when.
     Open {
         /// The due times.
-        schedule: Schedule,
+        schedule: S,
         /// End when the target is saturated for two steps.
         stop_when_saturated: bool,
         /// Break all connections in every pause of the profile.
@@ -27,33 +27,16 @@ pub enum Load {
     },
 }
 
-/// What is offered, before arrivals and seed are known.
-#[derive(Debug, Clone)]
-pub enum RequestedLoad {
-    /// Open loop.
-    Open {
-        /// The rate as a function of time.
-        profile: Profile,
-        /// See [`Load::Open`].
-        stop_when_saturated: bool,
-        /// See [`Load::Open`].
-        reconnect_in_pauses: bool,
-    },
-    /// Closed loop.
-    Flood {
-        /// Transactions in flight.
-        concurrency: NonZeroU32,
-        /// Transactions in all.
-        count: u64,
-    },
-}
+/// What is offered, before arrivals and seed are known: the rate as a function of time in place of the
+/// due times.
+pub type RequestedLoad = Load<Profile>;
 
 impl RequestedLoad {
     /// This profile in an open loop, to its end.
     #[must_use]
     pub const fn of(profile: Profile) -> Self {
         Self::Open {
-            profile,
+            schedule: profile,
             stop_when_saturated: false,
             reconnect_in_pauses: false,
         }
@@ -92,7 +75,7 @@ pub(super) fn resolve(
         )),
         RequestedLoad::Flood { concurrency, count } => Ok(Load::Flood { concurrency, count }),
         RequestedLoad::Open {
-            profile,
+            schedule: profile,
             stop_when_saturated,
             reconnect_in_pauses,
         } => Ok(Load::Open {

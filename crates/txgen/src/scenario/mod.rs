@@ -29,7 +29,7 @@ pub use error::ScenarioError;
 pub(crate) use error::with_suggestion;
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};
-pub use scale::{Scale, ScaleError};
+pub use scale::Scale;
 pub use script::{ScenarioOptions, Script, ScriptRun};
 
 /// A scenario file as written, or one of its runs.
@@ -104,7 +104,7 @@ impl Scenario {
                     ));
                 }
                 Ok(RequestedLoad::Open {
-                    profile,
+                    schedule: profile,
                     stop_when_saturated: self.stop_when_saturated,
                     reconnect_in_pauses: self.reconnect,
                 })

@@ -9,11 +9,6 @@ use pacing::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale(f64);
 
-/// Why a text is no scale.
-#[derive(Debug, thiserror::Error)]
-#[error("is no scale; give a number above 0 and at most 1000, e.g. 0.01")]
-pub struct ScaleError;
-
 impl Scale {
     /// As written.
     pub const ONE: Self = Self(1.0);
@@ -56,14 +51,12 @@ impl Scale {
 }
 
 impl FromStr for Scale {
-    type Err = ScaleError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let factor: f64 = text.parse().map_err(|_| ScaleError)?;
-        if factor.is_finite() && factor > 0.0 && factor <= LARGEST {
-            Ok(Self(factor))
-        } else {
-            Err(ScaleError)
+        match text.parse() {
+            Ok(factor) if factor > 0.0 && factor <= LARGEST => Ok(Self(factor)),
+            _ => Err("is no scale; give a number above 0 and at most 1000, e.g. 0.01"),
         }
     }
 }

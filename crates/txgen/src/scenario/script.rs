@@ -94,7 +94,7 @@ impl ScriptRun {
     #[must_use]
     pub fn duration(&self) -> Option<Nanos> {
         match &self.request.load {
-            RequestedLoad::Open { profile, .. } => profile.duration(),
+            RequestedLoad::Open { schedule, .. } => schedule.duration(),
             RequestedLoad::Flood { .. } => None,
         }
     }

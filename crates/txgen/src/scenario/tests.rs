@@ -32,7 +32,10 @@ fn phases_and_settings_are_read() {
     assert!(script.campaign.is_none());
     let run = &script.runs[0];
     assert_eq!((run.settings.size, run.settings.seed), (Some(100), Some(4)));
-    let RequestedLoad::Open { profile, .. } = &run.request.load else {
+    let RequestedLoad::Open {
+        schedule: profile, ..
+    } = &run.request.load
+    else {
         panic!("not an open loop");
     };
     assert_eq!(profile.total().unwrap().whole(), 1000);
@@ -97,7 +100,10 @@ fn cases_and_the_matrix_make_runs() {
         run.node.cometbft["mempool"]["size"],
         toml::Value::Integer(10)
     );
-    let RequestedLoad::Open { profile, .. } = &run.request.load else {
+    let RequestedLoad::Open {
+        schedule: profile, ..
+    } = &run.request.load
+    else {
         panic!("not an open loop");
     };
     assert_eq!(profile.total().unwrap().whole(), 20);

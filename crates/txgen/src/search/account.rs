@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use anyhow::Context as _;
 use measure::judge::PointJudgement;
 use measure::{Because, Finding, KneeEstimate};
 use serde::Serialize;
@@ -181,7 +182,13 @@ pub(super) fn because_words(because: Because) -> String {
 
 impl Account {
     /// Replaces the file, whole or not at all.
-    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        self.replace(folder).context(
+            "cannot write search.json; free some space or choose another folder with --out",
+        )
+    }
+
+    fn replace(&self, folder: &Path) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
         let fresh = folder.join("search.json.new");

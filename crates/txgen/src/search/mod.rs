@@ -7,9 +7,9 @@ mod session;
 mod table;
 mod words;
 
-use std::io;
-
+use anyhow::anyhow;
 use measure::{Because, KneeSearch, KneeSettings, Next, Trial};
+use ops::command::{CommandError, usage};
 use pacing::Nanos;
 
 use account::{Ended, because_words};
@@ -18,63 +18,18 @@ use session::{PointEnd, Session};
 use words::{ending_words, scan_words};
 
 use crate::cli::{ScanArgs, SearchArgs};
-use crate::live::DisplayError;
-use crate::plan::PlanError;
-use crate::run::{BuiltInError, FolderError, PreflightError, RunError};
 use crate::shutdown::Shutdown;
-use crate::target::DrainError;
 
-/// Why there is no search.
-#[derive(Debug, thiserror::Error)]
-pub enum SearchError {
-    /// The points make no plan.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// Options that do not fit together.
-    #[error("{0}")]
-    Usage(String),
-    /// The folder cannot be used.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The built-in node does not start.
-    #[error(transparent)]
-    BuiltIn(#[from] BuiltInError),
-    /// The target cannot be measured.
-    #[error(transparent)]
-    Preflight(#[from] PreflightError),
-    /// It cannot be shown as asked.
-    #[error(transparent)]
-    Display(#[from] DisplayError),
-    /// The nodes cannot be asked what they hold.
-    #[error(transparent)]
-    Drain(#[from] DrainError),
-    /// A point could not be played; what the others showed was printed and written.
-    #[error("point {number} ({rate}/s)")]
-    Point {
-        /// Which.
-        number: usize,
-        /// Its rate.
-        rate: f64,
-        /// Why.
-        #[source]
-        source: RunError,
-    },
-    /// `search.json` cannot be written.
-    #[error("cannot write search.json; free some space or choose another folder with --out")]
-    Account(#[source] io::Error),
-    /// The report cannot be written; `search.json` is whole.
-    #[error("cannot write report.html; free some space or choose another folder with --out")]
-    Report(#[source] io::Error),
-}
 /// Finds the knee; gives the exit code.
 ///
 /// # Errors
 /// When the target, the folder or the points cannot be used, or a point fails.
-pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, SearchError> {
+pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
     if args.min > args.max {
-        return Err(SearchError::Usage(format!(
+        return Err(usage(anyhow!(
             "--min {} is above --max {}",
-            args.min, args.max
+            args.min,
+            args.max
         )));
     }
     let settings = KneeSettings {
@@ -135,7 +90,7 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Se
 ///
 /// # Errors
 /// As [`search`].
-pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, SearchError> {
+pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
     let rates = args.rates.as_slice();
     let first = rates[0];
     let request = SearchRequest {

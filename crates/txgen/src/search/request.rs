@@ -3,12 +3,13 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use anyhow::anyhow;
+use ops::command::{CommandError, usage};
 use pacing::{Nanos, Rate};
 
-use super::SearchError;
 use crate::cli::PointArgs;
 use crate::exit;
-use crate::plan::{Plan, PlanError, Request, RequestedLoad};
+use crate::plan::{Plan, Request, RequestedLoad};
 use crate::report;
 use crate::settings::Settings;
 use crate::workload::WorkloadKind;
@@ -26,7 +27,7 @@ impl SearchRequest {
         self.settings.dry_run
     }
 
-    pub(super) fn preview(&self, rate: Rate, words: &str) -> Result<u8, SearchError> {
+    pub(super) fn preview(&self, rate: Rate, words: &str) -> Result<u8, CommandError> {
         let plan = self.plan(0, rate, self.points.duration, None)?;
         let text = format!("{words}\nthe first point:\n{}", report::preview(&plan));
         let _ = io::stdout().lock().write_all(text.as_bytes());
@@ -40,22 +41,22 @@ impl SearchRequest {
         rate: Rate,
         duration: Nanos,
         out: Option<PathBuf>,
-    ) -> Result<Plan, SearchError> {
+    ) -> Result<Plan, CommandError> {
         let settings = &self.settings;
         if matches!(settings.workload, Some(WorkloadKind::File(_))) {
-            return Err(SearchError::Usage(format!(
+            return Err(usage(anyhow!(
                 "{} needs new transactions for each point, and a file would repeat its own; use another --workload",
                 self.kind
             )));
         }
         if !settings.threshold.is_empty() {
-            return Err(SearchError::Usage(format!(
+            return Err(usage(anyhow!(
                 "{} takes its conditions from --slo; write --slo instead of --threshold",
                 self.kind
             )));
         }
         if settings.shard.is_some() || settings.start_at.is_some() {
-            return Err(SearchError::Usage(format!(
+            return Err(usage(anyhow!(
                 "{} decides each rate from the points before; --shard and --start-at are for single runs",
                 self.kind
             )));
@@ -70,12 +71,12 @@ impl SearchRequest {
         };
         let request = Request {
             command: self.kind.into(),
-            load: RequestedLoad::constant(rate, duration).map_err(PlanError::from)?,
+            load: RequestedLoad::constant(rate, duration).map_err(usage)?,
             builtin: devnode::Config::default(),
         };
-        let plan = Plan::resolve(request, settings, self.seed)?;
+        let plan = Plan::resolve(request, settings, self.seed).map_err(usage)?;
         if plan.warmup >= duration {
-            return Err(SearchError::Usage(format!(
+            return Err(usage(anyhow!(
                 "--warmup {} leaves nothing of a point of {duration} to be judged; use a longer --duration",
                 plan.warmup
             )));

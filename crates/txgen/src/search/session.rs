@@ -4,15 +4,17 @@ use std::fs;
 use std::time::Instant;
 
 use ::report::Entries;
+use anyhow::Context as _;
 use jiff::Timestamp;
 use measure::judge::limits::{GROWTH_LIMIT, LOST_LIMIT};
 use measure::judge::{BrokenLimit, Point};
 use measure::{BlockMark, BlockRow, Finding, KneeSearch};
+use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
 
 use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
 use super::request::SearchRequest;
-use super::{SearchError, page, table};
+use super::{page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplaySettings};
@@ -52,17 +54,17 @@ impl<'a> Session<'a> {
         request: SearchRequest,
         first: Rate,
         shutdown: &'a Shutdown,
-    ) -> Result<Self, SearchError> {
+    ) -> Result<Self, CommandError> {
         let plan = request.plan(0, first, request.points.duration, None)?;
-        let guest = run::guest(&plan)?;
+        let guest = run::guest(&plan).map_err(failed)?;
         let address = guest.as_ref().map(BuiltInNode::address);
-        run::check_target(&plan, address)?;
+        run::check_target(&plan, address).map_err(usage)?;
         let endpoints = plan.nodes.endpoints(address);
         let folder = request.settings.out.clone();
-        let folder =
-            RunFolder::create(folder.unwrap_or_else(|| run::default_folder(request.kind)))?;
+        let folder = folder.unwrap_or_else(|| run::default_folder(request.kind));
+        let folder = RunFolder::create(folder).map_err(usage)?;
         let target = report::describe_target(&plan);
-        let mut display = Display::open(&DisplaySettings::of(&plan), shutdown)?;
+        let mut display = Display::open(&DisplaySettings::of(&plan), shutdown).map_err(usage)?;
         display.message(&format!("target   {target}"));
         let slo: Vec<String> = request.points.slo.iter().map(ToString::to_string).collect();
         display.message(&format!(
@@ -96,9 +98,9 @@ impl<'a> Session<'a> {
             reason: "not finished".into(),
             took_s: 0.0,
         };
-        account.write(folder.path()).map_err(SearchError::Account)?;
+        account.write(folder.path()).map_err(failed)?;
         Ok(Self {
-            drain: Drain::new(plan.target, &endpoints, &plan.trust)?,
+            drain: Drain::new(plan.target, &endpoints, &plan.trust).map_err(failed)?,
             uncommitted: Vec::new(),
             request,
             guest,
@@ -120,7 +122,7 @@ impl<'a> Session<'a> {
         rate: f64,
         because: &str,
         short: bool,
-    ) -> Result<PointEnd, SearchError> {
+    ) -> Result<PointEnd, CommandError> {
         let number = self.account.points.len() + 1;
         let full = self.request.points.duration;
         // A warm-up that the user has set was set for the whole duration.
@@ -128,8 +130,7 @@ impl<'a> Session<'a> {
             true => Nanos::from_nanos(full.as_nanos() / 2),
             false => full,
         };
-        let offered =
-            Rate::from_f64(rate).map_err(|error| SearchError::Usage(error.to_string()))?;
+        let offered = Rate::from_f64(rate).map_err(usage)?;
         let out = self.folder.path().join(format!("{number:02}-{rate}"));
         let plan = self.request.plan(number, offered, duration, Some(out))?;
         if number == 1 && !self.come_to_rest("before the first point") {
@@ -218,7 +219,7 @@ impl<'a> Session<'a> {
         self.account.reason = "interrupted: the interval is what was known by then".into();
     }
 
-    fn failed(&mut self, number: usize, rate: f64, source: RunError) -> SearchError {
+    fn failed(&mut self, number: usize, rate: f64, source: RunError) -> CommandError {
         self.account.ended = Ended::Failed;
         self.account.reason = format!("point {number} ({rate}/s) failed: {source}");
         self.account.took_s = self.elapsed().as_secs_f64();
@@ -226,29 +227,29 @@ impl<'a> Session<'a> {
         if !self.account.points.is_empty() {
             self.display.result(&table::table(&self.account));
         }
-        SearchError::Point {
-            number,
-            rate,
-            source,
-        }
+        let CommandError { code, source } = source.into();
+        let source = source.context(format!("point {number} ({rate}/s)"));
+        CommandError { code, source }
     }
 
     /// Writes down what is known by now.
-    pub(super) fn learn(&mut self, known: &KneeSearch) -> Result<(), SearchError> {
+    pub(super) fn learn(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
         self.account.knee = known.estimate().map(Into::into);
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
-        self.account
-            .write(self.folder.path())
-            .map_err(SearchError::Account)
+        self.account.write(self.folder.path()).map_err(failed)
     }
 
     /// The last words, the file and the exit code.
-    pub(super) fn conclude(mut self, known: &KneeSearch) -> Result<u8, SearchError> {
+    pub(super) fn conclude(mut self, known: &KneeSearch) -> Result<u8, CommandError> {
         self.learn(known)?;
         let report = self.folder.path().join("report.html");
-        fs::write(&report, page::page(&self.account)).map_err(SearchError::Report)?;
+        fs::write(&report, page::page(&self.account))
+            .context(
+                "cannot write report.html; free some space or choose another folder with --out",
+            )
+            .map_err(failed)?;
         let mut written = Entries::default();
         written.add("written to", self.folder.path().display().to_string());
         written.add("report", report.display().to_string());

@@ -44,33 +44,6 @@ impl Verdict {
     }
 }
 
-/// Why a condition cannot be understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ThresholdError {
-    /// There is no comparison in it.
-    #[error("no comparison in {text:?}; write for instance commit.p99<5s")]
-    NoComparison {
-        /// The condition as it was written.
-        text: String,
-    },
-    /// The left side names nothing in a summary.
-    #[error("unknown metric {metric:?}; {}", hint(near))]
-    UnknownMetric {
-        /// The left side.
-        metric: String,
-        /// What may have been meant.
-        near: Vec<String>,
-    },
-    /// The right side is not a number.
-    #[error(
-        "cannot read the limit {limit:?}; use a number, a duration (5s, 250ms) or a percentage (0.5%)"
-    )]
-    BadLimit {
-        /// The right side.
-        limit: String,
-    },
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Metric {
     Path(Vec<String>),
@@ -178,7 +151,7 @@ impl Comparison {
 }
 
 impl FromStr for Threshold {
-    type Err = ThresholdError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (metric, comparison, limit) = Comparison::ALL
@@ -187,13 +160,15 @@ impl FromStr for Threshold {
                 let (metric, limit) = text.split_once(sign)?;
                 Some((metric.trim(), comparison, limit.trim()))
             })
-            .ok_or_else(|| ThresholdError::NoComparison { text: text.into() })?;
-        let metric = Metric::parse(metric).ok_or_else(|| ThresholdError::UnknownMetric {
-            metric: metric.into(),
-            near: schema::near(metric),
-        })?;
-        let limit = parse_limit(limit).ok_or_else(|| ThresholdError::BadLimit {
-            limit: limit.into(),
+            .ok_or_else(|| {
+                format!("no comparison in {text:?}; write for instance commit.p99<5s")
+            })?;
+        let metric = Metric::parse(metric)
+            .ok_or_else(|| format!("unknown metric {metric:?}; {}", hint(&schema::near(metric))))?;
+        let limit = parse_limit(limit).ok_or_else(|| {
+            format!(
+                "cannot read the limit {limit:?}; use a number, a duration (5s, 250ms) or a percentage (0.5%)"
+            )
         })?;
         Ok(Self {
             text: text.into(),
@@ -282,7 +257,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_named() {
-        let error = |text: &str| text.parse::<Threshold>().unwrap_err().to_string();
+        let error = |text: &str| text.parse::<Threshold>().unwrap_err();
         assert!(error("commit.p99").contains("no comparison"));
         assert!(error("commit.p98<1s").contains("unknown metric \"commit.p98\""));
         assert!(error("weather.max<1").contains("unknown metric"));

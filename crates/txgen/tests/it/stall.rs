@@ -22,7 +22,7 @@ fn a_freeze_shows_in_response_time_and_costs_no_transaction() {
     let request = Request {
         command: "constant".into(),
         load: RequestedLoad::Open {
-            profile: profile.unwrap(),
+            schedule: profile.unwrap(),
             stop_when_saturated: false,
             reconnect_in_pauses: false,
         },
