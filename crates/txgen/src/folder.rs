@@ -150,27 +150,11 @@ impl RecordedRun {
         &self.notes
     }
 
-    /// The seconds, one by one.
+    /// The rows of one table, one by one.
     ///
     /// # Errors
-    /// When `series.csv` cannot be opened or lacks a column.
-    pub fn series(&self) -> Result<RowReader<BufReader<File>, SeriesRow>, OpenError> {
-        rows(&self.path)
-    }
-
-    /// The steps, one by one.
-    ///
-    /// # Errors
-    /// When `steps.csv` cannot be opened or lacks a column.
-    pub fn steps(&self) -> Result<RowReader<BufReader<File>, StepRow>, OpenError> {
-        rows(&self.path)
-    }
-
-    /// The blocks, one by one.
-    ///
-    /// # Errors
-    /// When `blocks.csv` cannot be opened or lacks a column.
-    pub fn blocks(&self) -> Result<RowReader<BufReader<File>, BlockRow>, OpenError> {
+    /// When its file cannot be opened or lacks a column.
+    pub fn rows<T: TableRow>(&self) -> Result<RowReader<BufReader<File>, T>, OpenError> {
         rows(&self.path)
     }
 
@@ -190,20 +174,12 @@ impl RecordedRun {
         Ok(HlogReader::new(open(&self.path, "latency.hlog")?))
     }
 
-    /// All seconds at once: about 250 bytes each.
+    /// All rows of one table at once: about 250 bytes for a second, 100 for a block.
     ///
     /// # Errors
-    /// When `series.csv` cannot be read.
-    pub fn all_series(&self) -> Result<Vec<SeriesRow>, OpenError> {
-        all(&self.path, self.series()?).map(|(rows, _)| rows)
-    }
-
-    /// All blocks at once: about 100 bytes each.
-    ///
-    /// # Errors
-    /// When `blocks.csv` cannot be read.
-    pub fn all_blocks(&self) -> Result<Vec<BlockRow>, OpenError> {
-        all(&self.path, self.blocks()?).map(|(rows, _)| rows)
+    /// When its file cannot be read.
+    pub fn all_rows<T: TableRow>(&self) -> Result<Vec<T>, OpenError> {
+        all(&self.path, self.rows()?).map(|(rows, _)| rows)
     }
 
     /// Turns an error of a row into one that names the folder.

@@ -77,9 +77,9 @@ fn part(run: &RecordedRun) -> Result<MergePart<BufReader<File>>, OpenError> {
     Ok(MergePart {
         manifest: run.manifest().clone(),
         summary: run.summary().clone(),
-        series: run.series()?,
-        steps: run.steps()?,
-        blocks: run.blocks()?,
+        series: run.rows()?,
+        steps: run.rows()?,
+        blocks: run.rows()?,
         hlog: run.hlog()?,
         txs: run.txs()?,
     })

@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
     use crate::target::{Bigchaindb, Cometbft, TargetOptions};
-    use crate::workload::{Content, CreateWorkload, KvStore, Metadata, bigchain_id};
+    use crate::workload::{BigchainWorkload, Content, KvStore, Metadata, bigchain_id};
 
     const OPTIONS: TargetOptions = TargetOptions {
         method: BroadcastMethod::Sync,
@@ -360,7 +360,7 @@ mod tests {
             asset_size: 0,
             metadata: Metadata::default(),
         };
-        let workload = CreateWorkload::new(content).unwrap();
+        let workload = BigchainWorkload::creates(content).unwrap();
         let made = |workers: usize| {
             let config = SourceConfig {
                 streams: (0..workers)

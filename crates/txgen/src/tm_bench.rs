@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::num::NonZeroU32;
 
 use anyhow::{Context as _, anyhow};
-use measure::Summary;
+use measure::{BlockRow, Summary};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate};
 use report::{TmBench, TmBenchSpan};
@@ -76,7 +76,7 @@ pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
     let _ = writeln!(io::stderr(), "{note}");
     let outcome = run::start_on_signals(&plan, words)?;
     let run = RecordedRun::open(&outcome.folder).map_err(failed)?;
-    let blocks = run.all_blocks().map_err(failed)?;
+    let blocks: Vec<BlockRow> = run.all_rows().map_err(failed)?;
     let span = span(&outcome.summary, duration);
     let all = TmBench::of(&blocks, span);
     let newest = window.map(|window| {

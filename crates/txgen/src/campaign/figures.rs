@@ -72,8 +72,8 @@ impl Figures {
         let span = summary.time.offered_s;
         let per_second = |count: u64| (span > 0.0).then(|| count as f64 / span);
         let follows = !run.settings.no_follow;
-        let rows = RecordedRun::open(&outcome.folder)
-            .and_then(|recorded| recorded.all_blocks())
+        let rows: Vec<BlockRow> = RecordedRun::open(&outcome.folder)
+            .and_then(|recorded| recorded.all_rows())
             .unwrap_or_default();
         let blocks = Blocks::of(&rows);
         Self {

@@ -76,7 +76,7 @@ impl SideRun {
     fn read(run: &RecordedRun) -> Result<(Self, RunCourse), OpenError> {
         let summary = run.summary();
         let mut course = RunCourse::new(&summary.time);
-        let series = run.all_series()?;
+        let series: Vec<SeriesRow> = run.all_rows()?;
         series.iter().for_each(|row| course.second(row));
         let mut txs = run.txs()?;
         while let Some(row) = txs.next_row().map_err(|error| run.unusable(error))? {

@@ -6,8 +6,8 @@ use super::error::PlanError;
 use crate::settings::Settings;
 use crate::target::{Facts, TargetKind};
 use crate::workload::{
-    Content, CreateWorkload, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
-    Metadata, TransferWorkload, Workload, WorkloadError, WorkloadKind,
+    BigchainWorkload, Content, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
+    Metadata, Workload, WorkloadError, WorkloadKind,
 };
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
@@ -37,15 +37,15 @@ pub(super) fn resolve(
         }
         WorkloadKind::BigchainCreate => {
             let content = resolve_content(settings, seed)?;
-            Ok(Workload::BigchainCreate(CreateWorkload::new(content)?))
+            Ok(Workload::Bigchain(BigchainWorkload::creates(content)?))
         }
         WorkloadKind::BigchainTransfer => {
             let planned = planned.and_then(NonZeroU64::new);
             let planned = planned.ok_or(WorkloadError::Endless)?;
             let content = resolve_content(settings, seed)?;
             let depth = settings.chain_depth.unwrap_or(NonZeroU32::MIN);
-            let transfers = TransferWorkload::new(content, planned, depth)?;
-            Ok(Workload::BigchainTransfer(transfers))
+            let transfers = BigchainWorkload::transfers(content, planned, depth)?;
+            Ok(Workload::Bigchain(transfers))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use measure::BlockRow;
 use report::{Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
@@ -99,7 +100,7 @@ pub fn tm_bench(run: &RecordedRun) -> Result<TmBench, OpenError> {
         seconds: time.offered_s.round(),
         newest: None,
     };
-    Ok(TmBench::of(&run.all_blocks()?, span))
+    Ok(TmBench::of(&run.all_rows::<BlockRow>()?, span))
 }
 
 /// BEP-23's analysis of all transactions: two passes, as its time begins with the first send.
@@ -133,8 +134,8 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
         thresholds: thresholds(run),
         notes: run.notes().to_vec(),
         excesses,
-        series: run.all_series()?,
-        blocks: run.all_blocks()?,
+        series: run.all_rows()?,
+        blocks: run.all_rows()?,
         course: course(run)?,
         bep23,
         summary,

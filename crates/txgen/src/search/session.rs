@@ -274,7 +274,7 @@ fn schedule(plan: &Plan) -> Option<&Schedule> {
 
 /// The blocks of a point. A file that cannot be read gives none, and the coarser rule is used.
 fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
-    let blocks = RecordedRun::open(&outcome.folder).and_then(|run| run.all_blocks());
+    let blocks = RecordedRun::open(&outcome.folder).and_then(|run| run.all_rows::<BlockRow>());
     let mark = |block: &BlockRow| BlockMark {
         observed: Nanos::from_nanos(block.observed_ns),
         committed: block.own_txs.saturating_sub(block.own_failed),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 pub(crate) use self::bigchain::bigchain_id;
-pub use self::bigchain::{Chains, Content, CreateWorkload, Metadata, TransferWorkload};
+pub use self::bigchain::{BigchainWorkload, Chains, Content, Metadata};
 pub use file::{FileFormat, FileWorkload};
 pub use kvstore::{KvStore, MIN_SIZE};
 
@@ -44,10 +44,8 @@ pub enum Workload {
     KvStore(KvStore),
     /// Read from a file.
     File(FileWorkload),
-    /// CREATEs for a BigchainDB.
-    BigchainCreate(CreateWorkload),
-    /// TRANSFERs for a BigchainDB, over outputs that have to be made before.
-    BigchainTransfer(TransferWorkload),
+    /// Signed for a BigchainDB.
+    Bigchain(BigchainWorkload),
 }
 
 /// What the chain calls a transaction.
@@ -161,9 +159,9 @@ impl Workload {
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         match self {
-            Self::KvStore(_) | Self::BigchainCreate(_) => None,
+            Self::KvStore(_) => None,
             Self::File(file) => Some(file.count()),
-            Self::BigchainTransfer(transfer) => Some(transfer.count()),
+            Self::Bigchain(signed) => signed.count(),
         }
     }
 
@@ -173,8 +171,7 @@ impl Workload {
         match self {
             Self::KvStore(kvstore) => kvstore.size(),
             Self::File(file) => file.largest(),
-            Self::BigchainCreate(create) => create.size(),
-            Self::BigchainTransfer(transfer) => transfer.size(),
+            Self::Bigchain(signed) => signed.size(),
         }
     }
 
@@ -186,15 +183,14 @@ impl Workload {
         match self {
             Self::KvStore(kvstore) => Ok(Box::new(*kvstore)),
             Self::File(file) => Ok(Box::new(file.open()?)),
-            Self::BigchainCreate(create) => Ok(Box::new(create.open())),
-            Self::BigchainTransfer(transfer) => Ok(Box::new(transfer.open())),
+            Self::Bigchain(signed) => Ok(Box::new(signed.open())),
         }
     }
 
     /// Whether making a transaction takes long enough to be shared between threads, and can be.
     #[must_use]
     pub fn is_signed(&self) -> bool {
-        matches!(self, Self::BigchainCreate(_) | Self::BigchainTransfer(_))
+        matches!(self, Self::Bigchain(_))
     }
 
     /// Whether its transactions can pass the check of a mempool and fail in a block.
@@ -207,10 +203,10 @@ impl Workload {
     #[must_use]
     pub fn preparation(&self) -> Option<(Self, u64)> {
         match self {
-            Self::BigchainTransfer(transfer) => Some((
-                Self::BigchainCreate(transfer.roots().clone()),
-                transfer.chains().count.get(),
-            )),
+            Self::Bigchain(signed) => {
+                let (roots, count) = signed.preparation()?;
+                Some((Self::Bigchain(roots), count))
+            }
             _ => None,
         }
     }
@@ -246,21 +242,7 @@ impl fmt::Display for Workload {
                 file.path().display(),
                 file.format()
             ),
-            Self::BigchainCreate(create) => write!(
-                f,
-                "bigchaindb-create, {} bytes each, {}",
-                create.size(),
-                create.content()
-            ),
-            Self::BigchainTransfer(transfer) => {
-                let Chains { count, depth } = transfer.chains();
-                write!(
-                    f,
-                    "bigchaindb-transfer, {} bytes each, {}, {count} chains of {depth}",
-                    transfer.size(),
-                    transfer.content()
-                )
-            }
+            Self::Bigchain(signed) => signed.fmt(f),
         }
     }
 }

@@ -1,99 +1,35 @@
 //! CREATEs as the original's benchmark sends them.
 
-use std::sync::Arc;
-
-use bigchain::CreateTemplate;
 use bigchain::json::Object;
+use bigchain::{CreateTemplate, Id};
 
-use super::super::{TxName, TxStream, WorkloadError};
-use super::{Content, check, impossible, party};
+use super::super::WorkloadError;
+use super::{Content, Sign, impossible, party};
 
 /// CREATEs that differ in the UUID of their metadata.
-#[derive(Debug, Clone)]
-pub struct CreateWorkload(Arc<Made>);
-
 #[derive(Debug)]
-struct Made {
+pub(super) struct Creates {
     content: Content,
     template: CreateTemplate,
-    size: usize,
 }
 
-impl CreateWorkload {
-    /// With asset data null, one signer and no metadata of one's own a transaction has the 765 bytes
-    /// of BEP-23's benchmark.
-    ///
-    /// # Errors
-    /// When there are more than 100 signers, the metadata is one that a BigchainDB refuses, or the
-    /// transactions would be too large.
-    pub fn new(content: Content) -> Result<Self, WorkloadError> {
-        Self::signed_by(content, "signer")
-    }
-
-    pub(super) fn signed_by(content: Content, party_name: &str) -> Result<Self, WorkloadError> {
+impl Creates {
+    pub(super) fn new(content: Content, party_name: &str) -> Result<Self, WorkloadError> {
         let asset = (content.asset_size > 0)
             .then(|| Object::new().with("_", "x".repeat(content.asset_size)));
         let signers = party(content.seed, party_name, content.signers);
         let template = CreateTemplate::with_signers(signers, asset);
-        let mut made = Made {
+        Ok(Self {
             template: template.map_err(|error| impossible(&error))?,
             content,
-            size: 0,
-        };
-        let mut sample = String::new();
-        made.sign(0, &mut sample);
-        made.size = check(&sample)?;
-        Ok(Self(Arc::new(made)))
-    }
-
-    /// The size of each transaction in bytes, in the original's default encoding.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.0.size
-    }
-
-    /// What they hold.
-    #[must_use]
-    pub fn content(&self) -> &Content {
-        &self.0.content
-    }
-
-    /// The id of transaction `index`.
-    pub(super) fn id(&self, index: u64, scratch: &mut String) -> bigchain::Id {
-        scratch.clear();
-        self.0.sign(index, scratch)
-    }
-
-    /// A stream of its transactions; any number may be open, on as many threads.
-    #[must_use]
-    pub fn open(&self) -> CreateStream {
-        CreateStream {
-            made: self.0.clone(),
-            text: String::new(),
-        }
+        })
     }
 }
 
-impl Made {
-    fn sign(&self, index: u64, text: &mut String) -> bigchain::Id {
+impl Sign for Creates {
+    fn sign(&self, index: u64, text: &mut String) -> Id {
         let metadata = self.content.metadata.of(self.content.seed, index);
         self.template.sign(&metadata, text)
-    }
-}
-
-/// Makes CREATEs one after the other.
-#[derive(Debug)]
-pub struct CreateStream {
-    made: Arc<Made>,
-    text: String,
-}
-
-impl TxStream for CreateStream {
-    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
-        self.text.clear();
-        let id = self.made.sign(index, &mut self.text);
-        out.extend_from_slice(self.text.as_bytes());
-        Ok(TxName::Known(id.0))
     }
 }
 
@@ -103,11 +39,12 @@ mod tests {
 
     use bigchain::{MemoryLedger, Mode, Transaction};
 
-    use super::super::Metadata;
+    use super::super::super::{TxName, TxStream as _};
+    use super::super::{BigchainWorkload, Metadata};
     use super::*;
 
-    fn workload(signers: u32, asset_size: usize, metadata: &str) -> CreateWorkload {
-        CreateWorkload::new(Content {
+    fn workload(signers: u32, asset_size: usize, metadata: &str) -> BigchainWorkload {
+        BigchainWorkload::creates(Content {
             seed: 5,
             signers: NonZeroU32::new(signers).unwrap(),
             asset_size,
@@ -151,14 +88,14 @@ mod tests {
             asset_size: 0,
             metadata: Metadata::default(),
         };
-        let error = CreateWorkload::new(content.clone()).unwrap_err();
+        let error = BigchainWorkload::creates(content.clone()).unwrap_err();
         assert!(matches!(error, WorkloadError::Signers { .. }));
         let content = Content {
             signers: NonZeroU32::MIN,
             metadata: Metadata::read("{\"$set\": 1}").unwrap(),
             ..content
         };
-        let error = CreateWorkload::new(content).unwrap_err().to_string();
+        let error = BigchainWorkload::creates(content).unwrap_err().to_string();
         assert!(error.contains("a BigchainDB refuses"), "{error}");
     }
 }

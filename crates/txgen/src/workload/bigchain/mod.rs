@@ -4,17 +4,143 @@ mod create;
 mod transfer;
 
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bigchain::json::{Object, Value, default_text, parse};
 use bigchain::{Id, KeyPair, Mode, Transaction};
 use sha2::{Digest, Sha256};
 
-pub use create::CreateWorkload;
-pub use transfer::{Chains, TransferWorkload};
+use create::Creates;
+pub use transfer::Chains;
+use transfer::Transfers;
 
-use super::{LIMIT_OF_BODIES, MAX_SIZE, WorkloadError, mix};
+use super::{CREATE, LIMIT_OF_BODIES, MAX_SIZE, TRANSFER, TxName, TxStream, WorkloadError, mix};
+
+/// Transactions of one kind and size, signed by the parties of a seed.
+#[derive(Debug, Clone)]
+pub struct BigchainWorkload {
+    signer: Arc<dyn Sign>,
+    content: Content,
+    size: usize,
+    /// The TRANSFERs again, where the signer signs some.
+    transfers: Option<Arc<Transfers>>,
+}
+
+/// Signs the transactions of a kind.
+trait Sign: fmt::Debug + Send + Sync {
+    /// Signs transaction `index` into an empty `text`; threads may ask for any index at a time.
+    fn sign(&self, index: u64, text: &mut String) -> Id;
+}
+
+impl BigchainWorkload {
+    /// CREATEs as the original's benchmark sends them: with asset data null, one signer and no
+    /// metadata of one's own a transaction has the 765 bytes of BEP-23's.
+    ///
+    /// # Errors
+    /// When there are more than 100 signers, the metadata is one that a BigchainDB refuses, or the
+    /// transactions would be too large.
+    pub fn creates(content: Content) -> Result<Self, WorkloadError> {
+        let creates = Creates::new(content.clone(), "signer")?;
+        Self::of(Arc::new(creates), content, None)
+    }
+
+    /// So many TRANSFERs in chains of this depth, over outputs that CREATEs make before.
+    ///
+    /// # Errors
+    /// As [`BigchainWorkload::creates`], and when there are more than 10,000,000.
+    pub fn transfers(
+        content: Content,
+        transactions: NonZeroU64,
+        depth: NonZeroU32,
+    ) -> Result<Self, WorkloadError> {
+        let transfers = Transfers::new(content.clone(), transactions, depth)?;
+        let transfers = Arc::new(transfers);
+        Self::of(transfers.clone(), content, Some(transfers))
+    }
+
+    fn of(
+        signer: Arc<dyn Sign>,
+        content: Content,
+        transfers: Option<Arc<Transfers>>,
+    ) -> Result<Self, WorkloadError> {
+        let mut sample = String::new();
+        signer.sign(0, &mut sample);
+        Ok(Self {
+            size: check(&sample)?,
+            signer,
+            content,
+            transfers,
+        })
+    }
+
+    /// The size of each transaction in bytes, in the original's default encoding.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// How many there are; `None` without end.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        Some(self.transfers.as_ref()?.transactions)
+    }
+
+    /// The chains of TRANSFERs.
+    #[must_use]
+    pub fn chains(&self) -> Option<Chains> {
+        Some(self.transfers.as_ref()?.chains)
+    }
+
+    /// The CREATEs that have to be committed before, and how many they are.
+    #[must_use]
+    pub fn preparation(&self) -> Option<(Self, u64)> {
+        let transfers = self.transfers.as_ref()?;
+        let roots = Self::of(transfers.roots.clone(), self.content.clone(), None);
+        Some((roots.ok()?, transfers.chains.count.get()))
+    }
+
+    /// A stream of its transactions; any number may be open, on as many threads.
+    #[must_use]
+    pub fn open(&self) -> BigchainStream {
+        BigchainStream {
+            signer: self.signer.clone(),
+            text: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for BigchainWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (size, content) = (self.size, &self.content);
+        match self.chains() {
+            None => write!(f, "{CREATE}, {size} bytes each, {content}"),
+            Some(Chains { count, depth }) => {
+                write!(
+                    f,
+                    "{TRANSFER}, {size} bytes each, {content}, {count} chains of {depth}"
+                )
+            }
+        }
+    }
+}
+
+/// Makes transactions one after the other.
+#[derive(Debug)]
+pub struct BigchainStream {
+    signer: Arc<dyn Sign>,
+    text: String,
+}
+
+impl TxStream for BigchainStream {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        self.text.clear();
+        let id = self.signer.sign(index, &mut self.text);
+        out.extend_from_slice(self.text.as_bytes());
+        Ok(TxName::Known(id.0))
+    }
+}
 
 /// What the transactions of a run hold beside what makes each unique.
 #[derive(Debug, Clone)]
