@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use hyper::body::Frame;
 use pacing::Nanos;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Notify, mpsc};
@@ -26,7 +24,7 @@ use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
 use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::refusal::{Reason, Refusal};
-use crate::upstream::{ReadAnswer, ReadRequest, RelayEvent};
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent};
 
 /// Lanes under a test's control.
 #[derive(Clone, Default)]
@@ -200,17 +198,13 @@ impl Backend for Fake {
 #[derive(Debug)]
 pub(super) struct Body(VecDeque<Bytes>);
 
-impl hyper::body::Body for Body {
-    type Data = Bytes;
+impl Pieces for Body {
     type Error = Refusal;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+    fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
         Poll::Ready(self.0.pop_front().map(|piece| match piece.is_empty() {
             true => Err(Refusal::new(Reason::Upstream, "the node broke off")),
-            false => Ok(Frame::data(piece)),
+            false => Ok(piece),
         }))
     }
 }

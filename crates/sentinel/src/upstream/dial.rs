@@ -1,9 +1,7 @@
 //! From an endpoint to a stream of bytes.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rpc::{Endpoint, Trust};
@@ -13,9 +11,9 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsConnector, rustls::pki_types as rustls_pki_types};
 use tokio_util::either::Either;
-use tower::Service;
 
 use super::UpstreamError;
+use super::http::Connect;
 
 /// A connection to a node, encrypted or not.
 pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
@@ -41,10 +39,7 @@ impl Dialer {
         limit: Duration,
     ) -> Result<Self, UpstreamError> {
         let tls = if endpoint.is_tls() {
-            let setup = |reason: String| UpstreamError::Setup {
-                endpoint: endpoint.to_string(),
-                reason,
-            };
+            let setup = |reason: String| UpstreamError::Setup(endpoint.to_string(), reason);
             let config = trust.client_config();
             let config = config.map_err(|error| setup(error.to_string()))?;
             let name = ServerName::try_from(endpoint.host());
@@ -70,26 +65,7 @@ impl Dialer {
         self.0.limit
     }
 
-    /// Connects.
-    ///
-    /// # Errors
-    /// [`UpstreamError::Connect`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives the attempt up.
-    pub(super) async fn dial(&self) -> Result<Stream, UpstreamError> {
-        let failed = |reason: String| UpstreamError::Connect {
-            endpoint: self.0.endpoint.to_string(),
-            reason,
-        };
-        match timeout(self.0.limit, self.connect()).await {
-            Ok(result) => result.map_err(|error| failed(error.to_string())),
-            // A full backlog looks like this: the node takes no more connections.
-            Err(_) => Err(failed("no connection within the limit".to_owned())),
-        }
-    }
-
-    async fn connect(&self) -> io::Result<Stream> {
+    async fn dial(&self) -> io::Result<Stream> {
         let Target { endpoint, tls, .. } = &*self.0;
         let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await?;
         tcp.set_nodelay(true)?;
@@ -103,18 +79,21 @@ impl Dialer {
     }
 }
 
-impl Service<()> for Dialer {
-    type Response = Stream;
-    type Error = UpstreamError;
-    type Future = Pin<Box<dyn Future<Output = Result<Stream, UpstreamError>> + Send>>;
+impl Connect for Dialer {
+    type Stream = Stream;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), UpstreamError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, (): ()) -> Self::Future {
-        let dialer = self.clone();
-        Box::pin(async move { dialer.dial().await })
+    /// # Errors
+    /// [`UpstreamError::Connect`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the attempt up.
+    async fn connect(&self) -> Result<Stream, UpstreamError> {
+        let failed = |reason: String| UpstreamError::Connect(self.0.endpoint.to_string(), reason);
+        match timeout(self.0.limit, self.dial()).await {
+            Ok(result) => result.map_err(|error| failed(error.to_string())),
+            // A full backlog looks like this: the node takes no more connections.
+            Err(_) => Err(failed("no connection within the limit".to_owned())),
+        }
     }
 }
 

@@ -7,65 +7,34 @@ use crate::refusal::{Reason, Refusal};
 /// Why a node gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// The endpoint cannot be used at all.
-    #[error("{endpoint} cannot be used: {reason}")]
-    Setup {
-        /// The node.
-        endpoint: String,
-        /// What is in the way.
-        reason: String,
-    },
-    /// No connection: nothing was sent.
-    #[error("{endpoint} cannot be reached: {reason}")]
-    Connect {
-        /// The node.
-        endpoint: String,
-        /// What the system said.
-        reason: String,
-    },
-    /// No answer within the limit; the node may have seen the request.
-    #[error("{endpoint} did not answer in time")]
-    Timeout {
-        /// The node.
-        endpoint: String,
-    },
-    /// The connection ended before the answer did; the node may have seen the request.
-    #[error("{endpoint} broke the connection off: {reason}")]
-    Broken {
-        /// The node.
-        endpoint: String,
-        /// What happened.
-        reason: String,
-    },
-    /// The answer is no HTTP, or not the answer to the request.
-    #[error("{endpoint} answered something unreadable: {reason}")]
-    Garbage {
-        /// The node.
-        endpoint: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The request cannot be put into HTTP.
-    #[error("the request cannot be forwarded: {reason}")]
-    Request {
-        /// Why.
-        reason: String,
-    },
-    /// The answer is longer than what may be held.
-    #[error("the answer is longer than {limit} bytes")]
-    TooLarge {
-        /// The limit in bytes.
-        limit: usize,
-    },
+    /// This endpoint cannot be used at all, and why.
+    #[error("{0} cannot be used: {1}")]
+    Setup(String, String),
+    /// No connection to this endpoint, and why: nothing was sent.
+    #[error("{0} cannot be reached: {1}")]
+    Connect(String, String),
+    /// No answer of this endpoint within the limit; the node may have seen the request.
+    #[error("{0} did not answer in time")]
+    Timeout(String),
+    /// The connection to this endpoint ended before the answer did, and why; the node may have seen
+    /// the request.
+    #[error("{0} broke the connection off: {1}")]
+    Broken(String, String),
+    /// The answer of this endpoint is no HTTP, or not the answer to the request, and why.
+    #[error("{0} answered something unreadable: {1}")]
+    Garbage(String, String),
+    /// The request cannot be put into HTTP, and why.
+    #[error("the request cannot be forwarded: {0}")]
+    Request(String),
+    /// The answer is longer than this many bytes, which may be held.
+    #[error("the answer is longer than {0} bytes")]
+    TooLarge(usize),
     /// The byte ledger is full.
     #[error("the buffers are full")]
     Memory,
-    /// The node said no, in JSON-RPC.
-    #[error("the node refused: {reason}")]
-    Refused {
-        /// The node's words.
-        reason: String,
-    },
+    /// The node answered with a JSON-RPC error, and its text.
+    #[error("the node refused: {0}")]
+    Refused(String),
 }
 
 impl UpstreamError {
@@ -73,34 +42,28 @@ impl UpstreamError {
     pub const fn is_ambiguous(&self) -> bool {
         matches!(
             self,
-            Self::Timeout { .. } | Self::Broken { .. } | Self::Garbage { .. }
+            Self::Timeout(_) | Self::Broken(..) | Self::Garbage(..)
         )
     }
 
-    /// What the client of a read is told.
+    /// What the client of a read is told. The endpoint's address is left out: it is the operator's
+    /// business.
     pub fn refusal(&self) -> Refusal {
+        let upstream = |text: &str| Refusal::new(Reason::Upstream, text);
         match self {
             Self::Memory => Refusal::new(Reason::Bytes, self.to_string()).retry_after(SHORT_PAUSE),
-            Self::Request { .. } => Refusal::new(Reason::Parse, self.to_string()),
-            // The endpoint's address is the operator's business, not the client's.
-            Self::Timeout { .. } => {
-                Refusal::new(Reason::Upstream, "the node did not answer in time")
-                    .retry_after(SHORT_PAUSE)
+            Self::Request(_) => Refusal::new(Reason::Parse, self.to_string()),
+            Self::Timeout(_) => {
+                upstream("the node did not answer in time").retry_after(SHORT_PAUSE)
             }
-            Self::Broken { .. } => {
-                Refusal::new(Reason::Upstream, "the node broke the connection off")
-                    .retry_after(SHORT_PAUSE)
+            Self::Broken(..) => {
+                upstream("the node broke the connection off").retry_after(SHORT_PAUSE)
             }
-            Self::Garbage { .. } => Refusal::new(
-                Reason::Upstream,
-                "the node answered something that cannot be read",
-            ),
-            Self::Setup { .. } | Self::Connect { .. } => {
-                Refusal::new(Reason::Upstream, "no node can be reached").retry_after(SHORT_PAUSE)
+            Self::Garbage(..) => upstream("the node answered something that cannot be read"),
+            Self::Setup(..) | Self::Connect(..) => {
+                upstream("no node can be reached").retry_after(SHORT_PAUSE)
             }
-            Self::TooLarge { .. } | Self::Refused { .. } => {
-                Refusal::new(Reason::Upstream, self.to_string())
-            }
+            Self::TooLarge(_) | Self::Refused(_) => upstream(&self.to_string()),
         }
     }
 }

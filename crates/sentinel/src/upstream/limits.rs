@@ -45,7 +45,7 @@ enum Kind {
 
 /// A read or a relay of a client, counted until dropped.
 #[derive(Debug)]
-pub struct ClientSlot {
+pub(super) struct ClientSlot {
     limits: Arc<ClientLimits>,
     id: SlotId,
     kind: Kind,

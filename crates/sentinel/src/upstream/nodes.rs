@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::UpstreamError;
 use super::dial::Dialer;
-use super::http::{self, NodeHttp, PoolOptions};
+use super::http::{NodeHttp, PoolOptions};
 use super::results::ResultsCache;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -175,7 +175,7 @@ impl Nodes {
         };
         let nodes = upstream.urls.iter().map(|url| {
             let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
-            let http = http::connect(dialer.clone(), options.clone(), upstream.read_timeout)?;
+            let http = NodeHttp::new(dialer.clone(), options.clone(), upstream.read_timeout)?;
             Node::new(dialer, http, &surroundings.trust)
         });
         Ok(Self(Arc::new(Inner {
@@ -239,13 +239,10 @@ impl Nodes {
 
     /// Asks a node for its height.
     pub(super) async fn latest_height(&self, node: NodeIndex) -> Result<u64, UpstreamError> {
-        let status = self.client(node).status().await;
-        status
-            .map(|status| status.latest_block_height)
-            .map_err(|error| UpstreamError::Broken {
-                endpoint: self.endpoint(node).to_string(),
-                reason: error.to_string(),
-            })
+        let status = self.client(node).status().await.map_err(|error| {
+            UpstreamError::Broken(self.endpoint(node).to_string(), error.to_string())
+        })?;
+        Ok(status.latest_block_height)
     }
 
     /// When a node's height last rose.
@@ -263,8 +260,8 @@ impl Nodes {
     }
 
     /// Asks a node over kept-alive connections.
-    pub(super) fn http(&self, node: NodeIndex) -> NodeHttp {
-        self.node(node).http.clone()
+    pub(super) fn http(&self, node: NodeIndex) -> &NodeHttp {
+        &self.node(node).http
     }
 
     /// Opens connections to a node.
@@ -359,8 +356,5 @@ impl Node {
 }
 
 pub(super) fn setup(endpoint: &Endpoint, error: &impl ToString) -> UpstreamError {
-    UpstreamError::Setup {
-        endpoint: endpoint.to_string(),
-        reason: error.to_string(),
-    }
+    UpstreamError::Setup(endpoint.to_string(), error.to_string())
 }

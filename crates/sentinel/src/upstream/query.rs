@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::Body as _;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method};
 use tokio::time::sleep;
-use tower::ServiceExt as _;
 
 use super::UpstreamError;
 use super::body::Pieces as _;
-use super::http::{Connection, Outgoing, Repeat};
+use super::http::{Outgoing, Repeat};
 use super::nodes::{NodeIndex, Nodes};
+use super::reads::content_length;
 use super::reply::is_error;
 pub(super) use super::reply::{charged, decode, result};
 use super::results::BlockResults;
@@ -65,13 +64,12 @@ pub(super) async fn ask(
         headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
         body: body.into(),
         repeat: Repeat::Always,
-        connection: Connection::Kept,
     };
     let limit = nodes.ledger().capacity() / ANSWER_SHARE;
-    let mut answer = nodes.http(node).oneshot(request).await?.into_body();
-    let announced = answer.size_hint().exact().unwrap_or(0);
+    let answer = nodes.http(node).send(&request).await?;
+    let announced = content_length(answer.headers()).unwrap_or(0);
     let announced = usize::try_from(announced).unwrap_or(usize::MAX);
-    let too_large = UpstreamError::TooLarge { limit };
+    let too_large = UpstreamError::TooLarge(limit);
     if announced > limit {
         return Err(too_large);
     }
@@ -79,6 +77,7 @@ pub(super) async fn ask(
         .ledger()
         .reserve(announced)
         .ok_or(UpstreamError::Memory)?;
+    let mut answer = answer.into_body();
     let mut body = Vec::with_capacity(announced);
     while let Some(piece) = answer.next().await {
         let piece = piece?;

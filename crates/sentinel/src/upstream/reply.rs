@@ -25,27 +25,30 @@ pub(super) fn result<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Upstre
         #[serde(default)]
         data: String,
     }
-    let garbage = |error: serde_json::Error| UpstreamError::Garbage {
-        endpoint: "the node".to_owned(),
-        reason: error.to_string(),
-    };
-    let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(garbage)?;
-    match envelope {
-        Envelope {
-            error: Some(Failure { message, data }),
-            ..
-        } => Err(UpstreamError::Refused {
-            reason: if data.is_empty() { message } else { data },
-        }),
-        Envelope {
-            result: Some(result),
-            ..
-        } => serde_json::from_str(result.get()).map_err(garbage),
-        Envelope { .. } => Err(UpstreamError::Garbage {
-            endpoint: "the node".to_owned(),
-            reason: "neither result nor error".to_owned(),
-        }),
+    let Envelope { result, error } =
+        serde_json::from_slice(body).map_err(|error| garbage(&error))?;
+    match (error, result) {
+        (Some(Failure { message, data }), _) => {
+            Err(UpstreamError::Refused(match data.is_empty() {
+                true => message,
+                false => data,
+            }))
+        }
+        (None, Some(result)) => part(result),
+        (None, None) => Err(garbage(&"neither result nor error")),
     }
+}
+
+/// A part of an answer.
+///
+/// # Errors
+/// [`UpstreamError::Garbage`].
+pub(super) fn part<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, UpstreamError> {
+    serde_json::from_str(raw.get()).map_err(|error| garbage(&error))
+}
+
+fn garbage(reason: &impl ToString) -> UpstreamError {
+    UpstreamError::Garbage("the node".to_owned(), reason.to_string())
 }
 
 /// Whether a body is an error answer to a question of ours.
@@ -82,10 +85,7 @@ where
     match tokio::task::spawn_blocking(move || decode(body)).await {
         Ok(result) => result,
         // It fails only by a panic, or when the runtime ends before it began.
-        Err(error) => Err(UpstreamError::Garbage {
-            endpoint: "the node".to_owned(),
-            reason: format!("decoding was broken off: {error}"),
-        }),
+        Err(error) => Err(garbage(&format!("decoding was broken off: {error}"))),
     }
 }
 
@@ -104,12 +104,7 @@ mod tests {
         let refused = result::<u64>(
             br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"no"}}"#,
         );
-        assert_eq!(
-            refused,
-            Err(UpstreamError::Refused {
-                reason: "no".to_owned()
-            })
-        );
+        assert_eq!(refused, Err(UpstreamError::Refused("no".to_owned())));
         for garbage in ["", "[]", "{}", "<html>", r#"{"result":"x"}"#] {
             let read = result::<u64>(garbage.as_bytes());
             assert!(

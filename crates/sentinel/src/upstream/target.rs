@@ -13,9 +13,9 @@ use super::UpstreamError;
 /// # Errors
 /// [`UpstreamError::Request`] when it is no path.
 pub(super) fn uri(base: &str, target: &Bytes) -> Result<Uri, UpstreamError> {
-    let refuse = |reason: String| UpstreamError::Request { reason };
+    let no_path = || UpstreamError::Request("the target is not a path".to_owned());
     if !target.starts_with(b"/") {
-        return Err(refuse("the target is not a path".to_owned()));
+        return Err(no_path());
     }
     let parsed = if base.is_empty() && target.iter().all(|byte| is_plain(*byte)) {
         Uri::from_maybe_shared(target.clone())
@@ -33,39 +33,17 @@ pub(super) fn uri(base: &str, target: &Bytes) -> Result<Uri, UpstreamError> {
         }
         Uri::try_from(text)
     };
-    let uri = parsed.map_err(|error| refuse(error.to_string()))?;
+    let uri = parsed.map_err(|error| UpstreamError::Request(error.to_string()))?;
     // `//host/path` would be read as a host.
     if uri.authority().is_some() {
-        return Err(refuse("the target is not a path".to_owned()));
+        return Err(no_path());
     }
     Ok(uri)
 }
 
 /// Bytes that stand for themselves in a path and in a query alike.
-const fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'-' | b'.'
-                | b'_'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-                | b':'
-                | b'@'
-                | b'/'
-                | b'?'
-                | b'%'
-        )
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte)
 }
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{HOST, HeaderValue};
@@ -23,25 +23,32 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
-use tower::{Service, ServiceExt as _};
 
-use super::request::{Answering, Connection, Outgoing};
+use super::{Connection, Outgoing};
 use crate::upstream::UpstreamError;
+use crate::upstream::body::Pieces;
 
-/// Connections to one node, and those of them that wait for work. `C` opens new ones. Clones share
-/// the connections.
-#[derive(Clone, Debug)]
-pub(in crate::upstream) struct Pool<C> {
+/// Opens connections to one node.
+pub(in crate::upstream) trait Connect: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Opens a connection.
+    fn connect(&self) -> impl Future<Output = Result<Self::Stream, UpstreamError>> + Send;
+}
+
+/// Kept-alive connections to one node that wait for requests, and what is needed to open new ones.
+#[derive(Debug)]
+pub(super) struct Pool<C> {
     connector: C,
-    shared: Arc<Shared>,
+    idle: Arc<Idle>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Idle {
     node: String,
     host: HeaderValue,
     options: PoolOptions,
-    idle: Mutex<Vec<(PooledConnection, Instant)>>,
+    connections: Mutex<Vec<(PooledConnection, Instant)>>,
 }
 
 /// Limits of a [`Pool`], and who owns its tasks.
@@ -64,7 +71,7 @@ struct PooledConnection {
 
 /// Why a request has no answer, and how far it came.
 #[derive(Debug)]
-pub(in crate::upstream) struct Failed {
+pub(super) struct Failed {
     pub(super) error: UpstreamError,
     pub(super) delivery: Delivery,
 }
@@ -85,10 +92,10 @@ pub(super) enum Delivery {
 pub(in crate::upstream) struct PooledBody {
     incoming: Incoming,
     connection: Option<PooledConnection>,
-    pool: Arc<Shared>,
+    idle: Arc<Idle>,
 }
 
-impl<C> Pool<C> {
+impl<C: Connect> Pool<C> {
     /// An empty pool.
     ///
     /// # Errors
@@ -99,57 +106,60 @@ impl<C> Pool<C> {
         options: PoolOptions,
     ) -> Result<Self, UpstreamError> {
         let host = HeaderValue::try_from(node.authority());
-        let host = host.map_err(|error| UpstreamError::Setup {
-            endpoint: node.to_string(),
-            reason: error.to_string(),
-        })?;
-        let shared = Shared {
+        let idle = Idle {
             node: node.to_string(),
-            host,
+            host: host
+                .map_err(|error| UpstreamError::Setup(node.to_string(), error.to_string()))?,
             options,
-            idle: Mutex::default(),
+            connections: Mutex::default(),
         };
         Ok(Self {
             connector,
-            shared: Arc::new(shared),
+            idle: Arc::new(idle),
         })
+    }
+
+    /// Sends a request, and waits for the head of the answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection; the node may have seen the request.
+    pub(super) async fn send(
+        &self,
+        request: &Outgoing,
+        over: Connection,
+    ) -> Result<Response<PooledBody>, Failed> {
+        let kept = match over {
+            Connection::Kept => self.idle.take().await,
+            Connection::New => None,
+        };
+        if let Some(connection) = kept {
+            return send(&self.idle, connection, request).await;
+        }
+        let stream = self.connector.connect().await.map_err(Failed::last)?;
+        let connection = self.idle.open(stream).await.map_err(Failed::last)?;
+        let sent = send(&self.idle, connection, request).await;
+        sent.map_err(|failed| Failed::last(failed.error))
     }
 }
 
-impl<C, IO> Service<Outgoing> for Pool<C>
-where
-    C: Service<(), Response = IO, Error = UpstreamError> + Clone + Send + 'static,
-    C::Future: Send,
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    type Response = Response<PooledBody>;
-    type Error = Failed;
-    type Future = Answering<PooledBody, Failed>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failed>> {
-        Poll::Ready(Ok(()))
-    }
-
-    /// Asks, and waits for the head of the answer. Dropping the future closes the connection; the
-    /// node may have seen the request.
-    fn call(&mut self, request: Outgoing) -> Self::Future {
-        let Self { connector, shared } = self.clone();
-        Box::pin(async move {
-            let kept = match request.connection {
-                Connection::Kept => shared.take_idle().await,
-                Connection::New => None,
-            };
-            if let Some(connection) = kept {
-                return shared.send(connection, request).await;
-            }
-            let opened = async {
-                let stream = connector.oneshot(()).await?;
-                shared.open(stream).await
-            };
-            let connection = opened.await.map_err(Failed::last)?;
-            let sent = shared.send(connection, request).await;
-            sent.map_err(|failed| Failed::last(failed.error))
-        })
+async fn send(
+    idle: &Arc<Idle>,
+    mut connection: PooledConnection,
+    request: &Outgoing,
+) -> Result<Response<PooledBody>, Failed> {
+    let mut message = Request::new(Full::new(request.body.clone()));
+    *message.method_mut() = request.method.clone();
+    *message.uri_mut() = request.uri.clone();
+    *message.headers_mut() = request.headers.clone();
+    let host = message.headers_mut().entry(HOST);
+    host.or_insert_with(|| idle.host.clone());
+    match connection.sender.try_send_request(message).await {
+        Ok(answer) => Ok(answer.map(|incoming| PooledBody {
+            incoming,
+            connection: Some(connection),
+            idle: Arc::clone(idle),
+        })),
+        Err(failed) => Err(idle.classify(failed)),
     }
 }
 
@@ -162,30 +172,9 @@ impl Failed {
     }
 }
 
-impl Shared {
-    async fn send(
-        self: Arc<Self>,
-        mut connection: PooledConnection,
-        request: Outgoing,
-    ) -> Result<Response<PooledBody>, Failed> {
-        let mut message = Request::new(Full::new(request.body));
-        *message.method_mut() = request.method;
-        *message.uri_mut() = request.uri;
-        *message.headers_mut() = request.headers;
-        let host = message.headers_mut().entry(HOST);
-        host.or_insert_with(|| self.host.clone());
-        match connection.sender.try_send_request(message).await {
-            Ok(answer) => Ok(answer.map(|incoming| PooledBody {
-                incoming,
-                connection: Some(connection),
-                pool: self,
-            })),
-            Err(failed) => Err(self.judge(failed)),
-        }
-    }
-
+impl Idle {
     /// What a failed attempt means, on a connection that had been used before.
-    fn judge(&self, mut failed: TrySendError<Request<Full<Bytes>>>) -> Failed {
+    fn classify(&self, mut failed: TrySendError<Request<Full<Bytes>>>) -> Failed {
         // The library hands the request back only if it has not begun to write it.
         let is_unwritten = failed.take_message().is_some();
         let error = failed.into_error();
@@ -202,20 +191,20 @@ impl Shared {
     }
 
     fn fault(&self, error: &hyper::Error, is_unwritten: bool) -> UpstreamError {
-        let (endpoint, reason) = (self.node.clone(), innermost(error));
+        let (node, reason) = (self.node.clone(), innermost(error));
         if is_unwritten {
-            UpstreamError::Connect { endpoint, reason }
+            UpstreamError::Connect(node, reason)
         } else if error.is_parse() {
-            UpstreamError::Garbage { endpoint, reason }
+            UpstreamError::Garbage(node, reason)
         } else {
-            UpstreamError::Broken { endpoint, reason }
+            UpstreamError::Broken(node, reason)
         }
     }
 
     /// A kept connection that is still good, as far as one can tell.
-    async fn take_idle(&self) -> Option<PooledConnection> {
+    async fn take(&self) -> Option<PooledConnection> {
         loop {
-            let (mut connection, since) = self.idle().pop()?;
+            let (mut connection, since) = self.connections().pop()?;
             if since.elapsed() < IDLE_LIMIT && connection.sender.ready().await.is_ok() {
                 return Some(connection);
             }
@@ -247,47 +236,47 @@ impl Shared {
     }
 
     fn give_back(&self, connection: PooledConnection) {
-        let mut idle = self.idle();
+        let mut idle = self.connections();
         idle.retain(|(connection, _)| !connection.sender.is_closed());
         if idle.len() < MAX_IDLE && !connection.sender.is_closed() {
             idle.push((connection, Instant::now()));
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(PooledConnection, Instant)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> MutexGuard<'_, Vec<(PooledConnection, Instant)>> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Body for PooledBody {
-    type Data = Bytes;
+impl Pieces for PooledBody {
     type Error = UpstreamError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+    fn poll_next(
+        &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamError>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
-        if let Some(Err(error)) = frame {
-            self.connection = None;
-            return Poll::Ready(Some(Err(self.pool.fault(&error, false))));
-        }
-        if frame.is_none() || self.incoming.is_end_stream() {
-            // The connection may serve the next request.
-            if let Some(connection) = self.connection.take() {
-                self.pool.give_back(connection);
+    ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        loop {
+            let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
+            if let Some(Err(error)) = frame {
+                self.connection = None;
+                return Poll::Ready(Some(Err(self.idle.fault(&error, false))));
+            }
+            if frame.is_none() || self.incoming.is_end_stream() {
+                // The connection may serve the next request.
+                if let Some(connection) = self.connection.take() {
+                    self.idle.give_back(connection);
+                }
+            }
+            let Some(frame) = frame.and_then(Result::ok) else {
+                return Poll::Ready(None);
+            };
+            // Trailers are left out.
+            if let Some(bytes) = frame.into_data().ok().filter(|bytes| !bytes.is_empty()) {
+                return Poll::Ready(Some(Ok(bytes)));
             }
         }
-        Poll::Ready(frame.and_then(Result::ok).map(Ok))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        // Only once the end was seen: the connection is given back there.
-        self.connection.is_none() && self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
     }
 }
 
@@ -316,50 +305,56 @@ const SMALLEST_BUFFER: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
-
-    use http_body_util::BodyExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::sync::mpsc;
-    use tower::service_fn;
+    use tokio::task::JoinHandle;
 
-    use super::super::request::Repeat;
+    use super::super::Repeat;
     use super::super::testing::{node, request};
     use super::*;
 
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 
-    /// Opens connections in memory.
-    trait Connect:
-        Service<(), Response = DuplexStream, Error = UpstreamError, Future: Send>
-        + Clone
-        + Send
-        + 'static
-    {
-    }
+    /// Opens connections in memory, whose other ends come out at the node's end.
+    struct Pipes(mpsc::UnboundedSender<DuplexStream>);
 
-    impl<C> Connect for C where
-        C: Service<(), Response = DuplexStream, Error = UpstreamError, Future: Send>
-            + Clone
-            + Send
-            + 'static
-    {
-    }
+    impl Connect for Pipes {
+        type Stream = DuplexStream;
 
-    /// A pool whose connections come out at the node's end.
-    fn pool() -> (Pool<impl Connect>, mpsc::UnboundedReceiver<DuplexStream>) {
-        let (accepted, connections) = mpsc::unbounded_channel();
-        let connector = service_fn(move |()| {
+        async fn connect(&self) -> Result<DuplexStream, UpstreamError> {
             let (ours, theirs) = duplex(1 << 16);
-            accepted.send(theirs).unwrap();
-            ready(Ok(ours))
-        });
+            self.0.send(theirs).unwrap();
+            Ok(ours)
+        }
+    }
+
+    fn pool() -> (Arc<Pool<Pipes>>, mpsc::UnboundedReceiver<DuplexStream>) {
+        let (accepted, connections) = mpsc::unbounded_channel();
         let options = PoolOptions {
             window_bytes: 1 << 16,
             tracker: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         };
-        (Pool::new(connector, &node(), options).unwrap(), connections)
+        let pool = Pool::new(Pipes(accepted), &node(), options);
+        (Arc::new(pool.unwrap()), connections)
+    }
+
+    fn ask(
+        pool: &Arc<Pool<Pipes>>,
+        over: Connection,
+    ) -> JoinHandle<Result<Response<PooledBody>, Failed>> {
+        let pool = Arc::clone(pool);
+        tokio::spawn(async move { pool.send(&request(Repeat::Always), over).await })
+    }
+
+    /// The body of an answer, read to its end.
+    async fn body(asked: JoinHandle<Result<Response<PooledBody>, Failed>>) -> Vec<u8> {
+        let mut answer = asked.await.unwrap().unwrap().into_body();
+        let mut body = Vec::new();
+        while let Some(piece) = answer.next().await {
+            body.extend_from_slice(&piece.unwrap());
+        }
+        body
     }
 
     /// Reads one request at the node's end.
@@ -379,24 +374,14 @@ mod tests {
     #[tokio::test]
     async fn a_kept_connection_is_used_again_unless_a_new_one_is_wanted() {
         let (pool, mut accepted) = pool();
-        let first = tokio::spawn(pool.clone().oneshot(request(Repeat::Always)));
+        let first = ask(&pool, Connection::Kept);
         let mut stream = accepted.recv().await.unwrap();
         serve(&mut stream).await;
-        let body = first.await.unwrap().unwrap().into_body();
-        assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
-        let second = tokio::spawn(pool.clone().oneshot(request(Repeat::Always)));
+        assert_eq!(body(first).await, b"{}");
+        let second = ask(&pool, Connection::Kept);
         serve(&mut stream).await;
-        second
-            .await
-            .unwrap()
-            .unwrap()
-            .into_body()
-            .collect()
-            .await
-            .unwrap();
-        let mut fresh = request(Repeat::Always);
-        fresh.connection = Connection::New;
-        let third = tokio::spawn(pool.oneshot(fresh));
+        assert_eq!(body(second).await, b"{}");
+        let third = ask(&pool, Connection::New);
         serve(&mut accepted.recv().await.unwrap()).await;
         third.await.unwrap().unwrap();
     }
@@ -404,24 +389,17 @@ mod tests {
     #[tokio::test]
     async fn a_request_on_a_dead_connection_tells_how_far_it_came() {
         let (pool, mut accepted) = pool();
-        let first = tokio::spawn(pool.clone().oneshot(request(Repeat::Always)));
+        let first = ask(&pool, Connection::Kept);
         let mut stream = accepted.recv().await.unwrap();
         serve(&mut stream).await;
-        first
-            .await
-            .unwrap()
-            .unwrap()
-            .into_body()
-            .collect()
-            .await
-            .unwrap();
-        let second = tokio::spawn(pool.clone().oneshot(request(Repeat::Always)));
+        body(first).await;
+        let second = ask(&pool, Connection::Kept);
         read_request(&mut stream).await;
         drop(stream);
         let failed = second.await.unwrap().map(|_| ()).unwrap_err();
         assert_eq!(failed.delivery, Delivery::Unanswered);
         // On a new connection the same is final.
-        let third = tokio::spawn(pool.oneshot(request(Repeat::Always)));
+        let third = ask(&pool, Connection::Kept);
         drop(accepted.recv().await.unwrap());
         let failed = third.await.unwrap().map(|_| ()).unwrap_err();
         assert_eq!(failed.delivery, Delivery::Final);
@@ -430,7 +408,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_nobody_takes_closes_its_connection() {
         let (pool, mut accepted) = pool();
-        let asked = tokio::spawn(pool.clone().oneshot(request(Repeat::Always)));
+        let asked = ask(&pool, Connection::Kept);
         let mut stream = accepted.recv().await.unwrap();
         read_request(&mut stream).await;
         let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{";
@@ -438,7 +416,7 @@ mod tests {
         drop(asked.await.unwrap().unwrap());
         assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
         // So does a request that is given up before its answer begins.
-        let asked = tokio::spawn(pool.oneshot(request(Repeat::Always)));
+        let asked = ask(&pool, Connection::Kept);
         let mut stream = accepted.recv().await.unwrap();
         read_request(&mut stream).await;
         asked.abort();

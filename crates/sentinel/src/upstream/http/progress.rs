@@ -2,91 +2,54 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::Response;
-use hyper::body::{Body, Frame, SizeHint};
 use rpc::Endpoint;
 use tokio::time::{Instant, Sleep, sleep};
-use tower::{Layer, Service};
 
-use super::request::Answering;
 use crate::upstream::UpstreamError;
+use crate::upstream::body::Pieces;
 
-/// Makes [`Progress`] services.
-#[derive(Clone, Debug)]
-pub(super) struct ProgressLayer(Limit);
-
-/// Fails answers that make no progress: no further piece within a limit.
-#[derive(Clone, Debug)]
-pub(in crate::upstream) struct Progress<S> {
-    inner: S,
-    limit: Limit,
+/// How long a node may be silent while an answer is awaited.
+#[derive(Debug)]
+pub(super) struct ProgressLimit {
+    pub(super) time: Duration,
+    node: String,
 }
 
 /// A body whose pieces come in time, or an error.
 #[derive(Debug)]
 pub(in crate::upstream) struct ProgressBody<B> {
     body: B,
-    limit: Limit,
+    limit: Arc<ProgressLimit>,
     /// When the piece that is awaited is late.
     deadline: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }
 
-#[derive(Clone, Debug)]
-struct Limit {
-    time: Duration,
-    node: Arc<str>,
-}
-
-impl ProgressLayer {
+impl ProgressLimit {
     pub(super) fn new(time: Duration, node: &Endpoint) -> Self {
-        let node = node.to_string().into();
-        Self(Limit { time, node })
-    }
-}
-
-impl<S> Layer<S> for ProgressLayer {
-    type Service = Progress<S>;
-
-    fn layer(&self, inner: S) -> Progress<S> {
-        let limit = self.0.clone();
-        Progress { inner, limit }
-    }
-}
-
-impl<S, R, B> Service<R> for Progress<S>
-where
-    S: Service<R, Response = Response<B>, Error = UpstreamError>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<ProgressBody<B>>;
-    type Error = UpstreamError;
-    type Future = Answering<ProgressBody<B>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UpstreamError>> {
-        self.inner.poll_ready(context)
+        let node = node.to_string();
+        Self { time, node }
     }
 
-    fn call(&mut self, request: R) -> Self::Future {
-        let answering = self.inner.call(request);
-        let limit = self.limit.clone();
-        Box::pin(async move {
-            let answer = answering.await?;
-            Ok(answer.map(|body| ProgressBody {
-                body,
-                limit,
-                deadline: None,
-                is_waiting: false,
-            }))
-        })
+    pub(super) fn exceeded(&self) -> UpstreamError {
+        UpstreamError::Timeout(self.node.clone())
     }
 }
 
 impl<B> ProgressBody<B> {
+    pub(super) fn new(body: B, limit: &Arc<ProgressLimit>) -> Self {
+        Self {
+            body,
+            limit: Arc::clone(limit),
+            deadline: None,
+            is_waiting: false,
+        }
+    }
+
     /// Whether the awaited piece is late. The timer is made for the first piece that is awaited.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let time = self.limit.time;
@@ -98,50 +61,30 @@ impl<B> ProgressBody<B> {
     }
 }
 
-impl<B> Body for ProgressBody<B>
-where
-    B: Body<Data = Bytes, Error = UpstreamError> + Unpin,
-{
-    type Data = Bytes;
+impl<B: Pieces<Error = UpstreamError>> Pieces for ProgressBody<B> {
     type Error = UpstreamError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+    fn poll_next(
+        &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_pending() {
-            let is_late = self.is_late(context);
-            let late = || UpstreamError::Timeout {
-                endpoint: self.limit.node.to_string(),
-            };
-            return if is_late {
-                Poll::Ready(Some(Err(late())))
-            } else {
-                Poll::Pending
-            };
+    ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        match self.body.poll_next(context) {
+            Poll::Pending if self.is_late(context) => Poll::Ready(Some(Err(self.limit.exceeded()))),
+            Poll::Pending => Poll::Pending,
+            piece => {
+                self.is_waiting = false;
+                piece
+            }
         }
-        self.is_waiting = false;
-        Poll::Ready(ready!(frame))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
     use tokio::sync::mpsc;
     use tokio::time::advance;
-    use tower::{ServiceExt as _, service_fn};
 
-    use super::super::testing::{answer, node};
+    use super::super::testing::node;
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
@@ -149,27 +92,24 @@ mod tests {
     /// A body whose pieces come when a test sends them.
     struct Channel(mpsc::UnboundedReceiver<Bytes>);
 
-    impl Body for Channel {
-        type Data = Bytes;
+    impl Pieces for Channel {
         type Error = UpstreamError;
 
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
+        fn poll_next(
+            &mut self,
             context: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, UpstreamError>>> {
-            let piece = self.0.poll_recv(context);
-            piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+        ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+            self.0.poll_recv(context).map(|piece| piece.map(Ok))
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_may_take_long_but_each_piece_may_not() {
         let (pieces, body) = mpsc::unbounded_channel();
-        let inner = service_fn(answer);
-        let progress = ProgressLayer::new(LIMIT, &node()).layer(inner);
-        let mut body = progress.oneshot(Channel(body)).await.unwrap().into_body();
+        let limit = Arc::new(ProgressLimit::new(LIMIT, &node()));
+        let mut body = ProgressBody::new(Channel(body), &limit);
         for _ in 0..3 {
-            let read = async { body.frame().await.unwrap().unwrap().into_data() };
+            let read = async { body.next().await.unwrap() };
             let write = async {
                 advance(LIMIT - Duration::from_secs(1)).await;
                 pieces.send(Bytes::from_static(b"x")).unwrap();
@@ -177,7 +117,7 @@ mod tests {
             assert_eq!(tokio::join!(read, write).0.unwrap(), "x");
         }
         let start = Instant::now();
-        let late = body.frame().await.unwrap();
+        let late = body.next().await.unwrap();
         assert!(
             matches!(late, Err(UpstreamError::Timeout { .. })),
             "{late:?}"

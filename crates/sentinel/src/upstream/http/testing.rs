@@ -1,11 +1,9 @@
-//! Requests and answers for the tests of the layers.
-
-use std::future::ready;
+//! Requests and answers for the tests.
 
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, Response, Uri};
+use hyper::{HeaderMap, Method, Uri};
 
-use super::request::{Connection, Outgoing, Repeat};
+use super::{Outgoing, Repeat};
 
 /// A request for `/status`.
 pub(super) fn request(repeat: Repeat) -> Outgoing {
@@ -15,15 +13,10 @@ pub(super) fn request(repeat: Repeat) -> Outgoing {
         headers: HeaderMap::new(),
         body: Bytes::new(),
         repeat,
-        connection: Connection::Kept,
     }
 }
 
 /// The node of a test.
 pub(super) fn node() -> rpc::Endpoint {
     "http://127.0.0.1:26657".parse().unwrap()
-}
-
-pub(super) fn answer<B, E>(body: B) -> impl Future<Output = Result<Response<B>, E>> {
-    ready(Ok(Response::new(body)))
 }

@@ -16,7 +16,7 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> Vec<(Cow<'static, str>, Bytes)>
 }
 
 /// `Content-Length`, if there is one.
-pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+pub(in crate::upstream) fn content_length(headers: &HeaderMap) -> Option<u64> {
     let length = headers.get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }

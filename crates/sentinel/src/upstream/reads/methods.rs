@@ -1,58 +1,6 @@
 //! Which methods may be called.
 
-use std::future::{Ready, ready};
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use futures_util::future::Either;
-use tower::{Layer, Service};
-
-use super::request::Read;
 use crate::refusal::{Reason, Refusal};
-
-/// Makes [`Methods`].
-#[derive(Clone, Debug)]
-pub(super) struct MethodsLayer(pub(super) Arc<MethodList>);
-
-/// Refuses reads of methods that are not served.
-#[derive(Clone, Debug)]
-pub(super) struct Methods<S> {
-    inner: S,
-    methods: Arc<MethodList>,
-}
-
-impl<S> Layer<S> for MethodsLayer {
-    type Service = Methods<S>;
-
-    fn layer(&self, inner: S) -> Methods<S> {
-        let methods = Arc::clone(&self.0);
-        Methods { inner, methods }
-    }
-}
-
-impl<S> Service<Read> for Methods<S>
-where
-    S: Service<Read, Error = Refusal>,
-{
-    type Response = S::Response;
-    type Error = Refusal;
-    type Future = Either<Ready<Result<S::Response, Refusal>>, S::Future>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, read: Read) -> Self::Future {
-        let checked = match &read.request.method {
-            Some(method) => self.methods.check(method),
-            None => Ok(()),
-        };
-        match checked {
-            Ok(()) => Either::Right(self.inner.call(read)),
-            Err(refusal) => Either::Left(ready(Err(refusal))),
-        }
-    }
-}
 
 /// Lists of names; a trailing `*` stands for any rest.
 #[derive(Clone, Debug, Default)]
@@ -111,9 +59,6 @@ impl Pattern {
 
 #[cfg(test)]
 mod tests {
-    use tower::ServiceExt as _;
-
-    use super::super::testing::{node, read};
     use super::*;
 
     fn list(allow: &[&str], refuse: &[&str]) -> MethodList {
@@ -138,14 +83,5 @@ mod tests {
         let list = list(&["abci_*", "status"], &["abci_query"]);
         assert!(list.allows("abci_info") && list.allows("status"));
         assert!(!list.allows("abci_query") && !list.allows("block"));
-    }
-
-    #[tokio::test]
-    async fn a_refused_method_does_not_reach_the_node() {
-        let methods = MethodsLayer(Arc::new(list(&[], &["unsafe_*"])));
-        let service = methods.layer(node());
-        let refused = service.clone().oneshot(read(1, "unsafe_flush_mempool"));
-        assert_eq!(refused.await.unwrap_err().reason, Reason::Method);
-        service.oneshot(read(1, "status")).await.unwrap();
     }
 }

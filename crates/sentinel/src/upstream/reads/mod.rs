@@ -1,61 +1,61 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! A stack of tower layers. From the outside in:
-//!
-//! - [`methods`] refuses methods that are not served,
-//! - [`client_concurrency`] bounds the reads under way of one client,
-//! - [`client_rate`] bounds the reads a second of one client,
-//! - [`concurrency`] bounds the reads under way in all; a read waits a moment for its place,
-//! - [`forward`] asks the node, through the stack of [`http`](super::http): minimum progress,
-//!   timeout, retry, pool.
-//!
-//! A client's concurrency comes before its rate, so that a read that is refused because others are
-//! under way costs nothing of the rate. Permits are held by the answer's body.
+//! [`admission`] decides which reads may go. They are sent over [`http`](super::http). What a read
+//! was admitted with is held by its answer's body, until that is dropped.
 
-mod client_concurrency;
-mod client_rate;
-mod concurrency;
-mod forward;
+mod admission;
 mod headers;
 mod methods;
 mod request;
-#[cfg(test)]
-mod testing;
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
 
+use bytes::Bytes;
 use fairq::ClientKey;
-use tokio::sync::OwnedSemaphorePermit;
-use tower::{ServiceBuilder, ServiceExt as _};
+use hyper::header;
 
-use self::client_concurrency::{ClientConcurrency, ClientConcurrencyLayer};
-use self::client_rate::{ClientRate, ClientRateLayer};
-use self::concurrency::{Concurrency, ConcurrencyLayer};
-use self::forward::{Forward, ForwardedBody};
-use self::methods::{MethodList, Methods, MethodsLayer};
-use self::request::Read;
+use self::admission::{Admission, Admitted};
+pub(super) use self::headers::content_length;
+use self::methods::MethodList;
 pub use self::request::{ReadAnswer, ReadRequest};
-use super::body::Permitted;
-use super::http::Repeat;
-use super::limits::{ClientLimits, ClientSlot};
+use super::body::Pieces;
+use super::http::{NodeBody, Outgoing, Repeat};
+use super::limits::ClientLimits;
 use super::nodes::{NodeIndex, Nodes, Surroundings};
+use super::{UpstreamError, target};
 use crate::config::Config;
+use crate::ledger::Reservation;
 use crate::refusal::Refusal;
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    stack: Methods<ClientConcurrency<ClientRate<Concurrency<Forward>>>>,
-    /// The innermost service by itself, for writes: they have limits of their own.
-    forward: Forward,
-    methods: Arc<MethodList>,
-    clients: Arc<ClientLimits>,
+    nodes: Nodes,
+    admission: Arc<Admission>,
+    window_bytes: usize,
 }
 
-/// An answer's body, read as it is taken. Holds its place in the read lane until dropped. An error
-/// means that the node broke off or fell silent: the answer's head has gone out by then, so all that
-/// is left is to break off as well.
-pub type ReadBody = Permitted<Permitted<ForwardedBody, OwnedSemaphorePermit>, ClientSlot>;
+/// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
+/// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the
+/// answer's head has gone out by then, so all that is left is to break off as well.
+#[derive(Debug)]
+pub struct ReadBody {
+    body: NodeBody,
+    _window: Reservation,
+    /// Writes have limits of their own.
+    _admitted: Option<Admitted>,
+}
+
+impl Pieces for ReadBody {
+    type Error = Refusal;
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
+        let piece = self.body.poll_next(context);
+        piece.map(|piece| Some(piece?.map_err(|error| error.refusal())))
+    }
+}
 
 impl Reads {
     /// The read lane to these nodes.
@@ -66,20 +66,11 @@ impl Reads {
         let reads = &config.reads;
         let Surroundings { clock, seed, .. } = *nodes.surroundings();
         let methods = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
-        let methods = Arc::new(methods);
         let clients = Arc::new(ClientLimits::new(config, clock, seed)?);
-        let forward = Forward::new(nodes.clone(), reads.window_bytes);
-        let stack = ServiceBuilder::new()
-            .layer(MethodsLayer(Arc::clone(&methods)))
-            .layer(ClientConcurrencyLayer(Arc::clone(&clients)))
-            .layer(ClientRateLayer(Arc::clone(&clients)))
-            .layer(ConcurrencyLayer::new(reads.concurrency))
-            .service(forward.clone());
         Ok(Self {
-            stack,
-            forward,
-            methods,
-            clients,
+            nodes: nodes.clone(),
+            admission: Arc::new(Admission::new(methods, clients, reads.concurrency)),
+            window_bytes: reads.window_bytes,
         })
     }
 
@@ -89,7 +80,7 @@ impl Reads {
     /// # Errors
     /// A refusal with [`Reason::Method`](crate::refusal::Reason::Method).
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.methods.check(method)
+        self.admission.methods.check(method)
     }
 
     /// Takes `calls` from the client's rate: for calls that do not come through
@@ -99,7 +90,7 @@ impl Reads {
     /// A refusal with [`Reason::Rate`](crate::refusal::Reason::Rate) that says when to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
-        self.clients.admit(client, calls)
+        self.admission.clients.admit(client, calls)
     }
 
     /// Passes a read on and gives back the answer as soon as its head is there.
@@ -119,12 +110,11 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let read = Read {
-            client,
-            node,
-            request,
-        };
-        self.stack.clone().oneshot(read).await
+        let (method, calls) = (request.method.as_deref(), request.calls);
+        let admitted = self.admission.enter(client, method, calls).await?;
+        let node = self.nodes.nearest_up(node);
+        let asking = self.ask(node, request, Repeat::Always, Some(admitted));
+        asking.await.map_err(|error| error.refusal())
     }
 
     /// Passes on a write whose turn has come, outside the read lane's limits and never twice.
@@ -139,21 +129,69 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let asking = self.forward.clone().ask(node, request, Repeat::IfUnwritten);
-        match asking.await {
-            Ok(answer) => Ok(answer.map(|body| Permitted::unlimited(Permitted::unlimited(body)))),
-            Err(error) if error.is_ambiguous() => Err(error.refusal().maybe_forwarded()),
-            Err(error) => Err(error.refusal()),
-        }
+        let asking = self.ask(node, request, Repeat::IfUnwritten, None);
+        asking.await.map_err(|error| match error.is_ambiguous() {
+            true => error.refusal().maybe_forwarded(),
+            false => error.refusal(),
+        })
     }
 
     /// Reads under way now.
     pub fn under_way(&self) -> usize {
-        self.clients.under_way()
+        self.admission.clients.under_way()
     }
 
     /// The limits that reads and relays of a client share.
     pub(super) fn clients(&self) -> &Arc<ClientLimits> {
-        &self.clients
+        &self.admission.clients
+    }
+
+    /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is
+    /// charged to the ledger.
+    async fn ask(
+        &self,
+        node: NodeIndex,
+        request: ReadRequest,
+        repeat: Repeat,
+        admitted: Option<Admitted>,
+    ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
+        let nodes = &self.nodes;
+        let mut headers = request.headers;
+        if nodes.endpoint(node).is_tls() || !nodes.base(node).is_empty() {
+            // A gateway chooses by the host. A node does not; its list of methods links to the
+            // host that the client asked.
+            headers.remove(header::HOST);
+        }
+        let outgoing = Outgoing {
+            method: request.http_method,
+            uri: target::uri(nodes.base(node), &request.target)?,
+            headers,
+            body: request.body,
+            repeat,
+        };
+        let first = HEAD_BYTES.min(self.window_bytes);
+        let mut window = nodes.ledger().reserve(first).ok_or(UpstreamError::Memory)?;
+        let started = Instant::now();
+        let (head, body) = nodes.http(node).send(&outgoing).await?.into_parts();
+        let took = started.elapsed().into();
+        let length = content_length(&head.headers);
+        let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        if !window.grow(wanted.min(self.window_bytes).saturating_sub(first)) {
+            return Err(UpstreamError::Memory);
+        }
+        Ok(ReadAnswer {
+            status: head.status.as_u16(),
+            length,
+            headers: headers::end_to_end(&head.headers),
+            took,
+            body: ReadBody {
+                body,
+                _window: window,
+                _admitted: admitted,
+            },
+        })
     }
 }
+
+/// Set aside before anything is asked: the head of an answer and its first bytes.
+const HEAD_BYTES: usize = 16 << 10;

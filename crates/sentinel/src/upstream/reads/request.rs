@@ -1,15 +1,10 @@
-//! A read on its way through the layers, and its answer.
+//! A request to pass on, and its answer.
 
 use std::borrow::Cow;
-use std::pin::Pin;
 
 use bytes::Bytes;
-use fairq::ClientKey;
 use hyper::{HeaderMap, Method};
 use pacing::Nanos;
-
-use crate::refusal::Refusal;
-use crate::upstream::NodeIndex;
 
 /// A request to pass on.
 #[derive(Clone, Debug)]
@@ -41,28 +36,4 @@ pub struct ReadAnswer<B> {
     pub took: Nanos,
     /// The body.
     pub body: B,
-}
-
-/// A read on its way through the layers.
-#[derive(Clone, Debug)]
-pub(super) struct Read {
-    pub(super) client: ClientKey,
-    pub(super) node: NodeIndex,
-    pub(super) request: ReadRequest,
-}
-
-/// What a layer that waits gives back.
-pub(super) type Answering<B> = Pin<Box<dyn Future<Output = Result<ReadAnswer<B>, Refusal>> + Send>>;
-
-impl<B> ReadAnswer<B> {
-    /// The same answer with another body.
-    pub(super) fn map<C>(self, body: impl FnOnce(B) -> C) -> ReadAnswer<C> {
-        ReadAnswer {
-            status: self.status,
-            headers: self.headers,
-            length: self.length,
-            took: self.took,
-            body: body(self.body),
-        }
-    }
 }

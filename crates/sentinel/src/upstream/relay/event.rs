@@ -11,6 +11,7 @@ use wire::json::quote;
 use super::super::UpstreamError;
 use super::super::nodes::{NodeIndex, Nodes};
 use super::super::query;
+use super::super::reply::part;
 use super::subscriptions::EventKind;
 
 /// What comes behind the query in the event of a past block: `,"data":…}}`.
@@ -211,13 +212,6 @@ fn tags(text: &mut String, events: Option<&RawValue>) -> Result<(), UpstreamErro
 
 fn is_empty(value: &str) -> bool {
     matches!(value, "null" | "[]" | r#""""#)
-}
-
-fn part<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, UpstreamError> {
-    serde_json::from_str(raw.get()).map_err(|error| UpstreamError::Garbage {
-        endpoint: "the node".to_owned(),
-        reason: error.to_string(),
-    })
 }
 
 /// Whether a live event of a new block shows that no validator updates are `null`; none if it has

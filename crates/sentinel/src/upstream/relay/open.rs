@@ -11,6 +11,7 @@ use wire::ws::frame::MaskKeys;
 
 use super::super::UpstreamError;
 use super::super::dial::{Dialer, Stream};
+use super::super::http::Connect as _;
 use super::socket::{BUFFER_BYTES, INPUT_BYTES, NodeSocket};
 use crate::ledger::Ledger;
 
@@ -23,12 +24,10 @@ use crate::ledger::Ledger;
 /// Dropping the future closes the connection.
 pub(super) async fn open(dialer: Dialer, ledger: Ledger) -> Result<Box<NodeSocket>, UpstreamError> {
     let buffers = ledger.reserve(BUFFER_BYTES).ok_or(UpstreamError::Memory)?;
-    let mut stream = dialer.dial().await?;
+    let mut stream = dialer.connect().await?;
     let mut keys = MaskKeys::new(RandomState::new().hash_one(0_u64));
     let shaken = timeout(dialer.limit(), shake_hands(&dialer, &mut stream, &mut keys)).await;
-    let input = shaken.map_err(|_| UpstreamError::Timeout {
-        endpoint: dialer.endpoint().to_string(),
-    })??;
+    let input = shaken.map_err(|_| UpstreamError::Timeout(dialer.endpoint().to_string()))??;
     let socket = NodeSocket::new(stream, input, keys, &ledger, buffers);
     socket.map(Box::new).ok_or(UpstreamError::Memory)
 }
@@ -40,14 +39,9 @@ async fn shake_hands(
     keys: &mut MaskKeys,
 ) -> Result<BytesMut, UpstreamError> {
     let endpoint = dialer.endpoint().with_transport(Transport::Ws);
-    let garbage = |reason: String| UpstreamError::Garbage {
-        endpoint: endpoint.to_string(),
-        reason,
-    };
-    let broken = |error: std::io::Error| UpstreamError::Broken {
-        endpoint: endpoint.to_string(),
-        reason: error.to_string(),
-    };
+    let garbage = |reason: String| UpstreamError::Garbage(endpoint.to_string(), reason);
+    let broken =
+        |error: std::io::Error| UpstreamError::Broken(endpoint.to_string(), error.to_string());
     let handshake = ClientHandshake::new(&endpoint.path(), &endpoint.authority(), keys);
     let sent = stream.write_all(handshake.request()).await;
     sent.map_err(broken)?;

@@ -152,9 +152,9 @@ impl Relay {
                 self.ask_past(key, wanted, MEMORY_PAUSE);
             }
             Err(
-                error @ (UpstreamError::Refused { .. }
-                | UpstreamError::TooLarge { .. }
-                | UpstreamError::Garbage { .. }),
+                error @ (UpstreamError::Refused(_)
+                | UpstreamError::TooLarge(_)
+                | UpstreamError::Garbage(..)),
             ) => {
                 let height = self
                     .subscriptions
