@@ -7,13 +7,11 @@
 use std::iter::Peekable;
 
 use bytes::Bytes;
-use fairq::ClientKey;
 use rpc::BroadcastMethod;
 
 use super::exchange::{Exchange, Room};
-use super::replies::{self, WholeAnswer};
+use super::replies::WholeAnswer;
 use super::work::{Batch, CallInfo, Element, Next};
-use super::write;
 use crate::front::backend::Backend;
 use crate::front::outcome;
 use crate::front::queue::WRITE_OVERHEAD;
@@ -23,23 +21,7 @@ use crate::ledger::Reservation;
 use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{self, Asked};
-use crate::upstream::{Pieces, ReadAnswer, ReadRequest};
-
-/// Calls that are served together.
-enum Group {
-    Writes(Vec<(CallInfo, BroadcastMethod, Bytes)>),
-    Reads(Vec<(CallInfo, Bytes)>),
-    Unusual(CallInfo, Bytes),
-    Refused(CallInfo, Refusal),
-}
-
-/// How a write ended.
-enum End {
-    /// It was not queued.
-    Rejected(Refusal),
-    /// Something came back.
-    Answered(WriteAnswer),
-}
+use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
 /// The answers so far.
 struct Answers {
@@ -52,12 +34,11 @@ struct Answers {
 
 /// How a group ended: with an answer to the whole batch, if the node could not serve one of its
 /// calls.
-type Served = Result<Option<WholeAnswer>, Ended>;
+type GroupEnd = Result<Option<WholeAnswer>, Ended>;
 
 /// A batch that is being served.
 struct Serving<'a, B: Backend, IO> {
     exchange: &'a mut Exchange<B, IO>,
-    client: ClientKey,
     request: &'a ReadRequest,
     answers: Answers,
 }
@@ -68,22 +49,17 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
     batch: Batch,
     asked: Asked,
 ) -> Result<Next, Ended> {
-    let Batch {
-        client,
-        request,
-        elements,
-    } = batch;
+    let Batch { request, elements } = batch;
     let held = exchange.reserve(&Room::Request(request.body.len()));
     let (_held, room) = match held.and_then(|held| Ok((held, exchange.reserve(&Room::Part(0))?))) {
         Ok(reserved) => reserved,
         Err(refusal) => {
             let whole = CallInfo::post(MethodClass::Other, None);
-            return Ok(replies::refuse(exchange, &whole, &refusal, asked));
+            return Ok(exchange.refuse(&whole, &refusal, asked));
         }
     };
     let mut serving = Serving {
         exchange: &mut *exchange,
-        client,
         request: &request,
         answers: Answers {
             texts: Vec::new(),
@@ -92,10 +68,10 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
         },
     };
     let mut elements = elements.into_iter().peekable();
-    while let Some(group) = next_group(&mut elements) {
+    while let Some(first) = elements.next() {
         // The node gives a whole batch up when one of its calls breaks it.
-        if let Some(instead) = serving.group(group).await? {
-            return Ok(replies::whole(exchange, &instead, asked));
+        if let Some(instead) = serving.group(first, &mut elements).await? {
+            return Ok(exchange.whole(&instead, asked));
         }
     }
     let answers = serving.answers;
@@ -107,12 +83,34 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
 }
 
 impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
-    async fn group(&mut self, group: Group) -> Served {
-        match group {
-            Group::Writes(writes) => self.writes(writes).await.map(|()| None),
-            Group::Reads(reads) => self.reads(reads).await,
-            Group::Unusual(call, raw) => self.unusual(call, raw).await,
-            Group::Refused(call, refusal) => {
+    /// Serves a call and those behind it that can be served together with it.
+    async fn group(
+        &mut self,
+        first: Element,
+        elements: &mut Peekable<impl Iterator<Item = Element>>,
+    ) -> GroupEnd {
+        match first {
+            Element::Notification => Ok(None),
+            Element::Write { call, method, tx } => {
+                let mut writes = vec![(call, method, tx)];
+                while let Some(next) = elements.next_if(Element::joins_writes) {
+                    if let Element::Write { call, method, tx } = next {
+                        writes.push((call, method, tx));
+                    }
+                }
+                self.writes(writes).await.map(|()| None)
+            }
+            Element::Read { call, raw } => {
+                let mut reads = vec![(call, raw)];
+                while let Some(next) = elements.next_if(Element::joins_reads) {
+                    if let Element::Read { call, raw } = next {
+                        reads.push((call, raw));
+                    }
+                }
+                self.reads(reads).await
+            }
+            Element::Unusual { call, raw } => self.unusual(call, raw).await,
+            Element::Refused { call, refusal } => {
                 let exchange = &self.exchange;
                 exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
                 self.refuse(&call, &refusal);
@@ -131,77 +129,62 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         let mut ends = Vec::with_capacity(writes.len());
         for (tag, (call, method, tx)) in (0..).zip(writes) {
             let room = Room::Part(tx.len() + WRITE_OVERHEAD);
-            let submitted = match &refused {
-                Some(refusal) => Err(refusal.clone()),
-                None => {
-                    let body = WriteBody::Tx { method, tx };
-                    self.exchange.submit(self.client, tag, body, &room)
-                }
-            };
-            refused = submitted.err();
-            ends.push((call, refused.clone().map(End::Rejected)));
+            if refused.is_none() {
+                let body = WriteBody::Tx { method, tx };
+                refused = self.exchange.submit(tag, body, &room).err();
+            }
+            let end = refused.clone().map(WriteAnswer::Refused);
+            ends.push((call, end.is_none(), end));
         }
-        while ends.iter().any(|(_, end)| end.is_none()) {
+        while ends.iter().any(|(.., end)| end.is_none()) {
             for delivery in self.exchange.answers().await? {
                 let place = usize::try_from(delivery.tag).ok();
-                if let Some((_, end)) = place.and_then(|place| ends.get_mut(place)) {
-                    *end = Some(End::Answered(delivery.answer));
+                if let Some((.., end)) = place.and_then(|place| ends.get_mut(place)) {
+                    *end = Some(delivery.answer);
                 }
             }
         }
-        for (call, end) in ends {
-            self.end(&call, end);
+        for (call, was_queued, end) in ends {
+            match end {
+                Some(WriteAnswer::Member(member)) => {
+                    self.count(&call, OutcomeLabel::Forwarded);
+                    self.answers.member(&call, &member);
+                }
+                Some(WriteAnswer::Refused(refusal)) => {
+                    let outcome = match was_queued {
+                        true => outcome::of_write(refusal.reason),
+                        false => OutcomeLabel::Rejected,
+                    };
+                    self.count(&call, outcome);
+                    self.refuse(&call, &refusal);
+                }
+                // A write in plain form is given no permit.
+                Some(WriteAnswer::Permit(_)) | None => {}
+            }
         }
         Ok(())
     }
 
-    /// Counts the end of a write and adds its answer.
-    fn end(&mut self, call: &CallInfo, end: Option<End>) {
-        let (outcome, refusal) = match end {
-            Some(End::Answered(WriteAnswer::Member(member))) => {
-                self.answers.member(call, &member);
-                (OutcomeLabel::Forwarded, None)
-            }
-            Some(End::Answered(WriteAnswer::Refused(refusal))) => {
-                (outcome::of_write(refusal.reason), Some(refusal))
-            }
-            Some(End::Rejected(refusal)) => (OutcomeLabel::Rejected, Some(refusal)),
-            // A write in plain form is given no permit.
-            Some(End::Answered(WriteAnswer::Permit(_))) | None => return,
-        };
-        self.exchange.count(call, LaneLabel::Write, outcome);
-        if let Some(refusal) = refusal {
-            self.refuse(call, &refusal);
-        }
-    }
-
     /// Forwards reads together.
-    async fn reads(&mut self, reads: Vec<(CallInfo, Bytes)>) -> Served {
+    async fn reads(&mut self, reads: Vec<(CallInfo, Bytes)>) -> GroupEnd {
         let request = ReadRequest {
             body: joined(&reads),
             calls: u32::try_from(reads.len()).unwrap_or(u32::MAX),
             ..self.request.clone()
         };
-        let exchange = &mut *self.exchange;
-        let class = MethodClass::Other;
-        let forwarded = match exchange.forward(self.client, class, request).await? {
-            Ok(answer) => {
-                let collecting = collect(answer, &mut self.answers.room);
-                exchange.unless_gone(collecting).await?
-            }
-            Err(refusal) => Err(refusal),
-        };
+        let forwarded = self.exchange.forward(MethodClass::Other, request).await?;
+        let forwarded = self.collect(forwarded).await?;
         let outcome = match &forwarded {
             Ok(_) => OutcomeLabel::Forwarded,
             Err(refusal) => outcome::of_read(refusal.reason),
         };
         for (call, _) in &reads {
-            exchange.count(call, LaneLabel::Read, outcome);
+            self.exchange.count(call, LaneLabel::Read, outcome);
         }
         match forwarded {
             Ok(answer) => Ok(self.answers.add(answer)),
             Err(refusal) => {
-                exchange.note(&refusal);
+                self.exchange.note(&refusal);
                 for (call, _) in &reads {
                     self.answers.refuse(call, &refusal);
                 }
@@ -211,38 +194,58 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     }
 
     /// Forwards a write by itself when its turn has come.
-    async fn unusual(&mut self, call: CallInfo, raw: Bytes) -> Served {
+    async fn unusual(&mut self, call: CallInfo, raw: Bytes) -> GroupEnd {
         let request = ReadRequest {
             body: raw,
             calls: 1,
             ..self.request.clone()
         };
-        let exchange = &mut *self.exchange;
-        let bytes = request.body.len();
-        let refusal = match write::permit(exchange, self.client, &call, bytes).await? {
-            Err(refusal) => refusal,
-            Ok(_permit) => {
-                let passed = match exchange.pass(self.client, call.class, request).await? {
-                    Ok(answer) => {
-                        let collecting = collect(answer, &mut self.answers.room);
-                        exchange.unless_gone(collecting).await?
-                    }
-                    Err(refusal) => Err(refusal),
-                };
-                match passed {
-                    Ok(answer) => {
-                        exchange.count(&call, LaneLabel::Write, OutcomeLabel::Forwarded);
-                        return Ok(self.answers.add(answer));
-                    }
-                    Err(refusal) => {
-                        exchange.count(&call, LaneLabel::Write, OutcomeLabel::Lost);
-                        refusal
-                    }
+        let refusal = match self.exchange.pass_in_turn(&call, request).await? {
+            Ok((_permit, answer)) => match self.collect(Ok(answer)).await? {
+                Ok(answer) => {
+                    self.count(&call, OutcomeLabel::Forwarded);
+                    return Ok(self.answers.add(answer));
                 }
-            }
+                Err(refusal) => {
+                    self.count(&call, OutcomeLabel::Lost);
+                    refusal
+                }
+            },
+            Err(refusal) => refusal,
         };
         self.refuse(&call, &refusal);
         Ok(None)
+    }
+
+    /// Reads an answer to its end, as far as there is room for it, unless the client hangs up
+    /// before.
+    async fn collect(
+        &mut self,
+        answer: Result<ReadAnswer<B::Body>, Refusal>,
+    ) -> Result<Result<WholeAnswer, Refusal>, Ended> {
+        let room = &mut self.answers.room;
+        let collecting = async move {
+            let mut answer = answer?;
+            let mut body = Vec::new();
+            while let Some(piece) = answer.body.next().await {
+                let piece = piece?;
+                if !room.grow(piece.len()) {
+                    return Err(Refusal::buffers_full());
+                }
+                body.extend_from_slice(&piece);
+            }
+            Ok(WholeAnswer {
+                status: answer.status,
+                headers: answer.headers,
+                body,
+            })
+        };
+        self.exchange.unless_gone(collecting).await
+    }
+
+    /// Counts the end of a write.
+    fn count(&self, call: &CallInfo, outcome: OutcomeLabel) {
+        self.exchange.count(call, LaneLabel::Write, outcome);
     }
 
     /// Answers a call with a refusal.
@@ -294,36 +297,6 @@ impl Answers {
 
 const OK: u16 = 200;
 
-/// The next calls that can be served together.
-fn next_group(elements: &mut Peekable<impl Iterator<Item = Element>>) -> Option<Group> {
-    loop {
-        let group = match elements.next()? {
-            Element::Notification => continue,
-            Element::Unusual { call, raw } => Group::Unusual(call, raw),
-            Element::Refused { call, refusal } => Group::Refused(call, refusal),
-            Element::Write { call, method, tx } => {
-                let mut writes = vec![(call, method, tx)];
-                while let Some(next) = elements.next_if(Element::joins_writes) {
-                    if let Element::Write { call, method, tx } = next {
-                        writes.push((call, method, tx));
-                    }
-                }
-                Group::Writes(writes)
-            }
-            Element::Read { call, raw } => {
-                let mut reads = vec![(call, raw)];
-                while let Some(next) = elements.next_if(Element::joins_reads) {
-                    if let Element::Read { call, raw } = next {
-                        reads.push((call, raw));
-                    }
-                }
-                Group::Reads(reads)
-            }
-        };
-        return Some(group);
-    }
-}
-
 impl Element {
     const fn joins_writes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Notification)
@@ -350,24 +323,4 @@ fn joined(reads: &[(CallInfo, Bytes)]) -> Bytes {
             body.into()
         }
     }
-}
-
-/// Reads an answer to its end, as far as there is room for it.
-async fn collect<T: Pieces<Error = Refusal>>(
-    mut answer: ReadAnswer<T>,
-    room: &mut Reservation,
-) -> Result<WholeAnswer, Refusal> {
-    let mut body = Vec::new();
-    while let Some(piece) = answer.body.next().await {
-        let piece = piece?;
-        if !room.grow(piece.len()) {
-            return Err(Refusal::buffers_full());
-        }
-        body.extend_from_slice(&piece);
-    }
-    Ok(WholeAnswer {
-        status: answer.status,
-        headers: answer.headers,
-        body,
-    })
 }

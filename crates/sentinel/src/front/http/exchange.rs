@@ -61,8 +61,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     }
 
     /// The connection for other purposes than HTTP.
-    pub(super) fn into_parts(self) -> (Arc<Shared<B>>, Socket<IO>, Queue<B>) {
-        (self.front, self.socket, self.queue)
+    pub(super) fn into_parts(self) -> (Arc<Shared<B>>, Socket<IO>, Queue<B>, ClientKey) {
+        (self.front, self.socket, self.queue, self.client)
     }
 
     /// The connection's socket.
@@ -104,15 +104,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     ///
     /// # Errors
     /// Why it was not taken.
-    pub(super) fn submit(
-        &mut self,
-        client: ClientKey,
-        tag: u64,
-        body: WriteBody,
-        room: &Room,
-    ) -> Result<(), Refusal> {
+    pub(super) fn submit(&mut self, tag: u64, body: WriteBody, room: &Room) -> Result<(), Refusal> {
         let room = self.reserve(room)?;
-        self.queue.submit(client, tag, body, room)
+        self.queue.submit(self.client, tag, body, room)
     }
 
     /// Every answer to a write that is there, once one is; or the end of a client that hangs up
@@ -130,11 +124,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Forwards a read, unless the client hangs up before its answer begins.
     pub(super) async fn forward(
         &mut self,
-        client: ClientKey,
         class: MethodClass,
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
-        let backend = self.front.backend.clone();
+        let (backend, client) = (self.front.backend.clone(), self.client);
         let answer = self.unless_gone(backend.forward(client, request)).await?;
         self.time(class, &answer);
         Ok(answer)
@@ -143,11 +136,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Forwards a write whose turn has come, unless the client hangs up before its answer begins.
     pub(super) async fn pass(
         &mut self,
-        client: ClientKey,
         class: MethodClass,
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
-        let backend = self.front.backend.clone();
+        let (backend, client) = (self.front.backend.clone(), self.client);
         let answer = self.unless_gone(backend.pass(client, request)).await?;
         self.time(class, &answer);
         Ok(answer)
@@ -219,10 +211,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     }
 
     /// Counts the connection against the client it serves, if that is one behind a trusted proxy.
-    pub(super) fn charge(&self, client: ClientKey) -> Result<Option<Slot>, Full> {
+    pub(super) fn charge(&self) -> Result<Option<Slot>, Full> {
         if !self.peer.is_proxy {
             return Ok(None);
         }
-        self.front.slots.charge(client).map(Some)
+        self.front.slots.charge(self.client).map(Some)
     }
 }

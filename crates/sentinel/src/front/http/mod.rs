@@ -16,7 +16,6 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairq::ClientKey;
 use tokio::time::Instant;
 
 use self::exchange::Exchange;
@@ -60,14 +59,14 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     #[allow(clippy::manual_async_fn)]
     pub(crate) fn run(mut self) -> impl Future<Output = ()> + Send {
         async move {
-            if let Some((client, charge)) = self.speak_http().await {
-                Box::pin(self.into_session(client, charge).run()).await;
+            if let Some(charge) = self.speak_http().await {
+                Box::pin(self.into_session(charge).run()).await;
             }
         }
     }
 
     /// Serves requests to the end of the connection, or until it becomes a WebSocket.
-    async fn speak_http(&mut self) -> Option<(ClientKey, Option<Slot>)> {
+    async fn speak_http(&mut self) -> Option<Option<Slot>> {
         loop {
             let next = self.one().await.ok()?;
             self.exchange.flush().await.ok()?;
@@ -77,7 +76,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                     self.exchange.socket().close().await;
                     return None;
                 }
-                Next::WebSocket(client, charge) => return Some((client, charge)),
+                Next::WebSocket(charge) => return Some(charge),
             }
         }
     }
@@ -88,7 +87,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         if self.exchange.socket().fill(until).await.is_err() {
             return;
         }
-        replies::turn_away(&mut self.exchange, &refusal);
+        self.exchange.turn_away(&refusal);
         let socket = self.exchange.socket();
         if socket.flush(REFUSED_PATIENCE).await.is_ok() {
             socket.close().await;
@@ -101,12 +100,12 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         let (plan, asked, overhead) = match exchange.next(&mut self.requests).await {
             Ok(planned) => planned,
             Err(NoRequest::End) => return Err(Ended::Closed),
-            Err(NoRequest::Malformed(error)) => return Ok(replies::malformed(exchange, error)),
-            Err(NoRequest::Refused(refusal)) => return Ok(replies::turn_away(exchange, &refusal)),
+            Err(NoRequest::Malformed(error)) => return Ok(exchange.malformed(error)),
+            Err(NoRequest::Refused(refusal)) => return Ok(exchange.turn_away(&refusal)),
         };
         match plan {
-            Plan::Broadcast(broadcast) => match write::submit(exchange, broadcast, asked) {
-                Ok(call) => write::finish(exchange, call, asked, overhead).await,
+            Plan::Broadcast(broadcast) => match exchange.broadcast(broadcast, asked) {
+                Ok(call) => exchange.finish(call, asked, overhead).await,
                 Err(next) => Ok(next),
             },
             Plan::Other(other) => Box::pin(serve(exchange, *other, asked)).await,
@@ -121,8 +120,8 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         }
     }
 
-    fn into_session(self, client: ClientKey, charge: Option<Slot>) -> Session<B, IO> {
-        let (front, socket, queue) = self.exchange.into_parts();
+    fn into_session(self, charge: Option<Slot>) -> Session<B, IO> {
+        let (front, socket, queue, client) = self.exchange.into_parts();
         Session::new(front, socket, queue, client, (self.slot, charge))
     }
 }
@@ -134,20 +133,20 @@ async fn serve<B: Backend, IO: Stream>(
     asked: Asked,
 ) -> Result<Next, Ended> {
     match other {
-        Other::Read(forward) => read::serve(exchange, forward, asked).await,
-        Other::Unusual(forward) => write::unusual(exchange, forward, asked).await,
+        Other::Read(forward) => exchange.read(forward, asked).await,
+        Other::Unusual(forward) => exchange.unusual(forward, asked).await,
         Other::Batch(batch) => batch::serve(exchange, batch, asked).await,
         Other::Notifications => Ok(exchange.answer(asked, |answer| answer.nothing())),
         Other::Refuse(call, refusal) => {
             exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
-            Ok(replies::refuse(exchange, &call, &refusal, asked))
+            Ok(exchange.refuse(&call, &refusal, asked))
         }
         Other::Deny(call, refusal) => {
             exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
             let asked = replies::last(asked);
-            Ok(replies::refuse(exchange, &call, &refusal, asked))
+            Ok(exchange.refuse(&call, &refusal, asked))
         }
-        Other::Upgrade(client, accept) => Ok(replies::upgrade(exchange, client, &accept, asked)),
+        Other::Upgrade(accept) => Ok(exchange.upgrade(&accept, asked)),
         Other::NotUpgraded(error) => {
             Ok(exchange.answer(asked, |answer| answer.not_upgraded(error)))
         }

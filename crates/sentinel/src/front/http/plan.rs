@@ -27,7 +27,6 @@ struct Parts<'a> {
     head: &'a Head,
     view: HeadView<'a>,
     body: &'a [u8],
-    client: ClientKey,
 }
 
 /// Decides what is to be done with the requests of one connection.
@@ -64,7 +63,6 @@ impl<'a, B: Backend> Planner<'a, B> {
             head: &request.head,
             view,
             body,
-            client: identity.client,
         };
         let plan = if identity.allowed {
             self.by_target(&parts)
@@ -104,7 +102,6 @@ impl<'a, B: Backend> Planner<'a, B> {
             TargetKind::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
             TargetKind::Write { method, tx } if parts.is_plain(b"GET") => {
                 Plan::Broadcast(Broadcast {
-                    client: parts.client,
                     call: CallInfo::uri(MethodClass::of(method.name())),
                     method,
                     tx,
@@ -127,7 +124,7 @@ impl<'a, B: Backend> Planner<'a, B> {
         }
         let origins = &self.front.config.ws.origins;
         match check_handshake(&parts.view, parts.head.version, origins) {
-            Ok(accept) => Other::Upgrade(parts.client, accept),
+            Ok(accept) => Other::Upgrade(accept),
             Err(error) => Other::NotUpgraded(error),
         }
     }
@@ -150,7 +147,6 @@ impl<'a, B: Backend> Planner<'a, B> {
         match call {
             Call::Write { id, method, tx } if parts.is_plain(b"POST") => {
                 Plan::Broadcast(Broadcast {
-                    client: parts.client,
                     call: CallInfo::post(MethodClass::of(method.name()), Some(&id)),
                     method,
                     tx,
@@ -207,17 +203,9 @@ impl<'a, B: Backend> Planner<'a, B> {
         let request = parts.request(body, None, u32::try_from(calls).unwrap_or(u32::MAX).max(1));
         if !is_split {
             let call = CallInfo::post(MethodClass::Other, None);
-            return other(Other::Read(Forward {
-                client: parts.client,
-                call,
-                request,
-            }));
+            return other(Other::Read(Forward { call, request }));
         }
-        other(Other::Batch(Batch {
-            client: parts.client,
-            request,
-            elements,
-        }))
+        other(Other::Batch(Batch { request, elements }))
     }
 }
 
@@ -240,20 +228,12 @@ impl Parts<'_> {
 
     fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {
         let request = self.request(Bytes::copy_from_slice(self.body), method, 1);
-        other(Other::Read(Forward {
-            client: self.client,
-            call,
-            request,
-        }))
+        other(Other::Read(Forward { call, request }))
     }
 
     fn unusual(&self, call: CallInfo) -> Plan {
         let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
-        other(Other::Unusual(Forward {
-            client: self.client,
-            call,
-            request,
-        }))
+        other(Other::Unusual(Forward { call, request }))
     }
 
     /// The request as the node gets it.

@@ -1,11 +1,8 @@
 //! Reads over HTTP: forwarded, and their answers passed on as they come.
 
-use wire::http::{
-    BodyLength, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
-};
+use wire::http::{BodyLength, LAST_CHUNK, Version, write_chunk_end, write_chunk_start};
 
 use super::exchange::{Exchange, Room};
-use super::replies;
 use super::work::{CallInfo, Forward, Next};
 use crate::front::backend::Backend;
 use crate::front::outcome;
@@ -14,87 +11,74 @@ use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::respond::Asked;
 use crate::upstream::{Pieces as _, ReadAnswer};
 
-/// Serves a read.
-pub(super) async fn serve<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    read: Forward,
-    asked: Asked,
-) -> Result<Next, Ended> {
-    let Forward {
-        client,
-        call,
-        request,
-    } = read;
-    let _held = match exchange.reserve(&Room::Request(request.body.len())) {
-        Ok(held) => held,
-        Err(refusal) => {
-            exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
-            return Ok(replies::refuse(exchange, &call, &refusal, asked));
-        }
-    };
-    let answer = match exchange.forward(client, call.class, request).await {
-        Ok(answer) => answer,
-        Err(ended) => {
-            exchange.count(&call, LaneLabel::Read, OutcomeLabel::Cancelled);
-            return Err(ended);
-        }
-    };
-    match answer {
-        Ok(answer) => {
-            exchange.count(&call, LaneLabel::Read, OutcomeLabel::Forwarded);
-            exchange.served();
-            stream(exchange, &call, answer, asked).await
-        }
-        Err(refusal) => {
-            exchange.count(&call, LaneLabel::Read, outcome::of_read(refusal.reason));
-            Ok(replies::refuse(exchange, &call, &refusal, asked))
-        }
-    }
-}
-
-/// Passes an answer on, piece by piece: the next is taken when the last was.
-pub(super) async fn stream<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    call: &CallInfo,
-    mut answer: ReadAnswer<B::Body>,
-    asked: Asked,
-) -> Result<Next, Ended> {
-    let length = body_length(&answer, asked);
-    let keep_alive = asked.keep_alive && length != BodyLength::UntilClose;
-    let has_body = asked.with_body && !matches!(length, BodyLength::Nothing | BodyLength::Known(0));
-    // As long as nothing of the answer went out, the client can still be told what went wrong.
-    let mut piece = None;
-    if has_body {
-        piece = match answer.body.next().await.transpose() {
-            Ok(piece) => piece,
-            Err(refusal) => return Ok(replies::refuse(exchange, call, &refusal, asked)),
+impl<B: Backend, IO: Stream> Exchange<B, IO> {
+    /// Serves a read.
+    pub(super) async fn read(&mut self, read: Forward, asked: Asked) -> Result<Next, Ended> {
+        let Forward { call, request } = read;
+        let lane = LaneLabel::Read;
+        let _held = match self.reserve(&Room::Request(request.body.len())) {
+            Ok(held) => held,
+            Err(refusal) => {
+                self.count(&call, lane, OutcomeLabel::Rejected);
+                return Ok(self.refuse(&call, &refusal, asked));
+            }
         };
-    }
-    let out = exchange.socket().output.tail();
-    let mut head = ResponseHead::start(out, asked.version, answer.status);
-    for (name, value) in &answer.headers {
-        head = head.field(name, value);
-    }
-    head.finish(length, keep_alive);
-    while let Some(bytes) = piece {
-        let out = exchange.socket().output.tail();
-        if length == BodyLength::Chunked {
-            write_chunk_start(out, bytes.len());
-            out.extend_from_slice(&bytes);
-            write_chunk_end(out);
-        } else {
-            out.extend_from_slice(&bytes);
+        match self.forward(call.class, request).await {
+            Ok(Ok(answer)) => {
+                self.count(&call, lane, OutcomeLabel::Forwarded);
+                self.served();
+                self.stream(&call, answer, asked).await
+            }
+            Ok(Err(refusal)) => {
+                self.count(&call, lane, outcome::of_read(refusal.reason));
+                Ok(self.refuse(&call, &refusal, asked))
+            }
+            Err(ended) => {
+                self.count(&call, lane, OutcomeLabel::Cancelled);
+                Err(ended)
+            }
         }
-        exchange.flush().await?;
-        // Half an answer cannot be taken back: the connection ends, and the client sees that.
-        let next = answer.body.next().await.transpose();
-        piece = next.map_err(|_| Ended::Closed)?;
     }
-    if has_body && length == BodyLength::Chunked {
-        let out = exchange.socket().output.tail();
-        out.extend_from_slice(LAST_CHUNK);
+
+    /// Passes an answer on, piece by piece: the next is taken when the last was.
+    pub(super) async fn stream(
+        &mut self,
+        call: &CallInfo,
+        mut answer: ReadAnswer<B::Body>,
+        mut asked: Asked,
+    ) -> Result<Next, Ended> {
+        let length = body_length(&answer, asked);
+        asked.keep_alive &= length != BodyLength::UntilClose;
+        let has_body =
+            asked.with_body && !matches!(length, BodyLength::Nothing | BodyLength::Known(0));
+        // As long as nothing of the answer went out, the client can still be told what went wrong.
+        let mut piece = None;
+        if has_body {
+            piece = match answer.body.next().await.transpose() {
+                Ok(piece) => piece,
+                Err(refusal) => return Ok(self.refuse(call, &refusal, asked)),
+            };
+        }
+        self.head(answer.status, &answer.headers, length, asked);
+        while let Some(bytes) = piece {
+            let out = self.socket().output.tail();
+            if length == BodyLength::Chunked {
+                write_chunk_start(out, bytes.len());
+                out.extend_from_slice(&bytes);
+                write_chunk_end(out);
+            } else {
+                out.extend_from_slice(&bytes);
+            }
+            self.flush().await?;
+            // Half an answer cannot be taken back: the connection ends, and the client sees that.
+            let next = answer.body.next().await.transpose();
+            piece = next.map_err(|_| Ended::Closed)?;
+        }
+        if has_body && length == BodyLength::Chunked {
+            self.socket().output.tail().extend_from_slice(LAST_CHUNK);
+        }
+        Ok(Next::after(asked.keep_alive))
     }
-    Ok(Next::after(keep_alive))
 }
 
 /// How the length of an answer's body is told to this client.

@@ -1,6 +1,8 @@
 //! Answers that are made here.
 
-use fairq::ClientKey;
+use std::borrow::Cow;
+
+use bytes::Bytes;
 use wire::http::{BodyLength, HttpError, ResponseHead, Version};
 
 use super::date::unix_seconds;
@@ -14,7 +16,7 @@ use crate::respond::{Asked, Form};
 /// A node's answer that is complete in memory.
 pub(super) struct WholeAnswer {
     pub(super) status: u16,
-    pub(super) headers: Vec<(std::borrow::Cow<'static, str>, bytes::Bytes)>,
+    pub(super) headers: Vec<(Cow<'static, str>, Bytes)>,
     pub(super) body: Vec<u8>,
 }
 
@@ -36,102 +38,87 @@ fn unasked() -> Asked {
     }
 }
 
-/// The node's result or error.
-pub(super) fn member<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    call: &CallInfo,
-    member: &[u8],
-    asked: Asked,
-) -> Next {
-    exchange.served();
-    exchange.answer(asked, |answer| answer.member(call.form(), member))
-}
-
-/// A refusal. The connection stays, unless the program is going down.
-pub(super) fn refuse<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    call: &CallInfo,
-    refusal: &Refusal,
-    asked: Asked,
-) -> Next {
-    exchange.note(refusal);
-    exchange.slow_down(refusal);
-    let asked = match refusal.reason {
-        Reason::Shutdown => last(asked),
-        _ => asked,
-    };
-    exchange.answer(asked, |answer| answer.refused(call.form(), refusal))
-}
-
-/// Refuses what was not read to its end; the connection cannot go on.
-pub(super) fn turn_away<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    refusal: &Refusal,
-) -> Next {
-    exchange.note(refusal);
-    exchange.answer(unasked(), |answer| {
-        answer.refused(Form::Post(None), refusal);
-    })
-}
-
-/// Refuses what is no request; the connection cannot go on.
-pub(super) fn malformed<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    error: HttpError,
-) -> Next {
-    let reason = match error {
-        HttpError::HeadTooLarge(_)
-        | HttpError::TooManyFields(_)
-        | HttpError::TargetTooLong(_)
-        | HttpError::BodyTooLarge(_) => Reason::Body,
-        _ => Reason::Parse,
-    };
-    exchange.note(&Refusal::new(reason, error.to_string()));
-    exchange.answer(unasked(), |answer| answer.malformed(error))
-}
-
-/// Becomes a WebSocket, if nothing was sent before it is one and the client may have another.
-pub(super) fn upgrade<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    client: ClientKey,
-    accept: &str,
-    asked: Asked,
-) -> Next {
-    // The node's server closes such a connection as well: nobody knows what the bytes are.
-    if !exchange.socket().input.is_empty() {
-        return Next::Close;
+impl<B: Backend, IO: Stream> Exchange<B, IO> {
+    /// Answers with the node's result or error.
+    pub(super) fn member(&mut self, call: &CallInfo, member: &[u8], asked: Asked) -> Next {
+        self.served();
+        self.answer(asked, |answer| answer.member(call.form(), member))
     }
-    match exchange.charge(client) {
-        Ok(charge) => {
-            exchange.answer(asked, |answer| answer.upgraded(accept));
-            Next::WebSocket(client, charge)
+
+    /// Answers with a refusal. The connection stays, unless the program is going down.
+    pub(super) fn refuse(&mut self, call: &CallInfo, refusal: &Refusal, asked: Asked) -> Next {
+        self.note(refusal);
+        self.slow_down(refusal);
+        let asked = match refusal.reason {
+            Reason::Shutdown => last(asked),
+            _ => asked,
+        };
+        self.answer(asked, |answer| answer.refused(call.form(), refusal))
+    }
+
+    /// Refuses what was not read to its end; the connection cannot go on.
+    pub(super) fn turn_away(&mut self, refusal: &Refusal) -> Next {
+        self.note(refusal);
+        self.answer(unasked(), |answer| {
+            answer.refused(Form::Post(None), refusal);
+        })
+    }
+
+    /// Refuses what is no request; the connection cannot go on.
+    pub(super) fn malformed(&mut self, error: HttpError) -> Next {
+        let reason = match error {
+            HttpError::HeadTooLarge(_)
+            | HttpError::TooManyFields(_)
+            | HttpError::TargetTooLong(_)
+            | HttpError::BodyTooLarge(_) => Reason::Body,
+            _ => Reason::Parse,
+        };
+        self.note(&Refusal::new(reason, error.to_string()));
+        self.answer(unasked(), |answer| answer.malformed(error))
+    }
+
+    /// Becomes a WebSocket, if nothing was sent before it is one and the client may have another.
+    pub(super) fn upgrade(&mut self, accept: &str, asked: Asked) -> Next {
+        // The node's server closes such a connection as well: the bytes belong to neither protocol.
+        if !self.socket().input.is_empty() {
+            return Next::Close;
         }
-        Err(full) => {
-            let refusal = full.refusal();
-            exchange.note(&refusal);
-            exchange.answer(last(asked), |answer| answer.refused(Form::Uri, &refusal))
+        match self.charge() {
+            Ok(charge) => {
+                self.answer(asked, |answer| answer.upgraded(accept));
+                Next::WebSocket(charge)
+            }
+            Err(full) => {
+                let refusal = full.refusal();
+                self.note(&refusal);
+                self.answer(last(asked), |answer| answer.refused(Form::Uri, &refusal))
+            }
         }
     }
-}
 
-/// A node's answer as it is.
-pub(super) fn whole<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    whole: &WholeAnswer,
-    asked: Asked,
-) -> Next {
-    let out = exchange.socket().output.tail();
-    let mut head = ResponseHead::start(out, asked.version, whole.status);
-    for (name, value) in &whole.headers {
-        head = head.field(name, value);
+    /// Answers with a node's answer as it is.
+    pub(super) fn whole(&mut self, whole: &WholeAnswer, asked: Asked) -> Next {
+        let length = BodyLength::Known(whole.body.len() as u64);
+        self.head(whole.status, &whole.headers, length, asked);
+        if asked.with_body {
+            self.socket().output.tail().extend_from_slice(&whole.body);
+        }
+        Next::after(asked.keep_alive)
     }
-    head.finish(BodyLength::Known(whole.body.len() as u64), asked.keep_alive);
-    if asked.with_body {
-        exchange
-            .socket()
-            .output
-            .tail()
-            .extend_from_slice(&whole.body);
+
+    /// Writes the head of a node's answer.
+    pub(super) fn head(
+        &mut self,
+        status: u16,
+        headers: &[(Cow<'static, str>, Bytes)],
+        length: BodyLength,
+        asked: Asked,
+    ) {
+        let out = self.socket().output.tail();
+        let mut head = ResponseHead::start(out, asked.version, status);
+        for (name, value) in headers {
+            head = head.field(name, value);
+        }
+        head.finish(length, asked.keep_alive);
     }
-    Next::after(asked.keep_alive)
 }

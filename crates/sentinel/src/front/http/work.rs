@@ -1,7 +1,6 @@
 //! What a request asks for, once it was read: types that the planner fills in and the handlers serve.
 
 use bytes::Bytes;
-use fairq::ClientKey;
 use rpc::BroadcastMethod;
 
 use crate::front::slots::Slot;
@@ -23,7 +22,6 @@ pub(super) enum Plan {
 
 /// A broadcast that was decoded.
 pub(super) struct Broadcast {
-    pub(super) client: ClientKey,
     pub(super) call: CallInfo,
     pub(super) method: BroadcastMethod,
     pub(super) tx: Bytes,
@@ -44,21 +42,19 @@ pub(super) enum Other {
     /// Several calls, writes among them.
     Batch(Batch),
     /// To become a WebSocket, with that key as the answer.
-    Upgrade(ClientKey, String),
+    Upgrade(String),
     /// No handshake.
     NotUpgraded(HandshakeError),
 }
 
 /// A request that goes to the node as it came.
 pub(super) struct Forward {
-    pub(super) client: ClientKey,
     pub(super) call: CallInfo,
     pub(super) request: ReadRequest,
 }
 
 /// A batch that does not go to the node as a whole.
 pub(super) struct Batch {
-    pub(super) client: ClientKey,
     /// The request that it came in.
     pub(super) request: ReadRequest,
     pub(super) elements: Vec<Element>,
@@ -133,8 +129,8 @@ pub(super) enum Next {
     Request,
     /// It is closed when everything is written.
     Close,
-    /// As a WebSocket of that client, which was charged for it if it is behind a proxy.
-    WebSocket(ClientKey, Option<Slot>),
+    /// As a WebSocket; its client was charged for it if it is behind a proxy.
+    WebSocket(Option<Slot>),
 }
 
 impl Next {

@@ -114,8 +114,8 @@ impl Worker {
                 event = self.connections.next(now) => self.on_connections(event),
                 event = self.events.recv() => match event {
                     Some(event) => self.on_node(event),
-                    None if stop_at.is_some() => break,
-                    None => {}
+                    // The nodes are watched until the proxy ends.
+                    None => break,
                 },
                 () = self.shared.wake.notified() => {}
                 () = &mut sleep => {}
