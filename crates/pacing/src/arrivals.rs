@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
-use crate::error::ValueError;
+use crate::error::{Kind, ValueError};
 
 /// How due times are spread inside a profile.
 ///
@@ -54,24 +54,23 @@ impl FromStr for Arrivals {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let refuse = |reason: &str| ValueError::NotArrivals {
-            text: text.to_owned(),
-            reason: reason.to_owned(),
-        };
-        match text.trim().split_once(':') {
-            None if text.trim() == "even" => Ok(Self::Even),
-            None if text.trim() == "poisson" => Ok(Self::Poisson { seed: 0 }),
-            None if text.trim() == "burst" => Err(refuse("burst needs a size, such as burst:10")),
-            Some(("burst", size)) => match size.parse::<NonZeroU32>() {
-                Ok(size) => Ok(Self::Burst { size }),
-                Err(_) => Err(refuse(
-                    "the size of a burst is a whole number from 1 to 4294967295",
-                )),
-            },
-            _ => Err(refuse("there is no such kind")),
+        let refuse = |reason| ValueError::not_a(&ARRIVALS, text, reason);
+        match text.trim() {
+            "even" => Ok(Self::Even),
+            "poisson" => Ok(Self::Poisson { seed: 0 }),
+            "burst" => Err(refuse("burst needs a size, such as burst:10")),
+            other => {
+                let size = other.strip_prefix("burst:");
+                let size = size.ok_or_else(|| refuse("there is no such kind"))?;
+                let size = size.parse().map_err(|_| refuse(BURST_SIZE))?;
+                Ok(Self::Burst { size })
+            }
         }
     }
 }
+
+const ARRIVALS: Kind = Kind("a kind of arrivals", "use even, poisson or burst:N");
+const BURST_SIZE: &str = "the size of a burst is a whole number from 1 to 4294967295";
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Nanos, error::ValueError};
+use crate::{
+    Nanos,
+    error::{Kind, ValueError},
+};
 
 /// What happens to transactions that could not be sent when they were due.
 ///
@@ -58,27 +61,26 @@ impl FromStr for CatchUp {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let refuse = |reason: &str| ValueError::NotACatchUp {
-            text: text.to_owned(),
-            reason: reason.to_owned(),
-        };
-        match text.trim().split_once(':') {
-            None if text.trim() == "full" => Ok(Self::Full),
-            None if text.trim() == "none" => Ok(Self::None),
-            None if text.trim() == "bounded" => {
-                Err(refuse("bounded needs a duration, such as bounded:100ms"))
-            }
-            Some(("bounded", limit)) => match limit.parse::<Nanos>() {
-                Ok(limit) if limit.is_zero() => {
-                    Err(refuse("the duration is zero (none is the policy for that)"))
+        let refuse = |reason: &str| ValueError::not_a(&CATCH_UP, text, reason);
+        match text.trim() {
+            "full" => Ok(Self::Full),
+            "none" => Ok(Self::None),
+            "bounded" => Err(refuse("bounded needs a duration, such as bounded:100ms")),
+            other => {
+                let limit = other.strip_prefix("bounded:");
+                let limit = limit.ok_or_else(|| refuse("there is no such policy"))?;
+                match limit.parse::<Nanos>() {
+                    Ok(Nanos::ZERO) => Err(refuse(ZERO)),
+                    Ok(limit) => Ok(Self::Bounded(limit)),
+                    Err(error) => Err(refuse(&error.to_string())),
                 }
-                Ok(limit) => Ok(Self::Bounded(limit)),
-                Err(error) => Err(refuse(&error.to_string())),
-            },
-            _ => Err(refuse("there is no such policy")),
+            }
         }
     }
 }
+
+const CATCH_UP: Kind = Kind("a catch-up policy", "use full, bounded:DURATION or none");
+const ZERO: &str = "the duration is zero (none is the policy for that)";
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::decimal::to_decimal;
+
 /// A number of transactions in units of 10⁻¹⁵: the area under a profile.
 ///
 /// The unit is what one nanosecond at a millionth of a transaction per second amounts to, so that
@@ -46,11 +48,8 @@ impl Count {
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.fraction() == 0 {
-            return write!(f, "{}", self.whole());
-        }
-        let fraction = format!("{:015}", self.fraction());
-        write!(f, "{}.{}", self.whole(), fraction.trim_end_matches('0'))
+        let fraction = to_decimal(self.fraction(), 15);
+        write!(f, "{}{}", self.whole(), &fraction[1..])
     }
 }
 

@@ -7,23 +7,14 @@ pub(crate) struct Decimal {
     places: u32,
 }
 
-/// Why a text is not a decimal number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DecimalError {
-    #[error("it has no digits")]
-    NoDigits,
-    #[error("it is not a plain decimal number")]
-    NotDecimal,
-    #[error("it has too many digits")]
-    TooLong,
-}
-
 impl Decimal {
     /// Parses `12`, `12.5` or `.5`. No sign, no exponent, no separators.
-    pub(crate) fn parse(text: &str) -> Result<Self, DecimalError> {
+    ///
+    /// The error is what is wrong with the text.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         if whole.is_empty() && fraction.is_empty() {
-            return Err(DecimalError::NoDigits);
+            return Err("it has no digits");
         }
         let fraction = fraction.trim_end_matches('0');
         let whole = if whole.len() > 1 {
@@ -34,17 +25,17 @@ impl Decimal {
         let mut digits = 0_u128;
         for byte in whole.bytes().chain(fraction.bytes()) {
             if !byte.is_ascii_digit() {
-                return Err(DecimalError::NotDecimal);
+                return Err("it is not a plain decimal number");
             }
             // Room for the greatest factor of `scaled`, the nanoseconds of a day.
             if digits >= 10_u128.pow(23) {
-                return Err(DecimalError::TooLong);
+                return Err(TOO_LONG);
             }
             digits = digits * 10 + u128::from(byte - b'0');
         }
         let places = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
         if places > 24 {
-            return Err(DecimalError::TooLong);
+            return Err(TOO_LONG);
         }
         Ok(Self { digits, places })
     }
@@ -64,6 +55,8 @@ impl Decimal {
     }
 }
 
+const TOO_LONG: &str = "it has too many digits";
+
 /// Splits `12.5ms` into `12.5` and `ms`.
 pub(crate) fn split_unit(text: &str) -> (&str, &str) {
     let end = text
@@ -72,19 +65,15 @@ pub(crate) fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Writes `value / 10^places` without trailing zeros.
-pub(crate) fn write_decimal(
-    f: &mut std::fmt::Formatter<'_>,
-    value: u64,
-    places: u32,
-) -> std::fmt::Result {
+/// `value / 10^places` without trailing zeros.
+pub(crate) fn to_decimal(value: u64, places: u32) -> String {
     let one = 10_u64.pow(places);
     let (whole, fraction) = (value / one, value % one);
     if fraction == 0 {
-        return write!(f, "{whole}");
+        return whole.to_string();
     }
     let padded = format!("{fraction:0width$}", width = places as usize);
-    write!(f, "{whole}.{}", padded.trim_end_matches('0'))
+    format!("{whole}.{}", padded.trim_end_matches('0'))
 }
 
 #[cfg(test)]
@@ -105,14 +94,20 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_plain() {
-        assert_eq!(Decimal::parse(""), Err(DecimalError::NoDigits));
-        assert_eq!(Decimal::parse("."), Err(DecimalError::NoDigits));
-        assert_eq!(Decimal::parse("1.2.3"), Err(DecimalError::NotDecimal));
-        assert_eq!(Decimal::parse("1e3"), Err(DecimalError::NotDecimal));
-        assert_eq!(Decimal::parse(&"9".repeat(40)), Err(DecimalError::TooLong));
+        assert_eq!(Decimal::parse(""), Err("it has no digits"));
+        assert_eq!(Decimal::parse("."), Err("it has no digits"));
+        assert_eq!(
+            Decimal::parse("1.2.3"),
+            Err("it is not a plain decimal number")
+        );
+        assert_eq!(
+            Decimal::parse("1e3"),
+            Err("it is not a plain decimal number")
+        );
+        assert_eq!(Decimal::parse(&"9".repeat(40)), Err(TOO_LONG));
         assert_eq!(
             Decimal::parse(&format!("0.{}1", "0".repeat(40))),
-            Err(DecimalError::TooLong)
+            Err(TOO_LONG)
         );
     }
 }

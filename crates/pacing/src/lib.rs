@@ -42,7 +42,7 @@ pub use self::{
     count::Count,
     error::ValueError,
     nanos::Nanos,
-    profile::{Place, Profile, ProfileError, Step, Steps},
+    profile::{Profile, ProfileError, Step, Steps},
     random::Random,
     rate::{Rate, SignedRate},
     schedule::Schedule,

@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{
-    decimal::{Decimal, split_unit, write_decimal},
-    error::ValueError,
+    decimal::{Decimal, split_unit, to_decimal},
+    error::{Kind, ValueError},
 };
 
 /// Nanoseconds since the run's origin, or a span of nanoseconds. 0 to about 584 years.
@@ -182,7 +182,7 @@ fn shortest(nanos: u64) -> String {
         ("ns", Some(0)),
     ] {
         let text = match places {
-            Some(places) => format!("{}{unit}", Scaled(nanos, places)),
+            Some(places) => format!("{}{unit}", to_decimal(nanos, places)),
             None => {
                 let length = if unit == "h" { 3_600 } else { 60 } * PER_SECOND;
                 if !nanos.is_multiple_of(length) {
@@ -198,23 +198,17 @@ fn shortest(nanos: u64) -> String {
     best.unwrap_or_default()
 }
 
-struct Scaled(u64, u32);
-
-impl fmt::Display for Scaled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_decimal(f, self.0, self.1)
-    }
-}
+const DURATION: Kind = Kind(
+    "a duration",
+    "write a number and a unit, such as 30s, 1.5s, 100ms, 2m or 1h",
+);
 
 impl FromStr for Nanos {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let trimmed = text.trim();
-        let refuse = |reason: String| ValueError::NotADuration {
-            text: text.to_owned(),
-            reason,
-        };
+        let refuse = |reason: String| ValueError::not_a(&DURATION, text, reason);
         if trimmed.is_empty() {
             return Err(refuse("it is empty".to_owned()));
         }
@@ -246,12 +240,11 @@ impl FromStr for Nanos {
             total = total.saturating_add(decimal.scaled(*length, 1));
             rest = after;
         }
-        match u64::try_from(total) {
-            Ok(nanos) => Ok(Self(nanos)),
-            Err(_) => Err(ValueError::DurationTooLong {
-                text: text.to_owned(),
-            }),
-        }
+        u64::try_from(total).map(Self).map_err(|_| {
+            ValueError::new(format!(
+                "duration `{text}` is too long: at most 213503 days can be counted in nanoseconds"
+            ))
+        })
     }
 }
 

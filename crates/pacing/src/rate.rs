@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    decimal::{Decimal, split_unit, write_decimal},
-    error::ValueError,
+    decimal::{Decimal, split_unit, to_decimal},
+    error::{Kind, ValueError},
 };
 
 /// A rate in millionths of a transaction per second: 0/s to 10,000,000/s.
@@ -32,9 +32,7 @@ impl Rate {
         rate.checked_mul(MICROS)
             .filter(|&micros| micros <= Self::MAX.0)
             .map(Self)
-            .ok_or_else(|| ValueError::RateTooHigh {
-                text: format!("{rate}/s"),
-            })
+            .ok_or_else(|| too_high(&format!("{rate}/s")))
     }
 
     /// So many millionths of a transaction per second.
@@ -43,8 +41,7 @@ impl Rate {
     /// Above 10,000,000/s.
     pub fn from_micros(micros: u64) -> Result<Self, ValueError> {
         if micros > Self::MAX.0 {
-            let text = format!("{}/s", micros / MICROS);
-            return Err(ValueError::RateTooHigh { text });
+            return Err(too_high(&format!("{}/s", micros / MICROS)));
         }
         Ok(Self(micros))
     }
@@ -56,18 +53,17 @@ impl Rate {
     pub fn from_f64(rate: f64) -> Result<Self, ValueError> {
         let text = format!("{rate}/s");
         if !rate.is_finite() {
-            let reason = "it is not finite".to_owned();
-            return Err(ValueError::NotARate { text, reason });
+            return Err(ValueError::not_a(&RATE, &text, "it is not finite"));
         }
         if rate < 0.0 {
-            return Err(ValueError::NegativeRate { text });
+            return Err(negative(&text));
         }
         let micros = (rate * MICROS as f64).round();
         if micros > Self::MAX.0 as f64 {
-            return Err(ValueError::RateTooHigh { text });
+            return Err(too_high(&text));
         }
         if micros == 0.0 && rate > 0.0 {
-            return Err(ValueError::RateTooLow { text });
+            return Err(too_low(&text));
         }
         Ok(Self(micros as u64))
     }
@@ -105,13 +101,7 @@ impl fmt::Debug for Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        struct Plain(u64);
-        impl fmt::Display for Plain {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_decimal(f, self.0, 6)
-            }
-        }
-        f.pad(&format!("{}/s", Plain(self.0)))
+        f.pad(&format!("{}/s", to_decimal(self.0, 6)))
     }
 }
 
@@ -120,8 +110,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if text.trim_start().starts_with('-') {
-            let text = text.to_owned();
-            return Err(ValueError::NegativeRate { text });
+            return Err(negative(text));
         }
         let trimmed = text.trim();
         parse(text, trimmed.strip_prefix('+').unwrap_or(trimmed))
@@ -130,11 +119,7 @@ impl FromStr for Rate {
 
 /// Reads the unsigned text of a rate; `shown` is what was given, for messages.
 fn parse(shown: &str, unsigned: &str) -> Result<Rate, ValueError> {
-    let text = || shown.to_owned();
-    let refuse = |reason: String| ValueError::NotARate {
-        text: text(),
-        reason,
-    };
+    let refuse = |reason: String| ValueError::not_a(&RATE, shown, reason);
     let (amount, unit) = match unsigned.split_once('/') {
         Some((amount, unit)) => (amount.trim(), unit.trim()),
         None => (unsigned.trim(), "s"),
@@ -155,10 +140,31 @@ fn parse(shown: &str, unsigned: &str) -> Result<Rate, ValueError> {
     };
     let decimal = Decimal::parse(number).map_err(|error| refuse(error.to_string()))?;
     match u64::try_from(decimal.scaled(factor * MICROS, seconds)) {
-        Ok(0) if !decimal.is_zero() => Err(ValueError::RateTooLow { text: text() }),
+        Ok(0) if !decimal.is_zero() => Err(too_low(shown)),
         Ok(micros) if micros <= Rate::MAX.0 => Ok(Rate(micros)),
-        _ => Err(ValueError::RateTooHigh { text: text() }),
+        _ => Err(too_high(shown)),
     }
+}
+
+const RATE: Kind = Kind(
+    "a rate",
+    "write a number and a unit, such as 1000/s, 0.5/s, 30k/m or 2/h",
+);
+
+fn negative(text: &str) -> ValueError {
+    ValueError::new(format!(
+        "rate `{text}` is negative: a rate is 0/s to 10000000/s"
+    ))
+}
+
+fn too_high(text: &str) -> ValueError {
+    ValueError::new(format!("rate `{text}` is too high: at most 10000000/s"))
+}
+
+fn too_low(text: &str) -> ValueError {
+    ValueError::new(format!(
+        "rate `{text}` is too low: the smallest rate above zero is 0.000001/s"
+    ))
 }
 
 /// A change of rate: -10,000,000/s to +10,000,000/s, in millionths.

@@ -1,20 +1,34 @@
-//! Refuses what is beyond the limits.
+//! How long and how finely divided a profile may be.
 
 use super::error::ProfileError;
-use super::limits::{MAX_DURATION_NANOS, MAX_STEPS};
 use crate::nanos::Nanos;
 
-pub(super) fn check_duration(what: &'static str, duration: Nanos) -> Result<(), ProfileError> {
+/// [`crate::Profile::MAX_DURATION`] in nanoseconds: below 2^55.
+pub(super) const MAX_DURATION_NANOS: u64 = 366 * 86_400 * 1_000_000_000;
+/// [`crate::Profile::MAX_STEPS`].
+pub(super) const MAX_STEPS: u32 = 1 << 24;
+
+/// `what` names the duration.
+pub(super) fn check_duration(what: &str, duration: Nanos) -> Result<(), ProfileError> {
     match duration.as_nanos() {
-        0 => Err(ProfileError::ZeroDuration { what }),
+        0 => Err(ProfileError::new(format!(
+            "{what} is zero: use a duration above zero, such as 30s"
+        ))),
         1..=MAX_DURATION_NANOS => Ok(()),
-        _ => Err(ProfileError::TooLong { what }),
+        _ => Err(ProfileError::new(format!(
+            "{what} is too long: a profile lasts at most {} (366 days)",
+            Nanos::new(MAX_DURATION_NANOS)
+        ))),
     }
 }
 
 pub(super) fn check_steps(steps: u128) -> Result<u32, ProfileError> {
-    match u32::try_from(steps) {
-        Ok(steps) if steps <= MAX_STEPS => Ok(steps),
-        _ => Err(ProfileError::TooManySteps { steps }),
-    }
+    let legal = u32::try_from(steps)
+        .ok()
+        .filter(|steps| *steps <= MAX_STEPS);
+    legal.ok_or_else(|| {
+        ProfileError::new(format!(
+            "the profile has {steps} steps: at most {MAX_STEPS}, use fewer and longer ones"
+        ))
+    })
 }

@@ -1,6 +1,6 @@
 //! A rate that changes by the same factor in equal times: the ramp of the Gigablock tests of 2017.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::error::ProfileError;
 use super::{
@@ -30,7 +30,9 @@ impl Exponential {
     pub(super) fn new(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
         for (rate, verb) in [(from, "start at"), (to, "end at")] {
             if rate.is_zero() {
-                return Err(ProfileError::ExponentialZero { verb });
+                return Err(ProfileError::new(format!(
+                    "an exponential ramp cannot {verb} 0/s: use a rate above zero, such as 1/s"
+                )));
             }
         }
         check_duration("the duration of the exponential ramp", duration)?;
@@ -88,22 +90,6 @@ impl Growth {
 }
 
 impl Shape for Exponential {
-    fn name(&self) -> &'static str {
-        "exponential"
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (from, to) = (
-            Rate::clamped(self.growth.from),
-            Rate::clamped(self.growth.to),
-        );
-        write!(
-            f,
-            "exponential {from} to {to} in {}",
-            Nanos::new(self.growth.span)
-        )
-    }
-
     fn length(&self) -> u64 {
         self.growth.span
     }
@@ -117,16 +103,7 @@ impl Shape for Exponential {
         Rate::clamped(rate.round() as u64)
     }
 
-    fn peak(&self) -> Rate {
-        Rate::clamped(self.growth.from.max(self.growth.to))
-    }
-
     fn piece(&self, _area: u128) -> Piece {
-        Piece {
-            start: 0,
-            area_start: 0,
-            area_end: self.curve.total(),
-            form: Form::Curve(Arc::clone(&self.curve)),
-        }
+        Piece::whole(self.curve.total(), Form::Curve(Arc::clone(&self.curve)))
     }
 }

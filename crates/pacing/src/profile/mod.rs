@@ -2,11 +2,9 @@
 
 mod bisect;
 mod check;
-mod constant;
 mod curve;
 mod error;
 mod exponential;
-mod limits;
 mod linear;
 mod phase;
 mod ramp;
@@ -19,20 +17,14 @@ mod step;
 mod trace;
 mod trace_csv;
 
-use std::{
-    fmt,
-    num::{NonZeroU32, NonZeroU64},
-    sync::Arc,
-};
+use std::{fmt, num::NonZeroU32, sync::Arc};
 
-pub use self::error::{Place, ProfileError};
+pub use self::error::ProfileError;
 pub use self::step::{Step, Steps};
 use self::{
-    check::check_duration,
-    constant::Constant,
+    check::{MAX_DURATION_NANOS, MAX_STEPS, check_duration},
     exponential::Exponential,
-    limits::{MAX_DURATION_NANOS, MAX_STEPS},
-    linear::Linear,
+    linear::linear,
     phase::Phase,
     ramp::Ramp,
     shape::Shape,
@@ -75,13 +67,17 @@ impl Profile {
     /// A rate of zero; a duration of zero or above [`Profile::MAX_DURATION`].
     pub fn constant(rate: Rate, duration: Option<Nanos>) -> Result<Self, ProfileError> {
         if rate.is_zero() {
-            return Err(ProfileError::NothingOffered { what: "the rate" });
+            return Err(ProfileError::nothing_offered("the rate"));
         }
-        if let Some(duration) = duration {
-            check_duration("the duration", duration)?;
-        }
-        let duration = duration.and_then(|duration| NonZeroU64::new(duration.as_nanos()));
-        Ok(Self::stairs(Constant { rate, duration }))
+        let length = match duration {
+            Some(duration) => {
+                check_duration("the duration", duration)?;
+                format!("for {duration}")
+            }
+            None => "until stopped".to_owned(),
+        };
+        let text = format!("constant {rate} {length}");
+        Ok(Self::stairs(&text, rate, Trace::constant(rate, duration)))
     }
 
     /// Nothing for `duration`: for use between other phases, it offers nothing on its own.
@@ -90,11 +86,12 @@ impl Profile {
     /// A duration of zero or above [`Profile::MAX_DURATION`].
     pub fn pause(duration: Nanos) -> Result<Self, ProfileError> {
         check_duration("the pause", duration)?;
-        let duration = NonZeroU64::new(duration.as_nanos());
-        Ok(Self::stairs(Constant {
-            rate: Rate::ZERO,
-            duration,
-        }))
+        let pause = Trace::constant(Rate::ZERO, Some(duration));
+        Ok(Self::stairs(
+            &format!("pause for {duration}"),
+            Rate::ZERO,
+            pause,
+        ))
     }
 
     /// A ramp in steps: `start + k · step` during the k-th interval of `every`.
@@ -114,12 +111,12 @@ impl Profile {
         to: Option<Rate>,
     ) -> Result<Self, ProfileError> {
         let ramp = Ramp::new(start, step, every, to)?;
-        if ramp.peak() == 0 {
-            return Err(ProfileError::NothingOffered {
-                what: "the rate of every step",
-            });
+        if ramp.peak().is_zero() {
+            return Err(ProfileError::nothing_offered("the rate of every step"));
         }
-        Ok(Self::stairs(ramp))
+        let end = to.map_or_else(|| "until stopped".to_owned(), |to| format!("to {to}"));
+        let text = format!("ramp {start} {step} every {every} {end}");
+        Ok(Self::stairs(&text, ramp.peak(), ramp))
     }
 
     /// A rate that changes evenly from `from` to `to` in `duration`. One of them may be zero.
@@ -127,7 +124,12 @@ impl Profile {
     /// # Errors
     /// Both rates zero; a duration of zero or above [`Profile::MAX_DURATION`].
     pub fn linear(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
-        Linear::new(from, to, duration).map(Self::single)
+        let text = format!("linear {from} to {to} in {duration}");
+        Ok(Self::single(
+            &text,
+            from.max(to),
+            linear(from, to, duration)?,
+        ))
     }
 
     /// A rate that changes by the same factor in equal times: `from · (to / from)^(t / duration)`.
@@ -135,7 +137,9 @@ impl Profile {
     /// # Errors
     /// A rate of zero; a duration of zero or above [`Profile::MAX_DURATION`].
     pub fn exponential(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
-        Exponential::new(from, to, duration).map(Self::single)
+        let text = format!("exponential {from} to {to} in {duration}");
+        let shape = Exponential::new(from, to, duration)?;
+        Ok(Self::single(&text, from.max(to), shape))
     }
 
     /// `high` for `on`, then `low` for `off`, `cycles` times; ends with an off time.
@@ -150,7 +154,9 @@ impl Profile {
         off: Nanos,
         cycles: NonZeroU32,
     ) -> Result<Self, ProfileError> {
-        Square::new(high, low, on, off, cycles).map(Self::stairs)
+        let text = format!("square {high} for {on}, {low} for {off}, {cycles} times");
+        let square = Square::new(high, low, on, off, cycles)?;
+        Ok(Self::stairs(&text, high, square))
     }
 
     /// `mean + amplitude · sin(2π · t / period)` for `duration`: begins at the mean, rising.
@@ -164,7 +170,11 @@ impl Profile {
         period: Nanos,
         duration: Nanos,
     ) -> Result<Self, ProfileError> {
-        Sine::new(mean, amplitude, period, duration).map(Self::single)
+        let sine = Sine::new(mean, amplitude, period, duration)?;
+        // Also the peak of a sine that ends before its first crest.
+        let crest = Rate::clamped(mean.as_micros() + amplitude.as_micros());
+        let text = format!("sine {mean} ±{amplitude} with a period of {period} for {duration}");
+        Ok(Self::single(&text, crest, sine))
     }
 
     /// A recorded rate: each point's rate holds until the next point. Times are since the origin,
@@ -180,15 +190,9 @@ impl Profile {
         points: impl IntoIterator<Item = (Nanos, Rate)>,
         end: Option<Nanos>,
     ) -> Result<Self, ProfileError> {
-        let points = points
-            .into_iter()
-            .enumerate()
-            .map(|(index, (at, rate))| Point {
-                at,
-                rate,
-                place: Place::Point(index + 1),
-            });
-        Trace::new(points, end).map(Self::stairs)
+        let points = (1..).zip(points);
+        let points = points.map(|(number, (at, rate))| Point { at, rate, number });
+        Trace::new(points, "point", end).map(Self::of_trace)
     }
 
     /// A trace from CSV text: `second,rate`, one row a line, as in [`Profile::trace`] without an
@@ -200,7 +204,7 @@ impl Profile {
     /// # Errors
     /// As [`Profile::trace`], and for a line that is no such row; each names the line.
     pub fn parse_trace(text: &str) -> Result<Self, ProfileError> {
-        trace_csv::parse(text).map(Self::stairs)
+        trace_csv::parse(text).map(Self::of_trace)
     }
 
     /// Several profiles one after the other, without a seam: a fraction of a transaction that one
@@ -216,21 +220,18 @@ impl Profile {
             .flat_map(|profile| profile.phases.to_vec())
         {
             let next = match placed.last() {
-                Some(before) => before.followed_by(&phase.shape, placed.len())?,
-                None => Phase::first(Arc::clone(&phase.shape)),
+                Some(before) => before.followed_by(&phase, placed.len())?,
+                None => phase,
             };
             placed.push(next);
         }
         let Some(last) = placed.last() else {
-            return Err(ProfileError::Empty {
-                what: "list of phases",
-                element: "phase",
-            });
+            return Err(ProfileError::new(
+                "the list of phases is empty: give at least one phase".to_owned(),
+            ));
         };
         if last.area_end == 0 {
-            return Err(ProfileError::NothingOffered {
-                what: "the rate of every phase",
-            });
+            return Err(ProfileError::nothing_offered("the rate of every phase"));
         }
         if !last.shape.endless() {
             check_duration("the sequence of phases", Nanos::new(last.end))?;
@@ -240,18 +241,25 @@ impl Profile {
         })
     }
 
-    fn stairs(stairs: impl Stairs + 'static) -> Self {
-        Self::single(Staircase(stairs))
+    fn of_trace(trace: Trace) -> Self {
+        let (rows, length, peak) = (trace.count(), Nanos::new(trace.end), trace.peak());
+        let text = format!("trace of {rows} rows for {length}, up to {peak}");
+        Self::stairs(&text, peak, trace)
     }
 
-    fn single(shape: impl Shape + 'static) -> Self {
+    fn stairs(text: &str, peak: Rate, stairs: impl Stairs + 'static) -> Self {
+        Self::single(text, peak, Staircase(stairs))
+    }
+
+    /// `text` begins with the shape's name.
+    fn single(text: &str, peak: Rate, shape: impl Shape + 'static) -> Self {
         Self {
-            phases: Arc::new([Phase::first(Arc::new(shape))]),
+            phases: Arc::new([Phase::first(text, peak, Arc::new(shape))]),
         }
     }
 }
 
-/// What a profile says about itself.
+/// The figures of a profile.
 impl Profile {
     /// How long it lasts; nothing when it runs until stopped.
     pub fn duration(&self) -> Option<Nanos> {
@@ -269,7 +277,7 @@ impl Profile {
 
     /// The highest rate it reaches.
     pub fn peak(&self) -> Rate {
-        let peaks = self.phases.iter().map(|phase| phase.shape.peak());
+        let peaks = self.phases.iter().map(|phase| phase.peak);
         peaks.max().unwrap_or(Rate::ZERO)
     }
 
@@ -324,9 +332,9 @@ impl Profile {
 
     /// The word for this kind of profile: `constant`, `pause`, `ramp`, `linear`, `exponential`,
     /// `square`, `sine`, `trace` or `phases`.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match &*self.phases {
-            [phase] => phase.shape.name(),
+            [phase] => phase.name(),
             _ => "phases",
         }
     }
@@ -369,7 +377,7 @@ impl fmt::Display for Profile {
             if index > 0 {
                 f.write_str(", then ")?;
             }
-            phase.shape.describe(f)?;
+            f.write_str(&phase.text)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::{
     shape::Shape,
     step::Step,
 };
-use crate::nanos::Nanos;
+use crate::{nanos::Nanos, rate::Rate};
 
 /// A shape at its place in the profile.
 #[derive(Debug, Clone)]
@@ -18,11 +18,14 @@ pub(super) struct Phase {
     pub(super) area_start: u128,
     pub(super) area_end: u128,
     pub(super) first_step: u32,
+    /// The shape and its parameters, as a person would write them; begins with the shape's name.
+    pub(super) text: Arc<str>,
+    pub(super) peak: Rate,
     pub(super) shape: Arc<dyn Shape>,
 }
 
 impl Phase {
-    pub(super) fn first(shape: Arc<dyn Shape>) -> Self {
+    pub(super) fn first(text: &str, peak: Rate, shape: Arc<dyn Shape>) -> Self {
         let end = shape.length();
         let area_end = shape.area(end);
         Self {
@@ -31,34 +34,36 @@ impl Phase {
             area_start: 0,
             area_end,
             first_step: 0,
+            text: text.into(),
+            peak,
             shape,
         }
     }
 
-    /// `shape` placed behind this phase, which is the `number`-th.
-    pub(super) fn followed_by(
-        &self,
-        shape: &Arc<dyn Shape>,
-        number: usize,
-    ) -> Result<Self, ProfileError> {
+    /// The word for this kind of shape.
+    pub(super) fn name(&self) -> &str {
+        self.text.split(' ').next().unwrap_or_default()
+    }
+
+    /// `next` placed behind this phase, which is the `number`-th.
+    pub(super) fn followed_by(&self, next: &Self, number: usize) -> Result<Self, ProfileError> {
         if self.shape.endless() {
-            return Err(ProfileError::EndlessPhase {
-                number,
-                name: self.shape.name(),
-            });
+            return Err(ProfileError::new(format!(
+                "phase {number} ({}) has no end, but others follow it: give it a duration",
+                self.name()
+            )));
         }
         // Also keeps what an endless last phase adds within 64 bits.
         check_duration("the sequence of phases", Nanos::new(self.end))?;
         let first_step = self.first_step + self.shape.steps();
-        check_steps(u128::from(first_step) + u128::from(shape.steps()))?;
-        let alone = Self::first(Arc::clone(shape));
+        check_steps(u128::from(first_step) + u128::from(next.shape.steps()))?;
         Ok(Self {
             start: self.end,
-            end: self.end + alone.end,
+            end: self.end + (next.end - next.start),
             area_start: self.area_end,
-            area_end: self.area_end + alone.area_end,
+            area_end: self.area_end + (next.area_end - next.area_start),
             first_step,
-            shape: alone.shape,
+            ..next.clone()
         })
     }
 

@@ -1,12 +1,9 @@
 //! A ramp in steps: start + k · step every interval.
 
-use std::fmt;
-
 use super::error::ProfileError;
 use super::{
-    check::{check_duration, check_steps},
-    constant::ENDLESS,
-    limits::MAX_STEPS,
+    check::{MAX_STEPS, check_duration, check_steps},
+    shape::ENDLESS,
     stairs::Stairs,
 };
 use crate::{nanos::Nanos, rate::Rate, rate::SignedRate};
@@ -29,7 +26,7 @@ impl Ramp {
     ) -> Result<Self, ProfileError> {
         check_duration("the time between steps", every)?;
         let count = match to {
-            _ if step.is_zero() => return Err(ProfileError::ZeroStep),
+            _ if step.is_zero() => return Err(ProfileError::new(ZERO_STEP.to_owned())),
             Some(to) => {
                 let count = steps_to(start, step, to)?;
                 let length = u128::from(every.as_nanos()) * u128::from(count);
@@ -51,6 +48,10 @@ impl Ramp {
         })
     }
 
+    pub(super) fn peak(&self) -> Rate {
+        Rate::clamped(self.rate(0).max(self.rate(self.count - 1)))
+    }
+
     fn unclamped(&self, k: u32) -> i64 {
         self.start.as_micros().cast_signed() + self.step.as_micros() * i64::from(k)
     }
@@ -64,7 +65,9 @@ fn steps_to(start: Rate, step: SignedRate, to: Rate) -> Result<u64, ProfileError
         to < start
     };
     if away {
-        return Err(ProfileError::StepAwayFromEnd { start, step, to });
+        return Err(ProfileError::new(format!(
+            "a step of {step} never leads from {start} to {to}: give the step the other sign, or swap the ends"
+        )));
     }
     let distance = start.as_micros().abs_diff(to.as_micros());
     Ok(distance.div_ceil(step.magnitude().as_micros()) + 1)
@@ -75,7 +78,10 @@ fn endless_steps(start: Rate, step: SignedRate, every: Nanos) -> Result<u64, Pro
     let size = step.magnitude().as_micros();
     if step.is_negative() {
         let at = start.as_micros() / size + 1;
-        return Err(ProfileError::NegativeStep { start, step, at });
+        return Err(ProfileError::new(format!(
+            "the step {step} makes the rate negative: from {start} it falls below 0/s at step {at}; \
+             give the ramp an end between 0/s and {start}"
+        )));
     }
     let to_highest = (Rate::MAX.as_micros() - start.as_micros()) / size + 1;
     let countable = ENDLESS / every.as_nanos();
@@ -83,24 +89,6 @@ fn endless_steps(start: Rate, step: SignedRate, every: Nanos) -> Result<u64, Pro
 }
 
 impl Stairs for Ramp {
-    fn name(&self) -> &'static str {
-        "ramp"
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "ramp {} {} every {}",
-            self.start,
-            self.step,
-            Nanos::new(self.every)
-        )?;
-        match self.to {
-            Some(to) => write!(f, " to {to}"),
-            None => f.write_str(" until stopped"),
-        }
-    }
-
     fn endless(&self) -> bool {
         self.to.is_none()
     }
@@ -132,8 +120,6 @@ impl Stairs for Ramp {
             n * i128::from(self.start.as_micros()) + pairs * i128::from(self.step.as_micros());
         sum.unsigned_abs() * u128::from(self.every)
     }
-
-    fn peak(&self) -> u64 {
-        self.rate(0).max(self.rate(self.count - 1))
-    }
 }
+
+const ZERO_STEP: &str = "the step is 0/s: a ramp needs a step above or below zero (for one rate use a constant profile)";

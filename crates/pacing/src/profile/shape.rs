@@ -1,20 +1,16 @@
 //! What every shape of a profile can say about itself, in its own time (from 0).
 
-use std::{fmt, sync::Arc};
+use std::{fmt::Debug, sync::Arc};
 
 use super::{curve::Curve, slope::Slope};
 use crate::rate::Rate;
 
 /// One shape. Times are nanoseconds since the shape's own start, areas are in units of
 /// [`crate::count::ONE`] since its start, rates in millionths per second.
-pub(super) trait Shape: fmt::Debug + Send + Sync {
-    /// The word for this kind of profile.
-    fn name(&self) -> &'static str;
-    /// The shape and its parameters, as a person would say them.
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+pub(super) trait Shape: Debug + Send + Sync {
     /// Where the shape ends.
     fn length(&self) -> u64;
-    /// Whether it runs until it is stopped, `length` being only a limit nobody reaches.
+    /// Whether it runs until it is stopped, `length` being only the limit of what can be computed.
     fn endless(&self) -> bool {
         false
     }
@@ -22,8 +18,6 @@ pub(super) trait Shape: fmt::Debug + Send + Sync {
     fn area(&self, t: u64) -> u128;
     /// The rate at `t`, for `t < length`.
     fn rate_at(&self, t: u64) -> Rate;
-    /// The highest rate.
-    fn peak(&self) -> Rate;
     /// How many steps it has: at least one.
     fn steps(&self) -> u32 {
         1
@@ -67,6 +61,22 @@ pub(crate) struct Piece {
     /// The formula, in time and area since the piece's start.
     pub(crate) form: Form,
 }
+
+impl Piece {
+    /// A shape that is one piece.
+    pub(super) const fn whole(area: u128, form: Form) -> Self {
+        Self {
+            start: 0,
+            area_start: 0,
+            area_end: area,
+            form,
+        }
+    }
+}
+
+/// How long an endless shape can be computed: 2^63 ns, 292 years. Together with
+/// [`crate::Profile::MAX_DURATION`] for what comes before it, every instant fits in 64 bits.
+pub(super) const ENDLESS: u64 = 1 << 63;
 
 /// The formula of a piece.
 #[derive(Debug, Clone)]

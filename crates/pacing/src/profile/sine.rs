@@ -1,7 +1,7 @@
 //! A rate that swings around a mean.
 
 use std::f64::consts::{PI, TAU};
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::error::ProfileError;
 use super::{
@@ -37,15 +37,17 @@ impl Sine {
         duration: Nanos,
     ) -> Result<Self, ProfileError> {
         if mean.is_zero() {
-            return Err(ProfileError::NothingOffered {
-                what: "the mean rate",
-            });
+            return Err(ProfileError::nothing_offered("the mean rate"));
         }
         if amplitude > mean {
-            return Err(ProfileError::AmplitudeAboveMean { mean, amplitude });
+            return Err(ProfileError::new(format!(
+                "the amplitude {amplitude} is above the mean {mean}: the rate would fall below 0/s, use at most the mean"
+            )));
         }
         if mean.as_micros() + amplitude.as_micros() > Rate::MAX.as_micros() {
-            return Err(ProfileError::CrestTooHigh { mean, amplitude });
+            return Err(ProfileError::new(format!(
+                "mean {mean} and amplitude {amplitude} add up to more than 10000000/s: lower one of them"
+            )));
         }
         check_duration("the period of the sine", period)?;
         check_duration("the duration of the sine", duration)?;
@@ -97,24 +99,6 @@ impl Swing {
 }
 
 impl Shape for Sine {
-    fn name(&self) -> &'static str {
-        "sine"
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Swing {
-            mean,
-            amplitude,
-            period,
-        } = self.swing;
-        let (mean, amplitude) = (Rate::clamped(mean), Rate::clamped(amplitude));
-        let (period, length) = (Nanos::new(period), Nanos::new(self.length));
-        write!(
-            f,
-            "sine {mean} ±{amplitude} with a period of {period} for {length}"
-        )
-    }
-
     fn length(&self) -> u64 {
         self.length
     }
@@ -127,11 +111,6 @@ impl Shape for Sine {
     fn rate_at(&self, t: u64) -> Rate {
         let rate = self.swing.rate(t % self.swing.period, self.swing.period);
         Rate::clamped(rate.round() as u64)
-    }
-
-    fn peak(&self) -> Rate {
-        // A sine that ends before its first crest is not worth a formula.
-        Rate::clamped(self.swing.mean + self.swing.amplitude)
     }
 
     fn piece(&self, area: u128) -> Piece {

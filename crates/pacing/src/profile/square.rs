@@ -1,6 +1,6 @@
 //! A square wave: high, then low, so many times.
 
-use std::{fmt, num::NonZeroU32};
+use std::num::NonZeroU32;
 
 use super::error::ProfileError;
 use super::{
@@ -27,12 +27,12 @@ impl Square {
         cycles: NonZeroU32,
     ) -> Result<Self, ProfileError> {
         if high.is_zero() {
-            return Err(ProfileError::NothingOffered {
-                what: "the high rate",
-            });
+            return Err(ProfileError::nothing_offered("the high rate"));
         }
         if low >= high {
-            return Err(ProfileError::LowNotBelowHigh { high, low });
+            return Err(ProfileError::new(format!(
+                "the low rate {low} is not below the high rate {high}: a square wave needs low < high"
+            )));
         }
         check_duration("the on time", on)?;
         check_duration("the off time", off)?;
@@ -52,19 +52,6 @@ impl Square {
 }
 
 impl Stairs for Square {
-    fn name(&self) -> &'static str {
-        "square"
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (on, off) = (Nanos::new(self.on), Nanos::new(self.off));
-        write!(
-            f,
-            "square {} for {on}, {} for {off}, {} times",
-            self.high, self.low, self.cycles
-        )
-    }
-
     fn count(&self) -> u32 {
         2 * self.cycles
     }
@@ -99,9 +86,5 @@ impl Stairs for Square {
 
     fn pause(&self, k: u32) -> bool {
         !k.is_multiple_of(2)
-    }
-
-    fn peak(&self) -> u64 {
-        self.high.as_micros()
     }
 }

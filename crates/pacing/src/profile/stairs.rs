@@ -1,14 +1,12 @@
 //! Shapes made of flat steps: constant, ramp, square and trace.
 
-use std::fmt;
+use std::fmt::Debug;
 
 use super::shape::{Form, LocalStep, Piece, Shape};
 use crate::rate::Rate;
 
 /// A shape made of flat steps, of which it can tell each one without walking the others.
-pub(super) trait Stairs: fmt::Debug + Send + Sync {
-    fn name(&self) -> &'static str;
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+pub(super) trait Stairs: Debug + Send + Sync {
     fn endless(&self) -> bool {
         false
     }
@@ -24,7 +22,6 @@ pub(super) trait Stairs: fmt::Debug + Send + Sync {
     fn pause(&self, k: u32) -> bool {
         self.rate(k) == 0
     }
-    fn peak(&self) -> u64;
 }
 
 /// Makes a [`Shape`] of [`Stairs`].
@@ -48,14 +45,6 @@ impl<S: Stairs> Staircase<S> {
 }
 
 impl<S: Stairs> Shape for Staircase<S> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.describe(f)
-    }
-
     fn length(&self) -> u64 {
         self.0.start(self.0.count())
     }
@@ -71,10 +60,6 @@ impl<S: Stairs> Shape for Staircase<S> {
 
     fn rate_at(&self, t: u64) -> Rate {
         Rate::clamped(self.0.rate(self.step_at(t)))
-    }
-
-    fn peak(&self) -> Rate {
-        Rate::clamped(self.0.peak())
     }
 
     fn steps(&self) -> u32 {

@@ -1,29 +1,27 @@
-//! A recorded rate: each row's rate holds until the next row.
+//! A recorded rate: each row's rate holds until the next row. A constant rate is a trace of one row.
 
-use std::fmt;
-
-use super::error::{Place, ProfileError};
+use super::error::ProfileError;
 use super::{
     check::{check_duration, check_steps},
-    limits::MAX_DURATION_NANOS,
+    shape::ENDLESS,
     stairs::Stairs,
 };
 use crate::{nanos::Nanos, rate::Rate};
 
-/// A row of a trace, and where it stands for messages.
+/// A row of a trace, and its number for messages, from 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) at: Nanos,
     pub(super) rate: Rate,
-    pub(super) place: Place,
+    pub(super) number: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Trace {
     rows: Vec<Row>,
-    end: u64,
+    pub(super) end: u64,
+    endless: bool,
     area: u128,
-    peak: u64,
 }
 
 #[derive(Debug)]
@@ -34,62 +32,80 @@ struct Row {
 }
 
 impl Trace {
+    /// One rate for `duration`, or until stopped.
+    pub(super) fn constant(rate: Rate, duration: Option<Nanos>) -> Self {
+        let end = duration.map_or(ENDLESS, Nanos::as_nanos);
+        let rate = rate.as_micros();
+        Self {
+            rows: vec![Row {
+                start: 0,
+                rate,
+                area_before: 0,
+            }],
+            end,
+            endless: duration.is_none(),
+            area: u128::from(rate) * u128::from(end),
+        }
+    }
+
+    /// `unit` is what a point's number counts, "line" or "point".
     pub(super) fn new(
         points: impl IntoIterator<Item = Point>,
+        unit: &str,
         end: Option<Nanos>,
     ) -> Result<Self, ProfileError> {
         let mut rows: Vec<Row> = Vec::new();
         let mut area = 0;
-        let mut peak = 0;
         for point in points {
-            let start = checked_start(rows.last(), point)?;
+            let start = checked_start(rows.last(), point, unit)?;
             if let Some(before) = rows.last() {
                 area += u128::from(before.rate) * u128::from(start - before.start);
             }
             check_steps(rows.len() as u128 + 1)?;
-            let rate = point.rate.as_micros();
             rows.push(Row {
                 start,
-                rate,
+                rate: point.rate.as_micros(),
                 area_before: area,
             });
-            peak = peak.max(rate);
         }
         let Some(last) = rows.last() else {
-            return Err(ProfileError::Empty {
-                what: "trace",
-                element: "row of second,rate",
-            });
+            return Err(ProfileError::new(
+                "the trace is empty: give at least one row of second,rate".to_owned(),
+            ));
         };
         let end = end_after(&rows, last, end)?;
         area += u128::from(last.rate) * u128::from(end - last.start);
         if area == 0 {
-            return Err(ProfileError::NothingOffered {
-                what: "every rate of the trace",
-            });
+            return Err(ProfileError::nothing_offered("every rate of the trace"));
         }
         Ok(Self {
             rows,
             end,
+            endless: false,
             area,
-            peak,
         })
+    }
+
+    pub(super) fn peak(&self) -> Rate {
+        let peak = self.rows.iter().map(|row| row.rate).max();
+        Rate::clamped(peak.unwrap_or(0))
     }
 }
 
-fn checked_start(before: Option<&Row>, point: Point) -> Result<u64, ProfileError> {
-    let Point { at, place, .. } = point;
-    if at.as_nanos() > MAX_DURATION_NANOS {
-        return Err(ProfileError::TooLong { what: "the trace" });
+fn checked_start(before: Option<&Row>, point: Point, unit: &str) -> Result<u64, ProfileError> {
+    let Point { at, number, .. } = point;
+    if !at.is_zero() {
+        check_duration("the trace", at)?;
     }
-    match before {
-        None if !at.is_zero() => Err(ProfileError::TraceStart { place, at }),
-        Some(before) if before.start >= at.as_nanos() => {
-            let before = Nanos::new(before.start);
-            Err(ProfileError::TraceOrder { place, at, before })
-        }
-        _ => Ok(at.as_nanos()),
-    }
+    let problem = match before {
+        None if !at.is_zero() => format!("the first row is at {at}: a trace begins at second 0"),
+        Some(before) if before.start >= at.as_nanos() => format!(
+            "time {at} is not after {} of the row before: times must increase",
+            Nanos::new(before.start)
+        ),
+        _ => return Ok(at.as_nanos()),
+    };
+    Err(ProfileError::new(format!("{unit} {number}: {problem}")))
 }
 
 /// The given end, or one more interval as long as the last, or one second after a lone row.
@@ -99,27 +115,18 @@ fn end_after(rows: &[Row], last: &Row, end: Option<Nanos>) -> Result<u64, Profil
         _ => Nanos::from_secs(1),
     });
     if end.as_nanos() <= last.start {
-        return Err(ProfileError::TraceEnd {
-            end,
-            last: Nanos::new(last.start),
-        });
+        return Err(ProfileError::new(format!(
+            "the end {end} of the trace is not after its last point at {}",
+            Nanos::new(last.start)
+        )));
     }
     check_duration("the trace", end)?;
     Ok(end.as_nanos())
 }
 
 impl Stairs for Trace {
-    fn name(&self) -> &'static str {
-        "trace"
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rows, peak) = (self.rows.len(), Rate::clamped(self.peak));
-        write!(
-            f,
-            "trace of {rows} rows for {}, up to {peak}",
-            Nanos::new(self.end)
-        )
+    fn endless(&self) -> bool {
+        self.endless
     }
 
     fn count(&self) -> u32 {
@@ -139,9 +146,5 @@ impl Stairs for Trace {
         self.rows
             .get(k as usize)
             .map_or(self.area, |row| row.area_before)
-    }
-
-    fn peak(&self) -> u64 {
-        self.peak
     }
 }

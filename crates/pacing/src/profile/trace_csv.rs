@@ -1,8 +1,8 @@
 //! Reads a trace from CSV text: `second,rate`, one row a line.
 
-use super::error::{Place, ProfileError};
+use super::error::ProfileError;
 use super::trace::{Point, Trace};
-use crate::{decimal::Decimal, error::ValueError, nanos::Nanos, rate::Rate};
+use crate::{ValueError, decimal::Decimal, nanos::Nanos, rate::Rate};
 
 /// How much of a bad line a message repeats.
 const SHOWN_CHARS: usize = 40;
@@ -19,18 +19,16 @@ pub(super) fn parse(text: &str) -> Result<Trace, ProfileError> {
         if std::mem::take(&mut header_allowed) && is_header(row) {
             continue;
         }
-        let (at, rate) = parse_row(row).map_err(|reason| ProfileError::TraceRow {
-            line: index + 1,
-            text: shortened(row),
-            reason,
+        let number = index + 1;
+        let (at, rate) = parse_row(row).map_err(|reason| {
+            let text = shortened(row);
+            ProfileError::new(format!(
+                "line {number}: `{text}` is not a row of second,rate: {reason}"
+            ))
         })?;
-        points.push(Point {
-            at,
-            rate,
-            place: Place::Line(index + 1),
-        });
+        points.push(Point { at, rate, number });
     }
-    Trace::new(points, None)
+    Trace::new(points, "line", None)
 }
 
 /// A first line that begins with a letter names the columns.
