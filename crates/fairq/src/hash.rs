@@ -1,10 +1,10 @@
-//! The hash of everything whose keys a stranger picks.
+//! The hash of everything whose keys come from clients.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// SipHash-1-3 under a secret seed: who does not know the seed cannot make keys collide.
+/// SipHash-1-3 under a secret seed: without the seed nobody can choose keys that collide.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyedHash([u64; 2]);
 
@@ -13,10 +13,12 @@ impl KeyedHash {
     pub(crate) fn new(seed: [u64; 2], domain: u64) -> Self {
         Self([seed[0], seed[1] ^ domain])
     }
+}
 
-    pub(crate) fn of(self, value: &impl Hash) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
-        value.hash(&mut hasher);
-        hasher.finish()
+impl BuildHasher for KeyedHash {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0[0], self.0[1])
     }
 }

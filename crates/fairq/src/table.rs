@@ -1,5 +1,7 @@
 //! What is remembered about each client, in a table that cannot grow.
 
+use std::hash::BuildHasher as _;
+
 use hashbrown::HashTable;
 use pacing::Nanos;
 
@@ -125,7 +127,7 @@ impl<S: Neutral> ClientTable<S> {
 
     /// The state of a client: its own, a new one, or a shared one.
     pub fn entry(&mut self, key: ClientKey, now: Nanos) -> Entry<'_, S> {
-        let hash = self.hash.of(&key);
+        let hash = self.hash.hash_one(key);
         let found = self.find(hash, &key);
         let place = match found {
             Some(place) => {
@@ -137,7 +139,7 @@ impl<S: Neutral> ClientTable<S> {
                     let (slots, keyed) = (&self.slots, self.hash);
                     let number = u32::try_from(place).expect("the limit fits in 32 bits");
                     self.index.insert_unique(hash, number, |&number| {
-                        keyed.of(&slots[number as usize].key)
+                        keyed.hash_one(slots[number as usize].key)
                     });
                     place
                 }
@@ -155,7 +157,7 @@ impl<S: Neutral> ClientTable<S> {
 
     /// The state of a client that has one of its own.
     pub fn peek(&self, key: &ClientKey) -> Option<&S> {
-        let place = self.find(self.hash.of(key), key)?;
+        let place = self.find(self.hash.hash_one(key), key)?;
         Some(&self.slots[place].state)
     }
 
@@ -205,7 +207,7 @@ impl<S: Neutral> ClientTable<S> {
             return Some(self.slots.len() - 1);
         }
         let place = self.forgettable(now)?;
-        let hash = self.hash.of(&self.slots[place].key);
+        let hash = self.hash.hash_one(self.slots[place].key);
         let number = u32::try_from(place).expect("the limit fits in 32 bits");
         if let Ok(former) = self.index.find_entry(hash, |&other| other == number) {
             former.remove();
@@ -234,7 +236,7 @@ impl<S: Neutral> ClientTable<S> {
 
     fn shared_entry(&mut self, key: &ClientKey) -> Entry<'_, S> {
         self.counters.shared_hits += 1;
-        let place = self.sharing.of(key) % self.shared.len() as u64;
+        let place = self.sharing.hash_one(key) % self.shared.len() as u64;
         let place = u32::try_from(place).expect("there are at most 65,536 shared states");
         Entry {
             id: SlotId {

@@ -3,7 +3,7 @@
 use super::{
     FairQueue,
     flow::{Entry, Lane},
-    item::Popped,
+    item::{Backlog, Popped},
 };
 
 impl<T> FairQueue<T> {
@@ -20,6 +20,7 @@ impl<T> FairQueue<T> {
             self.flows[flow].ring.push_back(&mut self.lanes, lane);
         }
         let node = &mut self.flows[flow];
+        let before = node.load;
         node.load.add(bytes, cost);
         let first_of_flow = node.load.entries == 1;
         if first_of_flow {
@@ -28,7 +29,7 @@ impl<T> FairQueue<T> {
         if (node.owner.is_some() && first_of_flow) || (node.owner.is_none() && first_of_lane) {
             self.backlogged_clients += 1;
         }
-        self.measure(flow);
+        self.rank(flow, before);
         self.settle(flow);
     }
 
@@ -45,6 +46,7 @@ impl<T> FairQueue<T> {
         let (bytes, cost) = (item.bytes, item.counted_cost());
         self.total.subtract(bytes, cost);
         let node = &mut self.flows[flow];
+        let before = node.load;
         node.load.subtract(bytes, cost);
         let last_of_flow = node.load.entries == 0;
         if last_of_flow {
@@ -64,7 +66,7 @@ impl<T> FairQueue<T> {
             self.flows[flow].ring.remove(&mut self.lanes, lane);
             self.drop_lane(lane);
         }
-        self.measure(flow);
+        self.rank(flow, before);
         Popped {
             client,
             connection,
@@ -72,11 +74,12 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Tells the rankings how long a flow is now.
-    fn measure(&mut self, flow: u32) {
-        let load = self.flows[flow].load;
-        self.by_bytes.update(&mut self.flows, flow, load.bytes);
-        self.by_entries
-            .update(&mut self.flows, flow, load.entries as u64);
+    /// Moves a flow in the rankings after its load has changed.
+    fn rank(&mut self, flow: u32, before: Backlog) {
+        let after = self.flows[flow].load;
+        let (flows, bytes) = (&mut self.flows, (before.bytes, after.bytes));
+        self.by_bytes.update(flows, flow, bytes);
+        let entries = (before.entries as u64, after.entries as u64);
+        self.by_entries.update(flows, flow, entries);
     }
 }

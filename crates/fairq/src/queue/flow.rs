@@ -6,7 +6,6 @@
 use super::{
     item::{Backlog, Item},
     limits::Weight,
-    rank::{Ranked, UNRANKED},
     slab::{Link, Linked, List, NIL},
 };
 use crate::key::ClientKey;
@@ -97,8 +96,6 @@ pub(crate) struct Flow {
     pub(crate) arrivals: List<InFlow>,
     pub(crate) load: Backlog,
     turn: Link<Turn>,
-    bytes_class: u16,
-    entries_class: u16,
     by_bytes: Link<ByBytes>,
     by_entries: Link<ByEntries>,
 }
@@ -118,8 +115,6 @@ impl Flow {
             arrivals: List::default(),
             load: Backlog::default(),
             turn: Link::default(),
-            bytes_class: UNRANKED,
-            entries_class: UNRANKED,
             by_bytes: Link::default(),
             by_entries: Link::default(),
         }
@@ -156,24 +151,4 @@ linked! {
     [] Flow, Turn, turn;
     [] Flow, ByBytes, by_bytes;
     [] Flow, ByEntries, by_entries;
-}
-
-impl Ranked<ByBytes> for Flow {
-    fn class(&self) -> u16 {
-        self.bytes_class
-    }
-
-    fn class_mut(&mut self) -> &mut u16 {
-        &mut self.bytes_class
-    }
-}
-
-impl Ranked<ByEntries> for Flow {
-    fn class(&self) -> u16 {
-        self.entries_class
-    }
-
-    fn class_mut(&mut self) -> &mut u16 {
-        &mut self.entries_class
-    }
 }

@@ -1,6 +1,6 @@
 //! Where a client's entries wait: in a flow of its own, or in a lane of an overflow flow.
 
-use hashbrown::HashTable;
+use std::{collections::HashMap, hash::BuildHasher as _};
 
 use super::limits::{HAND_MAX, QueueLimits};
 use crate::{hash::KeyedHash, key::ClientKey, network::Network};
@@ -14,32 +14,32 @@ pub(crate) enum Home {
 
 /// The known clients, the sites of those with flows of their own, and the lanes of connections.
 pub(crate) struct Homes {
-    clients: HashTable<(ClientKey, Home)>,
+    clients: HashMap<ClientKey, Home, KeyedHash>,
     /// How many flows the clients of an IPv6 /48 have.
-    sites: HashTable<(Network, usize)>,
-    connections: HashTable<(u32, u64, u32)>,
+    sites: HashMap<Network, usize, KeyedHash>,
+    /// The lane of a flow's connection.
+    connections: HashMap<(u32, u64), u32, KeyedHash>,
     own_flows: usize,
     own_flows_max: usize,
     per_site: usize,
     overflow_flows: usize,
     hand: usize,
-    hash: KeyedHash,
-    /// Another hash, so that clients that share a bucket do not share a hand.
+    /// Another hash than the maps', so that clients that share a bucket do not share a hand.
     dealer: KeyedHash,
 }
 
 impl Homes {
     pub(crate) fn new(limits: &QueueLimits, seed: [u64; 2]) -> Self {
+        let hash = KeyedHash::new(seed, 0);
         Self {
-            clients: HashTable::new(),
-            sites: HashTable::new(),
-            connections: HashTable::new(),
+            clients: HashMap::with_hasher(hash),
+            sites: HashMap::with_hasher(hash),
+            connections: HashMap::with_hasher(hash),
             own_flows: 0,
             own_flows_max: limits.clients,
             per_site: limits.per_site,
             overflow_flows: limits.overflow_flows,
             hand: limits.hand,
-            hash: KeyedHash::new(seed, 0),
             dealer: KeyedHash::new(seed, 1),
         }
     }
@@ -49,102 +49,63 @@ impl Homes {
     }
 
     pub(crate) fn find(&self, client: &ClientKey) -> Option<Home> {
-        let found = self
-            .clients
-            .find(self.hash.of(client), |(key, _)| key == client);
-        found.map(|&(_, home)| home)
+        self.clients.get(client).copied()
     }
 
     pub(crate) fn insert(&mut self, client: ClientKey, home: Home) {
-        let hash = self.hash;
-        self.clients
-            .insert_unique(hash.of(&client), (client, home), |(key, _)| hash.of(key));
+        self.clients.insert(client, home);
         if let Home::Flow(_) = home {
             self.own_flows += 1;
-            self.count_site(&client, 1);
+            if let Some(site) = client.site() {
+                *self.sites.entry(site).or_default() += 1;
+            }
         }
     }
 
     pub(crate) fn remove(&mut self, client: &ClientKey) {
-        let place = self
-            .clients
-            .find_entry(self.hash.of(client), |(key, _)| key == client);
-        let Ok(place) = place else { return };
-        let ((_, home), _) = place.remove();
-        if let Home::Flow(_) = home {
-            self.own_flows -= 1;
-            self.count_site(client, -1);
-        }
-    }
-
-    fn count_site(&mut self, client: &ClientKey, change: isize) {
-        let Some(site) = client.site() else { return };
-        let hash = self.hash;
-        let mut place = self
-            .sites
-            .entry(
-                hash.of(&site),
-                |(key, _)| *key == site,
-                |(key, _)| hash.of(key),
-            )
-            .or_insert((site, 0));
-        let flows = &mut place.get_mut().1;
-        *flows = flows.saturating_add_signed(change);
-        if *flows == 0 {
-            place.remove();
+        let Some(Home::Flow(_)) = self.clients.remove(client) else {
+            return;
+        };
+        self.own_flows -= 1;
+        if let Some(site) = client.site()
+            && let Some(flows) = self.sites.get_mut(&site)
+        {
+            *flows -= 1;
+            if *flows == 0 {
+                self.sites.remove(&site);
+            }
         }
     }
 
     /// Whether the site of this client has as many flows as it may.
     fn crowded_site(&self, client: &ClientKey) -> Option<Network> {
         let site = client.site()?;
-        let found = self
-            .sites
-            .find(self.hash.of(&site), |(key, _)| *key == site);
-        found
-            .filter(|(_, flows)| *flows >= self.per_site)
-            .map(|_| site)
+        let flows = self.sites.get(&site)?;
+        (*flows >= self.per_site).then_some(site)
     }
 
     /// The overflow flows that an unknown client may choose from, or none when it may have a flow of
     /// its own.
     pub(crate) fn hand(&self, client: &ClientKey) -> Option<impl Iterator<Item = u32> + use<>> {
         let dealt = match self.crowded_site(client) {
-            Some(site) => self.dealer.of(&site),
+            Some(site) => self.dealer.hash_one(site),
             None if self.own_flows < self.own_flows_max => return None,
-            None => self.dealer.of(client),
+            None => self.dealer.hash_one(client),
         };
         let hand = deal(dealt, self.overflow_flows, self.hand);
         Some(hand.into_iter().take(self.hand))
     }
 
     pub(crate) fn find_lane(&self, flow: u32, connection: u64) -> Option<u32> {
-        let found = self
-            .connections
-            .find(self.hash.of(&(flow, connection)), |&(f, c, _)| {
-                (f, c) == (flow, connection)
-            });
-        found.map(|&(_, _, lane)| lane)
+        self.connections.get(&(flow, connection)).copied()
     }
 
     pub(crate) fn insert_lane(&mut self, flow: u32, connection: u64, lane: u32) {
-        let hash = self.hash;
-        self.connections.insert_unique(
-            hash.of(&(flow, connection)),
-            (flow, connection, lane),
-            |&(flow, connection, _)| hash.of(&(flow, connection)),
-        );
+        self.connections.insert((flow, connection), lane);
     }
 
     pub(crate) fn remove_lane(&mut self, flow: u32, connection: u64) {
-        let place = self
-            .connections
-            .find_entry(self.hash.of(&(flow, connection)), |&(f, c, _)| {
-                (f, c) == (flow, connection)
-            });
-        if let Ok(place) = place {
-            place.remove();
-        }
+        self.connections.remove(&(flow, connection));
     }
 }
 
@@ -191,7 +152,7 @@ mod tests {
         let hash = KeyedHash::new([1, 2], 3);
         let mut counts = [0_u32; 64];
         for n in 0..64_000_u64 {
-            for card in &deal(hash.of(&n), 64, 4)[..4] {
+            for card in &deal(hash.hash_one(n), 64, 4)[..4] {
                 counts[*card as usize] += 1;
             }
         }

@@ -1,7 +1,5 @@
 //! What goes into the queue, comes out of it, and is refused by it.
 
-use std::fmt;
-
 use crate::key::ClientKey;
 
 /// Something that waits for its turn.
@@ -55,28 +53,14 @@ pub struct Pushed<T> {
 }
 
 /// An item was not taken; here it is again.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
 pub struct PushError<T> {
     /// Which bound refused it.
     pub reason: Refusal,
     /// The item.
     pub item: Item<T>,
 }
-
-impl<T> fmt::Debug for PushError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PushError")
-            .field("reason", &self.reason)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Display for PushError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
-    }
-}
-
-impl<T> std::error::Error for PushError<T> {}
 
 /// Which bound refused an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]

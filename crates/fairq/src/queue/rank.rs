@@ -1,18 +1,11 @@
 //! The longest flow, found without a search.
 //!
 //! Flows stand in classes by length, eight to a doubling, so the longest class holds flows that are
-//! within an eighth of the longest one. A bit for each class says whether anybody is in it.
+//! within an eighth of the longest one. A bit for each class is set while the class has a flow.
+
+use std::iter::successors;
 
 use super::slab::{Linked, List, Slab};
-
-/// Which class a node stands in.
-pub(crate) trait Ranked<Tag>: Linked<Tag> {
-    fn class(&self) -> u16;
-    fn class_mut(&mut self) -> &mut u16;
-}
-
-/// The class of a node of length zero: it is on no list.
-pub(crate) const UNRANKED: u16 = u16::MAX;
 
 /// Lengths to 7 have a class each, then each of 61 doublings has eight.
 const CLASSES: usize = 8 + 61 * 8;
@@ -30,23 +23,27 @@ impl<Tag> Rank<Tag> {
         }
     }
 
-    /// Tells the new length of a node.
-    pub(crate) fn update<N: Ranked<Tag>>(&mut self, slab: &mut Slab<N>, number: u32, length: u64) {
-        let class = class_of(length);
-        let former = std::mem::replace(slab[number].class_mut(), class);
+    /// Moves a node whose length changes. A node of length 0 is in no class.
+    pub(crate) fn update<N: Linked<Tag>>(
+        &mut self,
+        slab: &mut Slab<N>,
+        number: u32,
+        (before, after): (u64, u64),
+    ) {
+        let (former, class) = (class_of(before), class_of(after));
         if former == class {
             return;
         }
-        if former != UNRANKED {
-            let list = &mut self.classes[usize::from(former)];
+        if before > 0 {
+            let list = &mut self.classes[former];
             list.remove(slab, number);
             if list.is_empty() {
-                self.occupied[usize::from(former) / 64] &= !(1 << (former % 64));
+                self.occupied[former / 64] &= !(1 << (former % 64));
             }
         }
-        if class != UNRANKED {
-            self.classes[usize::from(class)].push_front(slab, number);
-            self.occupied[usize::from(class) / 64] |= 1 << (class % 64);
+        if after > 0 {
+            self.classes[class].push_front(slab, number);
+            self.occupied[class / 64] |= 1 << (class % 64);
         }
     }
 
@@ -56,18 +53,10 @@ impl<Tag> Rank<Tag> {
     }
 
     /// Nodes from long to short, in the order of their classes.
-    pub(crate) fn descending<'a, N: Ranked<Tag>>(
-        &'a self,
-        slab: &'a Slab<N>,
-    ) -> impl Iterator<Item = u32> + 'a {
-        let mut at = self.longest();
-        std::iter::from_fn(move || {
-            let number = at?;
-            at = List::next(slab, number).or_else(|| {
-                let class = usize::from(slab[number].class());
-                self.classes[self.class_below(class)?].head()
-            });
-            Some(number)
+    pub(crate) fn descending<N: Linked<Tag>>(&self, slab: &Slab<N>) -> impl Iterator<Item = u32> {
+        let classes = successors(self.class_below(CLASSES), |class| self.class_below(*class));
+        classes.flat_map(|class| {
+            successors(self.classes[class].head(), |node| List::next(slab, *node))
         })
     }
 
@@ -88,16 +77,13 @@ impl<Tag> Rank<Tag> {
     }
 }
 
-fn class_of(length: u64) -> u16 {
-    match u16::try_from(length) {
-        Ok(0) => UNRANKED,
-        Ok(short @ 1..8) => short,
-        _ => {
-            let octave = length.ilog2();
-            let eighth = (length >> (octave - 3)) & 7;
-            u16::try_from((u64::from(octave - 2) << 3) | eighth).expect("there are 496 classes")
-        }
+fn class_of(length: u64) -> usize {
+    if length < 8 {
+        return length as usize;
     }
+    let octave = length.ilog2();
+    let eighth = (length >> (octave - 3)) & 7;
+    ((octave as usize - 2) << 3) | eighth as usize
 }
 
 #[cfg(test)]
@@ -111,7 +97,6 @@ mod tests {
 
     struct Node {
         link: Link<Tag>,
-        class: u16,
     }
 
     impl Linked<Tag> for Node {
@@ -124,22 +109,12 @@ mod tests {
         }
     }
 
-    impl Ranked<Tag> for Node {
-        fn class(&self) -> u16 {
-            self.class
-        }
-
-        fn class_mut(&mut self) -> &mut u16 {
-            &mut self.class
-        }
-    }
-
     #[test]
     fn classes_rise_with_the_length() {
         assert_eq!((class_of(1), class_of(7), class_of(8)), (1, 7, 8));
-        assert_eq!(usize::from(class_of(u64::MAX)), CLASSES - 1);
+        assert_eq!(class_of(u64::MAX), CLASSES - 1);
         let lengths = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3]);
-        let classes: Vec<u16> = lengths.map(class_of).collect();
+        let classes: Vec<usize> = lengths.map(class_of).collect();
         assert!(classes.is_sorted());
     }
 
@@ -152,11 +127,11 @@ mod tests {
             let mut rank = Rank::new();
             let mut lengths = [0_u64; 12];
             for _ in 0..12 {
-                slab.insert(Node { link: Link::default(), class: UNRANKED });
+                slab.insert(Node { link: Link::default() });
             }
             for (node, mantissa, shift) in steps {
-                lengths[node] = mantissa << shift;
-                rank.update(&mut slab, node as u32, lengths[node]);
+                let before = std::mem::replace(&mut lengths[node], mantissa << shift);
+                rank.update(&mut slab, node as u32, (before, lengths[node]));
                 let longest = lengths.iter().copied().max().unwrap();
                 match rank.longest() {
                     Some(number) => {
@@ -167,7 +142,7 @@ mod tests {
                 }
                 let all: Vec<u64> = rank.descending(&slab).map(|n| lengths[n as usize]).collect();
                 prop_assert_eq!(all.len(), lengths.iter().filter(|&&l| l > 0).count());
-                let classes: Vec<u16> = all.iter().rev().map(|&length| class_of(length)).collect();
+                let classes: Vec<usize> = all.iter().rev().map(|&length| class_of(length)).collect();
                 prop_assert!(classes.is_sorted());
             }
         }

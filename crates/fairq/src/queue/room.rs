@@ -2,7 +2,7 @@
 
 use super::{
     FairQueue,
-    item::{Popped, Refusal},
+    item::{Backlog, Popped, Refusal},
 };
 
 impl<T> FairQueue<T> {
@@ -15,52 +15,48 @@ impl<T> FairQueue<T> {
         seat: Option<u32>,
         bytes: u32,
     ) -> Result<Vec<Popped<T>>, Refusal> {
-        let by_entries = self.longest_by_entries(seat)?;
-        let by_bytes = self.longest_by_bytes(seat, u64::from(bytes))?;
+        let bytes = u64::from(bytes);
+        let (entries, over) = (self.by_entries.longest(), (1, self.entries_over()));
+        let by_entries = self.victim(entries, seat, over, |load| load.entries as u64);
+        let by_entries = by_entries.ok_or(Refusal::Entries)?;
+        let (longest, over) = (self.by_bytes.longest(), (bytes, self.bytes_over(bytes)));
+        let by_bytes = self.victim(longest, seat, over, |load| load.bytes);
+        let by_bytes = by_bytes.ok_or(Refusal::Bytes)?;
         let mut displaced = Vec::new();
         if let Some(longest) = by_entries {
             while self.entries_over() > 0 && self.displace(longest, &mut displaced) {}
         }
         if let Some(longest) = by_bytes {
-            while self.bytes_over(u64::from(bytes)) > 0 && self.displace(longest, &mut displaced) {}
+            while self.bytes_over(bytes) > 0 && self.displace(longest, &mut displaced) {}
         }
         Ok(displaced)
     }
 
-    fn entries_over(&self) -> usize {
-        (self.total.entries + 1).saturating_sub(self.limits.entries)
+    fn entries_over(&self) -> u64 {
+        (self.total.entries + 1).saturating_sub(self.limits.entries) as u64
     }
 
     fn bytes_over(&self, bytes: u64) -> u64 {
         (self.total.bytes + bytes).saturating_sub(self.limits.bytes as u64)
     }
 
-    fn longest_by_entries(&self, seat: Option<u32>) -> Result<Option<u32>, Refusal> {
-        let over = self.entries_over();
+    /// The flow that has to make room for `more`, of which `over` exceed the limit; none when nothing
+    /// does.
+    fn victim(
+        &self,
+        longest: Option<u32>,
+        seat: Option<u32>,
+        (more, over): (u64, u64),
+        length: fn(&Backlog) -> u64,
+    ) -> Option<Option<u32>> {
         if over == 0 {
-            return Ok(None);
+            return Some(None);
         }
-        let own = seat.map_or(0, |flow| self.flows[flow].load.entries);
-        self.by_entries
-            .longest()
+        let own = seat.map_or(0, |flow| length(&self.flows[flow].load));
+        longest
             .filter(|&longest| Some(longest) != seat)
-            .filter(|&longest| own + 1 + over <= self.flows[longest].load.entries)
+            .filter(|&longest| own + more + over <= length(&self.flows[longest].load))
             .map(Some)
-            .ok_or(Refusal::Entries)
-    }
-
-    fn longest_by_bytes(&self, seat: Option<u32>, bytes: u64) -> Result<Option<u32>, Refusal> {
-        let over = self.bytes_over(bytes);
-        if over == 0 {
-            return Ok(None);
-        }
-        let own = seat.map_or(0, |flow| self.flows[flow].load.bytes);
-        self.by_bytes
-            .longest()
-            .filter(|&longest| Some(longest) != seat)
-            .filter(|&longest| own + bytes + over <= self.flows[longest].load.bytes)
-            .map(Some)
-            .ok_or(Refusal::Bytes)
     }
 
     /// Takes the newest item out of a flow: the last of the lane that the newest arrival is in, so
@@ -73,11 +69,8 @@ impl<T> FairQueue<T> {
         let last = self.lanes[lane].fifo.tail().unwrap_or(newest);
         displaced.push(self.take_out(last));
         self.counters.displaced += 1;
-        if self.flows[flow].load.entries > 0 {
-            self.settle(flow);
-            return true;
-        }
+        let has_more = self.flows[flow].load.entries > 0;
         self.settle(flow);
-        false
+        has_more
     }
 }

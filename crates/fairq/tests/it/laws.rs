@@ -1,6 +1,7 @@
 //! Nothing is lost, nothing comes twice, nothing is reordered, and the counts add up: fairness case
 //! 12, and whatever else can be done to a queue, in any order.
 
+use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
 
 use fairq::{ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
@@ -74,7 +75,9 @@ fn limits() -> impl Strategy<Value = QueueLimits> {
 fn who_is(who: u32) -> ClientKey {
     match who {
         0..6 => client(who),
-        _ => address(format!("2001:db8:0:{who}::1").parse().unwrap()),
+        _ => address(
+            Ipv6Addr::from_bits((0x2001_0db8_0000 << 80) | u128::from(who) << 64 | 1).into(),
+        ),
     }
 }
 
