@@ -28,7 +28,7 @@ fn profiles(c: &mut Criterion) {
         });
     });
     for profile in all().expect("the profiles are legal") {
-        let name = profile.name();
+        let name = profile.name().to_owned();
         let shard = Schedule::new(profile, Arrivals::Even).iter();
         group.bench_function(name, |b| b.iter(|| drain(shard.clone())));
     }
@@ -63,7 +63,7 @@ fn random_access(c: &mut Criterion) {
     let mut group = c.benchmark_group("schedule_due");
     group.throughput(Throughput::Elements(1));
     for profile in all().expect("the profiles are legal") {
-        let name = profile.name();
+        let name = profile.name().to_owned();
         let schedule = Schedule::new(profile, Arrivals::Even);
         let mut i = 0;
         group.bench_function(name, |b| {
