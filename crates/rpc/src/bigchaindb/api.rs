@@ -1,9 +1,11 @@
 //! Queries of BigchainDB's HTTP API.
 
-use serde::Deserialize;
+use std::borrow::Cow;
+
+use serde::de::{self, Deserialize, Deserializer};
+use wire::encoding::decode_hash;
 
 use crate::client::{Client, ClientError, ClientOptions};
-use crate::connection::Trust;
 use crate::endpoint::{Endpoint, Transport};
 use wire::jsonrpc::BroadcastMethod;
 
@@ -47,17 +49,17 @@ impl BigchaindbClient {
     /// # Errors
     /// [`ClientError::NotBigchaindb`] when it is no BigchainDB, and the others.
     pub async fn about(&self) -> Result<BigchaindbAbout, ClientError> {
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct Root {
             software: String,
             version: String,
             api: Versions,
         }
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct Versions {
             v1: Links,
         }
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct Links {
             streams: String,
         }
@@ -78,14 +80,15 @@ impl BigchaindbClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn block(&self, height: u64) -> Result<Option<Vec<[u8; 32]>>, ClientError> {
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct Block {
             height: u64,
             transactions: Vec<Transaction>,
         }
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct Transaction {
-            id: String,
+            #[serde(deserialize_with = "id")]
+            id: [u8; 32],
         }
         let mut body = Vec::new();
         let path = format!("api/v1/blocks/{height}");
@@ -98,8 +101,8 @@ impl BigchaindbClient {
         if block.height != height {
             return Err(refused());
         }
-        let ids: Option<Vec<_>> = block.transactions.iter().map(|tx| id_of(&tx.id)).collect();
-        ids.map(Some).ok_or_else(refused)
+        let ids = block.transactions.into_iter().map(|tx| tx.id);
+        Ok(Some(ids.collect()))
     }
 
     /// Whether a transaction is in a block.
@@ -155,19 +158,7 @@ impl BigchaindbAbout {
 }
 
 /// Reads an id of 64 hexadecimal digits.
-pub(super) fn id_of(text: &str) -> Option<[u8; 32]> {
-    wire::encoding::decode_hash(text.as_bytes())
-}
-
-/// Options of a client that shares limits and trust with a follower.
-pub(super) fn client_options(
-    timeout: std::time::Duration,
-    max_answer_bytes: usize,
-    trust: Trust,
-) -> ClientOptions {
-    ClientOptions {
-        timeout,
-        max_answer_bytes,
-        trust,
-    }
+pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+    let text = Cow::<str>::deserialize(deserializer)?;
+    decode_hash(text.as_bytes()).ok_or_else(|| de::Error::custom("an id has 64 digits"))
 }

@@ -3,34 +3,23 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use pacing::Nanos;
 use serde::Deserialize;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::{
-    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
-};
 use tokio_util::sync::CancellationToken;
 
-use super::api::{BigchaindbClient, client_options, id_of};
+use super::api::{BigchaindbClient, id};
 use super::gather::{Gathered, Gatherer};
-use crate::client::{ClientError, HeaderTime};
+use crate::client::{ClientError, HeaderTime, check_trust};
+use crate::connection::{ConnectionError, ConnectionOptions, TaskConnection};
 use crate::endpoint::Endpoint;
-use crate::follower::{
-    Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, connector,
-};
-
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+use crate::follower::{Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower};
 
 /// The side of a follower of events that works; see [`follow_bigchaindb`].
 pub struct EventFollowerWorker<C> {
     client: BigchaindbClient,
     events: Endpoint,
-    connector: Connector,
     options: FollowOptions,
     clock: C,
     sender: mpsc::Sender<FollowEvent>,
@@ -53,7 +42,7 @@ enum Left {
 }
 
 enum Step {
-    Heard(Option<Result<Message, String>>),
+    Read(Vec<Result<Event, String>>, Option<ConnectionError>),
     Sent,
     Tick,
     Quiet,
@@ -63,7 +52,8 @@ enum Step {
 #[derive(Deserialize)]
 struct Event {
     height: u64,
-    transaction_id: String,
+    #[serde(deserialize_with = "id")]
+    transaction_id: [u8; 32],
 }
 
 /// Prepares to follow the commits of a BigchainDB server: the blocks that come after the worker runs
@@ -87,15 +77,10 @@ pub fn follow_bigchaindb<C>(
 where
     C: Fn() -> Nanos + Send,
 {
-    let client = client_options(
-        options.timeout,
-        options.max_answer_bytes,
-        options.trust.clone(),
-    );
+    check_trust(events, &options.trust)?;
     let (sender, receiver) = mpsc::channel(options.events.max(1));
     let worker = EventFollowerWorker {
-        client: BigchaindbClient::new(api, client)?,
-        connector: connector(events, &options.trust)?,
+        client: BigchaindbClient::new(api, options.client())?,
         events: events.clone(),
         backoff: Backoff::new(options.max_backoff),
         options,
@@ -138,8 +123,8 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
     }
 
     async fn follow_one_stream(&mut self) -> Left {
-        let mut socket = match self.connect().await {
-            Ok(socket) => socket,
+        let mut stream = match self.connect().await {
+            Ok(stream) => stream,
             Err(reason) => return Left::Lost(reason),
         };
         if self.broken
@@ -153,27 +138,26 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             next: self.gatherer.next().unwrap_or(0),
             subscribed: true,
         });
-        self.listen(&mut socket).await
+        self.listen(&mut stream).await
     }
 
-    async fn connect(&self) -> Result<Socket, String> {
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(MAX_EVENT_BYTES))
-            .max_frame_size(Some(MAX_EVENT_BYTES));
-        let url = self.events.websocket_url();
-        let connector = Some(self.connector.clone());
-        let connecting = connect_async_tls_with_config(url, Some(config), true, connector);
-        match timeout(CONNECT_LIMIT, connecting).await {
-            Ok(Ok((socket, _))) => Ok(socket),
+    async fn connect(&self) -> Result<TaskConnection, String> {
+        let options = ConnectionOptions {
+            max_message_bytes: MAX_EVENT_BYTES,
+            trust: self.options.trust.clone(),
+            ..Default::default()
+        };
+        match timeout(CONNECT_LIMIT, TaskConnection::open(&self.events, &options)).await {
+            Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(format!(
-                "the events at {} cannot be had: {error}",
+                "the events at {} are unavailable: {error}",
                 self.events
             )),
             Err(_) => Err(format!("the events at {} give no answer", self.events)),
         }
     }
 
-    async fn listen(&mut self, socket: &mut Socket) -> Left {
+    async fn listen(&mut self, stream: &mut TaskConnection) -> Left {
         let mut ticks = interval(self.options.watermark_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut quiet_at = Instant::now() + self.options.quiet_interval;
@@ -187,8 +171,8 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
                     }
                     Step::Sent
                 }
-                message = socket.next(), if self.outbox.len() < MAX_OUTBOX => {
-                    Step::Heard(message.map(|heard| heard.map_err(|error| error.to_string())))
+                (events, error) = read(stream), if self.outbox.len() < MAX_OUTBOX => {
+                    Step::Read(events, error)
                 }
                 _ = ticks.tick() => Step::Tick,
                 () = sleep_until(quiet_at) => Step::Quiet,
@@ -197,9 +181,14 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
                 Step::End => return Left::End,
                 Step::Sent => {}
                 Step::Tick => self.give_watermark(),
-                Step::Heard(heard) => {
-                    if let Err(reason) = self.on_message(heard) {
-                        return Left::Lost(reason);
+                Step::Read(events, error) => {
+                    for event in events {
+                        if let Err(reason) = event.map(|event| self.on_event(&event)) {
+                            return Left::Lost(reason);
+                        }
+                    }
+                    if let Some(error) = error {
+                        return Left::Lost(format!("the event stream ended: {error}"));
                     }
                     quiet_at = Instant::now() + self.options.quiet_interval;
                 }
@@ -213,23 +202,11 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         }
     }
 
-    fn on_message(&mut self, heard: Option<Result<Message, String>>) -> Result<(), String> {
-        let text = match heard {
-            Some(Ok(Message::Text(text))) => text,
-            Some(Ok(Message::Close(_))) | None => {
-                return Err("the server closed the event stream".into());
-            }
-            Some(Ok(_)) => return Ok(()),
-            Some(Err(reason)) => return Err(format!("the event stream broke: {reason}")),
-        };
-        let unreadable = || format!("an event cannot be read: {}", shortened(&text));
-        let event: Event = serde_json::from_str(&text).map_err(|_| unreadable())?;
-        let id = id_of(&event.transaction_id).ok_or_else(unreadable)?;
+    fn on_event(&mut self, event: &Event) {
         let now = (self.clock)();
-        for block in self.gatherer.event(event.height, id, now) {
+        for block in self.gatherer.event(event.height, event.transaction_id, now) {
             self.deliver(block);
         }
-        Ok(())
     }
 
     /// Asks for every block from the next one on, until there is none: whatever was not told is found
@@ -307,8 +284,21 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
     }
 }
 
-fn shortened(text: &str) -> String {
-    text.chars().take(SHOWN).collect()
+/// Waits for bytes: the events that are complete with them, and how the stream ended if it did.
+/// Cancel safe, as [`TaskConnection::read`] is.
+async fn read(
+    stream: &mut TaskConnection,
+) -> (Vec<Result<Event, String>>, Option<ConnectionError>) {
+    let mut events = Vec::new();
+    let read = stream.read(|message| {
+        events.push(serde_json::from_slice(message.body).map_err(|_| {
+            let text = String::from_utf8_lossy(message.body);
+            let shown: String = text.chars().take(SHOWN).collect();
+            format!("an event cannot be read: {shown}")
+        }));
+    });
+    let error = read.await.err();
+    (events, error)
 }
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use crate::connection::ConnectionError;
 use crate::endpoint::Endpoint;
 
 /// Why a call has no result.
@@ -82,20 +83,30 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    pub(super) fn of_transport(endpoint: &Endpoint, error: &reqwest::Error) -> Self {
+    pub(super) fn of_connection(endpoint: &Endpoint, error: &ConnectionError) -> Self {
         let endpoint = endpoint.to_string();
-        if error.is_timeout() {
-            return Self::Timeout { endpoint };
-        }
-        let reason = innermost(error);
-        // What cannot be parsed as HTTP is an answer, only not one of a node.
-        if reason.contains("HTTP") {
-            return Self::NotRpc {
+        let not_http = |reason: &str| format!("something that is not HTTP ({reason})");
+        match error {
+            ConnectionError::TooLarge { what, limit } if *what == "message" => Self::TooLarge {
                 endpoint,
-                answer: format!("something that is not HTTP ({reason})"),
-            };
+                limit: *limit,
+            },
+            // What cannot be parsed as HTTP is an answer, only not one of a node.
+            ConnectionError::Malformed { reason, .. } => Self::NotRpc {
+                endpoint,
+                answer: not_http(reason),
+            },
+            ConnectionError::TooLarge { .. } | ConnectionError::Unsolicited => Self::NotRpc {
+                endpoint,
+                answer: not_http(&error.to_string()),
+            },
+            error => Self::Unreachable {
+                endpoint,
+                reason: error
+                    .source()
+                    .map_or_else(|| error.to_string(), ToString::to_string),
+            },
         }
-        Self::Unreachable { endpoint, reason }
     }
 
     pub(super) fn not_rpc(endpoint: &Endpoint, status: Option<u16>, body: &[u8]) -> Self {
@@ -136,14 +147,6 @@ fn quoted(status: Option<u16>, body: &[u8]) -> String {
         .map(|status| format!("HTTP {status} with "))
         .unwrap_or_default();
     format!("{status}'{shown}'")
-}
-
-fn innermost(error: &reqwest::Error) -> String {
-    let mut inner: &dyn Error = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }
 
 /// Characters of a foreign answer that an error quotes.

@@ -4,12 +4,13 @@ mod decode;
 mod error;
 mod types;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 pub(crate) use self::decode::{BlockAnswer, CodesAnswer};
 pub use self::error::ClientError;
@@ -19,8 +20,8 @@ pub use self::types::{
     TimeError,
 };
 use crate::codec::encode_call;
-use crate::connection::Trust;
-use crate::endpoint::Endpoint;
+use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConnection, Trust};
+use crate::endpoint::{Endpoint, Transport};
 use wire::jsonrpc::{BroadcastMethod, encode_broadcast};
 
 /// What a [`Client`] may use.
@@ -56,10 +57,13 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Inner {
-    http: reqwest::Client,
     endpoint: Endpoint,
-    url: String,
-    options: ClientOptions,
+    /// The same over HTTP.
+    http: Endpoint,
+    timeout: Duration,
+    options: ConnectionOptions,
+    /// Connections that no query uses, at most [`MAX_IDLE`].
+    idle: Mutex<Vec<Connection>>,
     next_id: AtomicU64,
 }
 
@@ -83,36 +87,18 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
     pub fn with_options(endpoint: &Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
-        let setup = |reason: String| ClientError::Setup {
-            endpoint: endpoint.to_string(),
-            reason,
-        };
-        // The library insists on a provider even where TLS is not used. A failure means that
-        // somebody has installed one already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .timeout(options.timeout)
-            .http1_only()
-            .tcp_nodelay(true)
-            // The measured connections know no proxy either.
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none());
-        builder = if endpoint.is_tls() {
-            let config = options
-                .trust
-                .client_config()
-                .map_err(|error| setup(error.to_string()))?;
-            builder.tls_backend_preconfigured(config.as_ref().clone())
-        } else {
-            // Without this the roots of the system would be loaded for nothing.
-            builder.tls_certs_only([])
-        };
-        let http = builder.build().map_err(|error| setup(error.to_string()))?;
+        check_trust(endpoint, &options.trust)?;
         let inner = Inner {
-            http,
             endpoint: endpoint.clone(),
-            url: endpoint.http_url(),
-            options,
+            http: endpoint.with_transport(Transport::Http),
+            timeout: options.timeout,
+            options: ConnectionOptions {
+                read_buffer_bytes: READ_BUFFER_BYTES,
+                max_message_bytes: options.max_answer_bytes,
+                trust: options.trust,
+                ..Default::default()
+            },
+            idle: Mutex::default(),
             next_id: AtomicU64::new(1),
         };
         Ok(Self {
@@ -246,13 +232,10 @@ impl Client {
     }
 
     async fn post(&self, request: Vec<u8>, body: &mut Vec<u8>) -> Result<(), ClientError> {
-        let request = self
-            .inner
-            .http
-            .post(&self.inner.url)
-            .header("content-type", "application/json")
-            .body(request);
-        let status = self.carry(request, body).await?;
+        let queue = |connection: &mut Connection| {
+            connection.queue(&request);
+        };
+        let status = self.carry(queue, body).await?;
         if !body.trim_ascii_start().starts_with(b"{") {
             return Err(self.not_rpc(Some(status), body));
         }
@@ -261,35 +244,25 @@ impl Client {
 
     /// Leaves what stands at a path under the endpoint's in `body`; gives the HTTP status.
     pub(crate) async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
-        let url = format!("{}{path}", self.inner.url);
-        self.carry(self.inner.http.get(url), body).await
+        let http = &self.inner.http;
+        let (base, host) = (http.path(), http.authority());
+        let request = format!("GET {base}{path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let queue = |connection: &mut Connection| connection.queue_request(request.as_bytes());
+        self.carry(queue, body).await
     }
 
     async fn carry(
         &self,
-        request: reqwest::RequestBuilder,
+        queue: impl FnOnce(&mut Connection),
         body: &mut Vec<u8>,
     ) -> Result<u16, ClientError> {
-        body.clear();
-        let failed = |error| ClientError::of_transport(&self.inner.endpoint, &error);
-        let limit = self.inner.options.max_answer_bytes;
-        let too_large = || ClientError::TooLarge {
-            endpoint: self.inner.endpoint.to_string(),
-            limit,
-        };
-        let mut answer = request.send().await.map_err(failed)?;
-        let expected = answer.content_length().unwrap_or(0);
-        if expected > limit as u64 {
-            return Err(too_large());
+        let endpoint = &self.inner.endpoint;
+        match timeout(self.inner.timeout, self.inner.exchange(queue, body)).await {
+            Ok(result) => result.map_err(|error| ClientError::of_connection(endpoint, &error)),
+            Err(_) => Err(ClientError::Timeout {
+                endpoint: endpoint.to_string(),
+            }),
         }
-        body.reserve(usize::try_from(expected).unwrap_or(0));
-        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > limit {
-                return Err(too_large());
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(answer.status().as_u16())
     }
 
     pub(crate) fn decode<'a, T: Deserialize<'a>>(
@@ -336,6 +309,63 @@ impl Client {
     }
 }
 
+impl Inner {
+    /// Sends what `queue` queues and leaves the body of the answer in `body`; gives its status.
+    async fn exchange(
+        &self,
+        queue: impl FnOnce(&mut Connection),
+        body: &mut Vec<u8>,
+    ) -> Result<u16, ConnectionError> {
+        body.clear();
+        let mut connection = match self.take_idle() {
+            Some(connection) => TaskConnection::of(connection)?,
+            None => TaskConnection::open(&self.http, &self.options).await?,
+        };
+        queue(connection.connection());
+        let mut status = None;
+        loop {
+            let read = connection.read(|message| {
+                body.extend_from_slice(message.body);
+                status = Some(message.status);
+            });
+            let read = read.await;
+            let Some(status) = status else {
+                read?;
+                continue;
+            };
+            // An error behind the answer is the end of the connection.
+            let mut idle = self.idle();
+            if read.is_ok() && idle.len() < MAX_IDLE {
+                idle.push(connection.into_connection());
+            }
+            return Ok(status);
+        }
+    }
+
+    /// An idle connection that the node has not closed.
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.idle();
+        std::iter::from_fn(|| idle.pop())
+            .find_map(|mut connection| connection.read(&mut |_| ()).is_ok().then_some(connection))
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether TLS to this endpoint can be set up.
+pub(crate) fn check_trust(endpoint: &Endpoint, trust: &Trust) -> Result<(), ClientError> {
+    if !endpoint.is_tls() {
+        return Ok(());
+    }
+    let config = trust.client_config();
+    config.map(drop).map_err(|error| ClientError::Setup {
+        endpoint: endpoint.to_string(),
+        reason: error.to_string(),
+    })
+}
+
 pub(crate) fn at_height(height: u64) -> String {
     format!(r#"{{"height":"{height}"}}"#)
 }
@@ -366,3 +396,7 @@ fn plain_text(value: serde_json::Value) -> String {
 fn is_answer(body: &[u8]) -> bool {
     crate::codec::decode_answer(body).is_ok()
 }
+
+/// Connections that are kept for later queries; a follower has two queries under way at most.
+const MAX_IDLE: usize = 4;
+const READ_BUFFER_BYTES: usize = 64 << 10;

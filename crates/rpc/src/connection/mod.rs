@@ -5,6 +5,7 @@ mod error;
 mod http;
 mod options;
 mod stream;
+mod task;
 mod types;
 mod websocket;
 
@@ -20,6 +21,7 @@ pub use self::error::ConnectionError;
 use self::http::AnswerReader;
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
+pub(crate) use self::task::TaskConnection;
 use self::types::Limits;
 pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
 use self::websocket::{MessageReader, mask_keys};
@@ -205,6 +207,15 @@ impl Connection {
     pub fn queue_broadcast(&mut self, id: u64, method: BroadcastMethod, tx: &[u8]) -> u64 {
         let len = broadcast_len(id, method, tx.len());
         self.queue_with(len, |out| encode_broadcast(out, id, method, tx))
+    }
+
+    /// Appends a whole HTTP request, head and body.
+    pub(crate) fn queue_request(&mut self, request: &[u8]) {
+        if let Protocol::Http { reader, .. } = &mut self.protocol {
+            reader.unanswered += 1;
+        }
+        self.counters.messages_out += 1;
+        self.output.append(|out| out.extend_from_slice(request));
     }
 
     #[inline]

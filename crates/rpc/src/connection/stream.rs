@@ -174,8 +174,12 @@ impl Tls {
     }
 
     fn read(&mut self, space: &mut [u8]) -> Result<Option<usize>, ConnectionError> {
-        if !self.holds_plaintext() && self.pull()?.is_none() {
-            return Ok(None);
+        while !self.holds_plaintext() {
+            match self.pull()? {
+                None => return Ok(None),
+                Some(0) => break,
+                Some(_) => {}
+            }
         }
         // Key updates and session tickets are answered here.
         self.push()?;

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
-pub(crate) use self::worker::connector;
 use crate::client::{Client, ClientError, ClientOptions, HeaderTime};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
@@ -70,6 +69,17 @@ impl Default for FollowOptions {
             timeout: Duration::from_secs(30),
             max_answer_bytes: 512 << 20,
             trust: Trust::native(),
+        }
+    }
+}
+
+impl FollowOptions {
+    /// The options of the client that makes the follower's queries.
+    pub(crate) fn client(&self) -> ClientOptions {
+        ClientOptions {
+            timeout: self.timeout,
+            max_answer_bytes: self.max_answer_bytes,
+            trust: self.trust.clone(),
         }
     }
 }
@@ -248,13 +258,8 @@ pub fn follow<C>(
 where
     C: Fn() -> Nanos + Send,
 {
-    let client_options = ClientOptions {
-        timeout: options.timeout,
-        max_answer_bytes: options.max_answer_bytes,
-        trust: options.trust.clone(),
-    };
-    let client = Client::with_options(endpoint, client_options)?;
+    let client = Client::with_options(endpoint, options.client())?;
     let (sender, events) = mpsc::channel(options.events.max(1));
-    let worker = FollowerWorker::new(client, options, clock, sender, shutdown)?;
+    let worker = FollowerWorker::new(client, options, clock, sender, shutdown);
     Ok((Follower { events }, worker))
 }

@@ -3,26 +3,20 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::{
-    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
-};
 
 use crate::client::{ClientError, number};
 use crate::codec::encode_call;
+use crate::connection::{ConnectionOptions, Message, TaskConnection, Trust};
+use crate::endpoint::Endpoint;
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
-type Connecting = Pin<Box<dyn Future<Output = Result<Socket, String>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<TaskConnection, String>> + Send>>;
 
 /// A subscription to new headers that connects again by itself.
 pub(super) struct Wake {
-    url: String,
-    connector: Connector,
+    endpoint: Endpoint,
+    options: ConnectionOptions,
     state: State,
     backoff: Backoff,
 }
@@ -30,8 +24,8 @@ pub(super) struct Wake {
 enum State {
     Waiting(Instant),
     Connecting(Connecting),
-    /// The socket, and when something was last heard on it.
-    Open(Box<Socket>, Instant),
+    /// The connection, and when bytes last came in on it.
+    Open(Box<TaskConnection>, Instant),
 }
 
 /// What a subscription tells.
@@ -104,13 +98,17 @@ impl Backoff {
 }
 
 impl Wake {
-    pub(super) fn new(url: String, connector: Connector, max_backoff: Duration) -> Self {
-        let backoff = Backoff::new(max_backoff);
+    pub(super) fn new(endpoint: Endpoint, trust: Trust, max_backoff: Duration) -> Self {
+        let options = ConnectionOptions {
+            max_message_bytes: MAX_EVENT_BYTES,
+            trust,
+            ..Default::default()
+        };
         Self {
-            url,
-            connector,
+            endpoint,
+            options,
             state: State::Waiting(Instant::now()),
-            backoff,
+            backoff: Backoff::new(max_backoff),
         }
     }
 
@@ -123,7 +121,7 @@ impl Wake {
             match &mut self.state {
                 State::Waiting(until) => {
                     sleep_until(*until).await;
-                    let attempt = connect(self.url.clone(), self.connector.clone());
+                    let attempt = connect(self.endpoint.clone(), self.options.clone());
                     self.state = State::Connecting(Box::pin(attempt));
                 }
                 State::Connecting(attempt) => match attempt.await {
@@ -153,66 +151,81 @@ impl Wake {
 }
 
 /// Connects and subscribes.
-async fn connect(url: String, connector: Connector) -> Result<Socket, String> {
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_EVENT_BYTES))
-        .max_frame_size(Some(MAX_EVENT_BYTES));
+async fn connect(endpoint: Endpoint, options: ConnectionOptions) -> Result<TaskConnection, String> {
     let attempt = async {
-        let connecting = connect_async_tls_with_config(url, Some(config), true, Some(connector));
-        let (mut socket, _) = connecting.await.map_err(|error| error.to_string())?;
+        let opened = TaskConnection::open(&endpoint, &options).await;
+        let mut connection = opened.map_err(|error| error.to_string())?;
         let request = encode_call(0, "subscribe", r#"{"query":"tm.event='NewBlockHeader'"}"#);
-        socket
-            .send(Message::text(request))
-            .await
-            .map_err(|error| error.to_string())?;
-        confirm(&mut socket).await?;
-        Ok(socket)
+        connection.connection().queue(request.as_bytes());
+        // The first message answers the subscription.
+        let mut confirmed = None;
+        while confirmed.is_none() {
+            let read = connection.read(|message| {
+                confirmed.get_or_insert_with(|| read_event(message).map(drop));
+            });
+            let read = read.await;
+            if confirmed.is_none() {
+                read.map_err(|error| error.to_string())?;
+            }
+        }
+        match confirmed {
+            Some(Err(EventError::Refused(error))) => {
+                Err(format!("the node refused the subscription: {error}"))
+            }
+            Some(Err(EventError::Unreadable(error))) => Err(error.to_string()),
+            _ => Ok(connection),
+        }
     };
     timeout(CONNECT_LIMIT, attempt)
         .await
         .map_err(|_| "no answer in time".to_owned())?
 }
 
-/// Waits for the answer to the subscription.
-async fn confirm(socket: &mut Socket) -> Result<(), String> {
-    while let Some(message) = socket.next().await {
-        let Message::Text(text) = message.map_err(|error| error.to_string())? else {
-            continue;
-        };
-        let event: Event = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        return match event.error {
-            Some(error) => Err(format!("the node refused the subscription: {error}")),
-            None => Ok(()),
-        };
+/// Waits for the next announcement. Cancel safe: all it knows is in its arguments.
+async fn listen(connection: &mut TaskConnection, heard: &mut Instant) -> Result<u64, Loss> {
+    loop {
+        // Of the heights that come in together only the highest counts.
+        let mut announced = Ok(None);
+        let read = connection.read(|message| {
+            if let Ok(highest) = announced {
+                announced = read_event(message).map(|height| height.max(highest));
+            }
+        });
+        // The node pings every 27 s: longer silence means that nobody is there any more.
+        let read = timeout_at(*heard + SILENCE_LIMIT, read).await;
+        let read = read.map_err(|_| Loss::open("the websocket fell silent"))?;
+        *heard = Instant::now();
+        match announced {
+            Ok(Some(height)) => return Ok(height),
+            Ok(None) => {}
+            // A subscriber that reads too slowly is thrown out with an error.
+            Err(EventError::Refused(error)) => {
+                let reason = format!("the node ended the subscription: {error}");
+                return Err(Loss::open(reason));
+            }
+            Err(EventError::Unreadable(error)) => {
+                let reason = format!("an announcement cannot be read: {error}");
+                return Err(Loss::open(reason));
+            }
+        }
+        read.map_err(|error| Loss::closed(&error.to_string()))?;
     }
-    Err("the node closed the websocket".to_owned())
 }
 
-/// Waits for the next announcement. Cancel safe: all it knows is in its arguments.
-async fn listen(socket: &mut Socket, heard: &mut Instant) -> Result<u64, Loss> {
-    loop {
-        // The node pings every 27 s: longer silence means that nobody is there any more.
-        let message = timeout_at(*heard + SILENCE_LIMIT, socket.next()).await;
-        let message = message.map_err(|_| Loss::open("the websocket fell silent"))?;
-        *heard = Instant::now();
-        let message = message.ok_or_else(|| Loss::closed("the node closed the websocket"))?;
-        let text = match message.map_err(|error| Loss::closed(&error.to_string()))? {
-            Message::Text(text) => text,
-            Message::Close(_) => return Err(Loss::closed("the node closed the websocket")),
-            _ => continue,
-        };
-        let event: Event = serde_json::from_str(&text)
-            .map_err(|error| Loss::open(format!("an announcement cannot be read: {error}")))?;
-        if let Some(error) = event.error {
-            // A subscriber that reads too slowly is thrown out with an error.
-            return Err(Loss::open(format!(
-                "the node ended the subscription: {error}"
-            )));
-        }
-        if let Some(height) = event.height() {
-            return Ok(height);
-        }
+/// The height that a message announces, if it announces one.
+fn read_event(message: Message<'_>) -> Result<Option<u64>, EventError> {
+    let event: Event = serde_json::from_slice(message.body).map_err(EventError::Unreadable)?;
+    match event.error {
+        Some(error) => Err(EventError::Refused(error)),
+        None => Ok(event.height()),
     }
+}
+
+/// Why a message is no announcement.
+enum EventError {
+    Unreadable(serde_json::Error),
+    /// A JSON-RPC error.
+    Refused(serde_json::Value),
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,6 @@ use std::time::Duration;
 use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tokio_tungstenite::Connector;
 use tokio_util::sync::CancellationToken;
 
 use super::announced::Announced;
@@ -17,8 +16,7 @@ use super::fetch::{Fetched, fetch};
 use super::wake::{Backoff, Loss, Wake, WakeEvent};
 use super::{FollowError, FollowEvent, FollowOptions, Height};
 use crate::client::{Client, ClientError, Status};
-use crate::connection::Trust;
-use crate::endpoint::{Endpoint, Transport};
+use crate::endpoint::Transport;
 
 /// The side of a follower that works; see [`follow`](super::follow).
 ///
@@ -92,12 +90,11 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         clock: C,
         sender: mpsc::Sender<FollowEvent>,
         shutdown: CancellationToken,
-    ) -> Result<Self, ClientError> {
+    ) -> Self {
         let endpoint = client.endpoint().with_transport(Transport::Ws);
-        let connector = connector(&endpoint, &options.trust)?;
         let now = Instant::now();
-        Ok(Self {
-            wake: Wake::new(endpoint.websocket_url(), connector, options.max_backoff),
+        Self {
+            wake: Wake::new(endpoint, options.trust.clone(), options.max_backoff),
             codes: options.codes,
             status_backoff: Backoff::new(options.max_backoff),
             fetch_backoff: Backoff::new(options.max_backoff),
@@ -124,7 +121,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             fetch_at: now,
             refusals: 0,
             buffer: Vec::new(),
-        })
+        }
     }
 
     /// Works until shutdown, until the [`Follower`](super::Follower) is dropped, or until it
@@ -347,20 +344,6 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     fn tell(&mut self, event: FollowEvent) {
         self.outbox.push_back(event);
     }
-}
-
-/// How a WebSocket to this endpoint is secured.
-pub(crate) fn connector(endpoint: &Endpoint, trust: &Trust) -> Result<Connector, ClientError> {
-    if !endpoint.is_tls() {
-        return Ok(Connector::Plain);
-    }
-    let config = trust.client_config();
-    config
-        .map(Connector::Rustls)
-        .map_err(|error| ClientError::Setup {
-            endpoint: endpoint.to_string(),
-            reason: error.to_string(),
-        })
 }
 
 /// Waits for a query, if there is one. Cancel safe: the query stays where it is.
