@@ -2,39 +2,15 @@
 
 use toml::{Table, Value};
 
-/// Why a value cannot be put under a key.
+/// Why a value cannot be put under a key: what is wrong with the key, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DottedError {
-    /// The key is empty, or has an empty part.
-    #[error("{key:?} is no key; write names joined by dots, e.g. settings.connections")]
-    Key {
-        /// The key.
-        key: String,
-    },
-    /// A part of the key names something that has no parts.
-    #[error("{key}: {part} is a value and has nothing below it")]
-    NotATable {
-        /// The key.
-        key: String,
-        /// The part up to what is no table.
-        part: String,
-    },
-    /// A part that points into an array is no position in it.
-    #[error("{key}: {part} has {length} elements; give the position of one, from 0")]
-    Position {
-        /// The key.
-        key: String,
-        /// The array.
-        part: String,
-        /// Its elements.
-        length: usize,
-    },
-    /// It is not of the form `KEY=VALUE`.
-    #[error("{text:?} has no =; write KEY=VALUE, e.g. mempool.size=1000")]
-    Assignment {
-        /// What was given.
-        text: String,
-    },
+#[error("{0}")]
+pub struct DottedError(String);
+
+/// A table or an array on the way to a value.
+enum Place<'a> {
+    Table(&'a mut Table),
+    Array(&'a mut Vec<Value>),
 }
 
 /// Puts a value under a dotted key; tables that are missing on the way are made.
@@ -44,20 +20,44 @@ pub enum DottedError {
 pub fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), DottedError> {
     let parts: Vec<&str> = key.split('.').collect();
     if parts.iter().any(|part| part.is_empty()) {
-        return Err(DottedError::Key { key: key.into() });
+        return Err(DottedError(format!(
+            "{key:?} is no key; write names joined by dots, e.g. settings.connections"
+        )));
     }
-    let (last, way) = parts.split_last().expect("a split has at least one part");
     let mut place = Place::Table(table);
-    for (depth, part) in way.iter().enumerate() {
-        place = place.below(part).map_err(|wrong| {
-            let end = match wrong {
-                Wrong::Value => depth + 1,
-                Wrong::Position(_) => depth,
-            };
-            wrong.at(key, &way[..end])
-        })?;
+    for (depth, part) in parts.iter().enumerate() {
+        let below = match place {
+            Place::Table(table) => table
+                .entry(*part)
+                .or_insert_with(|| Value::Table(Table::new())),
+            Place::Array(array) => {
+                let length = array.len();
+                let position = part.parse().ok();
+                let element = position.and_then(|position: usize| array.get_mut(position));
+                element.ok_or_else(|| {
+                    DottedError(format!(
+                        "{key}: {} has {length} elements; give the position of one, from 0",
+                        parts[..depth].join(".")
+                    ))
+                })?
+            }
+        };
+        if depth + 1 == parts.len() {
+            *below = value;
+            break;
+        }
+        place = match below {
+            Value::Table(table) => Place::Table(table),
+            Value::Array(array) => Place::Array(array),
+            _ => {
+                return Err(DottedError(format!(
+                    "{key}: {} is a value and has nothing below it",
+                    parts[..=depth].join(".")
+                )));
+            }
+        };
     }
-    place.put(last, value).map_err(|wrong| wrong.at(key, way))
+    Ok(())
 }
 
 /// Reads `KEY=VALUE`; a value that is no TOML is taken as a text.
@@ -65,9 +65,11 @@ pub fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), DottedEr
 /// # Errors
 /// Without a `=`.
 pub fn parse_assignment(text: &str) -> Result<(String, Value), DottedError> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| DottedError::Assignment { text: text.into() })?;
+    let (key, value) = text.split_once('=').ok_or_else(|| {
+        DottedError(format!(
+            "{text:?} has no =; write KEY=VALUE, e.g. mempool.size=1000"
+        ))
+    })?;
     let parsed = format!("x = {value}")
         .parse::<Table>()
         .ok()
@@ -96,69 +98,6 @@ fn gather(table: &Table, above: &str, found: &mut Vec<(String, Value)>) {
             value => found.push((key, value.clone())),
         }
     }
-}
-
-/// A table or an array on the way to a value.
-enum Place<'a> {
-    Table(&'a mut Table),
-    Array(&'a mut Vec<Value>),
-}
-
-/// What is wrong with a step, before it is known where.
-enum Wrong {
-    Value,
-    Position(usize),
-}
-
-impl Wrong {
-    fn at(self, key: &str, way: &[&str]) -> DottedError {
-        let part = way.join(".");
-        match self {
-            Self::Value => DottedError::NotATable {
-                key: key.into(),
-                part,
-            },
-            Self::Position(length) => DottedError::Position {
-                key: key.into(),
-                part,
-                length,
-            },
-        }
-    }
-}
-
-impl<'a> Place<'a> {
-    fn below(self, part: &str) -> Result<Self, Wrong> {
-        let value = match self {
-            Self::Table(table) => table
-                .entry(part)
-                .or_insert_with(|| Value::Table(Table::new())),
-            Self::Array(array) => element(array, part)?,
-        };
-        match value {
-            Value::Table(table) => Ok(Self::Table(table)),
-            Value::Array(array) => Ok(Self::Array(array)),
-            _ => Err(Wrong::Value),
-        }
-    }
-
-    fn put(self, part: &str, value: Value) -> Result<(), Wrong> {
-        match self {
-            Self::Table(table) => {
-                table.insert(part.into(), value);
-            }
-            Self::Array(array) => *element(array, part)? = value,
-        }
-        Ok(())
-    }
-}
-
-fn element<'a>(array: &'a mut [Value], part: &str) -> Result<&'a mut Value, Wrong> {
-    let length = array.len();
-    let position: Option<usize> = part.parse().ok();
-    position
-        .and_then(|position| array.get_mut(position))
-        .ok_or(Wrong::Position(length))
 }
 
 #[cfg(test)]

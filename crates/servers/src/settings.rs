@@ -1,84 +1,56 @@
 //! Other values for the keys of the files that `cometbft init` wrote. A key that a file does not have is
 //! an error: CometBFT itself would ignore it.
 
+use std::fmt;
+
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use crate::dotted::{assign, leaves};
 use crate::nearest::nearest;
 
-/// Why a setting cannot be applied.
+/// Why a setting cannot be applied: which key of which file, and what it takes.
 #[derive(Debug, thiserror::Error)]
-pub enum SettingError {
-    /// The file has no such key.
-    #[error("{file} of this CometBFT has no key {key}{}", .nearest.as_ref().map_or(String::new(), |near| format!("; did you mean {near}?")))]
-    Unknown {
-        /// The file.
-        file: &'static str,
-        /// The key.
-        key: String,
-        /// The nearest one it has.
-        nearest: Option<String>,
-    },
-    /// The key takes another type.
-    #[error("{key} of {file} is {expected}, not {given}")]
-    Type {
-        /// The file.
-        file: &'static str,
-        /// The key.
-        key: String,
-        /// What `cometbft init` wrote.
-        expected: String,
-        /// What was given.
-        given: String,
-    },
-    /// `cometbft init` wrote something that cannot be read.
-    #[error("cannot read {file} as `cometbft init` wrote it: {problem}")]
-    Unreadable {
-        /// The file.
-        file: &'static str,
-        /// What the parser said.
-        problem: String,
-    },
+#[error("{0}")]
+pub struct SettingError(String);
+
+fn unreadable(file: &str, problem: &dyn fmt::Display) -> SettingError {
+    let text = format!("cannot read {file} as `cometbft init` wrote it: {problem}");
+    SettingError(text)
 }
 
 /// The file with other values for keys that it has.
 pub(crate) fn with_values(text: &str, overrides: &[&Table]) -> Result<String, SettingError> {
     let file = "config.toml";
-    let unreadable = |problem: String| SettingError::Unreadable { file, problem };
-    let mut config: Table = toml::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+    let unreadable = |problem: &dyn fmt::Display| unreadable(file, problem);
+    let mut config: Table = toml::from_str(text).map_err(|error| unreadable(&error))?;
     let known = leaves(&config);
     for (key, value) in overrides.iter().flat_map(|table| leaves(table)) {
         let Some((_, before)) = known.iter().find(|(name, _)| *name == key) else {
-            return Err(unknown(file, key, known.iter().map(|(name, _)| name)));
+            return Err(unknown(file, &key, known.iter().map(|(name, _)| name)));
         };
         if before.type_str() != value.type_str() {
-            return Err(SettingError::Type {
-                file,
-                key,
-                expected: format!("a {}, e.g. {before}", before.type_str()),
-                given: value.to_string(),
-            });
+            let expected = before.type_str();
+            return Err(SettingError(format!(
+                "{key} of {file} is a {expected}, e.g. {before}, not {value}"
+            )));
         }
         assign(&mut config, &key, value).expect("the key is one of the file's");
     }
-    toml::to_string(&config).map_err(|error| unreadable(error.to_string()))
+    toml::to_string(&config).map_err(|error| unreadable(&error))
 }
 
 /// The genesis with other values for keys that it has. It writes numbers as texts.
 pub(crate) fn with_genesis(text: &str, overrides: &Table) -> Result<String, SettingError> {
     let file = "genesis.json";
-    let unreadable = |error: serde_json::Error| SettingError::Unreadable {
-        file,
-        problem: error.to_string(),
-    };
+    let unreadable = |error: serde_json::Error| unreadable(file, &error);
     let mut genesis: Json = serde_json::from_str(text).map_err(unreadable)?;
     let mut known = Vec::new();
     pointers(&genesis, "", &mut known);
     for (key, value) in leaves(overrides) {
         let pointer = format!("/{}", key.replace('.', "/"));
         let Some(place) = genesis.pointer_mut(&pointer) else {
-            return Err(unknown(file, key, &known));
+            return Err(unknown(file, &key, &known));
         };
         *place = match (&*place, value) {
             (Json::String(_), Value::Integer(number)) => Json::String(number.to_string()),
@@ -99,13 +71,10 @@ fn pointers(value: &Json, above: &str, found: &mut Vec<String>) {
     }
 }
 
-fn unknown<'a>(
-    file: &'static str,
-    key: String,
-    known: impl IntoIterator<Item = &'a String>,
-) -> SettingError {
-    let nearest = nearest(&key, known.into_iter().map(String::as_str)).map(Into::into);
-    SettingError::Unknown { file, key, nearest }
+fn unknown<'a>(file: &str, key: &str, known: impl IntoIterator<Item = &'a String>) -> SettingError {
+    let nearest = nearest(key, known.into_iter().map(String::as_str));
+    let hint = nearest.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    SettingError(format!("{file} of this CometBFT has no key {key}{hint}"))
 }
 
 #[cfg(test)]

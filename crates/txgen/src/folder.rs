@@ -34,47 +34,19 @@ pub struct RecordedRun {
 
 /// Why a path cannot be read as a run.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is nothing.
-    #[error("there is no {}", path.display())]
-    Missing {
-        /// The path.
-        path: PathBuf,
-    },
-    /// It is a file.
-    #[error("{} is a file; give the run's folder{}", path.display(), hint(path))]
-    NotAFolder {
-        /// The path.
-        path: PathBuf,
-    },
-    /// It holds no manifest.
-    #[error("{} is not a run: it has no manifest.json{}", path.display(), runs_below(path))]
-    NotARun {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The run ended before its first transaction.
-    #[error("the run in {} ended before it began: its manifest is empty", path.display())]
-    NeverStarted {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A file cannot be opened.
-    #[error("cannot open {}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file is not what a run writes.
-    #[error("cannot read the run in {}", path.display())]
-    Unusable {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong.
-        source: ReadError,
-    },
+#[error("{message}")]
+pub struct OpenError {
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl OpenError {
+    fn of(message: String) -> Self {
+        Self {
+            message,
+            source: None,
+        }
+    }
 }
 
 impl RecordedRun {
@@ -263,14 +235,26 @@ impl<'a> Rebuild<'a> {
 
 fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
     if !path.exists() {
-        return Err(OpenError::Missing { path: path.into() });
+        let message = format!("there is no {}", path.display());
+        return Err(OpenError::of(message));
     }
     if !path.is_dir() {
-        return Err(OpenError::NotAFolder { path: path.into() });
+        return Err(OpenError::of(format!(
+            "{} is a file; give the run's folder{}",
+            path.display(),
+            hint(path)
+        )));
     }
     match size(&path.join("manifest.json"))? {
-        None => Err(OpenError::NotARun { path: path.into() }),
-        Some(0) => Err(OpenError::NeverStarted { path: path.into() }),
+        None => Err(OpenError::of(format!(
+            "{} is not a run: it has no manifest.json{}",
+            path.display(),
+            runs_below(path)
+        ))),
+        Some(0) => Err(OpenError::of(format!(
+            "the run in {} ended before it began: its manifest is empty",
+            path.display()
+        ))),
         Some(_) => Manifest::read_from(&mut open(path, "manifest.json")?)
             .map_err(|source| unusable(path, source)),
     }
@@ -298,19 +282,14 @@ fn size(path: &Path) -> Result<Option<u64>, OpenError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata.len())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(OpenError::Unreadable {
-            path: path.into(),
-            source,
-        }),
+        Err(source) => Err(unreadable(path, source)),
     }
 }
 
 fn open(folder: &Path, name: &str) -> Result<BufReader<File>, OpenError> {
     let path = folder.join(name);
-    match File::open(&path) {
-        Ok(file) => Ok(BufReader::with_capacity(BUFFER, file)),
-        Err(source) => Err(OpenError::Unreadable { path, source }),
-    }
+    let file = File::open(&path).map_err(|source| unreadable(&path, source))?;
+    Ok(BufReader::with_capacity(BUFFER, file))
 }
 
 fn rows<T: TableRow>(path: &Path) -> Result<RowReader<BufReader<File>, T>, OpenError> {
@@ -332,9 +311,16 @@ fn all<T: TableRow>(
 }
 
 fn unusable(path: &Path, source: ReadError) -> OpenError {
-    OpenError::Unusable {
-        path: path.into(),
-        source,
+    OpenError {
+        message: format!("cannot read the run in {}", path.display()),
+        source: Some(source.into()),
+    }
+}
+
+fn unreadable(path: &Path, source: io::Error) -> OpenError {
+    OpenError {
+        message: format!("cannot open {}", path.display()),
+        source: Some(source.into()),
     }
 }
 

@@ -2,21 +2,11 @@
 
 use std::path::PathBuf;
 
-use rpc::Endpoint;
-
 use crate::workload::WorkloadError;
 
 /// Why a plan cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The same node is named twice.
-    #[error(
-        "the endpoint {endpoint} is given twice; name each node once and use --connections for more connections"
-    )]
-    DuplicateEndpoint {
-        /// The repeated endpoint.
-        endpoint: Endpoint,
-    },
     /// The schedule is illegal.
     #[error(transparent)]
     Profile(#[from] pacing::ProfileError),

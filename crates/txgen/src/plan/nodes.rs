@@ -85,7 +85,10 @@ pub(super) fn resolve(
     for endpoint in &settings.endpoints {
         let endpoint = endpoint.with_transport(of(endpoint));
         if endpoints.iter().any(|earlier| earlier.same_node(&endpoint)) {
-            return Err(PlanError::DuplicateEndpoint { endpoint });
+            let problem = format!(
+                "{endpoint} is given twice; name each node once and use --connections for more connections"
+            );
+            return Err(PlanError::of("the endpoint", problem));
         }
         endpoints.push(endpoint);
     }

@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::target::{Facts, TargetKind};
 use crate::workload::{
     BigchainWorkload, Content, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
-    Metadata, Workload, WorkloadError, WorkloadKind,
+    Metadata, TRANSFER, Workload, WorkloadKind,
 };
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
@@ -41,7 +41,9 @@ pub(super) fn resolve(
         }
         WorkloadKind::BigchainTransfer => {
             let planned = planned.and_then(NonZeroU64::new);
-            let planned = planned.ok_or(WorkloadError::Endless)?;
+            let endless = "needs to know how many transactions there will be, to make their outputs before; \
+                           give the load an end (--duration, --to or --count)";
+            let planned = planned.ok_or_else(|| PlanError::of(TRANSFER, endless))?;
             let content = resolve_content(settings, seed)?;
             let depth = settings.chain_depth.unwrap_or(NonZeroU32::MIN);
             let transfers = BigchainWorkload::transfers(content, planned, depth)?;

@@ -55,43 +55,10 @@ pub enum StackMethod {
 /// Why a process cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilerError {
-    /// The program was built without the feature.
-    #[error(
-        "--profile-pid is not in this build of txgen; build it with the cargo feature flame-graph"
-    )]
-    NotBuilt,
-    /// There is no such process.
-    #[error("--profile-pid: there is no process {id}; look it up with `pgrep -a NAME`")]
-    NoProcess {
-        /// What was asked for.
-        id: u32,
-    },
-    /// `perf` is not there.
-    #[error(
-        "--profile-pid needs Linux perf, and `perf` is not in the PATH; install it (Debian: linux-perf, \
-         Ubuntu: linux-tools-generic, Fedora: perf)"
-    )]
-    Missing(#[source] io::Error),
-    /// The system does not let us.
-    #[error(
-        "--profile-pid: perf may not sample process {id} (kernel.perf_event_paranoid is {level}); run as \
-         the process's owner with `sysctl kernel.perf_event_paranoid=1`, or as root"
-    )]
-    NotPermitted {
-        /// The process.
-        id: u32,
-        /// The kernel's setting, as text.
-        level: String,
-    },
-    /// `perf` refuses for another reason.
-    #[error("--profile-pid: perf cannot sample process {id}: {reason}")]
-    Refused {
-        /// The process.
-        id: u32,
-        /// What it said.
-        reason: String,
-    },
-    /// What was sampled cannot be read or written.
+    /// It is not there or may not be sampled, or this build cannot sample: why, and what to do.
+    #[error("--profile-pid: {0}")]
+    Refused(String),
+    /// A program cannot be run, or a file cannot be read or written.
     #[error("--profile-pid: {what}")]
     Io {
         /// What was attempted.
@@ -141,14 +108,19 @@ impl Profiler {
     /// [`ProfilerError`], with what to do about it.
     pub fn check(profiling: &Profiling) -> Result<Self, ProfilerError> {
         if !graph::IS_BUILT {
-            return Err(ProfilerError::NotBuilt);
+            let problem =
+                "this build of txgen cannot sample; build it with the cargo feature flame-graph";
+            return Err(ProfilerError::Refused(problem.into()));
         }
         let id = match profiling.process {
             ProfiledProcess::Id(id) => id,
             ProfiledProcess::Own => std::process::id(),
         };
         let name = fs::read_to_string(format!("/proc/{id}/comm"))
-            .map_err(|_| ProfilerError::NoProcess { id })?
+            .map_err(|_| {
+                let problem = format!("there is no process {id}; look it up with `pgrep -a NAME`");
+                ProfilerError::Refused(problem)
+            })?
             .trim_end()
             .to_owned();
         let stacks = match profiling.stacks {
@@ -210,10 +182,9 @@ impl Sampling {
             if script.samples > 0 {
                 return Ok(script);
             }
-            Err(ProfilerError::Refused {
-                id,
-                reason: format!("it took no sample: the process did not run ({ended})"),
-            })
+            Err(ProfilerError::Refused(format!(
+                "perf took no sample of process {id}: it did not run ({ended})"
+            )))
         })?;
         let folded = shares::demangled(&folded);
         let profile = Profile {

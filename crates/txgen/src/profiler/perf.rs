@@ -44,7 +44,7 @@ pub(super) fn record(
         // Ctrl-C asks this program to drain; perf is to sample that too.
         .process_group(0)
         .spawn()
-        .map_err(ProfilerError::Missing)?;
+        .map_err(|source| failed(NO_PERF, source))?;
     let mut ready = Vec::new();
     if let Some(stdout) = perf.stdout.take() {
         let _ = BufReader::new(stdout).read_until(b'\n', &mut ready);
@@ -68,17 +68,16 @@ fn refusal(profiler: &Profiler, mut perf: Child) -> ProfilerError {
         .any(|word| text.contains(word))
     {
         let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-        return ProfilerError::NotPermitted {
-            id,
-            level: level.map_or_else(|_| "unknown".into(), |level| level.trim().into()),
-        };
+        let level = level.as_ref().map_or("unknown", |level| level.trim());
+        return ProfilerError::Refused(format!(
+            "perf may not sample process {id} (kernel.perf_event_paranoid is {level}); run as the process's \
+             owner with `sysctl kernel.perf_event_paranoid=1`, or as root"
+        ));
     }
     let lines = text.lines().map(str::trim);
     let reason = lines.filter(|line| !line.is_empty() && *line != "Error:");
-    ProfilerError::Refused {
-        id,
-        reason: reason.take(3).collect::<Vec<_>>().join("; "),
-    }
+    let reason = reason.take(3).collect::<Vec<_>>().join("; ");
+    ProfilerError::Refused(format!("perf cannot sample process {id}: {reason}"))
 }
 
 /// Reads raw data back and folds it.
@@ -176,6 +175,8 @@ pub(super) fn is_made_by_go(id: u32) -> bool {
     }
 }
 
+const NO_PERF: &str = "Linux perf is needed, and `perf` is not in the PATH; install it (Debian: linux-perf, \
+                       Ubuntu: linux-tools-generic, Fedora: perf)";
 /// A disk is finite: perf stops at this size. Half an hour on two cores with copies of the stack.
 const LARGEST_DATA: &str = "4G";
 const LONGEST_REASON_BYTES: u64 = 64 * 1024;

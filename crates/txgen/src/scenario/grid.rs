@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
+use anyhow::bail;
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use servers::leaves;
@@ -144,7 +145,7 @@ pub(super) fn cells(
     cases: &[Case],
     axes: &[Axis],
     repeats: NonZeroU32,
-) -> Result<Vec<Cell>, String> {
+) -> anyhow::Result<Vec<Cell>> {
     check_size(cases, axes, repeats)?;
     let names = axis_names(axes)?;
     let mut cells: Vec<Cell> = if cases.is_empty() {
@@ -176,9 +177,9 @@ pub(super) fn cells(
             .collect();
     }
     match repeated(&cells) {
-        Some(label) => Err(format!(
-            "has two runs called {label:?}; give cases names of their own, and values once"
-        )),
+        Some(label) => {
+            bail!("has two runs called {label:?}; give cases names of their own, and values once")
+        }
         None => Ok(cells),
     }
 }
@@ -195,16 +196,14 @@ fn with(cell: &Cell, axis: &Axis, name: &str, value: &Value) -> Cell {
     cell
 }
 
-fn check_size(cases: &[Case], axes: &[Axis], repeats: NonZeroU32) -> Result<(), String> {
+fn check_size(cases: &[Case], axes: &[Axis], repeats: NonZeroU32) -> anyhow::Result<()> {
     for axis in axes {
         let key = axis.keys.iter().chain(&axis.key).next();
         let Some(key) = key else {
-            return Err(
-                "has a [[matrix]] without key; give it key = \"settings.connections\"".into(),
-            );
+            bail!("has a [[matrix]] without key; give it key = \"settings.connections\"");
         };
         if axis.values.is_empty() {
-            return Err(format!("sweeps {key} over no values; give values = [...]"));
+            bail!("sweeps {key} over no values; give values = [...]");
         }
     }
     let combinations = axes
@@ -219,14 +218,12 @@ fn check_size(cases: &[Case], axes: &[Axis], repeats: NonZeroU32) -> Result<(), 
     let runs = combinations.and_then(|combinations| combinations.checked_mul(each));
     match runs {
         Some(runs) if runs <= MAX_RUNS => Ok(()),
-        _ => Err(format!(
-            "asks for more than {MAX_RUNS} runs; sweep fewer values"
-        )),
+        _ => bail!("asks for more than {MAX_RUNS} runs; sweep fewer values"),
     }
 }
 
 /// The axes' names; where the last part of a key is not enough, the whole key.
-fn axis_names(axes: &[Axis]) -> Result<Vec<String>, String> {
+fn axis_names(axes: &[Axis]) -> anyhow::Result<Vec<String>> {
     let key = |axis: &Axis| axis.keys.iter().chain(&axis.key).next().cloned();
     let short: Vec<String> = axes
         .iter()
@@ -252,7 +249,7 @@ fn axis_names(axes: &[Axis]) -> Result<Vec<String>, String> {
         .enumerate()
         .find(|(position, name)| names[..*position].contains(name));
     match twice {
-        Some((_, name)) => Err(format!("sweeps {name} twice; make it one [[matrix]]")),
+        Some((_, name)) => bail!("sweeps {name} twice; make it one [[matrix]]"),
         None => Ok(names),
     }
 }
@@ -296,9 +293,11 @@ mod tests {
             values: (0..count).map(Value::Integer).collect(),
         };
         let repeats = NonZeroU32::new(101).unwrap();
-        let error = cells(&[], &[axis(100)], repeats).unwrap_err();
+        let error = cells(&[], &[axis(100)], repeats).unwrap_err().to_string();
         assert!(error.contains("more than 10000 runs"), "{error}");
-        let error = cells(&[], &[axis(2), axis(2)], NonZeroU32::MIN).unwrap_err();
+        let error = cells(&[], &[axis(2), axis(2)], NonZeroU32::MIN)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("twice"), "{error}");
         assert_eq!(cells(&[], &[], repeats).unwrap().len(), 1);
     }

@@ -3,13 +3,13 @@
 //! A file says what to offer (phases or a flood), to what (a node that the run starts, or endpoints),
 //! and how often: cases and matrices make many runs of one file.
 
-mod error;
 mod grid;
 mod node;
 mod phase;
 mod place;
 mod scale;
 mod script;
+mod suggestion;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +17,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use anyhow::{Context as _, bail};
 use pacing::Profile;
 use serde::Deserialize;
 
@@ -25,12 +26,11 @@ use crate::settings::Settings;
 use grid::{Axis, Case};
 use phase::Phase;
 
-pub use error::ScenarioError;
-pub(crate) use error::with_suggestion;
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};
 pub use scale::Scale;
 pub use script::{ScenarioOptions, Script, ScriptRun};
+pub(crate) use suggestion::with_suggestion;
 
 /// A scenario file as written, or one of its runs.
 #[derive(Debug, Deserialize)]
@@ -77,31 +77,26 @@ struct Flood {
 }
 
 impl Scenario {
-    fn requested_load(&self, path: &Path, scale: Scale) -> Result<RequestedLoad, ScenarioError> {
-        let illegal = |problem: String| ScenarioError::Illegal {
-            path: path.into(),
-            problem,
-        };
+    fn requested_load(&self, path: &Path, scale: Scale) -> anyhow::Result<RequestedLoad> {
         match &self.flood {
-            Some(_) if !self.phases.is_empty() => Err(illegal(
-                "has both phases and flood; keep one of them".into(),
-            )),
+            Some(_) if !self.phases.is_empty() => {
+                bail!("has both phases and flood; keep one of them")
+            }
             Some(flood) => Ok(RequestedLoad::Flood {
                 concurrency: flood.concurrency,
                 count: scale.count(flood.count),
             }),
-            None if self.phases.is_empty() => Err(illegal(
-                "has nothing to run; add a [[phases]] table or a [flood] table".into(),
-            )),
+            None if self.phases.is_empty() => {
+                bail!("has nothing to run; add a [[phases]] table or a [flood] table")
+            }
             None => {
                 let profile = self.profile(path, scale)?;
                 let ramps = self.phases.last().is_some_and(Phase::is_ramp);
                 if profile.duration().is_none() && !(self.stop_when_saturated && ramps) {
-                    return Err(illegal(
+                    bail!(
                         "its last phase has no end; give it one, or make it a ramp and set \
                          stop_when_saturated = true"
-                            .into(),
-                    ));
+                    );
                 }
                 Ok(RequestedLoad::Open {
                     schedule: profile,
@@ -112,24 +107,19 @@ impl Scenario {
         }
     }
 
-    fn profile(&self, path: &Path, scale: Scale) -> Result<Profile, ScenarioError> {
+    fn profile(&self, path: &Path, scale: Scale) -> anyhow::Result<Profile> {
         let mut profiles = Vec::with_capacity(self.phases.len());
         for (position, phase) in self.phases.iter().enumerate() {
-            profiles.push(phase.profile(path, position + 1, scale)?);
+            let profile = phase.profile(path, scale);
+            profiles.push(profile.with_context(|| format!("phase {}", position + 1))?);
         }
         if profiles.len() == 1 {
             return Ok(profiles.remove(0));
         }
-        Profile::phases(profiles).map_err(|error| ScenarioError::Illegal {
-            path: path.into(),
-            problem: error.to_string(),
-        })
+        Ok(Profile::phases(profiles)?)
     }
 }
 
-fn read(path: &Path) -> Result<String, ScenarioError> {
-    fs::read_to_string(path).map_err(|source| ScenarioError::Unreadable {
-        path: path.into(),
-        source,
-    })
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -1,5 +1,6 @@
 //! What a scenario says about the node and about a sentinel in front of it.
 
+use anyhow::bail;
 use clap::ValueEnum;
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,7 @@ impl NodeSection {
         &mut self,
         given: Option<NodeKind>,
         settings: &Settings,
-    ) -> Result<(), String> {
+    ) -> anyhow::Result<()> {
         let found = !settings.endpoints.is_empty();
         let kind = given.or(self.kind).unwrap_or(if found {
             NodeKind::Endpoints
@@ -104,25 +105,18 @@ impl NodeSection {
             NodeKind::Builtin
         });
         if found && kind != NodeKind::Endpoints && given.is_none() {
-            return Err(
-                "has both settings.endpoints and a node of its own; keep one of them".into(),
-            );
+            bail!("has both settings.endpoints and a node of its own; keep one of them");
         }
         self.kind = Some(kind);
         Ok(())
     }
 
     /// Takes the table `[builtin]` as `[node.builtin]`.
-    pub(super) fn take_builtin(&mut self, other: Option<devnode::Config>) -> Result<(), String> {
-        match (&self.builtin, other) {
-            (Some(_), Some(_)) => {
-                Err("has both [builtin] and [node.builtin]; they are the same, keep one".into())
-            }
-            (None, Some(config)) => {
-                self.builtin = Some(config);
-                Ok(())
-            }
-            (_, None) => Ok(()),
+    pub(super) fn take_builtin(&mut self, other: Option<devnode::Config>) -> anyhow::Result<()> {
+        if self.builtin.is_some() && other.is_some() {
+            bail!("has both [builtin] and [node.builtin]; they are the same, keep one");
         }
+        self.builtin = self.builtin.take().or(other);
+        Ok(())
     }
 }

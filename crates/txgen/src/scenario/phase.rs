@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pacing::{Nanos, Profile, ProfileError, Rate, SignedRate};
 use serde::Deserialize;
 
-use super::{Scale, ScenarioError, read};
+use super::{Scale, read};
 use crate::settings::text;
 
 /// One profile of a scenario.
@@ -82,27 +82,9 @@ impl Phase {
         matches!(self, Self::Ramp { .. })
     }
 
-    /// The profile, with every span of time multiplied by `scale`.
-    pub(super) fn profile(
-        &self,
-        path: &Path,
-        number: usize,
-        scale: Scale,
-    ) -> Result<Profile, ScenarioError> {
-        self.scaled(path, scale)?
-            .map_err(|source| ScenarioError::Phase {
-                path: path.into(),
-                number,
-                source,
-            })
-    }
-
-    fn scaled(
-        &self,
-        path: &Path,
-        scale: Scale,
-    ) -> Result<Result<Profile, ProfileError>, ScenarioError> {
-        Ok(match self {
+    /// The profile, with every span of time multiplied by `scale`. `path` is the scenario's own.
+    pub(super) fn profile(&self, path: &Path, scale: Scale) -> anyhow::Result<Profile> {
+        let profile = match self {
             Self::Constant { rate, duration } => {
                 Profile::constant(*rate, duration.map(|duration| scale.time(duration)))
             }
@@ -147,7 +129,8 @@ impl Phase {
                 let trace = path.parent().unwrap_or(Path::new("")).join(trace);
                 Profile::parse_trace(&read(&trace)?).and_then(|profile| compressed(profile, scale))
             }
-        })
+        };
+        Ok(profile?)
     }
 }
 

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, anyhow, bail};
 use pacing::Nanos;
 use serde::Deserialize as _;
 use servers::{assign, nearest, parse_assignment};
 use toml::Table;
 
-use super::error::with_suggestion;
 use super::grid::{self, Cell};
 use super::place;
+use super::suggestion::with_suggestion;
 use super::{
-    CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, ScenarioError,
-    SentinelSection, read,
+    CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, SentinelSection, read,
 };
 use crate::plan::{Request, RequestedLoad};
 use crate::settings::Settings;
@@ -105,9 +105,13 @@ impl Script {
     ///
     /// # Errors
     /// When the file cannot be read, has unknown or illegal keys, or describes nothing to run.
-    pub fn load(path: &Path, options: &ScenarioOptions) -> Result<Self, ScenarioError> {
+    pub fn load(path: &Path, options: &ScenarioOptions) -> anyhow::Result<Self> {
         let text = read(path)?;
-        let (scenario, table) = parse(path, &text, options)?;
+        Self::of(path, text, options).with_context(|| path.display().to_string())
+    }
+
+    fn of(path: &Path, text: String, options: &ScenarioOptions) -> anyhow::Result<Self> {
+        let (scenario, table) = parse(&text, options)?;
         let scale = options.scale.unwrap_or(Scale::ONE);
         let is_campaign = scenario.campaign.is_some()
             || !scenario.matrix.is_empty()
@@ -115,24 +119,16 @@ impl Script {
         let mut campaign = scenario.campaign.unwrap_or_default();
         campaign.pause = scale.time(campaign.pause);
         let cells = grid::cells(&scenario.cases, &scenario.matrix, campaign.repeats)
-            .and_then(|cells| chosen(cells, options.only.as_deref()))
-            .map_err(|problem| ScenarioError::Illegal {
-                path: path.into(),
-                problem,
-            })?;
+            .and_then(|cells| chosen(cells, options.only.as_deref()))?;
         let single = cells.len() == 1;
         let made = cells.iter().map(|cell| {
             let run = run_of(path, &table, cell, scale, options);
-            run.map_err(|error| match single {
-                true => error,
-                false => ScenarioError::Run {
-                    path: path.into(),
-                    label: cell.label(),
-                    source: Box::new(error),
-                },
-            })
+            match single {
+                true => run,
+                false => run.with_context(|| format!("run {:?}", cell.label())),
+            }
         });
-        let made: Vec<ScriptRun> = made.collect::<Result<_, _>>()?;
+        let made: Vec<ScriptRun> = made.collect::<anyhow::Result<_>>()?;
         let repeats: Vec<u32> = cells.iter().map(|cell| cell.repeats.get()).collect();
         let runs = campaign
             .order
@@ -143,12 +139,8 @@ impl Script {
                 ..made[cell].clone()
             })
             .collect();
-        let name = scenario.name.unwrap_or_else(|| {
-            path.file_stem()
-                .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned())
-        });
         Ok(Self {
-            name,
+            name: scenario.name.unwrap_or_else(|| name_of(path)),
             path: path.into(),
             text,
             scale,
@@ -158,40 +150,35 @@ impl Script {
     }
 }
 
+/// What people call a scenario without a name.
+fn name_of(path: &Path) -> String {
+    path.file_stem()
+        .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned())
+}
+
 /// The file as it is meant, with `--set`, beside its table.
-fn parse(
-    path: &Path,
-    text: &str,
-    options: &ScenarioOptions,
-) -> Result<(Scenario, Table), ScenarioError> {
-    // First as a whole: only then do messages know the line.
+fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Table)> {
+    // First as a whole: only then do messages name the line.
     let written: Scenario = toml::from_str(text).map_err(|error| {
         place::of_phase(text).map_or_else(
-            || malformed(path, &error),
-            |message| ScenarioError::Malformed {
-                path: path.into(),
-                message: with_suggestion(&message),
-            },
+            || malformed(&error),
+            |message| anyhow!(with_suggestion(&message)),
         )
     })?;
-    let mut table: Table = toml::from_str(text).map_err(|error| malformed(path, &error))?;
-    let keys = |source| ScenarioError::Key {
-        path: path.into(),
-        source,
-    };
+    let mut table: Table = toml::from_str(text).map_err(|error| malformed(&error))?;
     for setting in &options.set {
-        let (key, value) = parse_assignment(setting).map_err(keys)?;
-        assign(&mut table, &key, value).map_err(keys)?;
+        let (key, value) = parse_assignment(setting)?;
+        assign(&mut table, &key, value)?;
     }
     let scenario = match options.set.is_empty() {
         true => written,
-        false => typed(path, &table)?,
+        false => typed(&table)?,
     };
     Ok((scenario, table))
 }
 
 /// The runs that `--only` leaves.
-fn chosen(cells: Vec<Cell>, only: Option<&str>) -> Result<Vec<Cell>, String> {
+fn chosen(cells: Vec<Cell>, only: Option<&str>) -> anyhow::Result<Vec<Cell>> {
     let Some(only) = only else {
         return Ok(cells);
     };
@@ -201,13 +188,11 @@ fn chosen(cells: Vec<Cell>, only: Option<&str>) -> Result<Vec<Cell>, String> {
         .filter(|cell| cell.label().contains(only))
         .collect();
     if left.is_empty() {
-        let nearest = nearest(only, labels.iter().map(String::as_str));
-        return Err(match nearest {
-            Some(label) => {
-                format!("has no run with {only:?} in its label; did you mean {label:?}?")
-            }
-            None => format!("has no run with {only:?} in its label; --dry-run lists them"),
-        });
+        let hint = match nearest(only, labels.iter().map(String::as_str)) {
+            Some(label) => format!("did you mean {label:?}?"),
+            None => "--dry-run lists them".into(),
+        };
+        bail!("has no run with {only:?} in its label; {hint}");
     }
     Ok(left)
 }
@@ -219,40 +204,29 @@ fn run_of(
     cell: &Cell,
     scale: Scale,
     options: &ScenarioOptions,
-) -> Result<ScriptRun, ScenarioError> {
+) -> anyhow::Result<ScriptRun> {
     let mut table = table.clone();
     // What makes the runs is no part of one.
     for section in ["matrix", "cases"] {
         table.remove(section);
     }
     for (key, value) in &cell.assignments {
-        assign(&mut table, key, value.clone()).map_err(|source| ScenarioError::Key {
-            path: path.into(),
-            source,
-        })?;
+        assign(&mut table, key, value.clone())?;
     }
-    let scenario = typed(path, &table)?;
+    let scenario = typed(&table)?;
     let load = scenario.requested_load(path, scale)?;
     let mut settings = scenario.settings;
     settings.warmup = settings.warmup.map(|warmup| scale.time(warmup));
     let mut node = scenario.node;
-    node.choose(options.node, &settings)
-        .and_then(|()| node.take_builtin(scenario.builtin.clone()))
-        .map_err(|problem| ScenarioError::Illegal {
-            path: path.into(),
-            problem,
-        })?;
-    let name = scenario.name.unwrap_or_else(|| {
-        path.file_stem()
-            .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned())
-    });
+    node.choose(options.node, &settings)?;
+    node.take_builtin(scenario.builtin)?;
     Ok(ScriptRun {
         case: cell.case.clone(),
         parameters: cell.parameters.clone(),
         repeat: 1,
         repeats: cell.repeats.get(),
         request: Request {
-            command: name,
+            command: scenario.name.unwrap_or_else(|| name_of(path)),
             load,
             builtin: node.builtin.clone().unwrap_or_default(),
         },
@@ -266,13 +240,10 @@ fn run_of(
     })
 }
 
-fn typed(path: &Path, table: &Table) -> Result<Scenario, ScenarioError> {
-    Scenario::deserialize(table.clone()).map_err(|error| malformed(path, &error))
+fn typed(table: &Table) -> anyhow::Result<Scenario> {
+    Scenario::deserialize(table.clone()).map_err(|error| malformed(&error))
 }
 
-fn malformed(path: &Path, error: &toml::de::Error) -> ScenarioError {
-    ScenarioError::Malformed {
-        path: path.into(),
-        message: with_suggestion(&error.to_string()),
-    }
+fn malformed(error: &toml::de::Error) -> anyhow::Error {
+    anyhow!(with_suggestion(&error.to_string()))
 }

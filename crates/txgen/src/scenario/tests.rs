@@ -5,11 +5,11 @@ use std::fs;
 use super::*;
 use crate::plan::RequestedLoad;
 
-fn load(text: &str) -> Result<Script, ScenarioError> {
+fn load(text: &str) -> anyhow::Result<Script> {
     load_with(text, &ScenarioOptions::default())
 }
 
-fn load_with(text: &str, options: &ScenarioOptions) -> Result<Script, ScenarioError> {
+fn load_with(text: &str, options: &ScenarioOptions) -> anyhow::Result<Script> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scenario.toml");
     fs::write(folder.path().join("trace.csv"), "second,rate\n0,5\n1,x\n").unwrap();
@@ -18,7 +18,7 @@ fn load_with(text: &str, options: &ScenarioOptions) -> Result<Script, ScenarioEr
 }
 
 fn problem(text: &str) -> String {
-    format!("{:#}", anyhow::Error::from(load(text).unwrap_err()))
+    format!("{:#}", load(text).unwrap_err())
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_command_line_sets_scales_and_chooses() {
         only: Some("slow, connections=3, mempool=10".into()),
         ..ScenarioOptions::default()
     };
-    let error = load_with(SWEEP, &nothing).unwrap_err().to_string();
+    let error = format!("{:#}", load_with(SWEEP, &nothing).unwrap_err());
     assert!(
         error.contains("did you mean \"slow, connections="),
         "{error}"

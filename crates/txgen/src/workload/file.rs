@@ -9,8 +9,7 @@ use std::str::FromStr;
 use super::{TxName, TxStream, WorkloadError};
 
 /// How a line spells a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
     /// The format of the first line: hex if it is hex, else base64 if it is base64, else raw.
     Auto,
@@ -47,7 +46,10 @@ impl FileWorkload {
             tx.clear();
         }
         if count == 0 {
-            return Err(WorkloadError::Empty { path: path.into() });
+            return Err(WorkloadError::Unusable(format!(
+                "the transaction file {} is empty; it needs one transaction per line",
+                path.display()
+            )));
         }
         Ok(Self {
             path: path.into(),
@@ -188,21 +190,25 @@ impl Lines {
             return Ok(true);
         }
         Err(self.malformed(&format!(
-            "not {} as the format says; mend the line or give --file-format",
+            "not {} as the format says; correct the line or give --file-format",
             self.format
         )))
     }
 
     fn malformed(&self, problem: &str) -> WorkloadError {
-        WorkloadError::Malformed {
-            path: self.path.clone(),
-            line: self.number,
-            problem: problem.into(),
-        }
+        let (path, line) = (self.path.display(), self.number);
+        WorkloadError::Unusable(format!("{path}, line {line}: {problem}"))
     }
 }
 
 impl FileFormat {
+    const NAMES: [(&'static str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("base64", Self::Base64),
+        ("hex", Self::Hex),
+        ("raw", Self::Raw),
+    ];
+
     fn of(line: &[u8]) -> Self {
         if decode_hex(line, &mut Vec::new()) {
             Self::Hex
@@ -218,52 +224,32 @@ impl FromStr for FileFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "base64" => Ok(Self::Base64),
-            "hex" => Ok(Self::Hex),
-            "raw" => Ok(Self::Raw),
-            _ => Err(format!(
-                "unknown format {text:?}; use auto, base64, hex or raw"
-            )),
-        }
+        let format = Self::NAMES.into_iter().find(|(name, _)| *name == text);
+        format
+            .map(|(_, format)| format)
+            .ok_or_else(|| format!("unknown format {text:?}; use auto, base64, hex or raw"))
     }
 }
 
 impl fmt::Display for FileFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Base64 => "base64",
-            Self::Hex => "hex",
-            Self::Raw => "raw",
-        })
+        let name = Self::NAMES.into_iter().find(|(_, format)| format == self);
+        f.write_str(name.map_or("", |(name, _)| name))
     }
 }
 
 fn decode_hex(line: &[u8], out: &mut Vec<u8>) -> bool {
     let digits = line.strip_prefix(b"0x").unwrap_or(line);
-    if digits.is_empty()
-        || !digits.len().is_multiple_of(2)
-        || !digits.iter().all(u8::is_ascii_hexdigit)
-    {
-        return false;
-    }
-    let value = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
-    out.extend(
-        digits
-            .chunks_exact(2)
-            .map(|pair| value(pair[0]) << 4 | value(pair[1])),
-    );
-    true
+    let decoded = hex_simd::decode_to_vec(digits).unwrap_or_default();
+    out.extend_from_slice(&decoded);
+    !decoded.is_empty()
 }
 
 fn decode_base64(line: &[u8], out: &mut Vec<u8>) -> bool {
-    let Ok(mut decoded) = base64_simd::STANDARD.decode_to_vec(line) else {
-        return false;
-    };
-    out.append(&mut decoded);
-    true
+    base64_simd::STANDARD
+        .decode_to_vec(line)
+        .map(|mut decoded| out.append(&mut decoded))
+        .is_ok()
 }
 
 const BUFFER_BYTES: usize = 256 * 1024;

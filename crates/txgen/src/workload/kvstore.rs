@@ -1,6 +1,6 @@
 //! `key=value` transactions for CometBFT's kvstore, unique within a run and repeatable by seed.
 
-use super::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, WorkloadError, mix};
+use super::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, WorkloadError, check_size, mix};
 
 /// The smallest transaction: eleven characters of key, the equals sign, four of value.
 ///
@@ -25,15 +25,12 @@ impl KvStore {
     /// When the size is outside that range.
     pub fn new(seed: u64, size: usize) -> Result<Self, WorkloadError> {
         if size < MIN_SIZE {
-            return Err(WorkloadError::SizeTooSmall { size });
+            return Err(WorkloadError::Unusable(format!(
+                "a kvstore transaction of {size} bytes is too small for a unique key; use --size {MIN_SIZE} \
+                 or more"
+            )));
         }
-        if size > MAX_SIZE {
-            return Err(WorkloadError::SizeTooLarge {
-                size,
-                limit: MAX_SIZE,
-                source_of_limit: LIMIT_OF_BODIES,
-            });
-        }
+        check_size(size, MAX_SIZE, LIMIT_OF_BODIES)?;
         Ok(Self {
             offset: mix(seed ^ SEED_DOMAIN),
             size,
@@ -100,14 +97,9 @@ mod tests {
 
     #[test]
     fn sizes_outside_the_range_are_refused() {
-        assert!(matches!(
-            KvStore::new(0, 15),
-            Err(WorkloadError::SizeTooSmall { size: 15 })
-        ));
-        assert!(matches!(
-            KvStore::new(0, MAX_SIZE + 1),
-            Err(WorkloadError::SizeTooLarge { .. })
-        ));
+        let problem = |size| KvStore::new(0, size).unwrap_err().to_string();
+        assert!(problem(15).contains("15 bytes is too small for a unique key"));
+        assert!(problem(MAX_SIZE + 1).contains("above the node's limit"));
     }
 
     #[test]

@@ -72,27 +72,11 @@ pub trait TxStream: Send {
 /// Why a workload cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// `--size` is below what a unique key needs.
-    #[error(
-        "a kvstore transaction of {size} bytes is too small for a unique key; use --size {MIN_SIZE} or more"
-    )]
-    SizeTooSmall {
-        /// The size that was asked for, in bytes.
-        size: usize,
-    },
-    /// `--size` is above what the node takes.
-    #[error(
-        "a transaction of {size} bytes is above the node's limit of {limit} bytes ({source_of_limit}); use a smaller --size, or leave it out of the file"
-    )]
-    SizeTooLarge {
-        /// The size that was asked for, in bytes.
-        size: usize,
-        /// The largest possible size, in bytes.
-        limit: usize,
-        /// Where the limit comes from.
-        source_of_limit: &'static str,
-    },
-    /// The transaction file cannot be opened or read.
+    /// What was asked for cannot be made, or a transaction is not what it should be: what is wrong and
+    /// what to do.
+    #[error("{0}")]
+    Unusable(String),
+    /// A file cannot be opened or read.
     #[error("cannot read the transaction file {}", path.display())]
     Unreadable {
         /// The file.
@@ -100,58 +84,21 @@ pub enum WorkloadError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The transaction file holds nothing.
-    #[error("the transaction file {} is empty; it needs one transaction per line", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// `--metadata` cannot be used.
-    #[error("--metadata {problem}")]
-    Metadata {
-        /// What is wrong with it and what to do.
-        problem: String,
-    },
-    /// `--signers` is out of range.
-    #[error("--signers: {problem}; use 1 to 100")]
-    Signers {
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// More TRANSFERs than can be kept track of.
-    #[error(
-        "{transactions} TRANSFERs are more than the {limit} whose ids can be kept; offer fewer"
-    )]
-    TooMany {
-        /// How many were asked for.
-        transactions: u64,
-        /// How many are possible.
-        limit: u64,
-    },
-    /// A load without an end on a workload that is prepared for a number of transactions.
-    #[error(
-        "bigchaindb-transfer needs to know how many transactions there will be, to make their outputs \
-         before; give the load an end (--duration, --to or --count)"
-    )]
-    Endless,
-    /// A transaction for a BigchainDB that is none.
-    #[error("transaction {index} is no BigchainDB transaction: {problem}")]
-    NotBigchain {
-        /// Its index, from zero.
-        index: u64,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A line of the transaction file is not what its first line promised.
-    #[error("{}, line {line}: {problem}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from one.
-        line: u64,
-        /// What is wrong with it and what to do.
-        problem: String,
-    },
+}
+
+/// Refuses a transaction above the node's limit; `source_of_limit` says where that comes from.
+fn check_size(
+    size: usize,
+    limit: usize,
+    source_of_limit: &'static str,
+) -> Result<(), WorkloadError> {
+    if size > limit {
+        return Err(WorkloadError::Unusable(format!(
+            "a transaction of {size} bytes is above the node's limit of {limit} bytes ({source_of_limit}); use \
+             a smaller --size, or leave it out of the file"
+        )));
+    }
+    Ok(())
 }
 
 impl Workload {
@@ -214,20 +161,13 @@ impl Workload {
     /// Refuses a workload with transactions over the node's limit.
     ///
     /// # Errors
-    /// [`WorkloadError::SizeTooLarge`] with the limit and where it comes from.
+    /// [`WorkloadError::Unusable`] with the limit and where it comes from.
     pub fn check_limit(
         &self,
         limit: usize,
         source_of_limit: &'static str,
     ) -> Result<(), WorkloadError> {
-        if self.largest() > limit {
-            return Err(WorkloadError::SizeTooLarge {
-                size: self.largest(),
-                limit,
-                source_of_limit,
-            });
-        }
-        Ok(())
+        check_size(self.largest(), limit, source_of_limit)
     }
 }
 
@@ -284,4 +224,4 @@ fn mix(word: u64) -> u64 {
 }
 
 const CREATE: &str = "bigchaindb-create";
-const TRANSFER: &str = "bigchaindb-transfer";
+pub(crate) const TRANSFER: &str = "bigchaindb-transfer";

@@ -16,7 +16,9 @@ use create::Creates;
 pub use transfer::Chains;
 use transfer::Transfers;
 
-use super::{CREATE, LIMIT_OF_BODIES, MAX_SIZE, TRANSFER, TxName, TxStream, WorkloadError, mix};
+use super::{
+    CREATE, LIMIT_OF_BODIES, MAX_SIZE, TRANSFER, TxName, TxStream, WorkloadError, check_size, mix,
+};
 
 /// Transactions of one kind and size, signed by the parties of a seed.
 #[derive(Debug, Clone)]
@@ -165,7 +167,7 @@ impl Metadata {
     /// # Errors
     /// When it cannot be read, is no object, or has a member `_`, which makes transactions unique.
     pub fn read(text: &str) -> Result<Self, WorkloadError> {
-        let refused = |problem: String| WorkloadError::Metadata { problem };
+        let refused = |problem: &str| WorkloadError::Unusable(format!("--metadata {problem}"));
         let json = match text.strip_prefix('@') {
             None => text.to_owned(),
             Some(path) => {
@@ -177,11 +179,11 @@ impl Metadata {
         };
         match parse(json.as_bytes()) {
             Ok(Value::Object(object)) if object.get("_").is_some() => Err(refused(
-                "has a member _, which makes each transaction unique; give it another name".into(),
+                "has a member _, which makes each transaction unique; give it another name",
             )),
             Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(refused("is no JSON object, as {\"a\": 1} is".into())),
-            Err(error) => Err(refused(format!(
+            Ok(_) => Err(refused("is no JSON object, as {\"a\": 1} is")),
+            Err(error) => Err(refused(&format!(
                 "is not JSON ({error}); give an object, or @PATH for one in a file"
             ))),
         }
@@ -253,17 +255,11 @@ fn uuid(seed: u64, index: u64) -> String {
 
 /// Checks that a BigchainDB takes transactions like this one and a body can carry it; gives its size.
 fn check(text: &str) -> Result<usize, WorkloadError> {
-    if text.len() > MAX_SIZE {
-        return Err(WorkloadError::SizeTooLarge {
-            size: text.len(),
-            limit: MAX_SIZE,
-            source_of_limit: LIMIT_OF_BODIES,
-        });
-    }
+    check_size(text.len(), MAX_SIZE, LIMIT_OF_BODIES)?;
     Transaction::from_text(text.as_bytes(), Mode::Compatible).map_err(|error| {
-        WorkloadError::Metadata {
-            problem: format!("makes transactions that a BigchainDB refuses: {error}"),
-        }
+        WorkloadError::Unusable(format!(
+            "--metadata makes transactions that a BigchainDB refuses: {error}"
+        ))
     })?;
     Ok(text.len())
 }
@@ -273,7 +269,10 @@ fn check(text: &str) -> Result<usize, WorkloadError> {
 /// # Errors
 /// When it is no JSON object with an id of 64 hexadecimal digits.
 pub(crate) fn bigchain_id(index: u64, tx: &[u8]) -> Result<[u8; 32], WorkloadError> {
-    let refused = |problem: String| WorkloadError::NotBigchain { index, problem };
+    let refused = |problem: String| {
+        let text = format!("transaction {index} is no BigchainDB transaction: {problem}");
+        WorkloadError::Unusable(text)
+    };
     let body = parse(tx).map_err(|error| refused(error.to_string()))?;
     let id = body.get("id").and_then(Value::as_str);
     let id = id.ok_or_else(|| refused("it has no id".into()))?;
@@ -285,9 +284,7 @@ pub(crate) fn bigchain_id(index: u64, tx: &[u8]) -> Result<[u8; 32], WorkloadErr
 
 /// More members than the schema lets a threshold have.
 fn impossible(error: &bigchain::Error) -> WorkloadError {
-    WorkloadError::Signers {
-        problem: error.to_string(),
-    }
+    WorkloadError::Unusable(format!("--signers: {error}; use 1 to 100"))
 }
 
 const KEY_CHARACTERS: usize = 44;

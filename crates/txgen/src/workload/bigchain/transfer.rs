@@ -59,10 +59,9 @@ impl Transfers {
         let chains = Chains::holding(transactions, depth);
         let transactions = transactions.get();
         if transactions > MAX_TRANSFERS {
-            return Err(WorkloadError::TooMany {
-                transactions,
-                limit: MAX_TRANSFERS,
-            });
+            return Err(WorkloadError::Unusable(format!(
+                "{transactions} TRANSFERs are more than the {MAX_TRANSFERS} whose ids can be kept; offer fewer"
+            )));
         }
         let parties = ["first", "second"].map(|name| party(content.seed, name, content.signers));
         let keys = parties.each_ref().map(|party| public(party));
