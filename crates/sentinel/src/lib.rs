@@ -1,12 +1,12 @@
-//! The fair, pacing, pausing front door of a CometBFT node's RPC.
+//! A proxy for a CometBFT node's RPC: fair between clients, paced by the node's blocks.
 //!
-//! Clients speak to it as to the node. Reads pass; writes (`broadcast_tx_*`) wait in a queue that
+//! Clients use it as they use the node. Reads are forwarded at once; writes (`broadcast_tx_*`) wait in a queue that
 //! shares the node's write capacity fairly between clients, and are forwarded at the rate at which
-//! the node commits most. When measured throughput drops, or on a schedule, the node is given a
-//! break that clients do not notice.
+//! the node commits most. When measured throughput drops, or on a schedule, writes
+//! pause to let the node recover.
 //!
-//! It is not a cache, not an authenticator and not a load balancer for reads: it never invents an
-//! answer, and it never does what the node alone should decide.
+//! It does not cache, authenticate or balance reads: it never makes up a response that only the node
+//! can give.
 //!
 //! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
@@ -22,6 +22,7 @@ pub mod jsonrpc;
 pub mod lane;
 pub mod ledger;
 pub mod metrics;
+mod named;
 pub mod refusal;
 pub mod respond;
 pub mod serve;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::metrics::label;
+use crate::named::named;
 
 /// Why a request was not served, and when it makes sense to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Forwarded {
     Unknown,
 }
 
-label! {
+named! {
     /// Why a request was not served. The names stand in metrics and in errors.
     Reason {
         /// Over a rate of the read lane or over a share.

@@ -154,23 +154,29 @@ pub async fn serve(
     let background = Background::start().map_err(ServeError::System)?;
     background.runtime().spawn(watching.run());
     if let Some(listener) = listeners.admin {
-        let listener = background.adopt(listener).map_err(ServeError::System)?;
-        let serving = admin::serve(listener, metrics, Arc::new(operator), end.clone());
-        background.runtime().spawn(serving);
+        let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end.clone());
+        background
+            .serve(listener, serve)
+            .map_err(ServeError::System)?;
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
     info!(%address, "serving");
     let mut tasks = JoinSet::new();
     tasks.spawn(pump.run(shutdown));
-    tasks.spawn(async move {
-        let cut_off = front.serve(listeners.front).await;
-        if cut_off > 0 {
-            warn!(cut_off, "connections were cut off at the end of the budget");
-        }
-    });
+    tasks.spawn(serve_clients(front, listeners.front));
     tasks.join_all().await;
     Ok(lane.status().accounts)
+}
+
+async fn serve_clients(front: Front, listener: TcpListener) {
+    let cut_off = front.serve(listener).await;
+    if cut_off > 0 {
+        warn!(
+            cut_off,
+            "connections were closed at the end of shutdown.drain"
+        );
+    }
 }
 
 /// The thread that watches the nodes and serves the operator.
@@ -190,11 +196,20 @@ impl Background {
         self.0.as_ref().expect("taken only when dropped")
     }
 
-    /// Moves a listener to this thread's runtime.
-    fn adopt(&self, listener: TcpListener) -> io::Result<TcpListener> {
+    /// Moves a listener to this thread's runtime and serves it there.
+    fn serve<F>(
+        &self,
+        listener: TcpListener,
+        serve: impl FnOnce(TcpListener) -> F,
+    ) -> io::Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let listener = listener.into_std()?;
         let _entered = self.runtime().enter();
-        TcpListener::from_std(listener)
+        let serving = serve(TcpListener::from_std(listener)?);
+        self.runtime().spawn(serving);
+        Ok(())
     }
 }
 

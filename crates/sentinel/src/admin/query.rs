@@ -1,52 +1,30 @@
 //! The query of a target: a few known names, each at most once.
 
-use std::borrow::Cow;
+use wire::query::{Plus, unescape};
 
 /// The value of the only query parameter that is understood, if it is given.
 ///
 /// # Errors
 /// A sentence for the operator when there is another one, or the same one twice.
-pub(super) fn only<'a>(query: Option<&'a str>, name: &str) -> Result<Option<Cow<'a, str>>, String> {
+pub(super) fn only(query: Option<&str>, name: &str) -> Result<Option<String>, String> {
     let mut found = None;
-    for pair in query
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-    {
+    let pairs = query.unwrap_or_default().split('&');
+    for pair in pairs.filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         if key != name {
             return Err(format!(
                 "unknown parameter {key:?}; only {name} is understood"
             ));
         }
-        if found.replace(decode(value)?).is_some() {
+        let decoded = unescape(value.as_bytes(), Plus::Literal)
+            .ok_or_else(|| format!("{value:?} is not percent-encoded properly"))?;
+        let text = String::from_utf8(decoded.into_owned())
+            .map_err(|_| format!("{value:?} is not UTF-8"))?;
+        if found.replace(text).is_some() {
             return Err(format!("{name} is given twice"));
         }
     }
     Ok(found)
-}
-
-/// Percent decoding; people paste IPv6 addresses encoded.
-fn decode(text: &str) -> Result<Cow<'_, str>, String> {
-    if !text.contains('%') {
-        return Ok(Cow::Borrowed(text));
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(format!("{text:?} is not percent-encoded properly"));
-        };
-        bytes.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(bytes)
-        .map(Cow::Owned)
-        .map_err(|_| format!("{text:?} is not UTF-8"))
 }
 
 #[cfg(test)]

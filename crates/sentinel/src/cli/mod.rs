@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 pub use settings::SettingFlags;
 
-/// Stands in front of a CometBFT node's RPC: shares its write capacity fairly between clients, keeps
-/// it at the load where it commits most, and gives it breaks that clients do not notice.
+/// A proxy for a CometBFT node's RPC: shares its write capacity fairly between clients, sends writes
+/// at the rate at which the node commits most, and can pause them to let the node recover.
 #[derive(Debug, Parser)]
 #[command(
     name = "sentinel",

@@ -164,7 +164,7 @@ pub const KEYS: &[Key] = &[
     key!(upstream.connections, Count, None,
         "Write connections to each node", 1..=64),
     key!(upstream.health_interval, Span, None,
-        "How often each node is asked how it is", TIMEOUT),
+        "Interval of the health checks of each node", TIMEOUT),
     key!(upstream.connect_timeout, Span, None,
         "How long a connect to a node may take", TIMEOUT),
     key!(upstream.read_timeout, Span, None,
@@ -210,7 +210,7 @@ pub const KEYS: &[Key] = &[
     key!(limits.write_timeout, Span, None,
         "How long a client may take nothing of its answer", TIMEOUT),
     key!(limits.refusal_rest, Span, None,
-        "How long an HTTP connection is not read from, at most, that goes on asking although it is refused; 0s for never"),
+        "Longest time for which an HTTP connection is not read after refusals in a row; 0s for never"),
 
     key!(reads.rate_per_client, Text<Rate>, None,
         "Reads a second of one client", ABOVE_ZERO),
@@ -260,7 +260,7 @@ pub const KEYS: &[Key] = &[
     key!(pace.burst, Span, None,
         "How many writes may leave at once, as time at the current rate; at most 20ms", BURST),
     key!(pace.mempool_size, Maybe<Count, Learn>, None,
-        "Transactions the node's mempool holds; learn takes it from what the node says when it is full"),
+        "Transactions the node's mempool holds; learn takes it from the node's error when it is full"),
     key!(pace.mempool_fill, Share, None,
         "Share of the mempool that may be filled", 0.05..=1.0),
     key!(pace.mempool_interval, Span, None,
@@ -304,7 +304,7 @@ pub const KEYS: &[Key] = &[
         "Where the operator connects: metrics, health, clients; off for nowhere"),
 
     key!(log.level, Choice<LogLevel>, flag("log", "LEVEL"),
-        "What is worth a line on stderr"),
+        "Level of the log on stderr"),
 
     key!(shutdown.drain, Span, None,
         "How long queued writes may still be forwarded after SIGTERM", UP_TO_AN_HOUR),

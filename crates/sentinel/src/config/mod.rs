@@ -90,7 +90,7 @@ pub struct Config {
     pub admin: Admin,
     /// What is written to stderr.
     pub log: Log,
-    /// The end.
+    /// Shutdown.
     pub shutdown: Shutdown,
 }
 
@@ -166,8 +166,8 @@ section! {
         pub idle_timeout: Duration = Duration::from_secs(60),
         /// How long a client may take nothing of an answer. Default 10 s.
         pub write_timeout: Duration = Duration::from_secs(10),
-        /// How long an HTTP connection is not read from, at most, whose client asks on and on although
-        /// it is refused; zero for never. Default 250 ms.
+        /// Longest time for which an HTTP connection is not read after refusals in a row; zero for
+        /// never. Default 250 ms.
         pub refusal_rest: Duration = Duration::from_millis(250),
     }
 }
@@ -247,8 +247,8 @@ section! {
         pub inflight: usize = 512,
         /// How much may be sent at once, as time at the current rate; at most 20 ms. Default 20 ms.
         pub burst: Duration = PaceSettings::default().burst,
-        /// Transactions the node's mempool holds at most, if known; else it is learnt from the node's
-        /// own words when it is full.
+        /// Transactions the node's mempool holds at most, if known; otherwise it is taken from the
+        /// node's error when it is full.
         pub mempool_size: Option<usize> = PaceSettings::default().mempool_size,
         /// Share of the mempool that may be filled. Default 0.97.
         pub mempool_fill: f64 = PaceSettings::default().mempool_fill,
@@ -258,7 +258,7 @@ section! {
 }
 
 impl Pace {
-    /// What the pacer has to know of it.
+    /// The settings of the pacer.
     pub const fn settings(&self) -> PaceSettings {
         PaceSettings {
             mode: self.mode,
@@ -298,15 +298,15 @@ section! {
 section! {
     /// `[log]`
     pub struct Log {
-        /// What is worth a line. Default info: one line per change of state, never one per request.
+        /// The level. Default info: one line per change of state, never one per request.
         pub level: LogLevel = LogLevel::Info,
     }
 }
 
-/// What is worth a line in the log.
+/// The level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Somebody must act.
+    /// An operator must act.
     Error,
     /// Something went wrong and was dealt with.
     Warn,

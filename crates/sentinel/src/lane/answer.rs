@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use control::Refused;
-use rpc::{BroadcastMethod, Outcome, decode_answer};
+use rpc::{Outcome, decode_answer};
 use serde_json::Value;
 use wire::encoding::{decode_hex, push_hex};
 
-use super::api::WriteBody;
-use super::job::{TxHash, hash_of};
+use super::job::TxHash;
 
 /// What the node's answer means.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,17 +94,6 @@ pub(super) fn accepted(hash: &TxHash) -> Bytes {
     push_hex(&mut out, hash);
     out.extend_from_slice(br#""}"#);
     out.into()
-}
-
-/// The answer to a `broadcast_tx_async` that is acknowledged before it is forwarded.
-pub(super) fn acknowledgement(body: &WriteBody) -> Option<Bytes> {
-    match body {
-        WriteBody::Tx {
-            method: BroadcastMethod::Async,
-            tx,
-        } => Some(accepted(&hash_of(tx))),
-        _ => None,
-    }
 }
 
 /// A refused check as `broadcast_tx_commit` shows it; errors carry its prefix

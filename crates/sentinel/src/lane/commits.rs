@@ -236,6 +236,7 @@ const EARLY: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
     use std::task::{Context, Poll, Waker};
 
     use rpc::{BroadcastMethod, HeaderTime};
@@ -253,6 +254,7 @@ mod tests {
                 method: BroadcastMethod::Commit,
                 tx: Bytes::from(vec![tx]),
             },
+            hash: OnceCell::new(),
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(60),
             ambiguous: false,

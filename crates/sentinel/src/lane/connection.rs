@@ -1,5 +1,6 @@
 //! A connection over which writes go to a node, and what is under way on it.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::task::{Context, Poll, ready};
@@ -69,16 +70,12 @@ impl WriteConnection {
                 return Poll::Ready(Ok(()));
             }
             // What the handshake waits for; both when that is unknown.
-            let interest = self.socket.get_ref().0.interest();
-            if interest.write {
+            let ready = if self.socket.get_ref().0.interest().write {
                 ready!(self.socket.poll_write_ready_mut(context))
-                    .map_err(ConnectionError::Connect)?
-                    .clear_ready();
             } else {
                 ready!(self.socket.poll_read_ready_mut(context))
-                    .map_err(ConnectionError::Connect)?
-                    .clear_ready();
-            }
+            };
+            ready.map_err(ConnectionError::Connect)?.clear_ready();
         }
     }
 
@@ -127,30 +124,26 @@ impl WriteConnection {
         context: &mut Context<'_>,
         on_message: &mut impl FnMut(&mut Slots<Sent>, &[u8]),
     ) -> Poll<ConnectionError> {
-        if let Poll::Ready(error) = self.poll_read(context, on_message) {
-            return Poll::Ready(error);
+        match self.poll_read(context, on_message) {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            _ => self.poll_write(context).map(|Err(error)| error),
         }
-        self.poll_write(context)
     }
 
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
         on_message: &mut impl FnMut(&mut Slots<Sent>, &[u8]),
-    ) -> Poll<ConnectionError> {
+    ) -> Poll<Result<Infallible, ConnectionError>> {
         let under_way = &mut self.under_way;
         for _ in 0..READS_PER_TURN {
-            let mut guard = match ready!(self.socket.poll_read_ready_mut(context)) {
-                Ok(guard) => guard,
-                Err(error) => return Poll::Ready(ConnectionError::Broken(error)),
-            };
+            let mut guard = ready!(self.socket.poll_read_ready_mut(context))
+                .map_err(ConnectionError::Broken)?;
             let connection = &mut guard.get_inner_mut().0;
             let read =
-                connection.read(&mut |message: Message<'_>| on_message(under_way, message.body));
-            match read {
-                Ok(progress) if progress.bytes == 0 => guard.clear_ready(),
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(error),
+                connection.read(&mut |message: Message<'_>| on_message(under_way, message.body))?;
+            if read.bytes == 0 {
+                guard.clear_ready();
             }
         }
         // There may be more: come back after the others had their turn.
@@ -158,16 +151,15 @@ impl WriteConnection {
         Poll::Pending
     }
 
-    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<ConnectionError> {
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Infallible, ConnectionError>> {
         while self.unwritten() > 0 {
-            let mut guard = match ready!(self.socket.poll_write_ready_mut(context)) {
-                Ok(guard) => guard,
-                Err(error) => return Poll::Ready(ConnectionError::Broken(error)),
-            };
-            match guard.get_inner_mut().0.flush() {
-                Ok(flushed) if flushed.blocked => guard.clear_ready(),
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(error),
+            let mut guard = ready!(self.socket.poll_write_ready_mut(context))
+                .map_err(ConnectionError::Broken)?;
+            if guard.get_inner_mut().0.flush()?.blocked {
+                guard.clear_ready();
             }
         }
         Poll::Pending

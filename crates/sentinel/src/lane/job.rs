@@ -1,5 +1,6 @@
 //! A write on its way through the lane.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,6 +23,8 @@ pub(super) struct Job {
     pub(super) client: ClientKey,
     pub(super) connection: u64,
     pub(super) body: WriteBody,
+    /// The transaction's hash, once it was needed.
+    pub(super) hash: OnceCell<TxHash>,
     pub(super) arrived: Nanos,
     pub(super) deadline: Nanos,
     /// Whether a connection broke while it was under way, so that the node may have it.
@@ -80,7 +83,8 @@ impl Job {
 
     /// The transaction's hash; none for unusual writes.
     pub(super) fn hash(&self) -> Option<TxHash> {
-        self.tx().map(|tx| hash_of(tx))
+        self.tx()
+            .map(|tx| *self.hash.get_or_init(|| Sha256::digest(tx).into()))
     }
 
     /// Whether the client has gone before any answer was sent.
@@ -116,9 +120,4 @@ impl Recipient {
             outbox.deliver(Delivery { tag: *tag, answer });
         }
     }
-}
-
-/// The SHA-256 of a transaction.
-pub(super) fn hash_of(tx: &[u8]) -> TxHash {
-    Sha256::digest(tx).into()
 }

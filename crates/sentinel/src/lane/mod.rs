@@ -22,6 +22,7 @@ mod slots;
 mod status;
 mod worker;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub use self::status::Status;
 pub use self::worker::Worker;
 use crate::clock::Clock;
 use crate::config::{AsyncAck, Config};
-use crate::metrics::Metrics;
+use crate::metrics::{MethodClass, Metrics};
 use crate::refusal::Refusal;
 use crate::upstream::{NodeEvent, Nodes};
 
@@ -91,28 +92,26 @@ impl Lane {
     /// Why it was not taken, and when to try again. Nothing was forwarded.
     pub fn submit(&self, write: Write) -> Result<(), Refusal> {
         let now = self.shared.clock.now();
-        let acknowledgement = match self.async_ack {
-            AsyncAck::Buffered => answer::acknowledgement(&write.body),
-            AsyncAck::Forwarded => None,
-        };
-        let waiting = Recipient::Client {
-            outbox: write.outbox,
-            tag: write.tag,
-        };
-        let (recipient, acknowledged) = match acknowledgement {
-            Some(member) => (Recipient::Acknowledged, Some((waiting, member))),
-            None => (waiting, None),
-        };
-        let job = Job {
+        let mut job = Job {
             client: write.client,
             connection: write.connection,
             body: write.body,
+            hash: OnceCell::new(),
             arrived: now,
             deadline: now.saturating_add(self.timeout),
             ambiguous: false,
-            recipient,
+            recipient: Recipient::Client {
+                outbox: write.outbox,
+                tag: write.tag,
+            },
             reservation: write.reservation,
         };
+        let is_answered_now =
+            self.async_ack == AsyncAck::Buffered && job.class() == MethodClass::BroadcastAsync;
+        let acknowledged = is_answered_now.then(|| job.hash()).flatten().map(|hash| {
+            let waiting = std::mem::replace(&mut job.recipient, Recipient::Acknowledged);
+            (waiting, answer::accepted(&hash))
+        });
         let was_empty = {
             let mut queue = self.shared.lock();
             let was_empty = queue.len() == 0;

@@ -185,6 +185,8 @@ const REFUSED: Nanos = Nanos::from_millis(250);
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
+
     use bytes::Bytes;
     use rpc::BroadcastMethod;
 
@@ -201,6 +203,7 @@ mod tests {
                 method: BroadcastMethod::Sync,
                 tx: Bytes::from(vec![name]),
             },
+            hash: OnceCell::new(),
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(deadline),
             ambiguous: false,

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use pacing::Nanos;
 use rpc::BroadcastMethod;
 
 use super::api::WriteBody;
-use super::job::{Job, Recipient, TxHash, hash_of};
+use super::job::{Job, Recipient, TxHash};
 use super::slots::Slots;
 
 /// Accepted transactions until a block shows them, in the order in which they were accepted: what
@@ -14,18 +15,12 @@ use super::slots::Slots;
 #[derive(Debug)]
 pub(super) struct Retained {
     by_hash: HashMap<TxHash, u64>,
-    in_order: Slots<Accepted>,
+    /// Each as a write that can be offered again.
+    in_order: Slots<Job>,
     bytes: usize,
     capacity: usize,
     /// Not kept because the bound was reached.
     not_kept: u64,
-}
-
-/// One of them, as a write that can be offered again.
-#[derive(Debug)]
-struct Accepted {
-    hash: TxHash,
-    job: Job,
 }
 
 impl Retained {
@@ -56,11 +51,10 @@ impl Retained {
 
     /// Keeps the transaction of a write that the node has just accepted. Whoever waits for the
     /// write's answer is no longer known afterwards.
-    pub(super) fn keep(&mut self, job: Job, now: Nanos) {
-        let WriteBody::Tx { tx, .. } = job.body else {
+    pub(super) fn keep(&mut self, mut job: Job, now: Nanos) {
+        let (Some(hash), Some(bytes)) = (job.hash(), job.tx().map(Bytes::len)) else {
             return;
         };
-        let (hash, bytes) = (hash_of(&tx), tx.len());
         if self.bytes + bytes > self.capacity {
             self.not_kept += 1;
             return;
@@ -68,38 +62,34 @@ impl Retained {
         if self.by_hash.contains_key(&hash) {
             return;
         }
-        let mut reservation = job.reservation;
-        reservation.shrink_to(bytes);
-        let method = BroadcastMethod::Sync;
-        let job = Job {
-            body: WriteBody::Tx { method, tx },
-            arrived: now,
-            deadline: now.saturating_add(RETAINED_FOR),
-            ambiguous: true,
-            recipient: Recipient::AcceptedBefore,
-            reservation,
-            ..job
-        };
+        job.reservation.shrink_to(bytes);
+        if let WriteBody::Tx { method, .. } = &mut job.body {
+            *method = BroadcastMethod::Sync;
+        }
+        job.arrived = now;
+        job.deadline = now.saturating_add(RETAINED_FOR);
+        job.ambiguous = true;
+        job.recipient = Recipient::AcceptedBefore;
         self.bytes += bytes;
         self.by_hash.insert(hash, self.in_order.next_number());
-        self.in_order.push(Accepted { hash, job });
+        self.in_order.push(job);
     }
 
     /// A block has shown it, or the node has refused it after all. Whether it was kept.
     pub(super) fn release(&mut self, hash: &TxHash) -> bool {
         let number = self.by_hash.remove(hash);
-        let accepted = number.and_then(|number| self.in_order.take(number));
-        let tx = accepted.as_ref().and_then(|accepted| accepted.job.tx());
-        self.bytes -= tx.map_or(0, |tx| tx.len());
-        accepted.is_some()
+        let job = number.and_then(|number| self.in_order.take(number));
+        let tx = job.as_ref().and_then(Job::tx);
+        self.bytes -= tx.map_or(0, Bytes::len);
+        job.is_some()
     }
 
     /// Forgets what no block has shown for so long that the node must have dropped it.
     pub(super) fn forget_old(&mut self, now: Nanos) {
-        while let Some(Accepted { hash, job }) = self.in_order.oldest()
+        while let Some(job) = self.in_order.oldest()
             && job.deadline < now
+            && let Some(hash) = job.hash()
         {
-            let hash = *hash;
             self.release(&hash);
         }
     }
@@ -108,7 +98,7 @@ impl Retained {
     pub(super) fn take_all(&mut self) -> Vec<Job> {
         self.by_hash.clear();
         self.bytes = 0;
-        self.in_order.drain().map(|accepted| accepted.job).collect()
+        self.in_order.drain().collect()
     }
 }
 
@@ -118,7 +108,7 @@ const RETAINED_FOR: Nanos = Nanos::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use std::cell::OnceCell;
 
     use super::*;
     use crate::ledger::Ledger;
@@ -132,6 +122,7 @@ mod tests {
                 method: BroadcastMethod::Async,
                 tx: Bytes::from(vec![name; 10]),
             },
+            hash: OnceCell::new(),
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(1),
             ambiguous: false,
@@ -141,7 +132,7 @@ mod tests {
     }
 
     fn hash(name: u8) -> TxHash {
-        hash_of(&[name; 10])
+        job(&Ledger::new(30), name).hash().unwrap()
     }
 
     #[test]

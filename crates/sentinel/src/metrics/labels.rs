@@ -3,31 +3,9 @@
 
 use rpc::BroadcastMethod;
 
-/// A label with a fixed set of values.
-macro_rules! label {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident => $text:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$doc])* $variant,)+ }
+use crate::named::named;
 
-        impl $name {
-            /// Every value.
-            pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
-
-            /// The text in the exposition.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-
-            /// The place in [`Self::ALL`], for arrays with one element per value.
-            pub const fn index(self) -> usize {
-                self as usize
-            }
-        }
-    };
-}
-
-label! {
+named! {
     /// How a request came in.
     Transport {
         /// JSON-RPC by POST; each element of a batch counts.
@@ -39,7 +17,7 @@ label! {
     }
 }
 
-label! {
+named! {
     /// The lane a request took.
     LaneLabel {
         /// The fair queue.
@@ -49,7 +27,7 @@ label! {
     }
 }
 
-label! {
+named! {
     /// What kind of call it was. Methods nobody has heard of are [`MethodClass::Other`].
     MethodClass {
         /// `broadcast_tx_async`
@@ -123,7 +101,7 @@ impl MethodClass {
     }
 }
 
-label! {
+named! {
     /// The one end of a request.
     OutcomeLabel {
         /// The node has answered, whatever it said.
@@ -139,7 +117,7 @@ label! {
     }
 }
 
-label! {
+named! {
     /// What went wrong between here and a node.
     UpstreamError {
         /// The mempool is full.
@@ -163,7 +141,7 @@ label! {
     }
 }
 
-label! {
+named! {
     /// Why a write connection was opened again.
     ReconnectCause {
         /// A break of the schedule.
@@ -177,7 +155,7 @@ label! {
     }
 }
 
-label! {
+named! {
     /// The state of a write connection.
     ConnectionState {
         /// In use.
@@ -188,8 +166,6 @@ label! {
         Closing => "closing",
     }
 }
-
-pub(crate) use label;
 
 #[cfg(test)]
 mod tests {

@@ -23,134 +23,79 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use gauges::Gauges;
-pub(crate) use labels::label;
 pub use labels::{
     ConnectionState, LaneLabel, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError,
 };
 
 use crate::refusal::Reason;
 
-/// All counters of the program. Shared in an `Arc`; counting is an atomic addition, observing a
-/// duration a short lock.
-#[derive(Debug)]
-pub struct Metrics {
-    requests: Vec<Counter>,
-    rejected: [Counter; Reason::ALL.len()],
-    queue_wait: Histogram,
-    overhead: Histogram,
-    upstream_requests: [Histogram; MethodClass::ALL.len()],
-    upstream_errors: [Counter; UpstreamError::ALL.len()],
-    requeued: Counter,
-    reconnects: [Counter; ReconnectCause::ALL.len()],
-    pauses: [Counter; BreakCause::ALL.len()],
-    paused: Counter<f64, AtomicU64>,
-    pause_gain: Gauge<f64, AtomicU64>,
-    controller: [Gauge; BreakState::ALL.len()],
-    committed: Counter,
-    block_interval: Histogram,
-    ws_clients: Gauge,
-    registry: Registry,
-    /// What was read at the last scrape: counters do not fall below it.
-    scraped: Mutex<Gauges>,
+/// Defines [`Metrics`] and registers a metric for each of its fields.
+macro_rules! metrics {
+    ($registry:ident; $($field:ident: $type:ty = $make:expr;)*) => {
+        /// All counters of the program. Shared in an `Arc`; counting is an atomic addition, observing
+        /// a duration a short lock.
+        #[derive(Debug)]
+        pub struct Metrics {
+            $($field: $type,)*
+            registry: Registry,
+            /// The gauges of the last scrape: counters among them do not fall below it.
+            scraped: Mutex<Gauges>,
+        }
+
+        impl Default for Metrics {
+            fn default() -> Self {
+                let mut registry = Registry::with_prefix(PREFIX);
+                let $registry = &mut registry;
+                let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+                $registry.register("build", "The program", version);
+                $(let $field = $make;)*
+                let scraped = Mutex::default();
+                Self { $($field,)* registry, scraped }
+            }
+        }
+    };
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
+metrics! { r;
+    requests: Vec<Counter> = requests(r);
+    rejected: [Counter; Reason::ALL.len()] =
+        family(r, "rejected", "Requests refused here", "reason", Reason::ALL.map(Reason::name));
+    queue_wait: Histogram =
+        seconds(r, "queue_wait", "Time writes spent in the fair queue", Histogram::new(QUEUE_WAITS));
+    overhead: Histogram =
+        seconds(r, "proxy_overhead", "Time requests spent here, waiting in the queue and for the node left out",
+            Histogram::new(OVERHEADS));
+    upstream_requests: [Histogram; MethodClass::ALL.len()] = upstream_requests(r);
+    upstream_errors: [Counter; UpstreamError::ALL.len()] =
+        family(r, "upstream_errors", "Errors of nodes and on the way to them, those that clients never saw included",
+            "class", UpstreamError::ALL.map(UpstreamError::name));
+    requeued: Counter =
+        metric(r, "requeued", "Writes put back into the queue because the node could not take them");
+    reconnects: [Counter; ReconnectCause::ALL.len()] =
+        family(r, "reconnects", "Write connections opened again", "cause", ReconnectCause::ALL.map(ReconnectCause::name));
+    pauses: [Counter; BreakCause::ALL.len()] =
+        family(r, "pauses", "Breaks given to nodes", "cause", BreakCause::ALL.map(BreakCause::name));
+    paused: Counter<f64, AtomicU64> =
+        seconds(r, "paused", "Time nodes were given a break", Counter::default());
+    pause_gain: Gauge<f64, AtomicU64> =
+        metric(r, "pause_gain_ratio",
+            "Gain in committed transactions of the last judged break, its time included; 0.05 is 5 % more");
+    controller: [Gauge; BreakState::ALL.len()] =
+        family(r, "controller_state", "1 for the state of the break controller, 0 for the others",
+            "state", BreakState::ALL.map(BreakState::name));
+    committed: Counter =
+        metric(r, "committed_txs", "Transactions in blocks, every height counted once");
+    block_interval: Histogram =
+        seconds(r, "block_interval", "Time from one block to the next", Histogram::new(BLOCK_INTERVALS));
+    ws_clients: Gauge = metric(r, "ws_clients", "WebSockets of clients");
 }
 
 impl Metrics {
     /// Everything at zero.
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix(PREFIX);
-        let r = &mut registry;
-        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        r.register("build", "The program", version);
-        let metrics = Self {
-            requests: requests(r),
-            rejected: family(
-                r,
-                "rejected",
-                "Requests refused here",
-                "reason",
-                Reason::ALL.map(Reason::name),
-            ),
-            queue_wait: histogram(
-                r,
-                "queue_wait",
-                "Time writes spent in the fair queue",
-                &QUEUE_WAITS,
-            ),
-            overhead: histogram(
-                r,
-                "proxy_overhead",
-                "Time requests spent here, waiting in the queue and for the node left out",
-                &OVERHEADS,
-            ),
-            upstream_requests: upstream_requests(r),
-            upstream_errors: family(
-                r,
-                "upstream_errors",
-                "Errors of nodes and on the way to them, those that clients never saw included",
-                "class",
-                UpstreamError::ALL.map(UpstreamError::name),
-            ),
-            requeued: metric(
-                r,
-                "requeued",
-                "Writes put back into the queue because the node could not take them",
-            ),
-            reconnects: family(
-                r,
-                "reconnects",
-                "Write connections opened again",
-                "cause",
-                ReconnectCause::ALL.map(ReconnectCause::name),
-            ),
-            pauses: family(
-                r,
-                "pauses",
-                "Breaks given to nodes",
-                "cause",
-                BreakCause::ALL.map(BreakCause::name),
-            ),
-            paused: Counter::default(),
-            pause_gain: metric(
-                r,
-                "pause_gain_ratio",
-                "Gain in committed transactions of the last judged break, its time included; \
-                 0.05 is 5 % more",
-            ),
-            controller: family(
-                r,
-                "controller_state",
-                "1 for the state of the break controller, 0 for the others",
-                "state",
-                BreakState::ALL.map(BreakState::name),
-            ),
-            committed: metric(
-                r,
-                "committed_txs",
-                "Transactions in blocks, every height counted once",
-            ),
-            block_interval: histogram(
-                r,
-                "block_interval",
-                "Time from one block to the next",
-                &BLOCK_INTERVALS,
-            ),
-            ws_clients: metric(r, "ws_clients", "WebSockets of clients"),
-            scraped: Mutex::default(),
-            registry: Registry::default(),
-        };
-        let help = "Time nodes were given a break";
-        r.register_with_unit("paused", help, Unit::Seconds, metrics.paused.clone());
+        let metrics = Self::default();
         metrics.controller(BreakState::Running);
-        Self {
-            registry,
-            ..metrics
-        }
+        metrics
     }
 
     /// A request has come to its end.
@@ -304,10 +249,10 @@ where
     values.map(|value| family.get_or_create_owned(&[(label, value)]))
 }
 
-fn histogram(registry: &mut Registry, name: &str, help: &str, bounds: &[f64]) -> Histogram {
-    let histogram = Histogram::new(bounds.iter().copied());
-    registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
-    histogram
+/// Registers a metric of durations.
+fn seconds<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 /// The counter of every request, in the order of [`slot`].
@@ -318,11 +263,7 @@ fn requests(registry: &mut Registry) -> Vec<Counter> {
     for transport in Transport::ALL {
         for class in MethodClass::ALL {
             for outcome in OutcomeLabel::ALL {
-                let lane = if class.is_write() {
-                    LaneLabel::Write
-                } else {
-                    LaneLabel::Read
-                };
+                let lane = [LaneLabel::Read, LaneLabel::Write][usize::from(class.is_write())];
                 all.push(family.get_or_create_owned(&[
                     ("transport", transport.name()),
                     ("lane", lane.name()),
@@ -351,13 +292,8 @@ const fn lane_class(lane: LaneLabel, class: MethodClass) -> MethodClass {
 }
 
 fn upstream_requests(registry: &mut Registry) -> [Histogram; MethodClass::ALL.len()] {
-    let family: Family<Labels<1>, Histogram, fn() -> Histogram> =
-        Family::new_with_constructor(|| Histogram::new(UPSTREAM_TIMES));
-    registry.register_with_unit(
-        "upstream_request_duration",
-        "Time nodes took to answer",
-        Unit::Seconds,
-        family.clone(),
-    );
+    let new: fn() -> Histogram = || Histogram::new(UPSTREAM_TIMES);
+    let (name, help) = ("upstream_request_duration", "Time nodes took to answer");
+    let family = seconds(registry, name, help, Family::new_with_constructor(new));
     MethodClass::ALL.map(|class| family.get_or_create_owned(&[("method_class", class.name())]))
 }
