@@ -19,34 +19,22 @@ pub(super) fn key_of(text: Cow<'_, str>) -> Key {
     }
 }
 
+/// The text itself, if it is one of these names.
+macro_rules! one_of {
+    ($text:expr, $($name:literal)*) => {
+        match $text {
+            $($name => Some($name),)*
+            _ => None,
+        }
+    };
+}
+
 /// The fields of a transaction: most of the keys that ever come.
 fn field(text: &str) -> Option<&'static str> {
-    Some(match text {
-        "_" => "_",
-        "amount" => "amount",
-        "asset" => "asset",
-        "condition" => "condition",
-        "data" => "data",
-        "details" => "details",
-        "fulfillment" => "fulfillment",
-        "fulfills" => "fulfills",
-        "id" => "id",
-        "inputs" => "inputs",
-        "metadata" => "metadata",
-        "operation" => "operation",
-        "output_index" => "output_index",
-        "outputs" => "outputs",
-        "owners_before" => "owners_before",
-        "public_key" => "public_key",
-        "public_keys" => "public_keys",
-        "subconditions" => "subconditions",
-        "threshold" => "threshold",
-        "transaction_id" => "transaction_id",
-        "type" => "type",
-        "uri" => "uri",
-        "version" => "version",
-        _ => return None,
-    })
+    one_of!(text,
+        "_" "amount" "asset" "condition" "data" "details" "fulfillment" "fulfills" "id" "inputs"
+        "metadata" "operation" "output_index" "outputs" "owners_before" "public_key" "public_keys"
+        "subconditions" "threshold" "transaction_id" "type" "uri" "version")
 }
 
 /// Past this many members, looking for repeated keys goes through a table: a body of a hundred

@@ -17,7 +17,7 @@ pub(crate) use members::Member;
 use members::key_of;
 pub use parse::{Limits, parse, parse_within};
 pub use python::{repr, text};
-pub(crate) use write::{Style, sorted_members, write_object, write_string, write_value};
+pub(crate) use write::{Style, write_items, write_members, write_object, write_value, written};
 pub use write::{canonical, compact_text, default_text};
 
 /// A JSON value.
@@ -100,6 +100,16 @@ impl Value {
     pub const fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(Integer::Small(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The number, if it is an integer that fits 64 bits without sign.
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::Integer(Integer::Small(number)) => u64::try_from(*number).ok(),
+            Self::Integer(Integer::Big(digits)) => digits.parse().ok(),
             _ => None,
         }
     }

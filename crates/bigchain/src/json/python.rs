@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::float::write_float;
-use super::{Integer, Value};
+use super::Value;
+use super::write::{Style, written};
 
 /// Python's `repr` of a value as its JSON reader makes it.
 ///
@@ -11,9 +11,7 @@ use super::{Integer, Value};
 /// those of Python 3.6.
 #[must_use]
 pub fn repr(value: &Value) -> String {
-    let mut out = String::new();
-    write_repr(value, &mut out);
-    out
+    written(value, Style::Repr)
 }
 
 /// Python's `str` of a value: a string is itself, anything else is its [`repr`].
@@ -25,43 +23,8 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-fn write_repr(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("None"),
-        Value::Bool(true) => out.push_str("True"),
-        Value::Bool(false) => out.push_str("False"),
-        Value::Integer(Integer::Small(number)) => {
-            write!(out, "{number}").expect("a string takes any text");
-        }
-        Value::Integer(Integer::Big(digits)) => out.push_str(digits),
-        Value::Float(float) if float.is_nan() => out.push_str("nan"),
-        Value::Float(float) if float.is_infinite() => {
-            out.push_str(if *float > 0.0 { "inf" } else { "-inf" });
-        }
-        Value::Float(float) => write_float(*float, out),
-        Value::String(text) => write_repr_of_text(text, out),
-        Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                write_repr(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(object) => {
-            out.push('{');
-            for (index, (key, value)) in object.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                write_repr_of_text(key, out);
-                out.push_str(": ");
-                write_repr(value, out);
-            }
-            out.push('}');
-        }
-    }
-}
-
-pub(crate) fn write_repr_of_text(text: &str, out: &mut String) {
+/// Python's `repr` of a string.
+pub(super) fn write_repr_of_text(text: &str, out: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') {
         '"'
     } else {

@@ -1,8 +1,9 @@
-//! Writing JSON: the canonical text that is hashed, and Python's default text.
+//! Writing JSON: the canonical text that is hashed, Python's default text, and Python's `repr`.
 
 use std::fmt::Write;
 
 use super::float::write_float;
+use super::python::write_repr_of_text;
 use super::{Integer, Member, Object, Value};
 
 /// How a value is written.
@@ -14,6 +15,8 @@ pub(crate) enum Style {
     Default,
     /// Members in their order, no spaces, ASCII only.
     Compact,
+    /// Python's `repr` of the value as its JSON reader makes it: not JSON.
+    Repr,
 }
 
 /// The text that is hashed: keys sorted by code point, no spaces, raw UTF-8, control characters
@@ -43,7 +46,7 @@ pub fn compact_text(value: &Value) -> String {
     written(value, Style::Compact)
 }
 
-fn written(value: &Value, style: Style) -> String {
+pub(crate) fn written(value: &Value, style: Style) -> String {
     let mut out = String::with_capacity(1024);
     write_value(value, style, &mut out);
     out
@@ -51,47 +54,65 @@ fn written(value: &Value, style: Style) -> String {
 
 pub(crate) fn write_value(value: &Value, style: Style, out: &mut String) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
+        Value::Null => out.push_str(style.word("null", "None")),
+        Value::Bool(true) => out.push_str(style.word("true", "True")),
+        Value::Bool(false) => out.push_str(style.word("false", "False")),
         Value::Integer(Integer::Small(number)) => {
             write!(out, "{number}").expect("a string takes any text");
         }
         Value::Integer(Integer::Big(digits)) => out.push_str(digits),
+        Value::Float(float) if style == Style::Repr && !float.is_finite() => {
+            // `nan`, `inf` and `-inf`, as Rust and Python both print them, but for the capital.
+            out.push_str(&float.to_string().to_lowercase());
+        }
         Value::Float(float) => write_float(*float, out),
         Value::String(text) => write_string(text, style, out),
-        Value::Array(items) => write_array(items, style, out),
+        Value::Array(items) => write_items(items, style, out, |item, out| {
+            write_value(item, style, out);
+        }),
         Value::Object(object) => write_object(object, style, out),
     }
 }
 
-fn write_array(items: &[Value], style: Style, out: &mut String) {
+/// Writes an array, each item by a function.
+pub(crate) fn write_items(
+    items: &[Value],
+    style: Style,
+    out: &mut String,
+    write: impl Fn(&Value, &mut String),
+) {
     out.push('[');
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.push_str(style.comma());
         }
-        write_value(item, style, out);
+        write(item, out);
     }
     out.push(']');
 }
 
 pub(crate) fn write_object(object: &Object, style: Style, out: &mut String) {
-    out.push('{');
-    let members = object.members();
-    if style == Style::Canonical && !members.is_sorted_by_key(|(key, _)| c_string(key)) {
-        write_members(sorted_members(object).into_iter(), style, out);
-    } else {
-        write_members(members.iter(), style, out);
-    }
-    out.push('}');
+    write_members(object, style, out, |_, value, out| {
+        write_value(value, style, out);
+    });
 }
 
-/// The members sorted as the original sorts them.
-pub(crate) fn sorted_members(object: &Object) -> Vec<&Member> {
-    let mut sorted: Vec<&Member> = object.members().iter().collect();
-    sorted.sort_by_key(|(key, _)| c_string(key));
-    sorted
+/// Writes an object, each value by a function of its name and itself. Canonical members are sorted
+/// as the original sorts them.
+pub(crate) fn write_members(
+    object: &Object,
+    style: Style,
+    out: &mut String,
+    write: impl Fn(&str, &Value, &mut String),
+) {
+    let members = object.members();
+    if style == Style::Canonical && !members.is_sorted_by_key(|(key, _)| c_string(key)) {
+        let mut sorted: Vec<&Member> = members.iter().collect();
+        sorted.sort_by_key(|(key, _)| c_string(key));
+        write_in_order(sorted.into_iter(), style, out, write);
+    } else {
+        write_in_order(members.iter(), style, out, write);
+    }
 }
 
 /// A key as far as the original's sorting sees it: it compares C strings, which end at a NUL.
@@ -99,29 +120,43 @@ fn c_string(key: &str) -> &str {
     key.split_once('\0').map_or(key, |(seen, _)| seen)
 }
 
-fn write_members<'a>(members: impl Iterator<Item = &'a Member>, style: Style, out: &mut String) {
+fn write_in_order<'a>(
+    members: impl Iterator<Item = &'a Member>,
+    style: Style,
+    out: &mut String,
+    write: impl Fn(&str, &Value, &mut String),
+) {
+    out.push('{');
     for (index, (key, value)) in members.enumerate() {
         if index > 0 {
             out.push_str(style.comma());
         }
         write_string(key, style, out);
         out.push_str(style.colon());
-        write_value(value, style, out);
+        write(key, value, out);
     }
+    out.push('}');
 }
 
 impl Style {
-    const fn comma(self) -> &'static str {
+    pub(crate) const fn comma(self) -> &'static str {
         match self {
-            Self::Default => ", ",
+            Self::Default | Self::Repr => ", ",
             Self::Canonical | Self::Compact => ",",
         }
     }
 
-    const fn colon(self) -> &'static str {
+    pub(crate) const fn colon(self) -> &'static str {
         match self {
-            Self::Default => ": ",
+            Self::Default | Self::Repr => ": ",
             Self::Canonical | Self::Compact => ":",
+        }
+    }
+
+    const fn word(self, json: &'static str, python: &'static str) -> &'static str {
+        match self {
+            Self::Repr => python,
+            _ => json,
         }
     }
 
@@ -131,7 +166,10 @@ impl Style {
     }
 }
 
-pub(crate) fn write_string(text: &str, style: Style, out: &mut String) {
+fn write_string(text: &str, style: Style, out: &mut String) {
+    if style == Style::Repr {
+        return write_repr_of_text(text, out);
+    }
     out.push('"');
     if text.bytes().all(|byte| style.keeps(byte)) {
         out.push_str(text);

@@ -58,54 +58,64 @@ impl Problem<'_> {
     }
 }
 
-/// What one keyword has to say.
+/// A keyword that a value breaks.
 #[derive(Clone, Copy)]
-enum Leaf<'a> {
-    Type(&'a Value, &'a Value),
-    Required(&'a Value),
-    Additional(&'a Value, &'a Value),
-    Pattern(&'a Value, &'a Value),
-    Enum(&'a Value, &'a Value),
-    Minimum(&'a Value, &'a Value),
-    Maximum(&'a Value, &'a Value),
-    TooFewItems(&'a Value),
-    TooManyItems(&'a Value),
-    TooFewMembers(&'a Value),
+struct Leaf<'a> {
+    keyword: &'a str,
+    /// The keyword's argument; of `required` the missing name alone.
+    argument: &'a Value,
+    value: &'a Value,
+    /// All keywords beside it.
+    rules: &'a Value,
 }
 
 impl Leaf<'_> {
     fn text(&self) -> String {
-        match self {
-            Self::Type(value, wanted) => {
-                format!("{} is not of type {}", repr(value), repr(wanted))
-            }
-            Self::Required(name) => format!("{} is a required property", repr(name)),
-            Self::Additional(value, rules) => additional_text(value, rules),
-            Self::Pattern(value, pattern) => {
-                format!("{} does not match {}", repr(value), repr(pattern))
-            }
-            Self::Enum(value, values) => {
-                format!("{} is not one of {}", repr(value), repr(values))
-            }
-            Self::Minimum(value, bound) => {
-                format!(
-                    "{} is less than the minimum of {}",
-                    repr(value),
-                    repr(bound)
-                )
-            }
-            Self::Maximum(value, bound) => format!(
-                "{} is greater than the maximum of {}",
-                repr(value),
-                repr(bound)
-            ),
-            Self::TooFewItems(value) => format!("{} is too short", repr(value)),
-            Self::TooManyItems(value) => format!("{} is too long", repr(value)),
-            Self::TooFewMembers(value) => {
-                format!("{} does not have enough properties", repr(value))
-            }
+        let (value, argument) = (|| repr(self.value), || repr(self.argument));
+        match self.keyword {
+            "type" => format!("{} is not of type {}", value(), argument()),
+            "required" => format!("{} is a required property", argument()),
+            "additionalProperties" => additional_text(self.value, self.rules),
+            "pattern" => format!("{} does not match {}", value(), argument()),
+            "enum" => format!("{} is not one of {}", value(), argument()),
+            "minimum" => format!("{} is less than the minimum of {}", value(), argument()),
+            "maximum" => format!("{} is greater than the maximum of {}", value(), argument()),
+            "minItems" => format!("{} is too short", value()),
+            "maxItems" => format!("{} is too long", value()),
+            _ => format!("{} does not have enough properties", value()),
         }
     }
+
+    /// Whether the value breaks the keyword; `required` and those with rules inside are judged
+    /// elsewhere.
+    fn is_broken(&self) -> bool {
+        let bound = self.argument.as_i64();
+        match (self.keyword, self.value) {
+            ("type", value) => !is_of_type(value, self.argument),
+            ("additionalProperties", value) => {
+                *self.argument == Value::Bool(false)
+                    && additional(value, self.rules).next().is_some()
+            }
+            ("pattern", Value::String(text)) => {
+                let pattern = self.argument.as_str();
+                pattern.is_some_and(|pattern| !matches(pattern, text))
+            }
+            ("enum", value) => {
+                let values = self.argument.as_array();
+                !values.unwrap_or_default().contains(value)
+            }
+            ("minimum", value) => compared(value).is_some_and(|number| Some(number) < bound),
+            ("maximum", value) => compared(value).is_some_and(|number| Some(number) > bound),
+            ("minItems", Value::Array(items)) => Some(count(items.len())) < bound,
+            ("maxItems", Value::Array(items)) => Some(count(items.len())) > bound,
+            ("minProperties", Value::Object(object)) => Some(count(object.len())) < bound,
+            _ => false,
+        }
+    }
+}
+
+fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 fn additional_text(value: &Value, rules: &Value) -> String {
@@ -156,6 +166,17 @@ impl<'a> Walk<'a> {
         }
         let keywords = rules.as_object().into_iter().flat_map(|rules| rules.iter());
         for (keyword, argument) in keywords {
+            let leaf = Leaf {
+                keyword,
+                argument,
+                value,
+                rules,
+            };
+            let problem = Problem {
+                depth,
+                of_alternatives: false,
+                leaf,
+            };
             match keyword {
                 "properties" => self.members(argument, value, depth, report),
                 "items" => {
@@ -166,15 +187,15 @@ impl<'a> Walk<'a> {
                 "anyOf" => self.alternatives(argument, value, depth, report),
                 "required" => {
                     let names = argument.as_array().unwrap_or_default();
-                    for name in names.iter().filter(|name| lacks(value, name)) {
-                        report(simple(depth, Leaf::Required(name)));
+                    for argument in names.iter().filter(|name| lacks(value, name)) {
+                        report(Problem {
+                            leaf: Leaf { argument, ..leaf },
+                            ..problem
+                        });
                     }
                 }
-                _ => {
-                    if let Some(leaf) = broken(keyword, argument, value, rules) {
-                        report(simple(depth, leaf));
-                    }
-                }
+                _ if leaf.is_broken() => report(problem),
+                _ => {}
             }
         }
     }
@@ -226,71 +247,11 @@ impl<'a> Walk<'a> {
     }
 }
 
-const fn simple(depth: usize, leaf: Leaf<'_>) -> Problem<'_> {
-    Problem {
-        depth,
-        of_alternatives: false,
-        leaf,
-    }
-}
-
 fn lacks(value: &Value, name: &Value) -> bool {
     value
         .as_object()
         .zip(name.as_str())
         .is_some_and(|(object, name)| object.get(name).is_none())
-}
-
-/// The error of a keyword that looks at the value alone, if the value breaks it.
-fn broken<'a>(
-    keyword: &str,
-    argument: &'a Value,
-    value: &'a Value,
-    rules: &'a Value,
-) -> Option<Leaf<'a>> {
-    let (breaks, leaf) = match (keyword, value) {
-        ("type", _) => (!is_of_type(value, argument), Leaf::Type(value, argument)),
-        ("additionalProperties", Value::Object(_)) => (
-            *argument == Value::Bool(false) && additional(value, rules).next().is_some(),
-            Leaf::Additional(value, rules),
-        ),
-        ("pattern", Value::String(text)) => (
-            argument
-                .as_str()
-                .is_some_and(|pattern| !matches(pattern, text)),
-            Leaf::Pattern(value, argument),
-        ),
-        ("enum", _) => (
-            !argument.as_array().unwrap_or_default().contains(value),
-            Leaf::Enum(value, argument),
-        ),
-        ("minimum", _) => (
-            compared(value).is_some_and(|number| Some(number) < argument.as_i64()),
-            Leaf::Minimum(value, argument),
-        ),
-        ("maximum", _) => (
-            compared(value).is_some_and(|number| Some(number) > argument.as_i64()),
-            Leaf::Maximum(value, argument),
-        ),
-        ("minItems", Value::Array(items)) => {
-            (shorter(items.len(), argument), Leaf::TooFewItems(value))
-        }
-        ("maxItems", Value::Array(items)) => (
-            argument
-                .as_i64()
-                .is_some_and(|most| items.len() as i64 > most),
-            Leaf::TooManyItems(value),
-        ),
-        ("minProperties", Value::Object(object)) => {
-            (shorter(object.len(), argument), Leaf::TooFewMembers(value))
-        }
-        _ => return None,
-    };
-    breaks.then_some(leaf)
-}
-
-fn shorter(length: usize, least: &Value) -> bool {
-    least.as_i64().is_some_and(|least| (length as i64) < least)
 }
 
 /// A number as far as the bounds of the rules, 0 to 100, can tell it apart.
@@ -310,11 +271,8 @@ fn is_of_type(value: &Value, wanted: &Value) -> bool {
         Some("array") => value.as_array().is_some(),
         Some("string") => value.as_str().is_some(),
         Some("null") => value.is_null(),
-        Some("integer") => match value {
-            Value::Integer(Integer::Small(_)) => true,
-            Value::Integer(Integer::Big(digits)) => digits.parse::<u64>().is_ok(),
-            _ => false,
-        },
+        // Both validators of the original count integers up to 64 bits.
+        Some("integer") => value.as_i64().is_some() || value.as_u64().is_some(),
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! The schema as one pass over the body.
 
 use super::patterns::{is_amount, is_condition_uri, is_digest, is_fulfillment, is_key};
-use crate::json::{Integer, Object, Value};
+use crate::json::{Object, Value};
 
 /// Whether a body follows the schema of its operation.
 #[must_use]
@@ -57,6 +57,12 @@ fn exactly(value: &Value, count: usize) -> Option<&Object> {
     value.as_object().filter(|object| object.len() == count)
 }
 
+/// Whether it is an object of so many members, all of which pass.
+fn has_exactly(value: &Value, count: usize, check: impl Fn(&str, &Value) -> bool) -> bool {
+    exactly(value, count)
+        .is_some_and(|object| object.iter().all(|(name, value)| check(name, value)))
+}
+
 fn all(value: &Value, check: impl Fn(&Value) -> bool) -> bool {
     value
         .as_array()
@@ -81,50 +87,40 @@ fn is_transfer_asset(asset: &Value) -> bool {
 }
 
 fn is_input(input: &Value, spends: Spends) -> bool {
-    exactly(input, 3).is_some_and(|input| {
-        input.iter().all(|(name, value)| match (name, spends) {
-            ("owners_before", _) => is_keys(value),
-            ("fulfillment", _) => match value {
-                Value::String(text) => is_fulfillment(text),
-                other => is_details(other),
-            },
-            ("fulfills", Spends::Nothing) => value.is_null(),
-            ("fulfills", Spends::Outputs) => is_link(value),
-            _ => false,
-        })
+    has_exactly(input, 3, |name, value| match (name, spends) {
+        ("owners_before", _) => is_keys(value),
+        ("fulfillment", _) => match value {
+            Value::String(text) => is_fulfillment(text),
+            other => is_details(other),
+        },
+        ("fulfills", Spends::Nothing) => value.is_null(),
+        ("fulfills", Spends::Outputs) => is_link(value),
+        _ => false,
     })
 }
 
 fn is_link(link: &Value) -> bool {
-    exactly(link, 2).is_some_and(|link| {
-        link.iter().all(|(name, value)| match (name, value) {
-            ("transaction_id", Value::String(id)) => is_digest(id),
-            ("output_index", Value::Integer(Integer::Small(index))) => *index >= 0,
-            // Both validators of the original count integers up to 64 bits.
-            ("output_index", Value::Integer(Integer::Big(digits))) => digits.parse::<u64>().is_ok(),
-            _ => false,
-        })
+    has_exactly(link, 2, |name, value| match (name, value) {
+        ("transaction_id", Value::String(id)) => is_digest(id),
+        ("output_index", index) => index.as_u64().is_some(),
+        _ => false,
     })
 }
 
 fn is_output(output: &Value) -> bool {
-    exactly(output, 3).is_some_and(|output| {
-        output.iter().all(|(name, value)| match (name, value) {
-            ("amount", Value::String(amount)) => is_amount(amount),
-            ("condition", condition) => is_condition(condition),
-            ("public_keys", keys) => is_keys(keys),
-            _ => false,
-        })
+    has_exactly(output, 3, |name, value| match (name, value) {
+        ("amount", Value::String(amount)) => is_amount(amount),
+        ("condition", condition) => is_condition(condition),
+        ("public_keys", keys) => is_keys(keys),
+        _ => false,
     })
 }
 
 fn is_condition(condition: &Value) -> bool {
-    exactly(condition, 2).is_some_and(|condition| {
-        condition.iter().all(|(name, value)| match (name, value) {
-            ("details", details) => is_details(details),
-            ("uri", Value::String(uri)) => is_condition_uri(uri),
-            _ => false,
-        })
+    has_exactly(condition, 2, |name, value| match (name, value) {
+        ("details", details) => is_details(details),
+        ("uri", Value::String(uri)) => is_condition_uri(uri),
+        _ => false,
     })
 }
 

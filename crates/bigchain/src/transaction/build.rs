@@ -106,10 +106,7 @@ impl Create {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    asset: String,
-    metadata: Option<Object>,
-    inputs: Vec<DraftInput>,
-    outputs: Vec<Output>,
+    draft: Draft,
     missing: Option<Error>,
 }
 
@@ -117,11 +114,15 @@ impl Transfer {
     /// A TRANSFER of the asset that a transaction made or transferred.
     #[must_use]
     pub fn of(transaction: &Transaction) -> Self {
-        Self {
-            asset: transaction.asset_id(),
+        let draft = Draft {
+            operation: Operation::Transfer,
+            asset: Object::new().with("id", transaction.asset_id()),
             metadata: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
+        };
+        Self {
+            draft,
             missing: None,
         }
     }
@@ -129,7 +130,7 @@ impl Transfer {
     /// Sets the metadata. The schema wants at least one member.
     #[must_use]
     pub fn metadata(mut self, metadata: Object) -> Self {
-        self.metadata = Some(metadata);
+        self.draft.metadata = Some(metadata);
         self
     }
 
@@ -138,7 +139,7 @@ impl Transfer {
     #[must_use]
     pub fn spend(mut self, transaction: &Transaction, output_index: usize) -> Self {
         match transaction.outputs.get(output_index) {
-            Some(output) => self.inputs.push(DraftInput {
+            Some(output) => self.draft.inputs.push(DraftInput {
                 fulfills: Some(Link {
                     transaction_id: transaction.id.to_string(),
                     output_index: output_index as u64,
@@ -154,7 +155,7 @@ impl Transfer {
     /// Adds an output.
     #[must_use]
     pub fn output(mut self, output: Output) -> Self {
-        self.outputs.push(output);
+        self.draft.outputs.push(output);
         self
     }
 
@@ -165,17 +166,10 @@ impl Transfer {
     /// [`Error::MissingKey`] when an input cannot be fulfilled, [`Error::Output`] when an input
     /// spends an output that does not exist.
     pub fn sign(self, pairs: &[&KeyPair]) -> Result<Transaction, Error> {
-        if let Some(error) = self.missing {
-            return Err(error);
+        match self.missing {
+            Some(error) => Err(error),
+            None => self.draft.sign(pairs),
         }
-        let draft = Draft {
-            operation: Operation::Transfer,
-            asset: Object::new().with("id", self.asset),
-            metadata: self.metadata,
-            inputs: self.inputs,
-            outputs: self.outputs,
-        };
-        draft.sign(pairs)
     }
 }
 
@@ -186,6 +180,7 @@ struct DraftInput {
     details: Details,
 }
 
+#[derive(Clone, Debug)]
 struct Draft {
     operation: Operation,
     asset: Object,

@@ -3,7 +3,7 @@
 use sha3::{Digest, Sha3_256};
 
 use super::{Id, Link};
-use crate::json::{Object, Style, Value, sorted_members, write_string, write_value};
+use crate::json::{Object, Style, Value, write_items, write_members, write_value};
 
 /// Which fields are null in the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,41 +17,34 @@ pub(super) enum Masked {
 /// The canonical text of a body with fields masked.
 pub(super) fn masked_text(body: &Object, masked: Masked) -> String {
     let mut out = String::with_capacity(1024);
-    write_sorted(body, &mut out, |name, value, out| match (name, masked) {
-        ("id", _) => out.push_str("null"),
-        ("inputs", Masked::IdAndFulfillments) => write_unsigned(value, out),
-        _ => write_value(value, Style::Canonical, out),
-    });
+    write_members(
+        body,
+        Style::Canonical,
+        &mut out,
+        |name, value, out| match (name, value, masked) {
+            ("id", ..) => out.push_str("null"),
+            ("inputs", Value::Array(inputs), Masked::IdAndFulfillments) => {
+                write_items(inputs, Style::Canonical, out, write_unsigned);
+            }
+            _ => write_value(value, Style::Canonical, out),
+        },
+    );
     out
 }
 
-fn write_unsigned(inputs: &Value, out: &mut String) {
-    out.push('[');
-    for (index, input) in inputs.as_array().unwrap_or_default().iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        if let Some(input) = input.as_object() {
-            write_sorted(input, out, |name, value, out| match name {
-                "fulfillment" => out.push_str("null"),
-                _ => write_value(value, Style::Canonical, out),
-            });
-        }
-    }
-    out.push(']');
-}
-
-fn write_sorted(object: &Object, out: &mut String, write: impl Fn(&str, &Value, &mut String)) {
-    out.push('{');
-    for (index, (name, value)) in sorted_members(object).into_iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write_string(name, Style::Canonical, out);
-        out.push(':');
-        write(name, value, out);
-    }
-    out.push('}');
+fn write_unsigned(input: &Value, out: &mut String) {
+    let Some(input) = input.as_object() else {
+        return;
+    };
+    write_members(
+        input,
+        Style::Canonical,
+        out,
+        |name, value, out| match name {
+            "fulfillment" => out.push_str("null"),
+            _ => write_value(value, Style::Canonical, out),
+        },
+    );
 }
 
 /// The id of a body.
@@ -66,17 +59,18 @@ pub(super) fn digests<'a>(
 ) -> impl Iterator<Item = [u8; 32]> {
     let message = masked_text(body, Masked::IdAndFulfillments);
     let hasher = Sha3_256::new_with_prefix(message.as_bytes());
-    links.map(move |link| {
-        let hasher = hasher.clone();
-        match link {
-            None => hasher.finalize().into(),
-            Some(link) => hasher
-                .chain_update(&link.transaction_id)
-                .chain_update(link.output_index.to_string())
-                .finalize()
-                .into(),
-        }
-    })
+    links.map(move |spent| digest(hasher.clone(), spent))
+}
+
+/// The digest that an input signs: of the unsigned body, and of the output that it spends.
+pub(super) fn digest(body: Sha3_256, spent: Option<&Link>) -> [u8; 32] {
+    let hasher = match spent {
+        None => body,
+        Some(link) => body
+            .chain_update(&link.transaction_id)
+            .chain_update(link.output_index.to_string()),
+    };
+    hasher.finalize().into()
 }
 
 pub(crate) fn sha3(bytes: &[u8]) -> [u8; 32] {

@@ -1,7 +1,6 @@
 //! What is committed, as far as validation asks.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 
 use super::{Id, Transaction};
 use crate::condition::Condition;
@@ -39,82 +38,42 @@ pub struct Coin {
     pub condition: Condition,
 }
 
-/// A ledger in memory.
-#[derive(Clone, Debug)]
+/// A ledger in memory, of a million transactions at most, about 200 bytes each.
+#[derive(Clone, Debug, Default)]
 pub struct MemoryLedger {
-    transactions: HashMap<Id, Entry>,
-    limit: usize,
-    refused: u64,
+    /// The outputs of each transaction; nothing in place of one that is spent.
+    transactions: HashMap<Id, Vec<Option<Coin>>>,
 }
 
-#[derive(Clone, Debug)]
-struct Entry {
-    asset: Id,
-    outputs: Vec<Slot>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    amount: u64,
-    condition: Condition,
-    spent: bool,
-}
-
-impl Default for MemoryLedger {
-    /// A ledger of a million transactions at most, about 200 bytes each.
-    fn default() -> Self {
-        Self::with_limit(NonZeroUsize::MIN.saturating_add(999_999))
-    }
-}
+const MOST_TRANSACTIONS: usize = 1_000_000;
 
 impl MemoryLedger {
-    /// A ledger of at most so many transactions. Choose what the run will commit.
-    #[must_use]
-    pub fn with_limit(transactions: NonZeroUsize) -> Self {
-        Self {
-            transactions: HashMap::new(),
-            limit: transactions.get(),
-            refused: 0,
-        }
-    }
-
     /// Adds a transaction and marks what it spends. `false` when it was refused: the ledger is
     /// full, has it already, or it names an asset by something that is no id.
     pub fn apply(&mut self, transaction: &Transaction) -> bool {
         let effect = transaction.effect();
-        let room = self.transactions.len() < self.limit;
+        let room = self.transactions.len() < MOST_TRANSACTIONS;
         let Some(asset) = effect
             .asset()
             .filter(|_| room && !self.contains(&transaction.id))
         else {
-            self.refused += 1;
             return false;
         };
         for (id, index) in effect.spends() {
-            if let Some(slot) = self.slot(&id, index) {
-                slot.spent = true;
+            let outputs = self.transactions.get_mut(&id);
+            if let Some(output) = outputs.and_then(|outputs| outputs.get_mut(position(index))) {
+                *output = None;
             }
         }
-        let outputs = effect.makes().iter().map(|made| Slot {
-            amount: made.amount,
-            condition: made.condition,
-            spent: false,
+        let outputs = effect.makes().iter().map(|made| {
+            Some(Coin {
+                asset,
+                amount: made.amount,
+                condition: made.condition,
+            })
         });
-        let outputs = outputs.collect();
-        self.transactions
-            .insert(transaction.id, Entry { asset, outputs });
+        self.transactions.insert(transaction.id, outputs.collect());
         true
-    }
-
-    /// How many transactions were refused by [`Self::apply`].
-    #[must_use]
-    pub const fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    fn slot(&mut self, id: &Id, output_index: u64) -> Option<&mut Slot> {
-        let index = usize::try_from(output_index).ok()?;
-        self.transactions.get_mut(id)?.outputs.get_mut(index)
     }
 }
 
@@ -124,20 +83,18 @@ impl Ledger for MemoryLedger {
     }
 
     fn find(&self, id: &Id, output_index: u64) -> Found {
-        let Some(entry) = self.transactions.get(id) else {
+        let Some(outputs) = self.transactions.get(id) else {
             return Found::NoTransaction;
         };
-        let slot = usize::try_from(output_index)
-            .ok()
-            .and_then(|index| entry.outputs.get(index));
-        match slot {
+        match outputs.get(position(output_index)) {
             None => Found::NoOutput,
-            Some(slot) if slot.spent => Found::Spent,
-            Some(slot) => Found::Unspent(Coin {
-                asset: entry.asset,
-                amount: slot.amount,
-                condition: slot.condition,
-            }),
+            Some(None) => Found::Spent,
+            Some(Some(coin)) => Found::Unspent(*coin),
         }
     }
+}
+
+/// An index of a list; one beyond every list where the number does not fit.
+fn position(output_index: u64) -> usize {
+    usize::try_from(output_index).unwrap_or(usize::MAX)
 }

@@ -4,7 +4,7 @@ use super::{Details, Input, Link, MAX_AMOUNT, Operation, Output, Proof, Transact
 use super::{hash, names, strict};
 use crate::condition::Fulfillment;
 use crate::error::{Class, Error, Refusal};
-use crate::json::{Integer, Object, Value, parse, text};
+use crate::json::{Object, Value, parse, text};
 use crate::{Mode, schema};
 
 impl Transaction {
@@ -131,14 +131,9 @@ fn read_input(input: &Value, mode: Mode) -> Result<Input, Refusal> {
 }
 
 fn read_link(link: &Value) -> Option<Link> {
-    let output_index = match link.get("output_index")? {
-        Value::Integer(Integer::Small(index)) => u64::try_from(*index).ok()?,
-        Value::Integer(Integer::Big(digits)) => digits.parse().ok()?,
-        _ => return None,
-    };
     Some(Link {
         transaction_id: link.get("transaction_id")?.as_str()?.to_owned(),
-        output_index,
+        output_index: link.get("output_index")?.as_u64()?,
     })
 }
 

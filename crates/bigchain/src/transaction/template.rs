@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use sha3::{Digest, Sha3_256};
 
-use super::{Create, Details, Id, Link, Output, Transfer};
+use super::{Create, Details, Id, Link, Output, Transaction, Transfer, hash};
 use crate::error::Error;
-use crate::json::{Object, Style, Value, canonical, default_text, write_object};
+use crate::json::{Object, Style, Value, canonical, default_text, write_object, written};
 use crate::keys::{KeyPair, PublicKey};
 
 /// CREATEs by the same signers with one output of amount 1 to them, as the original's benchmark
@@ -25,13 +25,8 @@ use crate::keys::{KeyPair, PublicKey};
 /// ```
 #[derive(Clone, Debug)]
 pub struct CreateTemplate {
-    signers: Signers,
-    /// Canonical text before the fulfillment, already hashed.
-    head: Sha3_256,
-    canonical: Frame,
-    /// The default text up to the id.
-    start: String,
-    default: Frame,
+    head: Head,
+    template: Template,
 }
 
 /// TRANSFERs of an output with amount 1 from the same owners to the same recipients. They differ in
@@ -52,7 +47,11 @@ pub struct CreateTemplate {
 /// # Ok::<(), bigchain::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct TransferTemplate {
+pub struct TransferTemplate(Template);
+
+/// What all transactions of a template share behind their fulfillment.
+#[derive(Clone, Debug)]
+struct Template {
     signers: Signers,
     canonical: Frame,
     default: Frame,
@@ -65,8 +64,17 @@ struct Signers {
     details: Details,
 }
 
-/// What stands around the changing parts of a text: between what is fulfilled and the metadata, and
-/// from there to the end.
+/// The beginning of both texts.
+#[derive(Clone, Debug)]
+struct Head {
+    /// The canonical text up to the fulfillment, already hashed.
+    canonical: Sha3_256,
+    /// The default text up to the id.
+    default: String,
+}
+
+/// The unchanging parts of a text: between the spent output and the metadata, and from there to the
+/// end.
 #[derive(Clone, Debug)]
 struct Frame {
     owners: String,
@@ -80,12 +88,20 @@ impl Signers {
         Ok(Self { pairs, details })
     }
 
-    fn keys(&self) -> Vec<PublicKey> {
-        self.pairs.iter().map(KeyPair::public).collect()
-    }
-
     fn pairs(&self) -> Vec<&KeyPair> {
         self.pairs.iter().collect()
+    }
+
+    /// A CREATE with one output of amount 1 to the signers.
+    fn create(&self, asset: Option<Object>) -> Result<Transaction, Error> {
+        let keys: Vec<PublicKey> = self.pairs.iter().map(KeyPair::public).collect();
+        let create = Create::new().output(Output::to(&keys, 1)?);
+        let create = keys.into_iter().fold(create, Create::signer);
+        match asset {
+            Some(data) => create.asset(data),
+            None => create,
+        }
+        .sign(&self.pairs())
     }
 
     /// The fulfillment of a digest.
@@ -97,33 +113,80 @@ impl Signers {
     }
 }
 
+impl Head {
+    /// The head of transactions with this asset, given in both styles.
+    fn new(canonical_asset: &str, default_asset: &str) -> Self {
+        let canonical =
+            format!("{{\"asset\":{canonical_asset},\"id\":null,\"inputs\":[{{\"fulfillment\":");
+        Self {
+            canonical: Sha3_256::new_with_prefix(canonical),
+            default: format!("{{\"asset\": {default_asset}, \"id\": \""),
+        }
+    }
+}
+
 impl Frame {
-    /// The frames of the canonical and the default text of a body like this one.
-    fn both(body: &Object) -> [Self; 2] {
+    /// The frame of bodies like this one.
+    fn new(body: &Object, style: Style) -> Self {
         let field = |name| body.get(name).unwrap_or(&Value::Null);
         let inputs = field("inputs").as_array().unwrap_or_default();
         let owners = inputs.first().and_then(|input| input.get("owners_before"));
-        let (owners, outputs) = (owners.unwrap_or(&Value::Null), field("outputs"));
+        let owners = written(owners.unwrap_or(&Value::Null), style);
+        let outputs = written(field("outputs"), style);
         let operation = field("operation").as_str().unwrap_or_default();
-        [
-            Self {
-                owners: format!(",\"owners_before\":{}}}],\"metadata\":", canonical(owners)),
-                tail: format!(
-                    ",\"operation\":\"{operation}\",\"outputs\":{},\"version\":\"2.0\"}}",
-                    canonical(outputs)
-                ),
-            },
-            Self {
-                owners: format!(
-                    ", \"owners_before\": {}}}], \"metadata\": ",
-                    default_text(owners)
-                ),
-                tail: format!(
-                    ", \"operation\": \"{operation}\", \"outputs\": {}, \"version\": \"2.0\"}}",
-                    default_text(outputs)
-                ),
-            },
-        ]
+        let (comma, colon) = (style.comma(), style.colon());
+        Self {
+            owners: format!("{comma}\"owners_before\"{colon}{owners}}}]{comma}\"metadata\"{colon}"),
+            tail: format!(
+                "{comma}\"operation\"{colon}\"{operation}\"{comma}\"outputs\"{colon}{outputs}\
+                 {comma}\"version\"{colon}\"2.0\"}}"
+            ),
+        }
+    }
+
+    /// Writes what follows the fulfillment.
+    fn write(&self, spent: Option<&Link>, metadata: &Object, style: Style, out: &mut String) {
+        let (comma, colon) = (style.comma(), style.colon());
+        match spent {
+            None => write!(out, "{comma}\"fulfills\"{colon}null"),
+            Some(link) => write!(
+                out,
+                "{comma}\"fulfills\"{colon}{{\"output_index\"{colon}{}{comma}\"transaction_id\"\
+                 {colon}\"{}\"}}",
+                link.output_index, link.transaction_id
+            ),
+        }
+        .expect(ANY_TEXT);
+        out.push_str(&self.owners);
+        write_object(metadata, style, out);
+        out.push_str(&self.tail);
+    }
+}
+
+impl Template {
+    fn new(signers: Signers, sample: &Transaction) -> Self {
+        Self {
+            signers,
+            canonical: Frame::new(sample.body(), Style::Canonical),
+            default: Frame::new(sample.body(), Style::Default),
+        }
+    }
+
+    fn sign(&self, head: &Head, spent: Option<&Link>, metadata: &Object, text: &mut String) -> Id {
+        let mut rest = String::with_capacity(1024);
+        self.canonical
+            .write(spent, metadata, Style::Canonical, &mut rest);
+        let unsigned = head.canonical.clone().chain_update("null");
+        let digest = hash::digest(unsigned.chain_update(&rest), spent);
+        let fulfillment = self.signers.sign(&digest);
+        let hasher = head.canonical.clone().chain_update("\"");
+        let hasher = hasher.chain_update(&fulfillment).chain_update("\"");
+        let id = Id(hasher.chain_update(&rest).finalize().into());
+        text.push_str(&head.default);
+        let inputs = "\", \"inputs\": [{\"fulfillment\": \"";
+        write!(text, "{id}{inputs}{fulfillment}\"").expect(ANY_TEXT);
+        self.default.write(spent, metadata, Style::Default, text);
+        id
     }
 }
 
@@ -142,26 +205,11 @@ impl CreateTemplate {
     /// [`Error::Output`] without signers or with more than 100.
     pub fn with_signers(pairs: Vec<KeyPair>, asset: Option<Object>) -> Result<Self, Error> {
         let signers = Signers::new(pairs)?;
-        let keys = signers.keys();
-        let plain = Create::new().output(Output::to(&keys, 1)?);
-        let plain = keys.iter().fold(plain, |create, key| create.signer(*key));
-        let create = match asset {
-            Some(data) => plain.asset(data),
-            None => plain,
-        };
-        let sample = create.sign(&signers.pairs())?;
+        let sample = signers.create(asset)?;
         let asset = sample.body().get("asset").unwrap_or(&Value::Null);
-        let head = format!(
-            "{{\"asset\":{},\"id\":null,\"inputs\":[{{\"fulfillment\":",
-            canonical(asset)
-        );
-        let [canonical, default] = Frame::both(sample.body());
         Ok(Self {
-            head: Sha3_256::new_with_prefix(head),
-            start: format!("{{\"asset\": {}, \"id\": \"", default_text(asset)),
-            canonical,
-            default,
-            signers,
+            head: Head::new(&canonical(asset), &default_text(asset)),
+            template: Template::new(signers, &sample),
         })
     }
 
@@ -170,23 +218,7 @@ impl CreateTemplate {
     /// The metadata is not checked: it needs at least one member, and keys that the original
     /// admits.
     pub fn sign(&self, metadata: &Object, text: &mut String) -> Id {
-        let mut rest = String::with_capacity(1024);
-        rest.push_str(",\"fulfills\":null");
-        rest.push_str(&self.canonical.owners);
-        write_object(metadata, Style::Canonical, &mut rest);
-        rest.push_str(&self.canonical.tail);
-        let digest = finish(self.head.clone().chain_update("null").chain_update(&rest));
-        let fulfillment = self.signers.sign(&digest);
-        let hasher = self.head.clone().chain_update("\"");
-        let hasher = hasher.chain_update(&fulfillment).chain_update("\"");
-        let id = Id(finish(hasher.chain_update(&rest)));
-        text.push_str(&self.start);
-        let inputs = "\", \"inputs\": [{\"fulfillment\": \"";
-        write!(text, "{id}{inputs}{fulfillment}\", \"fulfills\": null").expect(ANY_TEXT);
-        text.push_str(&self.default.owners);
-        write_object(metadata, Style::Default, text);
-        text.push_str(&self.default.tail);
-        id
+        self.template.sign(&self.head, None, metadata, text)
     }
 }
 
@@ -197,20 +229,12 @@ impl TransferTemplate {
     /// [`Error::Output`] when there are none, or more than 100, of either.
     pub fn new(owners: Vec<KeyPair>, recipients: &[PublicKey]) -> Result<Self, Error> {
         let signers = Signers::new(owners)?;
-        let keys = signers.keys();
-        let create = Create::new().output(Output::to(&keys, 1)?);
-        let create = keys.iter().fold(create, |create, key| create.signer(*key));
-        let spent = create.sign(&signers.pairs())?;
+        let spent = signers.create(None)?;
         let sample = Transfer::of(&spent)
             .spend(&spent, 0)
             .output(Output::to(recipients, 1)?)
             .sign(&signers.pairs())?;
-        let [canonical, default] = Frame::both(sample.body());
-        Ok(Self {
-            signers,
-            canonical,
-            default,
-        })
+        Ok(Self(Template::new(signers, &sample)))
     }
 
     /// Signs a TRANSFER of this asset that spends this output, with this metadata, and appends its
@@ -219,47 +243,12 @@ impl TransferTemplate {
     /// Neither is checked: the output is one with amount 1 to the template's owners, and the
     /// metadata as in [`CreateTemplate::sign`].
     pub fn sign(&self, asset: Id, spent: &Link, metadata: &Object, text: &mut String) -> Id {
-        let Link {
-            transaction_id,
-            output_index,
-        } = spent;
-        let head = Sha3_256::new_with_prefix(format!(
-            "{{\"asset\":{{\"id\":\"{asset}\"}},\"id\":null,\"inputs\":[{{\"fulfillment\":"
-        ));
-        let mut rest = String::with_capacity(1024);
-        write!(
-            rest,
-            ",\"fulfills\":{{\"output_index\":{output_index},\"transaction_id\":\"{transaction_id}\"}}"
-        )
-        .expect(ANY_TEXT);
-        rest.push_str(&self.canonical.owners);
-        write_object(metadata, Style::Canonical, &mut rest);
-        rest.push_str(&self.canonical.tail);
-        let unsigned = head.clone().chain_update("null").chain_update(&rest);
-        let digest = finish(
-            unsigned
-                .chain_update(transaction_id)
-                .chain_update(output_index.to_string()),
+        let head = Head::new(
+            &format!("{{\"id\":\"{asset}\"}}"),
+            &format!("{{\"id\": \"{asset}\"}}"),
         );
-        let fulfillment = self.signers.sign(&digest);
-        let hasher = head.chain_update("\"").chain_update(&fulfillment);
-        let id = Id(finish(hasher.chain_update("\"").chain_update(&rest)));
-        write!(
-            text,
-            "{{\"asset\": {{\"id\": \"{asset}\"}}, \"id\": \"{id}\", \"inputs\": [{{\"fulfillment\": \
-             \"{fulfillment}\", \"fulfills\": {{\"output_index\": {output_index}, \"transaction_id\": \
-             \"{transaction_id}\"}}"
-        )
-        .expect(ANY_TEXT);
-        text.push_str(&self.default.owners);
-        write_object(metadata, Style::Default, text);
-        text.push_str(&self.default.tail);
-        id
+        self.0.sign(&head, Some(spent), metadata, text)
     }
-}
-
-fn finish(hasher: Sha3_256) -> [u8; 32] {
-    hasher.finalize().into()
 }
 
 const ANY_TEXT: &str = "a string takes any text";
@@ -267,7 +256,7 @@ const ANY_TEXT: &str = "a string takes any text";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryLedger, Mode, Transaction};
+    use crate::{MemoryLedger, Mode};
 
     fn pairs(first: u8, count: u8) -> Vec<KeyPair> {
         (first..first + count)
