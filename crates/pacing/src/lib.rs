@@ -42,7 +42,7 @@ pub use self::{
     count::Count,
     error::ValueError,
     nanos::Nanos,
-    profile::{Profile, ProfileError, Step, Steps},
+    profile::{Profile, ProfileError, Step},
     random::Random,
     rate::{Rate, SignedRate},
     schedule::Schedule,

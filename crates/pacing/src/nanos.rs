@@ -95,30 +95,6 @@ impl Nanos {
         self.0 == 0
     }
 
-    /// The sum, unless it does not fit.
-    pub const fn checked_add(self, other: Self) -> Option<Self> {
-        match self.0.checked_add(other.0) {
-            Some(sum) => Some(Self(sum)),
-            None => None,
-        }
-    }
-
-    /// The difference, unless `other` is later.
-    pub const fn checked_sub(self, other: Self) -> Option<Self> {
-        match self.0.checked_sub(other.0) {
-            Some(difference) => Some(Self(difference)),
-            None => None,
-        }
-    }
-
-    /// The multiple, unless it does not fit.
-    pub const fn checked_mul(self, factor: u64) -> Option<Self> {
-        match self.0.checked_mul(factor) {
-            Some(product) => Some(Self(product)),
-            None => None,
-        }
-    }
-
     /// The sum, at most [`Nanos::MAX`].
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))

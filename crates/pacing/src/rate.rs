@@ -68,7 +68,7 @@ impl Rate {
         Ok(Self(micros as u64))
     }
 
-    /// A rate that internal arithmetic knows to be in range.
+    /// A rate that internal arithmetic keeps in range.
     pub(crate) const fn clamped(micros: u64) -> Self {
         if micros > Self::MAX.0 {
             Self::MAX
@@ -210,12 +210,6 @@ impl SignedRate {
     /// Whether nothing changes.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
-    }
-}
-
-impl From<Rate> for SignedRate {
-    fn from(rate: Rate) -> Self {
-        Self::rise(rate)
     }
 }
 

@@ -98,11 +98,7 @@ impl Schedule {
             shard < of.get(),
             "there is no shard {shard} of {of}: they count from 0"
         );
-        let pace = match self.arrivals {
-            Arrivals::Even => Pace::even(of),
-            Arrivals::Burst { size } => Pace::burst(size, of, self.profile_limit()),
-            Arrivals::Poisson { seed } => Pace::poisson(seed, of),
-        };
+        let pace = Pace::new(self.arrivals, of, self.profile_limit());
         Shard::new(self.profile.clone(), pace, shard, of)
     }
 
@@ -111,7 +107,7 @@ impl Schedule {
         self.shard(0, NonZeroU32::MIN)
     }
 
-    /// How many transactions the profile has under even arrivals, even if nobody waits for its end.
+    /// How many transactions the profile has under even arrivals, up to the limit of an endless one.
     fn profile_limit(&self) -> u64 {
         crate::Count::from_area(self.profile.area()).rounded_up()
     }

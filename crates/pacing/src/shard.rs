@@ -2,7 +2,7 @@
 
 use std::{iter::FusedIterator, num::NonZeroU32};
 
-use crate::{Nanos, Profile, count::ONE, cursor::Cursor, random::Random};
+use crate::{Arrivals, Nanos, Profile, count::ONE, cursor::Cursor, random::Random};
 
 /// A transaction and when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,13 @@ pub struct Due {
     pub index: u64,
     /// When it is due.
     pub at: Nanos,
+}
+
+impl Due {
+    fn new(index: u64, at: u64) -> Self {
+        let at = Nanos::new(at);
+        Self { index, at }
+    }
 }
 
 /// Every N-th transaction of a schedule, in order. Made by [`crate::Schedule::shard`].
@@ -46,26 +53,22 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    pub(crate) fn even(of: NonZeroU32) -> Self {
-        Self::Even {
-            stride: u128::from(of.get()) * ONE,
-        }
-    }
-
-    pub(crate) fn burst(size: NonZeroU32, of: NonZeroU32, limit: u64) -> Self {
-        let (size, stride) = (u64::from(size.get()), u64::from(of.get()));
-        Self::Burst {
-            size,
-            stride,
-            place: 0,
-            limit,
-        }
-    }
-
-    pub(crate) fn poisson(seed: u64, of: NonZeroU32) -> Self {
-        Self::Poisson {
-            random: Random::new(seed),
-            stride: of.get(),
+    /// Of every `of`-th transaction; `limit` is the number of transactions in all.
+    pub(crate) fn new(arrivals: Arrivals, of: NonZeroU32, limit: u64) -> Self {
+        match arrivals {
+            Arrivals::Even => Self::Even {
+                stride: u128::from(of.get()) * ONE,
+            },
+            Arrivals::Burst { size } => Self::Burst {
+                size: u64::from(size.get()),
+                stride: u64::from(of.get()),
+                place: 0,
+                limit,
+            },
+            Arrivals::Poisson { seed } => Self::Poisson {
+                random: Random::new(seed),
+                stride: of.get(),
+            },
         }
     }
 
@@ -145,18 +148,12 @@ impl Shard {
         let mut cursor = Cursor::new(profile);
         let first = pace.first(shard);
         let index = u64::from(shard);
-        let next = match pace.has(index) {
-            true => cursor.advance(first).map(|at| Due {
-                index,
-                at: Nanos::new(at),
-            }),
-            false => None,
-        };
+        let at = pace.has(index).then(|| cursor.advance(first)).flatten();
         Self {
             cursor,
             pace,
             stride: u64::from(of.get()),
-            next,
+            next: at.map(|at| Due::new(index, at)),
         }
     }
 
@@ -195,10 +192,7 @@ impl Iterator for Shard {
             let index = count.saturating_mul(self.stride).saturating_add(due.index);
             self.next = if self.pace.has(index) {
                 let by = self.pace.jump(count);
-                self.cursor.advance(by).map(|at| Due {
-                    index,
-                    at: Nanos::new(at),
-                })
+                self.cursor.advance(by).map(|at| Due::new(index, at))
             } else {
                 None
             };

@@ -40,7 +40,7 @@ impl Cursor {
         }
     }
 
-    /// Goes `by` units of area further and tells when that is; nothing past the profile's end.
+    /// Goes `by` units of area further and returns when that is; nothing past the profile's end.
     #[inline]
     pub(crate) fn advance(&mut self, by: u128) -> Option<u64> {
         self.target = self.target.saturating_add(by);

@@ -20,7 +20,7 @@ mod trace_csv;
 use std::{fmt, num::NonZeroU32, sync::Arc};
 
 pub use self::error::ProfileError;
-pub use self::step::{Step, Steps};
+pub use self::step::Step;
 use self::{
     check::{MAX_DURATION_NANOS, MAX_STEPS, check_duration},
     exponential::Exponential,
@@ -321,13 +321,8 @@ impl Profile {
     }
 
     /// All steps in order.
-    pub fn iter_steps(&self) -> Steps {
-        self.steps_until(Nanos::MAX)
-    }
-
-    /// The steps that begin before `t`, in order.
-    pub fn steps_until(&self, t: Nanos) -> Steps {
-        Steps::new(self.clone(), t)
+    pub fn iter_steps(&self) -> impl Iterator<Item = Step> {
+        (0..self.step_count()).map_while(|index| self.step(index))
     }
 
     /// The word for this kind of profile: `constant`, `pause`, `ramp`, `linear`, `exponential`,
