@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// SipHash-1-3 under a secret seed: without the seed nobody can choose keys that collide.
+/// SipHash-1-3 under a secret seed: keys that collide cannot be chosen without the seed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyedHash([u64; 2]);
 

@@ -116,11 +116,9 @@ pub(crate) fn check_prefix(is_ipv4: bool, prefix: u8) -> Result<(), Error> {
     if prefix <= longest {
         return Ok(());
     }
-    Err(Error::PrefixTooLong {
-        family,
-        prefix,
-        longest,
-    })
+    Err(Error::new(format!(
+        "an {family} prefix is 0 to {longest} bits long, not {prefix}"
+    )))
 }
 
 impl Hash for Network {
@@ -146,10 +144,7 @@ impl FromStr for Network {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let refuse = |reason| Error::NotANetwork {
-            text: text.to_owned(),
-            reason,
-        };
+        let refuse = |reason| Error::new(format!("`{text}` is not a network: {reason}; {ADVICE}"));
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -178,14 +173,16 @@ impl FromStr for Network {
             (given, _) => Self::cut(given, prefix),
         };
         if network.bits() != bits(given) {
-            return Err(Error::HostBits {
-                text: text.to_owned(),
-                network: network.to_string(),
-            });
+            return Err(Error::new(format!(
+                "`{text}` has bits set behind its prefix: the network is {network}"
+            )));
         }
         Ok(network)
     }
 }
+
+const ADVICE: &str =
+    "write an address such as 192.0.2.7, or a network such as 192.0.2.0/24 or 2001:db8::/32";
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

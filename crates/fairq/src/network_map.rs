@@ -37,7 +37,10 @@ impl<T> NetworkMap<T> {
     /// The map is full and does not know the network.
     pub fn insert(&mut self, network: Network, value: T) -> Result<Option<T>, Error> {
         if self.networks.len() >= Self::LIMIT && !self.networks.contains_key(&network) {
-            return Err(Error::TooManyNetworks { limit: Self::LIMIT });
+            return Err(Error::new(format!(
+                "a map of networks holds at most {}",
+                Self::LIMIT
+            )));
         }
         let prefix = network.mapped_prefix();
         if let Err(place) = self.prefixes.binary_search_by(|p| prefix.cmp(p)) {

@@ -11,7 +11,7 @@ use crate::{
     key::ClientKey,
 };
 
-/// State that can be forgotten without anybody gaining by it.
+/// State that can be forgotten without giving its client credit.
 pub trait Neutral: Default {
     /// Whether this state is as good as a new one: its buckets are full, and it has no connections
     /// and nothing waiting. Once neutral, it stays so until it is changed.
@@ -44,7 +44,7 @@ const SEARCH: usize = 16;
 ///
 /// When the table is full, a state is forgotten that is [`Neutral`] and was not used since it was
 /// last looked at (second chance). When none such is found within 16 looks, the newcomer gets one of
-/// a fixed number of shared states, picked by a keyed hash: nobody is refused for the table's sake,
+/// a fixed number of shared states, picked by a keyed hash: no client is refused because the table is full,
 /// and no bucket is filled by being forgotten.
 ///
 /// Memory: [`ClientTable::BYTES_PER_CLIENT`] at most for each client of the limit, all taken at the

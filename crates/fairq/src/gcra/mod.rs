@@ -109,7 +109,7 @@ impl GcraLimit {
         Err(self.next_at(state, now, count))
     }
 
-    /// Takes as many tokens as there are, at most `max`, and says how many.
+    /// Takes as many tokens as there are, at most `max`, and returns how many.
     pub fn take_up_to(&self, state: &mut GcraState, now: Nanos, max: u32) -> u32 {
         let ready = u32::try_from(self.ready(state, now)).unwrap_or(u32::MAX);
         let taken = ready.min(max);
@@ -246,7 +246,7 @@ impl Gcra {
         self.limit.try_take(&mut self.state, now)
     }
 
-    /// Takes as many tokens as there are, at most `max`, and says how many.
+    /// Takes as many tokens as there are, at most `max`, and returns how many.
     pub fn take_up_to(&mut self, now: Nanos, max: u32) -> u32 {
         self.limit.take_up_to(&mut self.state, now, max)
     }
@@ -264,11 +264,7 @@ impl Gcra {
     /// Changes the rate, the burst staying as long, without giving credit: it holds as many tokens
     /// as before, or the new burst when that is less. After a rate of zero it holds none.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
-        self.set_limit(now, GcraLimit::new(rate, self.limit.burst));
-    }
-
-    /// Changes rate and burst, with the same promise.
-    pub fn set_limit(&mut self, now: Nanos, limit: GcraLimit) {
+        let limit = GcraLimit::new(rate, self.limit.burst);
         if limit != self.limit {
             self.limit.change(&mut self.state, now, &limit);
             self.limit = limit;

@@ -92,7 +92,9 @@ impl Weight {
         let heaviest = Self::HEAVIEST;
         let small = u16::try_from(weight).ok().filter(|_| weight <= heaviest);
         let shares = small.and_then(NonZeroU16::new);
-        shares.map(Self).ok_or(Error::Weight { weight, heaviest })
+        shares
+            .map(Self)
+            .ok_or_else(|| Error::new(format!("a weight is 1 to {heaviest}, not {weight}")))
     }
 
     /// The number of shares.

@@ -10,7 +10,7 @@ use super::{
     item::Popped,
 };
 
-/// After so many visits to new flows an old one has its turn. Without that, a stranger with ever new
+/// After so many visits to new flows an old one has its turn. Without that, a client with ever new
 /// addresses would keep all others waiting.
 const STREAK_MAX: u32 = 16;
 
