@@ -42,20 +42,13 @@ pub(crate) fn sum<'a, T: AddUp + Default + 'a>(parts: impl IntoIterator<Item = &
     })
 }
 
-/// Defines a struct of counters: all of them `u64`, listed once for its fields, its columns and its
-/// sum.
+/// Defines a struct of counters: all of them `u64`, listed once for its fields and its sum.
 macro_rules! counters {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name {
             $($(#[$doc])* pub $field: u64,)*
-        }
-
-        impl $name {
-            /// The name of each counter and how to read it.
-            pub const COLUMNS: &[(&'static str, fn(&Self) -> u64)] =
-                &[$((stringify!($field), |counts| counts.$field),)*];
         }
 
         adds_up!($name { sum: $($field),* });

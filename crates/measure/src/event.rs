@@ -11,7 +11,7 @@ pub type TxHash = [u8; 32];
 /// [`Cause`]; anything less is [`Cause::OnTime`].
 ///
 /// One millisecond is the resolution of the timers most load generators pace with (tokio's wheel,
-/// `setTimeout`), two orders below the shortest block interval anybody runs, and long enough that
+/// `setTimeout`), two orders below the shortest block interval in use, and long enough that
 /// an ordinary preemption on a shared machine is not called a failure of the schedule.
 pub const LATE_LIMIT: Nanos = Nanos::from_nanos(1_000_000);
 
@@ -29,7 +29,7 @@ pub fn hash_prefix(hash: &TxHash) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u16);
 
-/// Why a transaction left when it did. Given by the sender, which alone knows what it waited for.
+/// Why a transaction left when it did. Given by the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// Within [`LATE_LIMIT`] of its due time.
@@ -55,7 +55,7 @@ pub struct Sent {
     pub hash: TxHash,
     /// Bytes of the transaction itself, without any envelope.
     pub size: u32,
-    /// When the schedule wanted it out.
+    /// When it was due.
     pub due: Nanos,
     /// When its last byte was handed to the socket.
     pub sent: Nanos,
@@ -70,8 +70,7 @@ pub struct Sent {
 /// What came back for a broadcast.
 ///
 /// An answer of `broadcast_tx_commit` is reduced to the same cases: its CheckTx code decides
-/// between `Accepted` and `Rejected`; the result of execution comes from the block like everybody
-/// else's. A node that gave up waiting for the commit is [`Failure::CommitTimeout`].
+/// between `Accepted` and `Rejected`; the result of execution comes from the block as for every other method. A node that gave up waiting for the commit is [`Failure::CommitTimeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// CheckTx answered code 0.
@@ -81,12 +80,12 @@ pub enum Reply {
         /// The code, never 0.
         code: u32,
     },
-    /// A JSON-RPC error that says the transaction was not taken.
+    /// A JSON-RPC error: the transaction was not taken.
     RpcError {
         /// The error's code, for example -32603.
         code: i32,
     },
-    /// No answer that says what became of the transaction: it may still be committed.
+    /// No usable answer: the transaction may still be committed.
     Failed(Failure),
 }
 
@@ -208,7 +207,7 @@ pub struct MempoolSample {
 /// Whether a connection was broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReconnectReason {
-    /// The plan asked for it (`square --reconnect`).
+    /// It is part of the plan (`square --reconnect`).
     Planned,
     /// The connection broke.
     Broken,

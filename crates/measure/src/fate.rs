@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::{CommittedAnyway, adds_up};
 use crate::event::{Failure, UnsentReason};
 
-/// What was wanted and what of it left.
+/// The planned transactions, and how many of them were sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
     /// Due until offering ended.

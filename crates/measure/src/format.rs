@@ -16,41 +16,9 @@ pub enum ReadError {
         /// What the reader said.
         source: io::Error,
     },
-    /// The first line lacks a column.
-    #[error(
-        "{file} has no column {column:?}; is it of a run of format {}?",
-        FORMAT
-    )]
-    NoColumn {
-        /// The file's name inside the run folder.
-        file: &'static str,
-        /// The column's name.
-        column: String,
-    },
-    /// A field is not what its column holds.
-    #[error("{file}, line {line}, column {column}: {value:?} is not {expected}")]
-    BadField {
-        /// The file's name inside the run folder.
-        file: &'static str,
-        /// Counted from 1.
-        line: u64,
-        /// The column's name.
-        column: String,
-        /// The field, shortened.
-        value: String,
-        /// What belongs there.
-        expected: String,
-    },
-    /// A line is not what the file holds.
-    #[error("{file}, line {line}: {problem}")]
-    BadLine {
-        /// The file's name inside the run folder.
-        file: &'static str,
-        /// Counted from 1.
-        line: u64,
-        /// What is wrong with it.
-        problem: String,
-    },
+    /// It is not what a run of this version writes: where and why.
+    #[error("{0}")]
+    Content(String),
     /// A JSON document does not parse.
     #[error("{file} is not what a run writes: {problem}")]
     BadDocument {
@@ -59,17 +27,13 @@ pub enum ReadError {
         /// What the parser said.
         problem: String,
     },
-    /// The folder was written by another version.
-    #[error(
-        "{file} is of format {found:?}; this program reads {}, so use the version of txgen that wrote it",
-        FORMAT
-    )]
-    OtherFormat {
-        /// The file's name inside the run folder.
-        file: &'static str,
-        /// The format it names.
-        found: String,
-    },
+}
+
+impl ReadError {
+    /// A line, counted from 1, is not what the file holds.
+    pub(crate) fn line(file: &str, line: u64, problem: impl std::fmt::Display) -> Self {
+        Self::Content(format!("{file}, line {line}: {problem}"))
+    }
 }
 
 /// Reads a JSON document of [`FORMAT`](FORMAT) from text.
@@ -88,10 +52,9 @@ pub(crate) fn read_document<T: serde::de::DeserializeOwned>(
     };
     let Tag { format } = serde_json::from_slice(&text).map_err(bad)?;
     if format != FORMAT {
-        return Err(ReadError::OtherFormat {
-            file,
-            found: format,
-        });
+        return Err(ReadError::Content(format!(
+            "{file} is of format {format:?}; this program reads {FORMAT}, so use the version of txgen that wrote it"
+        )));
     }
     serde_json::from_slice(&text).map_err(bad)
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use pacing::Nanos;
 
-use crate::latency::{Latency, LatencyKind, LatencySet, millis};
+use crate::latency::{Latency, LatencyKind, LatencySet};
 
 /// The lines before the first interval. `StartTime` and `BaseTime` are both the run's origin, so
 /// the time of a line is in seconds since the origin.
@@ -64,7 +64,7 @@ impl HlogWriter {
             kind.name(),
             start.as_secs_f64(),
             end.saturating_sub(start).as_secs_f64(),
-            latency.max().map_or(0.0, millis),
+            latency.max().map_or(0.0, Nanos::as_millis_f64),
         )
         .expect("a vector takes every write");
         let text = base64_simd::STANDARD.encode_to_string(&self.encoded);

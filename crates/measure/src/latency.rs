@@ -6,8 +6,6 @@ use hdrhistogram::Histogram;
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::names::named;
-
 /// The highest value a histogram holds: one hour. A higher one is counted as one hour and as
 /// clamped; mean and maximum stay exact.
 pub const HIGHEST: Nanos = Nanos::from_nanos(3_600_000_000_000);
@@ -15,22 +13,67 @@ pub const HIGHEST: Nanos = Nanos::from_nanos(3_600_000_000_000);
 /// Significant decimal digits of every histogram: a quantile is within 0.1 % of the truth.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
-named! {
-    /// Which latency.
-    pub enum LatencyKind {
-        /// sent − due.
-        Lateness => "lateness",
-        /// accepted − due.
-        AcceptResponse => "accept_response",
-        /// accepted − sent.
-        AcceptService => "accept_service",
-        /// committed − due.
-        CommitFromDue => "commit_from_due",
-        /// committed − sent.
-        CommitFromSent => "commit_from_sent",
-        /// committed − accepted (BEP-23's "finalize").
-        CommitFromAccepted => "commit_from_accepted",
-    }
+/// Defines the latencies from one list: the enumeration of them, and the figures of each under its
+/// name.
+macro_rules! latencies {
+    ($($(#[$doc:meta])* $kind:ident $name:ident,)*) => {
+        /// Which latency.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum LatencyKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl LatencyKind {
+            /// Every latency, in the order of reports.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$kind),*];
+
+            /// The name in the files of a run.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($name),)*
+                }
+            }
+        }
+
+        /// The figures of every latency.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Latencies {
+            $($(#[$doc])* pub $name: Quantiles,)*
+        }
+
+        impl Latencies {
+            /// The figures of one of them.
+            #[must_use]
+            pub const fn of(&self, kind: LatencyKind) -> &Quantiles {
+                match kind {
+                    $(LatencyKind::$kind => &self.$name,)*
+                }
+            }
+
+            /// The figures of one of them, to be filled in.
+            pub(crate) const fn of_mut(&mut self, kind: LatencyKind) -> &mut Quantiles {
+                match kind {
+                    $(LatencyKind::$kind => &mut self.$name,)*
+                }
+            }
+        }
+    };
+}
+
+latencies! {
+    /// sent − due.
+    Lateness lateness,
+    /// accepted − due.
+    AcceptResponse accept_response,
+    /// accepted − sent.
+    AcceptService accept_service,
+    /// committed − due.
+    CommitFromDue commit_from_due,
+    /// committed − sent.
+    CommitFromSent commit_from_sent,
+    /// committed − accepted (BEP-23's "finalize").
+    CommitFromAccepted commit_from_accepted,
 }
 
 /// One latency: a histogram in nanoseconds, beside its exact sum and maximum.
@@ -151,16 +194,15 @@ impl Latency {
     /// The figures of a report.
     #[must_use]
     pub fn quantiles(&self) -> Quantiles {
-        let at = |q: f64| self.quantile(q).map(millis);
+        let at = |q: f64| self.quantile(q).map(Nanos::as_millis_f64);
         Quantiles {
             p50: at(0.50),
             p68: at(0.68),
             p95: at(0.95),
             p99: at(0.99),
             p99_7: at(0.997),
-            max: self.max().map(millis),
-            mean: (!self.is_empty())
-                .then(|| self.sum_ns as f64 / self.count() as f64 / NANOS_PER_MILLI),
+            max: self.max().map(Nanos::as_millis_f64),
+            mean: (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64 / 1e6),
             count: self.count(),
             clamped: self.clamped,
         }
@@ -206,54 +248,10 @@ pub struct Quantiles {
     pub clamped: u64,
 }
 
-/// The six latencies.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latencies {
-    /// sent − due.
-    pub lateness: Quantiles,
-    /// accepted − due.
-    pub accept_response: Quantiles,
-    /// accepted − sent.
-    pub accept_service: Quantiles,
-    /// committed − due.
-    pub commit_from_due: Quantiles,
-    /// committed − sent.
-    pub commit_from_sent: Quantiles,
-    /// committed − accepted.
-    pub commit_from_accepted: Quantiles,
-}
-
-impl Latencies {
-    /// The figures of one of them.
-    #[must_use]
-    pub const fn of(&self, kind: LatencyKind) -> &Quantiles {
-        match kind {
-            LatencyKind::Lateness => &self.lateness,
-            LatencyKind::AcceptResponse => &self.accept_response,
-            LatencyKind::AcceptService => &self.accept_service,
-            LatencyKind::CommitFromDue => &self.commit_from_due,
-            LatencyKind::CommitFromSent => &self.commit_from_sent,
-            LatencyKind::CommitFromAccepted => &self.commit_from_accepted,
-        }
-    }
-
-    /// The figures of one of them, to be filled in.
-    pub(crate) const fn of_mut(&mut self, kind: LatencyKind) -> &mut Quantiles {
-        match kind {
-            LatencyKind::Lateness => &mut self.lateness,
-            LatencyKind::AcceptResponse => &mut self.accept_response,
-            LatencyKind::AcceptService => &mut self.accept_service,
-            LatencyKind::CommitFromDue => &mut self.commit_from_due,
-            LatencyKind::CommitFromSent => &mut self.commit_from_sent,
-            LatencyKind::CommitFromAccepted => &mut self.commit_from_accepted,
-        }
-    }
-}
-
 /// The six latencies together: 1.6 MB.
 #[derive(Debug, Clone, Default)]
 pub struct LatencySet {
-    latencies: [Latency; 6],
+    latencies: [Latency; LatencyKind::ALL.len()],
 }
 
 impl LatencySet {
@@ -310,13 +308,6 @@ impl LatencySet {
             .sum()
     }
 }
-
-/// Nanoseconds as the milliseconds of a report.
-pub(crate) fn millis(value: Nanos) -> f64 {
-    value.as_nanos() as f64 / NANOS_PER_MILLI
-}
-
-const NANOS_PER_MILLI: f64 = 1e6;
 
 #[cfg(test)]
 mod tests {

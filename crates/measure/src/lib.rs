@@ -1,5 +1,5 @@
 //! The account of a load run: what became of every transaction, how long it took, whether the
-//! schedule was kept, and the files that say so.
+//! schedule was kept, and the files of the run folder.
 //!
 //! What it is not: it opens no file, reads no clock, runs no thread and knows no wire format of a
 //! node. Events come in with their stamps, rows go out through [`std::io::Write`].

@@ -1,4 +1,4 @@
-//! `manifest.json`: what was asked for, by whom, where. Written before the first transaction.
+//! `manifest.json`: the plan, the program, the endpoints and the machine. Written before the first transaction.
 
 use std::io;
 
@@ -40,7 +40,7 @@ pub struct EndpointInfo {
     pub url: String,
     /// Its chain.
     pub chain_id: Option<String>,
-    /// What it says it is, for example `0.38.17`.
+    /// The version that it reports, for example `0.38.17`.
     pub node_version: Option<String>,
     /// Whether this program started it.
     pub built_in: bool,
@@ -71,7 +71,7 @@ impl Manifest {
     /// Writes it as indented JSON with a final newline.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Those of the writer.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
         format::write_document(self, writer)
     }

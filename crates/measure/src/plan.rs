@@ -1,4 +1,4 @@
-//! What the schedule wants, as far as the recorder must know it.
+//! The part of the schedule that the recorder needs.
 
 use pacing::{Arrivals, Due, Nanos, Schedule, Shard, Step};
 use serde::{Deserialize, Serialize};

@@ -17,6 +17,27 @@ pub struct RateStats {
     pub seconds: u64,
 }
 
+impl RateStats {
+    /// Of one value for each second; `None` without any.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let max = *values.last()?;
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let (lower, upper) = ((values.len() - 1) / 2, values.len() / 2);
+        Some(Self {
+            mean,
+            median: f64::midpoint(values[lower], values[upper]),
+            stddev: (squares / count).sqrt(),
+            max,
+            seconds: values.len() as u64,
+        })
+    }
+}
+
 /// One value for each second of a run: four bytes a second.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PerSecond {
@@ -32,29 +53,6 @@ impl PerSecond {
     pub(crate) fn stats(&self, seconds: std::ops::Range<usize>) -> Option<RateStats> {
         let end = seconds.end.min(self.values.len());
         let values = self.values.get(seconds.start..end)?;
-        if values.is_empty() {
-            return None;
-        }
-        let count = values.len() as f64;
-        let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
-        let variance = values
-            .iter()
-            .map(|&v| (f64::from(v) - mean).powi(2))
-            .sum::<f64>()
-            / count;
-        Some(RateStats {
-            mean,
-            median: median(values.to_vec()),
-            stddev: variance.sqrt(),
-            max: f64::from(values.iter().copied().max().unwrap_or(0)),
-            seconds: values.len() as u64,
-        })
+        RateStats::of(values.iter().map(|&value| f64::from(value)))
     }
-}
-
-fn median(mut values: Vec<u32>) -> f64 {
-    values.sort_unstable();
-    let upper = f64::from(values[values.len() / 2]);
-    let lower = f64::from(values[(values.len() - 1) / 2]);
-    f64::midpoint(lower, upper)
 }

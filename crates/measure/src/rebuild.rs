@@ -25,7 +25,7 @@ use crate::windows::WorstWindows;
 ///
 /// What only the program knew is missing from the summary made of it: reasons of unsent
 /// transactions, kinds of errors, what was late in the step under way, windows against the plan,
-/// reconnects, the knee. The verdict says so and is `degraded` at best.
+/// reconnects, the knee. The verdict gives that as a reason and is `degraded` at best.
 #[derive(Debug)]
 pub struct KilledRun<'a> {
     manifest: &'a Manifest,

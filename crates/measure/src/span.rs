@@ -17,19 +17,19 @@ pub(crate) struct BlockSpan {
 
 impl BlockSpan {
     /// Of one block.
-    pub(crate) const fn one(block: &BlockRow) -> Self {
-        let observed = Nanos::from_nanos(block.observed_ns);
+    pub(crate) const fn one(observed: Nanos, committed: u64) -> Self {
         Self {
             edges: Some((observed, observed)),
             after_first: 0,
-            first: block.committed(),
+            first: committed,
         }
     }
 
     /// Of several blocks, in the order of their observation.
     pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a BlockRow>) -> Self {
         blocks.fold(Self::default(), |mut span, block| {
-            span.add(&Self::one(block));
+            let observed = Nanos::from_nanos(block.observed_ns);
+            span.add(&Self::one(observed, block.committed()));
             span
         })
     }

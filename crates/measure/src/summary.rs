@@ -28,7 +28,7 @@ pub struct Summary {
     pub time: TimeSpans,
     /// Whether the generator kept its schedule.
     pub verdict: Verdict,
-    /// What was wanted and what of it left.
+    /// The planned transactions, and how many of them were sent.
     pub offered: Offered,
     /// Where every sent transaction ended.
     pub fate: Fate,
@@ -70,7 +70,7 @@ impl Summary {
     /// Writes it as indented JSON with a final newline.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Those of the writer.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
         format::write_document(self, writer)
     }

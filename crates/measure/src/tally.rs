@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::counts::CommittedAnyway;
 use crate::event::{Failure, Reply, UnsentReason};
 use crate::fate::{self, Fate, Offered};
 use crate::pending::{Record, RecordState};
@@ -11,82 +10,64 @@ use crate::pending::{Record, RecordState};
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) sent: u64,
+    /// Without the counts by code and by kind.
+    pub(crate) fate: Fate,
     pub(crate) unsent: [u64; UnsentReason::ALL.len()],
-    pub(crate) accepted: u64,
-    rejected: BTreeMap<i64, u64>,
-    pub(crate) rejected_total: u64,
     pub(crate) errors: [u64; Failure::ALL.len()],
-    unanswered: u64,
-    committed: u64,
-    commit_failed: u64,
-    pending: u64,
-    committed_anyway: CommittedAnyway,
+    rejected: BTreeMap<i64, u64>,
 }
 
 impl Tally {
-    pub(crate) fn unsent_total(&self) -> u64 {
-        self.unsent.iter().sum()
-    }
-
-    pub(crate) fn errors_total(&self) -> u64 {
-        self.errors.iter().sum()
-    }
-
     pub(crate) fn answer(&mut self, reply: Reply) {
         match reply {
-            Reply::Accepted => self.accepted += 1,
+            Reply::Accepted => self.fate.accepted += 1,
             Reply::Rejected { code } => self.reject(i64::from(code)),
             Reply::RpcError { code } => self.reject(i64::from(code)),
-            Reply::Failed(failure) => self.errors[failure as usize] += 1,
+            Reply::Failed(failure) => {
+                self.fate.errors += 1;
+                self.errors[failure as usize] += 1;
+            }
         }
     }
 
     /// The one end of a transaction.
     pub(crate) fn settle(&mut self, record: &Record) {
         let committed = u64::from(record.is_committed());
+        let fate = &mut self.fate;
         match record.state {
             RecordState::Free => debug_assert!(false, "a free record has no fate"),
-            RecordState::Accepted if committed == 0 => self.pending += 1,
-            RecordState::Accepted if record.code == 0 => self.committed += 1,
-            RecordState::Accepted => self.commit_failed += 1,
+            RecordState::Accepted if committed == 0 => fate.pending += 1,
+            RecordState::Accepted if record.code == 0 => fate.committed += 1,
+            RecordState::Accepted => fate.commit_failed += 1,
             RecordState::Rejected | RecordState::RpcError => {
-                self.committed_anyway.rejected += committed;
+                fate.committed_anyway.rejected += committed;
             }
-            RecordState::Failed(_) => self.committed_anyway.errors += committed,
+            RecordState::Failed(_) => fate.committed_anyway.errors += committed,
             RecordState::Unanswered => {
-                self.unanswered += 1;
-                self.committed_anyway.unanswered += committed;
+                fate.unanswered += 1;
+                fate.committed_anyway.unanswered += committed;
             }
         }
     }
 
     pub(crate) fn offered(&self, planned: Option<u64>) -> Offered {
-        Offered::new(planned, self.sent, self.unsent)
+        Offered::new(planned, self.fate.sent, self.unsent)
     }
 
     pub(crate) fn fate(&self) -> Fate {
         Fate {
-            sent: self.sent,
-            accepted: self.accepted,
-            rejected: self.rejected_total,
-            errors: self.errors_total(),
-            unanswered: self.unanswered,
-            committed: self.committed,
-            commit_failed: self.commit_failed,
-            pending: self.pending,
-            committed_anyway: self.committed_anyway,
             rejected_by_code: self
                 .rejected
                 .iter()
                 .map(|(code, count)| (code_name(*code), *count))
                 .collect(),
             errors_by_kind: fate::by_kind(self.errors),
+            ..self.fate.clone()
         }
     }
 
     fn reject(&mut self, code: i64) {
-        self.rejected_total += 1;
+        self.fate.rejected += 1;
         let known = self.rejected.len() < MAX_CODES || self.rejected.contains_key(&code);
         let code = if known { code } else { OTHER };
         *self.rejected.entry(code).or_default() += 1;

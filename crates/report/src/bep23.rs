@@ -10,7 +10,7 @@ use std::fmt;
 use hashbrown::HashMap;
 use serde::Serialize;
 
-use measure::read::TxRow;
+use measure::{RateStats, read::TxRow};
 
 use crate::Table;
 
@@ -216,17 +216,11 @@ impl SecondFigures {
     /// Of one count for each second.
     #[must_use]
     pub fn of(counts: Vec<u32>) -> Self {
-        if counts.is_empty() {
-            return Self::default();
-        }
-        let sum: u64 = counts.iter().map(|count| u64::from(*count)).sum();
-        let mut sorted = counts.clone();
-        sorted.sort_unstable();
-        let upper = f64::from(sorted[sorted.len() / 2]);
-        let lower = f64::from(sorted[(sorted.len() - 1) / 2]);
+        let stats = RateStats::of(counts.iter().map(|count| f64::from(*count)));
+        let rounded = |of: fn(RateStats) -> f64| stats.map_or(0.0, of).round_ties_even();
         Self {
-            mean: (sum as f64 / counts.len() as f64).round_ties_even(),
-            median: f64::midpoint(lower, upper).round_ties_even(),
+            mean: rounded(|stats| stats.mean),
+            median: rounded(|stats| stats.median),
             counts,
         }
     }

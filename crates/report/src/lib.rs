@@ -1,9 +1,9 @@
 //! What people read of a load run: charts, pages and tables, rendered as HTML, Markdown and text.
 //!
-//! What it is not: it opens no file, reads no clock and knows no terminal. Everything renders into a
-//! string; who asks for it writes it.
+//! What it is not: it opens no file, reads no clock and writes to no terminal. Everything renders into a
+//! string, which the caller writes.
 //!
-//! Read first: [`Table`] (columns computed of rows), [`chart::Chart`] (lines, dots, bars, bands and heat maps
+//! Read first: [`Table`] (columns computed of rows), [`chart::Chart`] (lines, dots, bars, ranges and heat maps
 //! over linear, logarithmic, time and percentile axes, as HTML and SVG without fixed colours) and
 //! [`RunReport`] (the report of one run, as a page or in Markdown). [`Page`] is the self-contained HTML
 //! page of all reports; [`text`] formats numbers; [`TmBench`] and [`Bep23`] are the tables of two older

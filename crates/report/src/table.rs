@@ -310,7 +310,7 @@ impl Cell {
     }
 }
 
-/// What a terminal has without being asked.
+/// The default width of a terminal.
 const TERMINAL_WIDTH: usize = 80;
 
 #[cfg(test)]

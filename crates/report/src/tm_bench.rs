@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use measure::BlockRow;
+use measure::{BlockRow, RateStats};
 
 use crate::Table;
 
@@ -81,16 +81,14 @@ impl TmBench {
 
 impl PerSecondStats {
     fn of(values: &[u64], seconds: f64) -> Self {
-        if values.is_empty() {
+        let Some(stats) = RateStats::of(values.iter().map(|value| *value as f64)) else {
             return Self::default();
-        }
+        };
         let total: u64 = values.iter().sum();
-        let mean = total as f64 / values.len() as f64;
-        let squares: f64 = values.iter().map(|v| (*v as f64 - mean).powi(2)).sum();
         Self {
             avg: total as f64 / seconds,
-            stddev: (squares / values.len() as f64).sqrt(),
-            max: values.iter().copied().max().unwrap_or(0),
+            stddev: stats.stddev,
+            max: stats.max as u64,
             total,
         }
     }

@@ -91,7 +91,7 @@ impl RunCourse {
     }
 }
 
-/// Every metric over the stretches of all runs, each as often as its weight says (once without).
+/// Every metric over the stretches of all runs, each as often as its weight (once without).
 pub(super) fn metrics(runs: &[&RunCourse], weights: Option<&[Vec<u32>]>) -> Vec<Option<f64>> {
     let mut sums = Sums::default();
     for (place, run) in runs.iter().enumerate() {
@@ -101,10 +101,7 @@ pub(super) fn metrics(runs: &[&RunCourse], weights: Option<&[Vec<u32>]>) -> Vec<
             sums.add(stretch, weight);
         }
     }
-    Metric::ALL
-        .into_iter()
-        .map(|metric| sums.metric(metric))
-        .collect()
+    Metric::all().map(|metric| sums.metric(metric)).collect()
 }
 
 #[derive(Default)]

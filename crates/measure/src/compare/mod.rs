@@ -39,6 +39,21 @@ pub enum Quantile {
     P99,
 }
 
+/// What is fixed about a metric: itself, as a condition would name it, its unit.
+type Row = (Metric, &'static str, &'static str);
+
+const METRICS: [Row; 9] = [
+    (Metric::Committed, "rate.committed_tps", "/s"),
+    (Metric::Accepted, "rate.accepted_tps", "/s"),
+    (Metric::Lost, "failed.share", ""),
+    (Metric::Accept(Quantile::P50), "accept.p50", "ms"),
+    (Metric::Accept(Quantile::P95), "accept.p95", "ms"),
+    (Metric::Accept(Quantile::P99), "accept.p99", "ms"),
+    (Metric::Commit(Quantile::P50), "commit.p50", "ms"),
+    (Metric::Commit(Quantile::P95), "commit.p95", "ms"),
+    (Metric::Commit(Quantile::P99), "commit.p99", "ms"),
+];
+
 impl Quantile {
     /// The part.
     #[must_use]
@@ -53,48 +68,31 @@ impl Quantile {
 
 impl Metric {
     /// All of them, in the order of a table.
-    pub const ALL: [Self; 9] = [
-        Self::Committed,
-        Self::Accepted,
-        Self::Lost,
-        Self::Accept(Quantile::P50),
-        Self::Accept(Quantile::P95),
-        Self::Accept(Quantile::P99),
-        Self::Commit(Quantile::P50),
-        Self::Commit(Quantile::P95),
-        Self::Commit(Quantile::P99),
-    ];
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        METRICS.into_iter().map(|(metric, ..)| metric)
+    }
 
     /// As a condition would name it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Committed => "rate.committed_tps",
-            Self::Accepted => "rate.accepted_tps",
-            Self::Lost => "failed.share",
-            Self::Accept(Quantile::P50) => "accept.p50",
-            Self::Accept(Quantile::P95) => "accept.p95",
-            Self::Accept(Quantile::P99) => "accept.p99",
-            Self::Commit(Quantile::P50) => "commit.p50",
-            Self::Commit(Quantile::P95) => "commit.p95",
-            Self::Commit(Quantile::P99) => "commit.p99",
-        }
+    pub fn name(self) -> &'static str {
+        self.row().1
     }
 
     /// Its unit: `/s`, `ms`, or nothing for a share.
     #[must_use]
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Self::Committed | Self::Accepted => "/s",
-            Self::Lost => "",
-            Self::Accept(_) | Self::Commit(_) => "ms",
-        }
+    pub fn unit(self) -> &'static str {
+        self.row().2
     }
 
     /// Whether more of it is better.
     #[must_use]
     pub const fn is_gain(self) -> bool {
         matches!(self, Self::Committed | Self::Accepted)
+    }
+
+    fn row(self) -> Row {
+        let row = METRICS.into_iter().find(|(metric, ..)| *metric == self);
+        row.expect("every metric has a row")
     }
 }
 
@@ -185,8 +183,7 @@ pub fn compare(base: &[RunCourse], other: &[RunCourse]) -> (Vec<Difference>, Dra
     };
     let base_values = values_of(base, drawn, &mut Random::new(1));
     let other_values = values_of(other, drawn, &mut Random::new(2));
-    let differences = Metric::ALL
-        .into_iter()
+    let differences = Metric::all()
         .zip(base_values.iter().zip(&other_values))
         .map(|(metric, (base, other))| difference(metric, base, other))
         .collect();
@@ -252,7 +249,7 @@ fn means(
     place: impl Fn(usize) -> usize,
     count: usize,
 ) -> Vec<Option<f64>> {
-    (0..Metric::ALL.len())
+    (0..METRICS.len())
         .map(|metric| {
             let sum: Option<f64> = (0..count).map(|run| per_run[place(run)][metric]).sum();
             sum.map(|sum| sum / count as f64)

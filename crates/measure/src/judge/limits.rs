@@ -28,7 +28,7 @@ pub const WAITING_LIMIT: f64 = 0.6;
 /// A point whose generator left more than this share of what fell due for later did not offer its
 /// rate. Twice what a point may lose.
 pub const BEHIND_LIMIT: f64 = 0.02;
-/// A latency of which more is the generator's own lateness says nothing about the target.
+/// A latency of which more is the generator's own lateness is no result about the target.
 pub const OWN_LATENESS_LIMIT: f64 = 0.1;
 
 /// A cause that touched a smaller share of the plan did not limit the run.

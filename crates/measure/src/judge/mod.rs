@@ -16,7 +16,7 @@ pub use steps::{Excess, RampJudgement, excesses, ramp};
 use crate::plan::LoadModel;
 use crate::summary::Summary;
 
-/// Draws the conclusions of a summary whose figures are complete. `followed` says whether blocks were
+/// Draws the conclusions of a summary whose figures are complete. `followed`: whether blocks were
 /// watched.
 pub(crate) fn conclude(summary: &mut Summary, followed: bool) {
     summary.verdict = schedule::verdict(summary);

@@ -14,7 +14,7 @@ use crate::summary::Summary;
 /// What a point came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointJudgement {
-    /// Whether it was sustained, or says nothing.
+    /// Whether it was sustained, or is no result.
     pub finding: Finding,
     /// Why it is not `Held`.
     pub reasons: Vec<String>,
@@ -86,7 +86,7 @@ impl Point<'_> {
     }
 }
 
-/// The trial says nothing about the target when the load was not offered through the generator's own
+/// The trial is no result about the target when the load was not offered through the generator's own
 /// fault. Some lateness does not change a rate, but it does change latencies.
 fn unusable(point: &Point<'_>, overloaded: bool) -> Option<String> {
     let summary = point.summary;

@@ -11,21 +11,13 @@ use crate::summary::Knee;
 /// Why a step was not sustained.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Excess {
-    /// Fewer were accepted than [`SUSTAINED_SHARE`] of what was offered.
-    Accepted {
-        /// Accepted as a share of offered.
-        share: f64,
-    },
-    /// Fewer were committed than [`SUSTAINED_SHARE`] of what was offered, and the backlog shows it.
-    Committed {
-        /// Committed as a share of offered, both per second.
-        share: f64,
-    },
-    /// The node held up too many.
-    Late {
-        /// Transactions late by cause node as a share of offered.
-        share: f64,
-    },
+    /// Fewer were accepted than [`SUSTAINED_SHARE`] of what was offered: accepted as a share of offered.
+    Accepted(f64),
+    /// Fewer were committed than [`SUSTAINED_SHARE`] of what was offered, and the backlog shows it:
+    /// committed as a share of offered, both per second.
+    Committed(f64),
+    /// The node held up too many: transactions late by cause node as a share of offered.
+    Late(f64),
 }
 
 /// What the steps of a ramp say together.
@@ -97,10 +89,10 @@ fn refused(step: &StepRow) -> Option<Excess> {
     let offered = step.counts.offered as f64;
     let accepted = step.counts.accepted as f64 / offered;
     if accepted < SUSTAINED_SHARE {
-        return Some(Excess::Accepted { share: accepted });
+        return Some(Excess::Accepted(accepted));
     }
     let late = step.late.node as f64 / offered;
-    (late > 1.0 - SUSTAINED_SHARE).then_some(Excess::Late { share: late })
+    (late > 1.0 - SUSTAINED_SHARE).then_some(Excess::Late(late))
 }
 
 /// What shows in the blocks.
@@ -109,12 +101,12 @@ fn uncommitted(step: &StepRow, before: &BlocksSoFar) -> Option<Excess> {
     let (Some(committed_tps), Some(offered_tps)) = (step.committed_tps, step.offered_tps) else {
         let share = step.counts.committed as f64 / offered;
         let expected = before.should_make_two_blocks(step.span_s());
-        return (expected && share < SUSTAINED_SHARE).then_some(Excess::Committed { share });
+        return (expected && share < SUSTAINED_SHARE).then_some(Excess::Committed(share));
     };
     let share = committed_tps / offered_tps;
     let per_block = offered / step.counts.blocks.max(1) as f64;
     let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block;
-    (share < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed { share })
+    (share < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed(share))
 }
 
 /// Judges a ramp from its closed steps, in order.
@@ -170,24 +162,17 @@ pub fn ramp(steps: &[StepRow], followed: bool) -> RampJudgement {
 
 /// The words for an excess, if there is one.
 fn words(excess: Option<Excess>) -> String {
-    excess.map_or("nothing was amiss".into(), |excess| excess.to_string())
+    excess.map_or("it was not sustained".into(), |excess| excess.to_string())
 }
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accepted { share } => {
-                write!(f, "only {:.1} % of offered was accepted", share * 100.0)
-            }
-            Self::Committed { share } => {
-                write!(f, "only {:.1} % of offered was committed", share * 100.0)
-            }
-            Self::Late { share } => write!(
-                f,
-                "{:.1} % of offered was sent late because of the node",
-                share * 100.0
-            ),
-        }
+        let (only, share, fate) = match self {
+            Self::Accepted(share) => ("only ", share, "accepted"),
+            Self::Committed(share) => ("only ", share, "committed"),
+            Self::Late(share) => ("", share, "sent late because of the node"),
+        };
+        write!(f, "{only}{:.1} % of offered was {fate}", share * 100.0)
     }
 }
 
@@ -241,7 +226,7 @@ mod tests {
         noisy.backlog = 100;
         assert_eq!(excess(&noisy), None);
         noisy.backlog = 151;
-        assert!(matches!(excess(&noisy), Some(Excess::Committed { .. })));
+        assert!(matches!(excess(&noisy), Some(Excess::Committed(_))));
     }
 
     #[test]
@@ -252,7 +237,7 @@ mod tests {
         let steps = [healthy, halted];
         assert!(matches!(
             excesses(&steps, true)[1],
-            Some(Excess::Committed { share: 0.0 })
+            Some(Excess::Committed(0.0))
         ));
         assert_eq!(excesses(&steps, false)[1], None);
         // Too short for two blocks of a second each.
@@ -265,7 +250,7 @@ mod tests {
     fn lateness_of_the_node_counts_and_pauses_do_not() {
         let mut late = step(0, 100.0, 1.0, 1.0);
         late.late.node = 51;
-        assert!(matches!(excess(&late), Some(Excess::Late { .. })));
+        assert!(matches!(excess(&late), Some(Excess::Late(_))));
         late.pause = true;
         assert_eq!(excess(&late), None);
     }

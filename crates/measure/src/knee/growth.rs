@@ -2,6 +2,8 @@
 
 use pacing::Nanos;
 
+use crate::span::BlockSpan;
+
 /// A block, as far as a backlog is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockMark {
@@ -30,7 +32,7 @@ pub struct BacklogGrowth {
 /// The backlog is taken where it is highest, just before each block, and a straight line is fitted
 /// by least squares: a chain that takes ever longer for ever fuller blocks shows there, although each
 /// block empties its mempool. The end counts like a block when more waits there than at the last
-/// one: the peak to come is at least as high. `due_before` says how many transactions are due before
+/// one: the peak to come is at least as high. `due_before` counts how many transactions are due before
 /// an instant; `blocks` are all blocks of the run in order. `None` with fewer than three such points.
 pub fn backlog_growth(
     blocks: &[BlockMark],
@@ -40,22 +42,14 @@ pub fn backlog_growth(
 ) -> Option<BacklogGrowth> {
     let mut committed = 0;
     let mut peaks: Vec<(f64, f64)> = Vec::new();
-    let mut span: Option<(Nanos, Nanos)> = None;
-    let mut after_first = 0;
-    for block in blocks {
-        if block.observed >= until {
-            break;
-        }
+    let mut span = BlockSpan::default();
+    for block in blocks.iter().take_while(|block| block.observed < until) {
         if block.observed >= from {
             let backlog = due_before(block.observed) as f64 - committed as f64;
             peaks.push((block.observed.as_secs_f64(), backlog));
+            span.add(&BlockSpan::one(block.observed, block.committed));
         }
         committed += block.committed;
-        if block.observed >= from {
-            after_first += span.map_or(0, |_| block.committed);
-            let first = span.map_or(block.observed, |(first, _)| first);
-            span = Some((first, block.observed));
-        }
     }
     let count = peaks.len();
     let at_end = due_before(until) as f64 - committed as f64;
@@ -66,14 +60,10 @@ pub fn backlog_growth(
         return None;
     }
     let (tps, error_tps) = line(&peaks)?;
-    let between = span.map(|(first, last)| last.saturating_sub(first).as_secs_f64());
-    let committed_tps = between
-        .filter(|seconds| *seconds > 0.0)
-        .map(|seconds| after_first as f64 / seconds);
     Some(BacklogGrowth {
         tps,
         error_tps,
-        committed_tps,
+        committed_tps: span.rate(),
         blocks: count,
     })
 }

@@ -1,6 +1,6 @@
 //! The knee of a target: the highest rate it sustains, found one trial at a time.
 //!
-//! A trial offers one rate for a while and says whether it held. Where the next trial belongs, when
+//! A trial offers one rate for a while and shows whether it held. Where the next trial belongs, when
 //! enough is known, and how sure that is, is decided here; offering and judging are the caller's.
 
 mod growth;
@@ -17,7 +17,7 @@ pub enum Finding {
     Held,
     /// It did not.
     Broken,
-    /// The generator could not offer the rate: the trial says nothing about the target.
+    /// The generator could not offer the rate: the trial is no result about the target.
     Unusable,
 }
 
@@ -120,7 +120,7 @@ pub enum Ending {
     TrialsUsed,
 }
 
-/// Where the knee is believed to be.
+/// An estimate of the knee.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KneeEstimate {
     /// As likely above it as below.
@@ -136,7 +136,7 @@ pub struct KneeEstimate {
 /// Looks for the highest rate that a target sustains.
 ///
 /// It doubles the rate until a trial breaks (or quarters it until one holds), then always tries the
-/// middle of what is believed: with a quiet target that is bisection, with a noisy one the same
+/// median of the distribution: with a quiet target that is bisection, with a noisy one the same
 /// region is tried again until the noise is outvoted. The belief is a distribution over the knee and
 /// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
 /// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
@@ -227,7 +227,7 @@ impl KneeSearch {
         self.rates(Finding::Broken).reduce(f64::min)
     }
 
-    /// Where the knee is believed to be; `None` until one trial held and one broke.
+    /// The estimate of the knee; `None` until one trial held and one broke.
     #[must_use]
     pub fn estimate(&self) -> Option<KneeEstimate> {
         self.highest_held()?;

@@ -1,4 +1,4 @@
-//! What is believed about the knee and the noise of the trials.
+//! The probability distribution of the knee and of the noise of the trials.
 
 /// A distribution over the logarithm of the knee and the width of the region in which trials go
 /// either way, on a grid.

@@ -150,7 +150,7 @@ fn add_seconds<R: BufRead>(
 fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
     sum.add_up(row);
     sum.step = sum.step.or(row.step);
-    // Somebody may have marked all generators at once.
+    // The same mark may have been sent to all generators.
     if !row.mark.is_empty() && row.mark != sum.mark {
         if !sum.mark.is_empty() {
             sum.mark.push_str("; ");

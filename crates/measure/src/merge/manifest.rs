@@ -15,7 +15,7 @@ pub struct PartName {
 }
 
 impl PartName {
-    /// As the manifest of a run has it; 1 of 1 where it says nothing.
+    /// As the manifest of a run has it; 1 of 1 where it has none.
     #[must_use]
     pub fn of(manifest: &Manifest) -> Self {
         let text = manifest.plan.get("shard").and_then(Value::as_str);
@@ -35,33 +35,31 @@ impl PartName {
 /// program's version, the schedule, the seed, the workload, the warm-up, the start.
 pub fn merged_manifest(parts: &[(String, Manifest)]) -> Result<Manifest, MergeError> {
     let Some(((first_name, first), others)) = parts.split_first() else {
-        return Err(MergeError::Nothing);
+        let none = "nothing to join; name the run folders of all generators";
+        return Err(MergeError::Parts(none.to_owned()));
     };
     for (name, manifest) in parts {
         if PartName::of(manifest).of <= 1 {
-            return Err(MergeError::Whole { name: name.clone() });
+            return Err(MergeError::Parts(format!(
+                "{name} is a run of its own; only runs with --shard I/N are parts of one load"
+            )));
         }
     }
     for (name, other) in others {
         for (what, of) in SAME {
             let (one, other) = (of(first), of(other));
             if one != other {
-                return Err(MergeError::Different {
-                    first: first_name.clone(),
-                    second: name.clone(),
-                    what,
-                    one: words(&one),
-                    other: words(&other),
-                });
+                let (one, other) = (words(&one), words(&other));
+                return Err(MergeError::Parts(format!(
+                    "{first_name} and {name} are not of one load: {what} is {one} in the first and {other} in the second"
+                )));
             }
         }
         if first.origin_unix_ns != other.origin_unix_ns {
-            let apart = first.origin_unix_ns.abs_diff(other.origin_unix_ns);
-            return Err(MergeError::Apart {
-                first: first_name.clone(),
-                second: name.clone(),
-                apart_ms: apart as f64 / 1e6,
-            });
+            let apart_ms = first.origin_unix_ns.abs_diff(other.origin_unix_ns) as f64 / 1e6;
+            return Err(MergeError::Parts(format!(
+                "{first_name} and {name} did not begin together ({apart_ms:.0} ms apart); give all generators the same --start-at"
+            )));
         }
     }
     check_complete(parts)?;
@@ -78,11 +76,10 @@ fn check_complete(parts: &[(String, Manifest)]) -> Result<(), MergeError> {
             .iter()
             .position(|earlier| earlier == number)
         {
-            return Err(MergeError::Overlap {
-                first: parts[twin].0.clone(),
-                second: parts[place].0.clone(),
-                shard: format!("{}/{}", number.number, number.of),
-            });
+            return Err(MergeError::Parts(format!(
+                "{} and {} overlap: both are shard {}/{}",
+                parts[twin].0, parts[place].0, number.number, number.of
+            )));
         }
     }
     let of = numbers.first().map_or(0, |part| part.of);
@@ -98,10 +95,10 @@ fn check_complete(parts: &[(String, Manifest)]) -> Result<(), MergeError> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Err(MergeError::Missing {
-        missing: missing[..shown].join(", ") + &more,
-        of,
-    })
+    let missing = missing[..shown].join(", ") + &more;
+    Err(MergeError::Parts(format!(
+        "shards are missing: {missing}; name the run folders of all {of} generators"
+    )))
 }
 
 fn joined(first: &Manifest, parts: &[(String, Manifest)]) -> Manifest {

@@ -1,7 +1,7 @@
 //! Several generators of one load, put together as if one had sent it all.
 //!
 //! Each of them ran with `--shard I/N` of one plan from one instant on and left a run folder.
-//! [`merged_manifest`] says whether their folders belong together, [`merge`] joins them in one pass
+//! [`merged_manifest`] checks whether their folders belong together, [`merge`] joins them in one pass
 //! over each file, in the memory of a few rows of each.
 
 mod account;
@@ -42,62 +42,9 @@ pub struct MergePart<R> {
 /// Why folders cannot be joined.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// Fewer than one.
-    #[error("nothing to join; name the run folders of all generators")]
-    Nothing,
-    /// A folder is of a whole run.
-    #[error("{name} is a run of its own; only runs with --shard I/N are parts of one load")]
-    Whole {
-        /// The folder.
-        name: String,
-    },
-    /// Two folders say something different that must be the same.
-    #[error(
-        "{first} and {second} are not of one load: {what} is {one} in the first and {other} in the second"
-    )]
-    Different {
-        /// A folder.
-        first: String,
-        /// Another one.
-        second: String,
-        /// What differs.
-        what: &'static str,
-        /// In the first.
-        one: String,
-        /// In the second.
-        other: String,
-    },
-    /// Two folders have the same part.
-    #[error("{first} and {second} overlap: both are shard {shard}")]
-    Overlap {
-        /// A folder.
-        first: String,
-        /// Another one.
-        second: String,
-        /// What both are.
-        shard: String,
-    },
-    /// Parts are missing.
-    #[error("shards are missing: {missing}; name the run folders of all {of} generators")]
-    Missing {
-        /// The missing ones.
-        missing: String,
-        /// How many there are in all.
-        of: u32,
-    },
-    /// The generators did not begin together.
-    #[error(
-        "{first} and {second} did not begin together ({apart_ms:.0} ms apart); give all generators the same \
-         --start-at"
-    )]
-    Apart {
-        /// A folder.
-        first: String,
-        /// Another one.
-        second: String,
-        /// By how much.
-        apart_ms: f64,
-    },
+    /// They are not all the parts of one load: why not.
+    #[error("{0}")]
+    Parts(String),
     /// A file cannot be read.
     #[error("cannot read {name}")]
     Read {
@@ -113,7 +60,7 @@ pub enum MergeError {
 }
 
 /// Joins the files of all parts and gives the summary of the whole; `names` are theirs, in the same
-/// order. Whether they belong together is [`merged_manifest`]'s to say, which gives `manifest`.
+/// order. [`merged_manifest`] checks that they belong together and gives `manifest`.
 ///
 /// Counts are exact sums, blocks are counted once. Quantiles come from the histograms of all parts;
 /// those of a step whose edges are not on whole seconds and the medians of single blocks cannot be

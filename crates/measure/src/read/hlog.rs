@@ -56,7 +56,7 @@ impl<R: BufRead> HlogReader<R> {
             let parsed = Parsed::of(line).ok_or_else(|| {
                 bad(
                     self.lines.number(),
-                    "it is no tagged line of an interval log".into(),
+                    "it is no tagged line of an interval log",
                 )
             })?;
             if let Some(kind) = parsed.kind {
@@ -136,7 +136,7 @@ impl HlogInterval<'_> {
         let histogram = self.histogram()?;
         for sum in sums {
             sum.absorb(&histogram, max_ns)
-                .ok_or_else(|| bad(line, "its histogram is of another range".into()))?;
+                .ok_or_else(|| bad(line, "its histogram is of another range"))?;
         }
         Ok(())
     }
@@ -148,10 +148,15 @@ impl HlogInterval<'_> {
     pub fn histogram(self) -> Result<Histogram<u64>, ReadError> {
         let bytes = base64_simd::STANDARD
             .decode_to_vec(self.encoded)
-            .map_err(|_| bad(self.line, "its histogram is not base64".into()))?;
+            .map_err(|_| bad(self.line, "its histogram is not base64"))?;
         self.deserializer
             .deserialize(&mut &bytes[..])
-            .map_err(|error| bad(self.line, format!("its histogram does not decode: {error}")))
+            .map_err(|error| {
+                bad(
+                    self.line,
+                    &format!("its histogram does not decode: {error}"),
+                )
+            })
     }
 }
 
@@ -187,12 +192,8 @@ impl Parsed {
     }
 }
 
-fn bad(line: u64, problem: String) -> ReadError {
-    ReadError::BadLine {
-        file: FILE,
-        line,
-        problem,
-    }
+fn bad(line: u64, problem: &str) -> ReadError {
+    ReadError::line(FILE, line, problem)
 }
 
 const FILE: &str = "latency.hlog";

@@ -57,11 +57,8 @@ impl<R: BufRead> Lines<R> {
             return Ok(true);
         }
         if self.line.len() as u64 == MAX_LINE {
-            return Err(ReadError::BadLine {
-                file,
-                line: self.number + 1,
-                problem: format!("it is longer than {MAX_LINE} bytes"),
-            });
+            let problem = format!("it is longer than {MAX_LINE} bytes");
+            return Err(ReadError::line(file, self.number + 1, problem));
         }
         self.torn |= !self.line.is_empty();
         self.line.clear();

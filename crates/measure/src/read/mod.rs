@@ -4,12 +4,12 @@
 //!   wrote them.
 //! - [`TxReader`] gives the rows of `txs.csv`, each borrowed from the line it came from, so a file
 //!   of any length takes the memory of one row.
-//! - [`HlogReader`] gives the intervals of `latency.hlog`, each decoded only if it is asked for.
+//! - [`HlogReader`] gives the intervals of `latency.hlog`, each decoded only on request.
 //! - [`Manifest::read_from`](crate::Manifest::read_from) and
 //!   [`Summary::read_from`](crate::Summary::read_from) check the version first.
 //!
 //! A run that was killed leaves files that end in the middle of a row at worst. What follows the
-//! last line break is never a row: readers leave it out and say so ([`RowReader::is_torn`]).
+//! last line break is never a row: readers leave it out and report it ([`RowReader::is_torn`]).
 //! Anything else that is wrong is an error with its file, line and column. Columns are found by
 //! their names in the first line; columns that a reader does not know are passed over.
 

@@ -22,7 +22,7 @@ pub struct RowReader<R, T> {
 struct Column {
     name: &'static str,
     position: usize,
-    /// Its value in a row of which nothing is known, which tells what it holds.
+    /// Its value in a default row, which gives its type.
     blank: Value,
 }
 

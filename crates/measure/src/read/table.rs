@@ -6,7 +6,7 @@ use csv::{ByteRecord, DeserializeErrorKind, Error, ErrorKind};
 use serde::Deserialize;
 
 use super::lines::{Lines, WholeLines};
-use crate::format::ReadError;
+use crate::format::{FORMAT, ReadError};
 
 /// Reads one record at a time into one buffer.
 #[derive(Debug)]
@@ -36,10 +36,9 @@ impl<R: BufRead> Table<R> {
         table.header = header.map_err(|error| table.error(error))?;
         let missing = required.find(|column| table.position(column).is_none());
         match missing {
-            Some(column) if !table.header.is_empty() => Err(ReadError::NoColumn {
-                file,
-                column: column.to_owned(),
-            }),
+            Some(column) if !table.header.is_empty() => Err(ReadError::Content(format!(
+                "{file} has no column {column:?}; is it of a run of format {FORMAT}?"
+            ))),
             _ => Ok(table),
         }
     }
@@ -77,20 +76,19 @@ impl<R: BufRead> Table<R> {
 
     /// That a field of the record is not what its column holds.
     pub(super) fn bad_field(&self, position: Option<usize>, expected: &str) -> ReadError {
-        let text = |field: &[u8]| {
+        let text = |field: &[u8]| -> String {
             String::from_utf8_lossy(field)
                 .chars()
                 .take(MAX_SHOWN)
                 .collect()
         };
         let column = position.and_then(|position| self.header.get(position));
-        ReadError::BadField {
-            file: self.file,
-            line: self.record.position().map_or(0, csv::Position::line),
-            column: text(column.unwrap_or_default()),
-            value: text(self.field(position)),
-            expected: expected.to_owned(),
-        }
+        let (file, column) = (self.file, text(column.unwrap_or_default()));
+        let line = self.record.position().map_or(0, csv::Position::line);
+        let value = text(self.field(position));
+        ReadError::Content(format!(
+            "{file}, line {line}, column {column}: {value:?} is not {expected}"
+        ))
     }
 
     fn error(&self, error: Error) -> ReadError {
@@ -103,11 +101,11 @@ impl<R: BufRead> Table<R> {
             },
             ErrorKind::UnequalLengths {
                 expected_len, len, ..
-            } => ReadError::BadLine {
-                file,
-                line,
-                problem: format!("it has {len} fields where the first line names {expected_len}"),
-            },
+            } => {
+                let problem =
+                    format!("it has {len} fields where the first line names {expected_len}");
+                ReadError::line(file, line, problem)
+            }
             ErrorKind::Deserialize { err, .. } => {
                 let expected = match err.kind() {
                     DeserializeErrorKind::ParseInt(_) => "a whole number of this column's range",
@@ -118,11 +116,7 @@ impl<R: BufRead> Table<R> {
                 let position = err.field().and_then(|field| usize::try_from(field).ok());
                 self.bad_field(position, expected)
             }
-            other => ReadError::BadLine {
-                file,
-                line,
-                problem: format!("{other:?}"),
-            },
+            other => ReadError::line(file, line, format!("{other:?}")),
         }
     }
 }

@@ -62,7 +62,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.blocks += 1;
         span.counts.committed += row.committed();
         span.counts.commit_failed += own_failed;
-        span.blocks.add(&BlockSpan::one(&row));
+        span.blocks
+            .add(&BlockSpan::one(block.observed, row.committed()));
         self.run.blocks.add(&row);
         self.files.blocks.push(&row);
     }

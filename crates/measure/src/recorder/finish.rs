@@ -7,7 +7,6 @@ use pacing::Nanos;
 use super::Recorder;
 use crate::account::Account;
 use crate::files::RecordError;
-use crate::latency::millis;
 use crate::plan::Plan;
 use crate::rows::StepRow;
 use crate::summary::{LateCauses, RecorderHealth, Summary, TimeSpans};
@@ -113,7 +112,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             fate: self.tally.fate(),
             late: LateCauses {
                 causes: self.run.late,
-                generator_max_ms: millis(self.run.generator_late_max),
+                generator_max_ms: self.run.generator_late_max.as_millis_f64(),
             },
             latency_ms: self.run.latencies.summary(),
             seconds: &self.run.seconds,

@@ -181,7 +181,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
         let slot = self.pending.insert(sent);
         self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
-        self.tally.sent += 1;
+        self.tally.fate.sent += 1;
         self.windows.sent(sent.sent);
         let lateness = sent.sent.saturating_sub(sent.due);
         if matches!(sent.cause, Cause::Schedule | Cause::Source) {
@@ -297,13 +297,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.watermark(source, Nanos::MAX);
     }
 
-    /// A follower cannot go on: it is not waited for, and the verdict says that commits may be missing.
+    /// A follower cannot go on: it is not waited for, and the verdict names commits that may be missing.
     pub fn follower_failed(&mut self, source: SourceId) {
         self.health.failed_followers += 1;
         self.retire(source);
     }
 
-    /// Offering ends at `at`, earlier than the profile: what is due later was never wanted, and
+    /// Offering ends at `at`, earlier than the profile: what is due later was not planned, and
     /// belongs to no step. To be called before the senders' watermarks pass `at`.
     pub fn offering_ended(&mut self, at: Nanos) {
         self.segments.cut(at);

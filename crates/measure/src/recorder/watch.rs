@@ -14,7 +14,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// Notes `text` in the second of `at`, or in the first one that is not written yet.
     ///
     /// Control characters become spaces; what is longer than [`MAX_MARK_CHARS`] is cut, and of more
-    /// than [`MAX_MARKS`] in one second the rest is left out. Tells whether anything was noted.
+    /// than [`MAX_MARKS`] in one second the rest is left out. Returns whether anything was noted.
     pub fn mark(&mut self, at: Nanos, text: &str) -> bool {
         let text: String = text
             .trim()
@@ -58,11 +58,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let commit_failed = self.run.counts.commit_failed;
         Counts {
             offered: self.run.counts.offered,
-            sent: self.tally.sent,
-            unsent: self.tally.unsent_total(),
-            accepted: self.tally.accepted,
-            rejected: self.tally.rejected_total,
-            errors: self.tally.errors_total(),
+            sent: self.tally.fate.sent,
+            unsent: self.tally.unsent.iter().sum(),
+            accepted: self.tally.fate.accepted,
+            rejected: self.tally.fate.rejected,
+            errors: self.tally.fate.errors,
             committed: self.run.blocks.own_txs.saturating_sub(commit_failed),
             commit_failed,
             blocks: self.run.blocks.count,

@@ -1,8 +1,9 @@
 //! The quantiles of `series.csv` and `steps.csv`.
 
+use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{LatencyKind, LatencySet, millis};
+use crate::latency::{LatencyKind, LatencySet};
 
 /// Quantiles of the events of a row, in milliseconds; empty where nothing happened. `series.csv` has
 /// those that change within seconds, `steps.csv` all of them.
@@ -34,11 +35,19 @@ pub struct LatencyColumns {
 
 impl LatencyColumns {
     pub(crate) fn of(latencies: &LatencySet) -> Self {
-        let at = |kind, quantile| latencies.of(kind).quantile(quantile).map(millis);
+        let at = |kind, quantile| {
+            latencies
+                .of(kind)
+                .quantile(quantile)
+                .map(Nanos::as_millis_f64)
+        };
         Self {
             lateness_p50_ms: at(LatencyKind::Lateness, 0.50),
             lateness_p99_ms: at(LatencyKind::Lateness, 0.99),
-            lateness_max_ms: latencies.of(LatencyKind::Lateness).max().map(millis),
+            lateness_max_ms: latencies
+                .of(LatencyKind::Lateness)
+                .max()
+                .map(Nanos::as_millis_f64),
             accept_p50_ms: at(LatencyKind::AcceptResponse, 0.50),
             accept_p95_ms: at(LatencyKind::AcceptResponse, 0.95),
             accept_p99_ms: at(LatencyKind::AcceptResponse, 0.99),

@@ -15,7 +15,7 @@ pub struct StepRow {
     pub start_s: f64,
     /// End, seconds since the origin.
     pub end_s: f64,
-    /// Mean rate the profile wants.
+    /// Mean rate of the profile.
     pub rate_tps: f64,
     /// Whether the step is a pause.
     #[serde(deserialize_with = "flag")]

@@ -20,7 +20,7 @@ pub enum IdText {
     LowerHex,
 }
 
-/// Formats rows; knows when the run's origin was.
+/// Formats rows, with times relative to the run's origin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TxWriter {
     origin_unix_ns: u64,

@@ -71,7 +71,7 @@ fn legend(chart: &Chart) -> String {
         let symbol = match layer.shape {
             Shape::Line(_) => "line",
             Shape::Dots(_) | Shape::Ranges(_) => "dot",
-            Shape::Band(_) | Shape::Bars(_) => "box",
+            Shape::Bars(_) => "box",
             Shape::Heat(_) => "ramp",
         };
         let class = format!("i class=\"{symbol} {}\"", layer.tone.class());
@@ -162,12 +162,6 @@ impl<'a> Picture<'a> {
                 };
                 let ranges = ranges.iter().map(range);
                 path(&format!("r {class}"), &ranges.collect::<String>())
-            }
-            Shape::Band(edges) => {
-                let low = edges.iter().map(|(x, low, _)| (*x, *low));
-                let high = edges.iter().rev().map(|(x, _, high)| (*x, *high));
-                let outline = self.polyline(low.chain(high)) + "z";
-                path(&format!("a {class}"), &outline)
             }
             Shape::Bars(bars) => {
                 let bars = bars.iter().filter(|bar| bar.height > 0.0);
@@ -308,7 +302,7 @@ mod tests {
         let html = chart()
             .heat("latency", Tone::P50, map)
             .dots("one", Tone::Nth(9), [(1.0, 2.0)])
-            .band("spread", Tone::Accepted, [(0.0, 1.0, 2.0), (1.0, 1.5, 2.5)])
+            .ranges("spread", Tone::Accepted, [(0.0, 1.0, 2.0), (1.0, 1.5, 2.5)])
             .ranges("95 %", Tone::Committed, [(1.0, 2.0, 3.0)])
             .bars(
                 "count",
@@ -353,7 +347,7 @@ mod tests {
                     let html = Chart::new("", x, y.clone())
                         .line("a", Tone::Sent, pairs())
                         .dots("b", Tone::Sent, pairs())
-                        .band("c", Tone::Sent, triples())
+                        .ranges("c", Tone::Sent, triples())
                         .ranges("d", Tone::Sent, triples())
                         .html();
                     proptest::prop_assert!(html.len() < 200_000);

@@ -26,7 +26,7 @@ impl Extent {
         match shape {
             Shape::Line(pieces) => pieces.iter().flatten().for_each(|point| self.point(*point)),
             Shape::Dots(points) => points.iter().for_each(|point| self.point(*point)),
-            Shape::Ranges(ranges) | Shape::Band(ranges) => {
+            Shape::Ranges(ranges) => {
                 for (x, low, high) in ranges {
                     self.point((*x, *low));
                     self.point((*x, *high));

@@ -36,7 +36,7 @@ pub use scale::{Axis, Scale, Unit, round_up};
 /// What something is, and so its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// What was wanted: dashed.
+    /// The plan: dashed.
     Plan,
     /// Handed to the node.
     Sent,
@@ -108,7 +108,6 @@ enum Shape {
     Dots(Vec<(f64, f64)>),
     /// x, low, high.
     Ranges(Vec<(f64, f64, f64)>),
-    Band(Vec<(f64, f64, f64)>),
     Bars(Vec<Bar>),
     Heat(HeatMap),
 }
@@ -196,18 +195,6 @@ impl Chart {
     ) -> Self {
         let ranges = ranges.into_iter().filter(is_finite).collect();
         self.layer(name, tone, Shape::Ranges(ranges))
-    }
-
-    /// The area between a low and a high line: x, low, high.
-    #[must_use]
-    pub fn band(
-        self,
-        name: &str,
-        tone: Tone,
-        edges: impl IntoIterator<Item = (f64, f64, f64)>,
-    ) -> Self {
-        let edges = edges.into_iter().filter(is_finite).collect();
-        self.layer(name, tone, Shape::Band(edges))
     }
 
     /// The bars of a histogram.

@@ -199,7 +199,7 @@ impl Ruler {
             self.high = self.low + if self.low == 0.0 { 1.0 } else { self.low.abs() };
         }
         if self.unit != Unit::Time {
-            // A little air above the highest value.
+            // A margin above the highest value.
             self.high += (self.high - self.low) * 0.04;
         }
     }

@@ -88,29 +88,23 @@ pub(super) fn table(report: &RunReport) -> Table {
         ("max", |it| it.max),
         ("mean", |it| it.mean),
     ];
-    let table = Table::of([
-        ("lateness (due to sent)", &latency.lateness),
-        (
-            "accept, response (due to accepted)",
-            &latency.accept_response,
-        ),
-        (
-            "accept, service (sent to accepted)",
-            &latency.accept_service,
-        ),
-        ("commit (due to committed)", &latency.commit_from_due),
-        ("commit (sent to committed)", &latency.commit_from_sent),
-        (
-            "commit (accepted to committed)",
-            &latency.commit_from_accepted,
-        ),
-    ])
-    .text("latency", |row| row.0);
+    let figures = LatencyKind::ALL.map(|kind| latency.of(kind));
+    let table = Table::of(LABELS.into_iter().zip(figures)).text("latency", |row| row.0);
     let table = quantiles.into_iter().fold(table, |table, (name, of)| {
         table.number(name, text::millis, |row| of(row.1))
     });
     table.count("count", |row| row.1.count).table()
 }
+
+/// What the latencies are called, in the order of [`LatencyKind::ALL`].
+const LABELS: [&str; LatencyKind::ALL.len()] = [
+    "lateness (due to sent)",
+    "accept, response (due to accepted)",
+    "accept, service (sent to accepted)",
+    "commit (due to committed)",
+    "commit (sent to committed)",
+    "commit (accepted to committed)",
+];
 
 pub(super) fn lateness(report: &RunReport) -> String {
     if report.summary.model == LoadModel::Closed {

@@ -20,7 +20,7 @@ use crate::{Bep23, Page};
 /// Everything a report of one run is made of.
 #[derive(Debug)]
 pub struct RunReport {
-    /// What was asked for, where and when.
+    /// The plan, the endpoints, the machine and the start.
     pub manifest: Manifest,
     /// What it came to.
     pub summary: Summary,
