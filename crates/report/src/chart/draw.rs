@@ -302,7 +302,6 @@ mod tests {
         let html = chart()
             .heat("latency", Tone::P50, map)
             .dots("one", Tone::Nth(9), [(1.0, 2.0)])
-            .ranges("spread", Tone::Accepted, [(0.0, 1.0, 2.0), (1.0, 1.5, 2.5)])
             .ranges("95 %", Tone::Committed, [(1.0, 2.0, 3.0)])
             .bars(
                 "count",
@@ -319,7 +318,6 @@ mod tests {
         for part in [
             "class=\"k k7 t-p50\"",
             "class=\"d t-1\"",
-            "class=\"a t-accepted\"",
             "class=\"r t-committed\"",
             "<rect class=\"a t-depth\"",
             "here &amp; now",
