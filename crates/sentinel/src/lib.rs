@@ -26,4 +26,5 @@ mod named;
 pub mod refusal;
 pub mod respond;
 pub mod serve;
+mod timer;
 pub mod upstream;

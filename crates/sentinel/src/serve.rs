@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::admin;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::front::{Front, Services};
+use crate::front::{self, Front, Lanes};
 use crate::identity::Identities;
 use crate::inspect::Operator;
 use crate::lane::{self, Accounts, lane};
@@ -132,15 +132,15 @@ pub async fn serve(
     let (lane, pump) = lane(surroundings)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let relays = Relays::new(&config, &nodes, &reads);
-    let front = Front::new(Services {
-        config: Arc::clone(&config),
-        lane: lane.clone(),
-        relays: relays.clone(),
-        reads,
-        ledger: ledger.clone(),
-        metrics: Arc::clone(&metrics),
-        stop: shutdown.clone(),
-    })?;
+    let front = Front::new(
+        Lanes::new(lane.clone(), reads, relays.clone()),
+        front::Surroundings {
+            config: Arc::clone(&config),
+            ledger: ledger.clone(),
+            metrics: Arc::clone(&metrics),
+            stop: shutdown.clone(),
+        },
+    )?;
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
         config: Arc::clone(&config),

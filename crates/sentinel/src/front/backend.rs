@@ -2,13 +2,11 @@
 
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use fairq::ClientKey;
 
-use crate::jsonrpc::Classified;
 use crate::lane::Write;
 use crate::refusal::Refusal;
-use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent};
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayMessage};
 
 /// The lanes, as the front sees them. Clones share them.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
@@ -59,7 +57,7 @@ pub(crate) trait RelayLink: Send + Unpin {
     fn has_room(&self) -> bool;
 
     /// Sends a message as it came; the node's answer carries `tag`.
-    fn send(&mut self, text: Bytes, what: &Classified<'_>, tag: u64) -> Result<(), Refusal>;
+    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal>;
 
     /// What came from the node.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent>;

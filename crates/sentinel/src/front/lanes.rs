@@ -1,27 +1,27 @@
 //! The lanes of a running proxy.
 
-use std::pin::pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use fairq::ClientKey;
 
 use super::backend::{Backend, RelayLink};
-use crate::jsonrpc::Classified;
 use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
-use crate::upstream::{ReadAnswer, ReadBody, ReadRequest, Reads, Relay, RelayEvent, Relays};
+use crate::upstream::{
+    ReadAnswer, ReadBody, ReadRequest, Reads, Relay, RelayEvent, RelayMessage, Relays,
+};
 
 /// The write lane, the read lane and the relays.
 #[derive(Clone, Debug)]
-pub(crate) struct Lanes {
+pub struct Lanes {
     lane: Lane,
     reads: Reads,
     relays: Relays,
 }
 
 impl Lanes {
-    pub(super) const fn new(lane: Lane, reads: Reads, relays: Relays) -> Self {
+    /// The lanes of one proxy.
+    pub const fn new(lane: Lane, reads: Reads, relays: Relays) -> Self {
         Self {
             lane,
             reads,
@@ -90,12 +90,11 @@ impl RelayLink for Relay {
         Self::has_room(self)
     }
 
-    fn send(&mut self, text: Bytes, what: &Classified<'_>, tag: u64) -> Result<(), Refusal> {
-        Self::send(self, text, what, Some(tag))
+    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
+        Self::send(self, message, Some(tag))
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
-        // Nothing is lost when the future is dropped, so it need not be kept.
-        pin!(self.recv()).poll(context)
+        self.poll_recv(context)
     }
 }

@@ -23,7 +23,6 @@ mod slots;
 mod socket;
 #[cfg(test)]
 mod testing;
-mod timer;
 mod websocket;
 
 use std::sync::Arc;
@@ -35,35 +34,27 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
-use self::lanes::Lanes;
+pub use self::lanes::Lanes;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
 use crate::config::Config;
 use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
-use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::upstream::{Reads, Relays};
 use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Front(Arc<Shared<Lanes>>);
 
-/// What the front needs.
+/// What surrounds a front, beside the lanes.
 #[derive(Clone, Debug)]
-pub struct Services {
+pub struct Surroundings {
     /// The configuration.
     pub config: Arc<Config>,
-    /// The write lane.
-    pub lane: Lane,
-    /// The read lane.
-    pub reads: Reads,
-    /// The ways of clients' WebSockets to the nodes.
-    pub relays: Relays,
     /// The account of buffered bytes.
     pub ledger: Ledger,
     /// Where events are counted.
@@ -94,26 +85,8 @@ impl Front {
     ///
     /// # Errors
     /// `[trust]` lists more networks than can be told apart.
-    pub fn new(services: Services) -> Result<Self, fairq::Error> {
-        let Services {
-            config,
-            lane,
-            reads,
-            relays,
-            ledger,
-            metrics,
-            stop,
-        } = services;
-        let backend = Lanes::new(lane, reads, relays);
-        let shared = Shared::new(
-            backend,
-            Surroundings {
-                config,
-                ledger,
-                metrics,
-                stop,
-            },
-        )?;
+    pub fn new(lanes: Lanes, surroundings: Surroundings) -> Result<Self, fairq::Error> {
+        let shared = Shared::new(lanes, surroundings)?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -135,14 +108,6 @@ impl Front {
     pub fn connections_of(&self, client: ClientKey) -> usize {
         self.0.slots.of(client)
     }
-}
-
-/// What surrounds a front, beside the lanes.
-pub(crate) struct Surroundings {
-    pub(crate) config: Arc<Config>,
-    pub(crate) ledger: Ledger,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) stop: CancellationToken,
 }
 
 impl<B: Backend> Shared<B> {

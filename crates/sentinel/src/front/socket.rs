@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::buffer::Buffer;
-use super::timer::Timer;
 use crate::ledger::{Ledger, Reservation};
+use crate::timer::Timer;
 
 /// What a connection is made of.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
@@ -83,12 +83,6 @@ impl<IO: Stream> Socket<IO> {
         &self.ledger
     }
 
-    /// Sets bytes aside that are going to be read, besides what is held anyway; false if they do
-    /// not fit.
-    pub(crate) fn expect(&mut self, bytes: usize) -> bool {
-        self.hold(bytes)
-    }
-
     /// Takes over what was set aside, for a request that was read completely: at least `bytes`.
     pub(crate) fn take_reserved(&mut self, bytes: usize) -> Option<Reservation> {
         match &mut self.held {
@@ -115,13 +109,7 @@ impl<IO: Stream> Socket<IO> {
     /// # Cancel safety
     /// What was read stays in `input`.
     pub(crate) async fn fill(&mut self, until: Instant) -> Result<(), Ended> {
-        poll_fn(|context| {
-            if let Poll::Ready(read) = self.poll_read(context) {
-                return Poll::Ready(read);
-            }
-            self.poll_late(until, context).map(Err)
-        })
-        .await
+        self.fill_unless(until, pin!(std::future::pending())).await
     }
 
     /// Reads more behind what is there. Memory is held only for what came.
@@ -178,6 +166,21 @@ impl<IO: Stream> Socket<IO> {
             Poll::Ready(Ok(())) if !self.charge() => Poll::Ready(Ended::Full),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Awaits something unless the client hangs up before.
+    pub(crate) async fn unless_gone<T>(
+        &mut self,
+        what: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
+        let mut what = pin!(what);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = what.as_mut().poll(context) {
+                return Poll::Ready(Ok(done));
+            }
+            self.poll_gone(context).map(Err)
+        })
+        .await
     }
 
     /// Ready when it is later than `until`.
@@ -261,8 +264,8 @@ impl<IO: Stream> Socket<IO> {
         self.hold(bytes)
     }
 
-    /// Holds at least that much.
-    fn hold(&mut self, bytes: usize) -> bool {
+    /// Reserves this much in all for what is held or about to be read; false if it does not fit.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
         match &mut self.held {
             None => {
                 self.held = self.ledger.reserve(bytes);
@@ -346,8 +349,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_set_aside_travels_on() {
         let (_client, mut socket) = socket(10, 1_000);
-        assert!(socket.expect(400));
-        assert!(!socket.expect(1_001));
+        assert!(socket.hold(400));
+        assert!(!socket.hold(1_001));
         let taken = socket.take_reserved(500).unwrap();
         assert_eq!((taken.bytes(), socket.ledger().used()), (500, 500));
         socket.settle();

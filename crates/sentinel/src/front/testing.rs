@@ -19,12 +19,12 @@ use super::backend::{Backend, RelayLink};
 use super::socket::Stream;
 use super::{Shared, Surroundings, listener};
 use crate::config::Config;
-use crate::jsonrpc::{Call, Classified};
+use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
 use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::refusal::{Reason, Refusal};
-use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent};
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayMessage};
 
 /// Lanes under a test's control.
 #[derive(Clone, Default)]
@@ -242,15 +242,12 @@ impl RelayLink for Echo {
         self.answers.len() < 4
     }
 
-    fn send(&mut self, text: Bytes, what: &Classified<'_>, tag: u64) -> Result<(), Refusal> {
+    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
         let mut state = self.fake.state();
         state
             .relayed
-            .push(String::from_utf8_lossy(&text).into_owned());
-        let id = match what {
-            Classified::One(Call::Read { id, .. } | Call::UnusualWrite { id, .. }) => id.as_str(),
-            _ => "null",
-        };
+            .push(String::from_utf8_lossy(&message.text).into_owned());
+        let id = message.id.as_ref().map_or("null", KeptId::as_str);
         self.answers
             .push_back((tag, format!("relayed {id}").into()));
         Ok(())

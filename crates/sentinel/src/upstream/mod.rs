@@ -24,6 +24,6 @@ pub(crate) use self::body::Pieces;
 pub use self::error::UpstreamError;
 pub use self::nodes::{NodeEvent, NodeIndex, NodeState, Nodes, Surroundings};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
-pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, Relays};
+pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
 pub use self::results::BlockResults;
 pub use self::watch::{EVENTS, NodesWorker};

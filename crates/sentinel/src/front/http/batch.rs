@@ -240,7 +240,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 body,
             })
         };
-        self.exchange.unless_gone(collecting).await
+        self.exchange.socket().unless_gone(collecting).await
     }
 
     /// Counts the end of a write.

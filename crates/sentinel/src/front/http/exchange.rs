@@ -3,9 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use fairq::ClientKey;
 use tokio::time::Instant;
@@ -112,13 +110,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Every answer to a write that is there, once one is; or the end of a client that hangs up
     /// first.
     pub(super) async fn answers(&mut self) -> Result<VecDeque<Delivery>, Ended> {
-        poll_fn(|context| {
-            if let Poll::Ready(answers) = self.queue.poll_answers(context) {
-                return Poll::Ready(Ok(answers));
-            }
-            self.socket.poll_gone(context).map(Err)
-        })
-        .await
+        let answers = poll_fn(|context| self.queue.poll_answers(context));
+        self.socket.unless_gone(answers).await
     }
 
     /// Forwards a read, unless the client hangs up before its answer begins.
@@ -128,7 +121,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
         let (backend, client) = (self.front.backend.clone(), self.client);
-        let answer = self.unless_gone(backend.forward(client, request)).await?;
+        let answer = self
+            .socket
+            .unless_gone(backend.forward(client, request))
+            .await?;
         self.time(class, &answer);
         Ok(answer)
     }
@@ -140,7 +136,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
         let (backend, client) = (self.front.backend.clone(), self.client);
-        let answer = self.unless_gone(backend.pass(client, request)).await?;
+        let answer = self
+            .socket
+            .unless_gone(backend.pass(client, request))
+            .await?;
         self.time(class, &answer);
         Ok(answer)
     }
@@ -149,21 +148,6 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         if let Ok(answer) = answer {
             self.front.metrics.upstream_request(class, answer.took);
         }
-    }
-
-    /// Awaits something unless the client hangs up before.
-    pub(super) async fn unless_gone<T>(
-        &mut self,
-        what: impl Future<Output = T>,
-    ) -> Result<T, Ended> {
-        let mut what = pin!(what);
-        poll_fn(|context| {
-            if let Poll::Ready(done) = what.as_mut().poll(context) {
-                return Poll::Ready(Ok(done));
-            }
-            self.socket.poll_gone(context).map(Err)
-        })
-        .await
     }
 
     /// Writes an answer behind those that are still to be sent.

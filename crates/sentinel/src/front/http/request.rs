@@ -198,7 +198,7 @@ impl RequestReader {
         head: &Head,
         whole: usize,
     ) -> Result<(), NoRequest> {
-        if !socket.expect(whole) {
+        if !socket.hold(whole) {
             return Err(no_room());
         }
         if head.expect == Expect::Continue && socket.input.len() == head.len {
@@ -228,7 +228,7 @@ impl RequestReader {
         loop {
             let progress = reader.read(socket.input.filled(), &mut bytes)?;
             socket.input.consume(progress.used);
-            if !socket.expect(bytes.capacity()) {
+            if !socket.hold(bytes.capacity()) {
                 return Err(no_room());
             }
             if progress.done {

@@ -6,6 +6,7 @@ use rpc::BroadcastMethod;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
+use crate::upstream::RelayMessage;
 use wire::ws::Event;
 
 /// What is to be done about a frame.
@@ -33,12 +34,8 @@ pub(super) enum Act {
 /// A message that is no write.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// None if the node finds no call in it; it answers nevertheless.
-    pub(super) id: Option<KeptId>,
-    /// None if it is no call.
-    pub(super) method: Option<Box<str>>,
     pub(super) class: MethodClass,
-    pub(super) text: Bytes,
+    pub(super) message: RelayMessage,
 }
 
 /// Decides. The node makes no difference between text and binary messages.
@@ -64,18 +61,24 @@ fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
             text: copy(),
         },
         Ok(Classified::One(Call::Read { id, method })) => Act::Relay(Read {
-            id: Some(KeptId::from(&id)),
             class: MethodClass::of(&method),
-            method: Some(method.into()),
-            text: copy(),
+            message: RelayMessage {
+                text: copy(),
+                id: Some(KeptId::from(&id)),
+                method: Some(method.into()),
+                is_write: false,
+            },
         }),
         Ok(Classified::One(Call::Notification)) => Act::Nothing,
         // A batch is nothing that the node reads here: it answers with a parse error.
         Ok(Classified::Batch(_) | Classified::Unparsable) => Act::Relay(Read {
-            id: None,
-            method: None,
             class: MethodClass::Other,
-            text: copy(),
+            message: RelayMessage {
+                text: copy(),
+                id: None,
+                method: None,
+                is_write: false,
+            },
         }),
         Err(refusal) => Act::Refuse(refusal),
     }

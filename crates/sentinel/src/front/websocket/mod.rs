@@ -270,14 +270,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Checks a message that is no write and lets it wait for the relay.
     fn relay(&mut self, read: Read) {
         let backend = &self.client.front().backend;
-        let checked = match &read.method {
+        let checked = match &read.message.method {
             Some(method) => backend.check_method(method),
             None => Ok(()),
         };
         match checked.and_then(|()| backend.admit(self.client.key(), 1)) {
             Ok(()) => self.waiting.for_relay(read),
             Err(refusal) => {
-                let id = read.id.as_ref();
+                let id = read.message.id.as_ref();
                 self.client
                     .reject(LaneLabel::Read, read.class, id, &refusal);
             }

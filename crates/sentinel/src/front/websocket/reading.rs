@@ -71,7 +71,7 @@ impl MessageReader {
         context: &mut Context<'_>,
     ) -> Result<Input, End> {
         if needed > READ_BYTES {
-            if !socket.expect(needed + self.frames.held_bytes()) {
+            if !socket.hold(needed + self.frames.held_bytes()) {
                 return Err(Ended::Full.into());
             }
             let missing = needed.saturating_sub(socket.input.len());

@@ -2,15 +2,13 @@
 
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use fairq::ClientKey;
 
 use crate::front::Shared;
 use crate::front::backend::{Backend, RelayLink};
-use crate::jsonrpc::classify_message;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
-use crate::upstream::RelayEvent;
+use crate::upstream::{RelayEvent, RelayMessage};
 
 /// A relay, made for the first message that needs it, and how many answers it owes.
 #[derive(Debug)]
@@ -46,13 +44,12 @@ impl<R: RelayLink> NodeLink<R> {
         &mut self,
         front: &Shared<B>,
         client: ClientKey,
-        text: &Bytes,
+        message: &RelayMessage,
         class: MethodClass,
     ) -> Result<(), Refusal> {
         let make = || Box::new(front.backend.relay(client));
         let relay = self.relay.get_or_insert_with(make);
-        let what = classify_message(text, &front.json_limits)?;
-        relay.send(text.clone(), &what, tag_of(class))?;
+        relay.send(message, tag_of(class))?;
         self.unanswered += 1;
         Ok(())
     }

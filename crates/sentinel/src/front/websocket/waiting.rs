@@ -16,6 +16,7 @@ use crate::jsonrpc::KeptId;
 use crate::lane::Permit;
 use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::RelayMessage;
 
 /// The message that a session is at, if it cannot be carried out at once.
 #[derive(Default)]
@@ -135,7 +136,7 @@ impl Waiting {
                 let class = MethodClass::of(method.name());
                 (LaneLabel::Write, class, Some(id))
             }
-            Some(Wait::RelayRoom(read)) => (LaneLabel::Read, read.class, read.id),
+            Some(Wait::RelayRoom(read)) => (LaneLabel::Read, read.class, read.message.id),
             Some(Wait::EarlierWrites { id, .. }) => {
                 (LaneLabel::Write, MethodClass::BroadcastUnusual, Some(id))
             }
@@ -175,9 +176,9 @@ fn step<B: Backend, IO: Stream>(
             Step::To(None)
         }
         Wait::RelayRoom(read) if node.has_room() => {
-            let sent = node.send(client.front(), client.key(), &read.text, read.class);
-            if let Err(refusal) = sent {
-                client.reject(LaneLabel::Read, read.class, read.id.as_ref(), &refusal);
+            let Read { class, message } = read;
+            if let Err(refusal) = node.send(client.front(), client.key(), &message, class) {
+                client.reject(LaneLabel::Read, class, message.id.as_ref(), &refusal);
             }
             Step::To(None)
         }
@@ -189,14 +190,20 @@ fn step<B: Backend, IO: Stream>(
         // RelayRoomForWrite => Answer
         Wait::RelayRoomForWrite(permit, id, text) if node.has_room() => {
             let class = MethodClass::BroadcastUnusual;
-            let sent = node.send(client.front(), client.key(), &text, class);
+            let message = RelayMessage {
+                text,
+                id: Some(id),
+                method: None,
+                is_write: true,
+            };
+            let sent = node.send(client.front(), client.key(), &message, class);
             Step::To(match sent {
                 Ok(()) => Some(Wait::Answer {
                     _permit: permit,
                     until: Instant::now() + client.front().config.upstream.write_timeout,
                 }),
                 Err(refusal) => {
-                    client.reject(LaneLabel::Write, class, Some(&id), &refusal);
+                    client.reject(LaneLabel::Write, class, message.id.as_ref(), &refusal);
                     None
                 }
             })

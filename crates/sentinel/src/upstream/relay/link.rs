@@ -59,16 +59,5 @@ pub(super) enum LinkEvent {
     PastEvent(u64, Result<PastEvent, UpstreamError>),
 }
 
-impl std::fmt::Debug for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Idle => "Idle",
-            Self::Waiting(_) => "Waiting",
-            Self::Connecting(_) => "Connecting",
-            Self::Open(_) => "Open",
-        })
-    }
-}
-
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);

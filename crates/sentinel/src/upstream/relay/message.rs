@@ -5,9 +5,22 @@ use tokio::time::Instant;
 
 use super::link::LONGEST_PAUSE;
 use super::subscriptions::query_of;
-use crate::jsonrpc::{Call, Classified, KeptId};
+use crate::jsonrpc::KeptId;
 use crate::ledger::Reservation;
 use crate::refusal::{Forwarded, Reason, Refusal};
+
+/// A message of a client that the node answers, as it was classified.
+#[derive(Debug)]
+pub struct RelayMessage {
+    /// The message, byte for byte.
+    pub text: Bytes,
+    /// The id of its answer; none if the node answers without one.
+    pub id: Option<KeptId>,
+    /// The method it calls; none if it is no call, or a broadcast.
+    pub method: Option<Box<str>>,
+    /// Whether it is a broadcast.
+    pub is_write: bool,
+}
 
 /// What comes out of a relay.
 #[derive(Debug)]
@@ -40,10 +53,9 @@ pub enum RelayEvent {
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) text: Bytes,
-    /// The answer to expect; none for a notification.
-    pub(super) pending: Option<Pending>,
+    /// The answer to expect.
+    pub(super) pending: Pending,
     pub(super) charge: Reservation,
-    pub(super) since: Instant,
 }
 
 /// An answer that is to come.
@@ -91,37 +103,17 @@ impl Pending {
 }
 
 impl Purpose {
-    pub(super) fn of(text: &Bytes, classified: &Classified<'_>) -> Self {
-        let Classified::One(Call::Read { method, .. }) = classified else {
-            return Self::Other;
-        };
-        match &**method {
-            "subscribe" => Self::Subscribe {
-                query: query_of(text),
-                request: text.clone(),
+    pub(super) fn of(message: &RelayMessage) -> Self {
+        match message.method.as_deref() {
+            Some("subscribe") => Self::Subscribe {
+                query: query_of(&message.text),
+                request: message.text.clone(),
             },
-            "unsubscribe" => Self::Unsubscribe {
-                query: query_of(text),
+            Some("unsubscribe") => Self::Unsubscribe {
+                query: query_of(&message.text),
             },
-            "unsubscribe_all" => Self::UnsubscribeAll,
+            Some("unsubscribe_all") => Self::UnsubscribeAll,
             _ => Self::Other,
         }
     }
-}
-
-/// The id of the answer that a message gets: `None` if it gets none, `Some(None)` if the answer
-/// will have none.
-pub(super) fn expected_id(classified: &Classified<'_>) -> Option<Option<KeptId>> {
-    match classified {
-        Classified::One(
-            Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. },
-        ) => Some(Some(KeptId::from(id))),
-        Classified::One(Call::Notification) => None,
-        // The node answers what it cannot read with an error that has no id.
-        Classified::Unparsable | Classified::Batch(_) => Some(None),
-    }
-}
-
-pub(super) const fn is_write(classified: &Classified<'_>) -> bool {
-    matches!(classified, Classified::One(call) if call.is_write())
 }

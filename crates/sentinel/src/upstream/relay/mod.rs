@@ -24,23 +24,22 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use self::link::{Backoff, Link, LinkEvent, Outage};
-pub use self::message::RelayEvent;
-use self::message::{Pending, Purpose, Queued, expected_id, is_write};
+use self::message::{Pending, Purpose, Queued};
+pub use self::message::{RelayEvent, RelayMessage};
 use self::replay::{OwnQuery, Replay};
 use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions};
 use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
 use crate::config::Config;
-use crate::jsonrpc::Classified;
 use crate::refusal::{Forwarded, Reason, Refusal};
+use crate::timer::Timer;
 
 /// Makes relays. Cheap to clone; clones share the limits.
 #[derive(Clone, Debug)]
@@ -80,7 +79,6 @@ pub struct RelayCounters {
 /// The node answers one WebSocket serially. So a broadcast in an unusual form, above all a
 /// `broadcast_tx_commit`, should go over a relay of its own: then it does not hold up what the
 /// client sends after it.
-#[derive(Debug)]
 pub struct Relay {
     relays: Relays,
     client: ClientKey,
@@ -104,7 +102,7 @@ pub struct Relay {
     replay: Option<Replay>,
     work: Option<OwnQuery>,
     used: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
     shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
@@ -143,7 +141,7 @@ impl Relays {
             replay: None,
             work: None,
             used: Instant::now(),
-            timer: None,
+            timer: Timer::default(),
             shutdown: Box::pin(
                 self.0
                     .nodes
@@ -175,49 +173,44 @@ impl Relay {
         self.queue.len() < MAX_QUEUE && self.pending.len() < MAX_PENDING
     }
 
-    /// Takes a message of the client, verbatim. With a tag its answer comes as
-    /// [`RelayEvent::Answer`]. Every message that the node would answer is answered or comes out
-    /// as [`RelayEvent::Failed`].
+    /// Takes a message of the client that the node answers. With a tag its answer comes as
+    /// [`RelayEvent::Answer`]. Every message is answered or comes out as [`RelayEvent::Failed`].
     ///
     /// # Errors
     /// A refusal, and nothing was taken: no room, no place for a connection, or too many
     /// subscriptions.
-    pub fn send(
-        &mut self,
-        text: Bytes,
-        classified: &Classified<'_>,
-        tag: Option<u64>,
-    ) -> Result<(), Refusal> {
+    pub fn send(&mut self, message: &RelayMessage, tag: Option<u64>) -> Result<(), Refusal> {
         if !self.has_room() {
             return Err(Refusal::new(
                 Reason::QueueFull,
                 "too many messages are under way on this WebSocket",
             ));
         }
-        let purpose = Purpose::of(&text, classified);
+        let purpose = Purpose::of(message);
         if matches!(purpose, Purpose::Subscribe { .. }) {
             self.check_subscriptions()?;
         }
         let nodes = &self.relays.0.nodes;
-        let charge = nodes.ledger().reserve(text.len());
-        let charge = charge.ok_or_else(|| Refusal::new(Reason::Bytes, "the buffers are full"))?;
+        let charge = nodes
+            .ledger()
+            .reserve(message.text.len())
+            .ok_or_else(Refusal::buffers_full)?;
         self.take_place()?;
         let since = Instant::now();
-        let pending = expected_id(classified).map(|id| Pending {
-            id,
+        let pending = Pending {
+            id: message.id.clone(),
             tag,
             purpose,
-            forwarded: match is_write(classified) {
+            forwarded: match message.is_write {
                 true => Forwarded::Unknown,
                 false => Forwarded::No,
             },
             since,
-        });
+        };
         self.queue.push_back(Queued {
-            text,
+            text: message.text.clone(),
             pending,
             charge,
-            since,
         });
         self.used = since;
         if matches!(self.link, Link::Idle) {
@@ -264,18 +257,7 @@ impl Relay {
         let Some(due) = self.due() else {
             return Poll::Pending;
         };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // Most deadlines move on before they pass, so a timer that fires early is set again only then.
-        if timer.deadline() > due {
-            timer.as_mut().reset(due);
-        }
-        while timer.as_mut().poll(context).is_ready() {
-            if Instant::now() >= due {
-                return Poll::Ready(LinkEvent::Due);
-            }
-            timer.as_mut().reset(due);
-        }
-        Poll::Pending
+        self.timer.poll_until(due, context).map(|()| LinkEvent::Due)
     }
 
     /// A place among the relays that have a connection.
@@ -295,11 +277,8 @@ impl Relay {
     }
 
     fn check_subscriptions(&self) -> Result<(), Refusal> {
-        let wished = self
-            .queue
-            .iter()
-            .filter_map(|queued| queued.pending.as_ref());
-        let wished = wished
+        let queued = self.queue.iter().map(|queued| &queued.pending);
+        let wished = queued
             .chain(&self.pending)
             .filter(|pending| matches!(pending.purpose, Purpose::Subscribe { .. }));
         if self.subscriptions.len() + wished.count() < MAX_SUBSCRIPTIONS {
@@ -321,6 +300,14 @@ impl Relay {
             all.fetch_sub(counted - now, Ordering::Relaxed);
         }
         self.subscriptions.counted = now;
+    }
+}
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relay")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
     }
 }
 

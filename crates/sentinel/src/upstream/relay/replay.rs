@@ -8,7 +8,6 @@ use super::event::PastEvent;
 use crate::upstream::UpstreamError;
 
 /// Events of past blocks that are to be given to subscriptions.
-#[derive(Debug)]
 pub(super) struct Replay {
     /// The last height.
     pub(super) to: u64,
@@ -27,12 +26,3 @@ pub(super) enum OwnQuery {
 }
 
 pub(super) type QueryFuture<T> = Pin<Box<dyn Future<Output = Result<T, UpstreamError>> + Send>>;
-
-impl std::fmt::Debug for OwnQuery {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Height(_) => "Height",
-            Self::Event(..) => "Event",
-        })
-    }
-}

@@ -249,12 +249,6 @@ impl Output {
     }
 }
 
-impl std::fmt::Debug for NodeSocket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NodeSocket")
-    }
-}
-
 /// Room for what is read, at first.
 pub(super) const INPUT_BYTES: usize = 16 << 10;
 /// Fewer free bytes than this are not worth a system call.

@@ -77,21 +77,18 @@ impl Relay {
         while socket.has_room()
             && let Some(queued) = self.queue.pop_front()
         {
-            let Queued {
-                text,
-                pending,
-                charge,
-                ..
-            } = queued;
-            socket.write_text(&text, charge);
-            self.pending.extend(pending);
+            socket.write_text(&queued.text, queued.charge);
+            self.pending.push_back(queued.pending);
         }
     }
 
     /// The next deadline.
     pub(super) fn due(&self) -> Option<Instant> {
         let limit = self.relays.0.read_timeout;
-        let queued = self.queue.front().map(|queued| queued.since + limit);
+        let queued = self
+            .queue
+            .front()
+            .map(|queued| queued.pending.since + limit);
         let outage = self.lost.map(|lost| lost.since + OUTAGE_LIMIT);
         let link = match &self.link {
             Link::Waiting(until) => Some(*until),
@@ -225,8 +222,7 @@ impl Relay {
                     self.queue.push_front(Queued {
                         text: request.clone(),
                         charge,
-                        since: pending.since,
-                        pending: Some(pending),
+                        pending,
                     });
                     return;
                 }
@@ -240,20 +236,14 @@ impl Relay {
     /// Refuses requests that have waited too long to be written.
     fn give_up_queued(&mut self, now: Instant) {
         let limit = self.relays.0.read_timeout;
-        while self
-            .queue
-            .front()
-            .is_some_and(|queued| now >= queued.since + limit)
-        {
-            let pending = self.queue.pop_front().and_then(|queued| queued.pending);
-            if let Some(pending) = pending {
-                let unsent = Pending {
-                    forwarded: Forwarded::No,
-                    ..pending
-                };
-                self.ready
-                    .push_back(unsent.failed("no node can be reached"));
-            }
+        let is_late = |queued: &mut Queued| now >= queued.pending.since + limit;
+        while let Some(queued) = self.queue.pop_front_if(is_late) {
+            let unsent = Pending {
+                forwarded: Forwarded::No,
+                ..queued.pending
+            };
+            self.ready
+                .push_back(unsent.failed("no node can be reached"));
         }
     }
 

@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::relay::event::{EventQuery, fetch};
 use super::relay::subscriptions::EventKind;
-use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, Relays, Surroundings};
+use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays, Surroundings};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::jsonrpc::{JsonLimits, classify_message};
+use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::ledger::Ledger;
 
 /// The upstream side of a proxy, running.
@@ -182,9 +182,22 @@ pub(super) fn say(relay: &mut Relay, text: &str, tag: Option<u64>) {
         depth: 64,
         batch: 10,
     };
-    let bytes = text.clone();
-    let classified = classify_message(&bytes, &limits).unwrap();
-    relay.send(text, &classified, tag).unwrap();
+    let (id, method, is_write) = match classify_message(&text, &limits).unwrap() {
+        Classified::One(Call::Read { id, method }) => {
+            (Some(KeptId::from(&id)), Some(method.into()), false)
+        }
+        Classified::One(Call::Write { id, .. } | Call::UnusualWrite { id, .. }) => {
+            (Some(KeptId::from(&id)), None, true)
+        }
+        _ => (None, None, false),
+    };
+    let message = RelayMessage {
+        text: text.clone(),
+        id,
+        method,
+        is_write,
+    };
+    relay.send(&message, tag).unwrap();
 }
 
 pub(super) fn subscribe(relay: &mut Relay, id: &str, query: &str) {
