@@ -54,15 +54,16 @@ pub(crate) fn success(out: &mut Vec<u8>, id: &RequestId<'_>, result: &[u8]) {
 pub(crate) fn failure(out: &mut Vec<u8>, id: Option<&RequestId<'_>>, error: &RpcError) {
     let (code, message, data) = error.parts();
     begin(out, id);
-    json::raw(out, r#","error":{"code":"#);
-    json::int(out, code);
-    json::raw(out, r#","message":"#);
-    json::string(out, message);
-    if !data.is_empty() {
-        json::raw(out, r#","data":"#);
-        json::string(out, data);
-    }
-    json::raw(out, "}}");
+    let data = |out: &mut Vec<u8>| {
+        if !data.is_empty() {
+            json::fill(out, r#","data":?"#, &[&json::Text(data)]);
+        }
+    };
+    json::fill(
+        out,
+        r#","error":{"code":?,"message":??}}"#,
+        &[&json::Int(code), &json::Text(message), &data],
+    );
 }
 
 /// A whole error answer.

@@ -8,52 +8,50 @@ use crate::config::Application;
 
 /// Appends an `ExecTxResult`. One that failed has no events.
 pub(crate) fn tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
-    json::raw(out, r#"{"code":"#);
-    json::int(out, code);
-    json::raw(
-        out,
-        r#","data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":"#,
-    );
-    if code == 0 && app == Application::Kvstore {
-        kvstore::write_events(out, tx);
+    let events: &dyn json::Value = if code == 0 && app == Application::Kvstore {
+        &json::With(kvstore::write_events, tx)
     } else {
-        json::raw(out, "[]");
-    }
-    json::raw(out, r#","codespace":""}"#);
+        &json::Raw("[]")
+    };
+    exec_tx_result(out, code, events);
 }
 
 /// Appends an `ExecTxResult` that never executed.
 pub(crate) fn no_tx_result(out: &mut Vec<u8>) {
-    json::raw(
+    exec_tx_result(out, 0, &json::Raw("[]"));
+}
+
+fn exec_tx_result(out: &mut Vec<u8>, code: u32, events: &dyn json::Value) {
+    json::fill(
         out,
-        r#"{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}"#,
+        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":?,"codespace":""}"#,
+        &[&json::Int(code), events],
     );
 }
 
 /// Appends an `ExecTxResult` without its zero values, as `Tx` events carry it.
 pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
-    out.push(b'{');
     if code != 0 {
-        json::raw(out, r#""code":"#);
-        json::int(out, code);
+        json::fill(out, r#"{"code":?}"#, &[&json::Int(code)]);
     } else if app == Application::Kvstore {
-        json::raw(out, r#""events":"#);
-        kvstore::write_events(out, tx);
+        let events = json::With(kvstore::write_events, tx);
+        json::fill(out, r#"{"events":?}"#, &[&events]);
+    } else {
+        json::raw(out, "{}");
     }
-    out.push(b'}');
 }
 
 /// Appends a `ResponseCheckTx`.
 pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, code: u32) {
-    json::raw(out, r#"{"code":"#);
-    json::int(out, code);
-    json::raw(out, r#","data":null,"log":"","info":"","gas_wanted":"#);
     let gas_wanted = match app {
         Application::Kvstore if code == 0 => kvstore::GAS_WANTED,
         _ => 0,
     };
-    json::int_text(out, gas_wanted);
-    json::raw(out, r#","gas_used":"0","events":[],"codespace":""}"#);
+    json::fill(
+        out,
+        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":?,"gas_used":"0","events":[],"codespace":""}"#,
+        &[&json::Int(code), &json::IntText(gas_wanted)],
+    );
 }
 
 /// Appends the results of a block's transactions; `null` if it has none.
@@ -70,31 +68,33 @@ pub(crate) fn tx_results(out: &mut Vec<u8>, block: &Block) {
 /// Appends validator updates.
 pub(crate) fn validator_updates(out: &mut Vec<u8>, block: &Block) {
     json::array(out, &block.validator_updates, |out, (key, power)| {
-        json::raw(
+        let power = |out: &mut Vec<u8>| {
+            if *power != 0 {
+                json::fill(out, r#","power":?"#, &[&json::IntText(*power)]);
+            }
+        };
+        json::fill(
             out,
-            r#"{"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Ed25519","value":{"ed25519":"#,
+            r#"{"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Ed25519","value":{"ed25519":?}}}?}"#,
+            &[&json::Base64(key), &power],
         );
-        json::base64(out, key);
-        json::raw(out, "}}}");
-        if *power != 0 {
-            json::raw(out, r#","power":"#);
-            json::int_text(out, *power);
-        }
-        out.push(b'}');
     });
 }
 
 /// Appends a `ResponseFinalizeBlock`, as `NewBlock` events carry it.
 pub(crate) fn finalize_block(out: &mut Vec<u8>, block: &Block) {
-    out.push(b'{');
-    if !block.txs.is_empty() {
-        json::raw(out, r#""tx_results":"#);
-        tx_results(out, block);
-        out.push(b',');
-    }
-    json::raw(out, r#""validator_updates":"#);
-    validator_updates(out, block);
-    json::raw(out, r#","app_hash":"#);
-    json::base64(out, &block.app_hash);
-    out.push(b'}');
+    let tx_results = |out: &mut Vec<u8>| {
+        if !block.txs.is_empty() {
+            json::fill(out, r#""tx_results":?,"#, &[&json::With(tx_results, block)]);
+        }
+    };
+    json::fill(
+        out,
+        r#"{?"validator_updates":?,"app_hash":?}"#,
+        &[
+            &tx_results,
+            &json::With(validator_updates, block),
+            &json::Base64(&block.app_hash),
+        ],
+    );
 }

@@ -102,23 +102,20 @@ pub(crate) fn events(tx: &[u8]) -> [[Attribute<'_>; 4]; 2] {
 
 /// Appends the events as JSON.
 pub(crate) fn write_events(out: &mut Vec<u8>, tx: &[u8]) {
+    let attribute = |out: &mut Vec<u8>, (key, value, index): Attribute<'_>| {
+        json::fill(
+            out,
+            r#"{"key":?,"value":?,"index":?}"#,
+            &[
+                &json::Text(key),
+                &json::With(json::string_lossy, value),
+                &json::Raw(if index { "true" } else { "false" }),
+            ],
+        );
+    };
     json::array(out, events(tx), |out, attributes| {
-        json::raw(out, r#"{"type":"app","attributes":"#);
-        json::array(out, attributes, |out, (key, value, index)| {
-            json::raw(out, r#"{"key":""#);
-            json::raw(out, key);
-            json::raw(out, r#"","value":"#);
-            json::string_lossy(out, value);
-            json::raw(
-                out,
-                if index {
-                    r#","index":true}"#
-                } else {
-                    r#","index":false}"#
-                },
-            );
-        });
-        out.push(b'}');
+        let attributes = |out: &mut Vec<u8>| json::array(out, attributes, attribute);
+        json::fill(out, r#"{"type":"app","attributes":?}"#, &[&attributes]);
     });
 }
 

@@ -52,35 +52,32 @@ impl Genesis {
 
     /// Appends the genesis document.
     pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
-        json::raw(out, r#"{"genesis_time":"#);
-        json::string(out, &self.time.text());
-        json::raw(out, r#","chain_id":"#);
-        json::string(out, &self.chain_id);
-        json::raw(out, r#","initial_height":"1","consensus_params":"#);
-        self.write_params_json(out);
-        json::raw(out, r#","validators":[{"address":"#);
-        json::hex(out, &self.validator.address);
-        json::raw(out, r#","pub_key":"#);
-        self.write_public_key_json(out);
-        json::raw(out, r#","power":"#);
-        json::int_text(out, POWER);
-        json::raw(out, r#","name":""}],"app_hash":""}"#);
+        json::fill(
+            out,
+            r#"{"genesis_time":?,"chain_id":?,"initial_height":"1","consensus_params":?,"validators":[{"address":?,"pub_key":?,"power":?,"name":""}],"app_hash":""}"#,
+            &[
+                &json::Text(&self.time.text()),
+                &json::Text(&self.chain_id),
+                &|out: &mut Vec<u8>| self.write_params_json(out),
+                &json::Hex(&self.validator.address),
+                &|out: &mut Vec<u8>| self.write_public_key_json(out),
+                &json::IntText(POWER),
+            ],
+        );
     }
 
     /// Appends the consensus parameters.
     pub(crate) fn write_params_json(&self, out: &mut Vec<u8>) {
-        json::raw(out, r#"{"block":{"max_bytes":"#);
-        json::int_text(out, self.max_block_bytes);
-        json::raw(
+        json::fill(
             out,
-            r#","max_gas":"-1"},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{"app":"0"},"abci":{"vote_extensions_enable_height":"0"}}"#,
+            r#"{"block":{"max_bytes":?,"max_gas":"-1"},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{"app":"0"},"abci":{"vote_extensions_enable_height":"0"}}"#,
+            &[&json::IntText(self.max_block_bytes)],
         );
     }
 
     /// Appends the validator's public key.
     pub(crate) fn write_public_key_json(&self, out: &mut Vec<u8>) {
-        json::raw(out, r#"{"type":"tendermint/PubKeyEd25519","value":"#);
-        json::base64(out, &self.validator.public);
-        out.push(b'}');
+        let template = r#"{"type":"tendermint/PubKeyEd25519","value":?}"#;
+        json::fill(out, template, &[&json::Base64(&self.validator.public)]);
     }
 }

@@ -54,22 +54,27 @@ type WriteMembers = fn(&mut Vec<u8>, &Block);
 /// The events of a whole block and what writes the members of their values.
 const BLOCK_EVENTS: [(&str, WriteMembers); 3] = [
     ("NewBlock", |out, block| {
-        json::raw(out, r#""block":"#);
-        render::block(out, block);
-        json::raw(out, r#","block_id":"#);
-        render::block_id(out, &block.id);
-        json::raw(out, r#","result_finalize_block":"#);
-        results::finalize_block(out, block);
+        json::fill(
+            out,
+            r#""block":?,"block_id":?,"result_finalize_block":?"#,
+            &[
+                &json::With(render::block, block),
+                &json::With(render::block_id, &block.id),
+                &json::With(results::finalize_block, block),
+            ],
+        );
     }),
     ("NewBlockHeader", |out, block| {
-        json::raw(out, r#""header":"#);
-        render::header(out, &block.header);
+        let header = json::With(render::header, &block.header);
+        json::fill(out, r#""header":?"#, &[&header]);
     }),
     ("NewBlockEvents", |out, block| {
-        json::raw(out, r#""height":"#);
-        json::int_text(out, block.header.height);
-        json::raw(out, r#","events":null,"num_txs":"#);
-        json::int_text(out, block.txs.len());
+        let (height, txs) = (block.header.height, block.txs.len());
+        json::fill(
+            out,
+            r#""height":?,"events":null,"num_txs":?"#,
+            &[&json::IntText(height), &json::IntText(txs)],
+        );
     }),
 ];
 
@@ -89,17 +94,24 @@ fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
         tags.push(("app.noindex_key", vec!["index is working"; 2]));
     }
     let write = |out: &mut Vec<u8>| {
-        json::raw(out, r#""TxResult":{"height":"#);
-        json::int_text(out, block.header.height);
-        if index > 0 {
-            json::raw(out, r#","index":"#);
-            json::int(out, index);
-        }
-        json::raw(out, r#","tx":"#);
-        json::base64(out, &tx.bytes);
-        json::raw(out, r#","result":"#);
-        results::sparse_tx_result(out, block.app, &tx.bytes, block.code(index));
-        out.push(b'}');
+        let place = |out: &mut Vec<u8>| {
+            if index > 0 {
+                json::fill(out, r#","index":?"#, &[&json::Int(index)]);
+            }
+        };
+        let result = |out: &mut Vec<u8>| {
+            results::sparse_tx_result(out, block.app, &tx.bytes, block.code(index));
+        };
+        json::fill(
+            out,
+            r#""TxResult":{"height":??,"tx":?,"result":?}"#,
+            &[
+                &json::IntText(block.header.height),
+                &place,
+                &json::Base64(&tx.bytes),
+                &result,
+            ],
+        );
     };
     bus.publish(&tags, || content("Tx", &tags, write));
 }
@@ -112,23 +124,23 @@ pub(crate) fn events_of(block: &Block, index: usize) -> Option<(Cow<'_, str>, Co
     Some((String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
 }
 
-/// The members of an event's `result` behind its query: the value that `write` appends the members
-/// of, and the tags.
-fn content(event: &str, tags: &TagValues<'_>, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+/// The members of an event's `result` behind its query: the value with its `members`, and
+/// the tags.
+fn content(event: &str, tags: &TagValues<'_>, members: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
-    json::raw(&mut out, r#""data":{"type":"tendermint/event/"#);
-    json::raw(&mut out, event);
-    json::raw(&mut out, r#"","value":{"#);
-    write(&mut out);
-    json::raw(&mut out, r#"}},"events":{"#);
-    for (position, (tag, values)) in tags.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
+    let tags = |out: &mut Vec<u8>| {
+        for (position, (tag, values)) in tags.iter().enumerate() {
+            json::raw(out, if position > 0 { "," } else { "" });
+            let values = |out: &mut Vec<u8>| {
+                json::array(out, values, |out, value| json::string(out, value));
+            };
+            json::fill(out, "?:?", &[&json::Text(tag), &values]);
         }
-        json::string(&mut out, tag);
-        out.push(b':');
-        json::array(&mut out, values, |out, value| json::string(out, value));
-    }
-    out.push(b'}');
+    };
+    json::fill(
+        &mut out,
+        r#""data":{"type":"tendermint/event/?","value":{?}},"events":{?}"#,
+        &[&json::Raw(event), &members, &tags],
+    );
     out
 }

@@ -52,6 +52,91 @@ pub fn string_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
     quote(out, &replace_invalid(bytes));
 }
 
+/// What stands for a `?` in the template of [`fill`].
+pub trait Value {
+    /// Appends the value.
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+macro_rules! values {
+    ($($doc:literal $name:ident($type:ty) $write:ident;)*) => {$(
+        #[doc = $doc]
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name<'a>(pub &'a $type);
+
+        impl Value for $name<'_> {
+            fn write(&self, out: &mut Vec<u8>) {
+                $write(out, self.0);
+            }
+        }
+    )*};
+}
+
+values! {
+    "Bytes as upper-case hex, as [`hex`] writes them." Hex([u8]) hex;
+    "Bytes as base64, as [`base64`] writes them." Base64([u8]) base64;
+    "A string, as [`string`] writes it." Text(str) string;
+    "JSON as it is." Raw(str) raw;
+}
+
+/// A plain number, as [`int`] writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Int<I>(pub I);
+
+/// A 64-bit integer as a string, as [`int_text`] writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct IntText<I>(pub I);
+
+/// What a function writes of a thing.
+#[derive(Debug, Clone, Copy)]
+pub struct With<'a, T: ?Sized>(pub fn(&mut Vec<u8>, &T), pub &'a T);
+
+/// Appends `template` with its `?` replaced by `values` in order; it has as many of them, and none
+/// inside a string.
+pub fn fill(out: &mut Vec<u8>, template: &str, values: &[&dyn Value]) {
+    debug_assert_eq!(template.matches('?').count(), values.len(), "{template}");
+    let mut texts = template.split('?');
+    raw(out, texts.next().unwrap_or_default());
+    for (value, text) in values.iter().zip(texts) {
+        value.write(out);
+        raw(out, text);
+    }
+}
+
+/// What [`fill`] makes of a template.
+pub fn filled(template: &str, values: &[&dyn Value]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(template.len() + values.len() * VALUE_BYTES);
+    fill(&mut out, template, values);
+    out
+}
+
+/// Room for a value: the hex of a hash.
+const VALUE_BYTES: usize = 66;
+
+impl<I: itoa::Integer + Copy> Value for Int<I> {
+    fn write(&self, out: &mut Vec<u8>) {
+        int(out, self.0);
+    }
+}
+
+impl<I: itoa::Integer + Copy> Value for IntText<I> {
+    fn write(&self, out: &mut Vec<u8>) {
+        int_text(out, self.0);
+    }
+}
+
+impl<T: ?Sized> Value for With<'_, T> {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0(out, self.1);
+    }
+}
+
+impl<F: Fn(&mut Vec<u8>)> Value for F {
+    fn write(&self, out: &mut Vec<u8>) {
+        self(out);
+    }
+}
+
 /// Appends `items`, separated by commas, in brackets.
 pub fn array<T>(
     out: &mut Vec<u8>,
@@ -84,6 +169,8 @@ mod tests {
         assert_eq!(written(|out| hex(out, &[0xab, 1])), "\"AB01\"");
         assert_eq!(written(|out| base64(out, b"a=1")), "\"YT0x\"");
         assert_eq!(written(|out| array(out, [1, 2], int)), "[1,2]");
+        let parts: [&dyn Value; 3] = [&Int(1), &Text("?"), &With(raw, "{}")];
+        assert_eq!(filled(r#"[?,{"a":?},?]"#, &parts), br#"[1,{"a":"?"},{}]"#);
         assert_eq!(written(|out| string_lossy(out, b"a\xff")), "\"a\u{fffd}\"");
     }
 }

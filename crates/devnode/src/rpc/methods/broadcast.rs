@@ -8,11 +8,10 @@ use wire::json::write as json;
 use wire::jsonrpc::BroadcastMethod;
 
 use crate::chain::block::Tx;
-use crate::chain::merkle::Hash;
 use crate::chain::render;
 use crate::config::Application;
 use crate::events::bus::Committed;
-use crate::mempool::Refusal;
+use crate::mempool::{Depth, Refusal};
 use crate::node::Node;
 use crate::results;
 
@@ -35,27 +34,16 @@ pub(crate) async fn broadcast(
     let code = submit(node, tx)
         .await
         .map_err(|refusal| refusal.to_string())?;
-    let mut out = Vec::with_capacity(140);
-    // `async` does not tell what the check said.
-    write_broadcast_answer(
-        &mut out,
-        if method == BroadcastMethod::Sync {
-            code
-        } else {
-            0
-        },
-        &hash,
-    );
-    Ok(out)
-}
-
-/// Appends the result of `broadcast_tx_sync` and `_async`.
-fn write_broadcast_answer(out: &mut Vec<u8>, code: u32, hash: &Hash) {
-    json::raw(out, r#"{"code":"#);
-    json::int(out, code);
-    json::raw(out, r#","data":"","log":"","codespace":"","hash":"#);
-    json::hex(out, hash);
-    out.push(b'}');
+    // `async` returns before the check: its answer has code 0 always.
+    let code = if method == BroadcastMethod::Sync {
+        code
+    } else {
+        0
+    };
+    Ok(json::filled(
+        r#"{"code":?,"data":"","log":"","codespace":"","hash":?}"#,
+        &[&json::Int(code), &json::Hex(&hash)],
+    ))
 }
 
 /// Hands a transaction to the mempool; the application's code.
@@ -98,19 +86,22 @@ fn commit_answer(
     check_code: u32,
     committed: Option<Committed>,
 ) -> Vec<u8> {
+    let checked = |out: &mut Vec<u8>| results::check_tx(out, app, check_code);
+    let result = |out: &mut Vec<u8>| match committed {
+        Some(committed) => results::tx_result(out, app, &tx.bytes, committed.code),
+        None => results::no_tx_result(out),
+    };
     let mut out = Vec::with_capacity(900);
-    json::raw(&mut out, r#"{"check_tx":"#);
-    results::check_tx(&mut out, app, check_code);
-    json::raw(&mut out, r#","tx_result":"#);
-    match committed {
-        Some(committed) => results::tx_result(&mut out, app, &tx.bytes, committed.code),
-        None => results::no_tx_result(&mut out),
-    }
-    json::raw(&mut out, r#","hash":"#);
-    json::hex(&mut out, &tx.hash);
-    json::raw(&mut out, r#","height":"#);
-    json::int_text(&mut out, committed.map_or(0, |committed| committed.height));
-    out.push(b'}');
+    json::fill(
+        &mut out,
+        r#"{"check_tx":?,"tx_result":?,"hash":?,"height":?}"#,
+        &[
+            &checked,
+            &result,
+            &json::Hex(&tx.hash),
+            &json::IntText(committed.map_or(0, |committed| committed.height)),
+        ],
+    );
     out
 }
 
@@ -123,29 +114,24 @@ pub(super) async fn check_tx(node: &Node, tx: Vec<u8>) -> Vec<u8> {
 
 pub(super) fn num_unconfirmed_txs(node: &Node) -> Vec<u8> {
     let depth = node.mempool.depth();
-    let mut out = Vec::with_capacity(80);
-    write_depth(&mut out, depth.txs, depth.txs, depth.bytes);
-    json::raw(&mut out, "null}");
-    out
+    mempool_answer(depth.txs, depth, &json::Raw("null"))
 }
 
 pub(super) fn unconfirmed_txs(node: &Node, limit: Option<i64>) -> Vec<u8> {
     // The original takes one transaction more than its limit (`ReapMaxTxs`).
     let txs = node.mempool.oldest(super::per_page(limit) + 1);
     let depth = node.mempool.depth();
-    let mut out = Vec::with_capacity(256);
-    write_depth(&mut out, txs.len(), depth.txs, depth.bytes);
-    render::txs(&mut out, &txs);
-    out.push(b'}');
-    out
+    mempool_answer(txs.len(), depth, &json::With(render::txs, txs.as_slice()))
 }
 
-fn write_depth(out: &mut Vec<u8>, count: usize, total: usize, bytes: u64) {
-    json::raw(out, r#"{"n_txs":"#);
-    json::int_text(out, count);
-    json::raw(out, r#","total":"#);
-    json::int_text(out, total);
-    json::raw(out, r#","total_bytes":"#);
-    json::int_text(out, bytes);
-    json::raw(out, r#","txs":"#);
+fn mempool_answer(count: usize, depth: Depth, txs: &dyn json::Value) -> Vec<u8> {
+    json::filled(
+        r#"{"n_txs":?,"total":?,"total_bytes":?,"txs":?}"#,
+        &[
+            &json::IntText(count),
+            &json::IntText(depth.txs),
+            &json::IntText(depth.bytes),
+            txs,
+        ],
+    )
 }

@@ -49,22 +49,22 @@ fn find(node: &Node, wanted: Option<i64>) -> Result<(u64, Option<Arc<Block>>), S
 }
 
 pub(super) fn block(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>, String> {
-    let (_, block) = find(node, wanted)?;
-    let mut out = Vec::with_capacity(4096);
-    render::block_with_id(&mut out, block.as_deref());
-    Ok(out)
+    find(node, wanted).map(|(_, block)| block_answer(block.as_deref()))
 }
 
 pub(super) fn block_by_hash(node: &Node, hash: &[u8]) -> Vec<u8> {
     let block = node.store().block_by_hash(hash).cloned();
+    block_answer(block.as_deref())
+}
+
+fn block_answer(block: Option<&Block>) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
-    render::block_with_id(&mut out, block.as_deref());
+    render::block_with_id(&mut out, block);
     out
 }
 
 pub(super) fn header(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>, String> {
-    let (_, block) = find(node, wanted)?;
-    Ok(header_answer(block.as_deref()))
+    find(node, wanted).map(|(_, block)| header_answer(block.as_deref()))
 }
 
 pub(super) fn header_by_hash(node: &Node, hash: &[u8]) -> Vec<u8> {
@@ -73,14 +73,11 @@ pub(super) fn header_by_hash(node: &Node, hash: &[u8]) -> Vec<u8> {
 }
 
 fn header_answer(block: Option<&Block>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
-    json::raw(&mut out, r#"{"header":"#);
-    match block {
-        Some(block) => render::header(&mut out, &block.header),
-        None => json::raw(&mut out, "null"),
-    }
-    out.push(b'}');
-    out
+    let header: &dyn json::Value = match block {
+        Some(block) => &json::With(render::header, &block.header),
+        None => &json::Raw("null"),
+    };
+    json::filled(r#"{"header":?}"#, &[header])
 }
 
 pub(super) fn commit(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>, String> {
@@ -88,21 +85,15 @@ pub(super) fn commit(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>, String
     let Some(block) = block else {
         return Ok(b"null".to_vec());
     };
-    let mut out = Vec::with_capacity(1500);
-    json::raw(&mut out, r#"{"signed_header":{"header":"#);
-    render::header(&mut out, &block.header);
-    json::raw(&mut out, r#","commit":"#);
-    render::commit(&mut out, &block.commit);
-    json::raw(&mut out, r#"},"canonical":"#);
-    json::raw(
-        &mut out,
-        if height == node.store().height() {
-            "false}"
-        } else {
-            "true}"
-        },
-    );
-    Ok(out)
+    let is_canonical = height != node.store().height();
+    Ok(json::filled(
+        r#"{"signed_header":{"header":?,"commit":?},"canonical":?}"#,
+        &[
+            &json::With(render::header, &block.header),
+            &json::With(render::commit, &block.commit),
+            &json::Raw(if is_canonical { "true" } else { "false" }),
+        ],
+    ))
 }
 
 pub(super) fn block_results(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>, String> {
@@ -110,46 +101,36 @@ pub(super) fn block_results(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>,
     let Some(block) = block else {
         return Err(format!("could not find results for height #{height}"));
     };
-    let mut out = Vec::with_capacity(256 + block.txs.len() * 640);
-    json::raw(&mut out, r#"{"height":"#);
-    json::int_text(&mut out, height);
-    json::raw(&mut out, r#","txs_results":"#);
-    results::tx_results(&mut out, &block);
-    json::raw(
-        &mut out,
-        r#","finalize_block_events":null,"validator_updates":"#,
-    );
-    if block.validator_updates.is_empty() {
-        json::raw(&mut out, "null");
+    let updates: &dyn json::Value = if block.validator_updates.is_empty() {
+        &json::Raw("null")
     } else {
-        results::validator_updates(&mut out, &block);
-    }
-    json::raw(&mut out, r#","consensus_param_updates":null,"app_hash":"#);
-    json::base64(&mut out, &block.app_hash);
-    out.push(b'}');
+        &json::With(results::validator_updates, &*block)
+    };
+    let mut out = Vec::with_capacity(256 + block.txs.len() * 640);
+    json::fill(
+        &mut out,
+        r#"{"height":?,"txs_results":?,"finalize_block_events":null,"validator_updates":?,"consensus_param_updates":null,"app_hash":?}"#,
+        &[
+            &json::IntText(height),
+            &json::With(results::tx_results, &*block),
+            updates,
+            &json::Base64(&block.app_hash),
+        ],
+    );
     Ok(out)
 }
 
 pub(super) fn blockchain(node: &Node, min: i64, max: i64) -> Result<Vec<u8>, String> {
     let store = node.store();
-    let (min, max) = range(
-        store.base().cast_signed(),
-        store.height().cast_signed(),
-        min,
-        max,
-    )?;
-    let mut out = Vec::with_capacity(24_000);
-    json::raw(&mut out, r#"{"last_height":"#);
-    json::int_text(&mut out, store.height());
-    json::raw(&mut out, r#","block_metas":"#);
-    let blocks = (min..=max)
-        .rev()
-        .filter_map(|height| store.block(height.cast_unsigned()));
-    json::array(&mut out, blocks, |out, block| {
-        render::block_meta(out, block);
-    });
-    out.push(b'}');
-    Ok(out)
+    let (base, last) = (store.base().cast_signed(), store.height().cast_signed());
+    let (min, max) = range(base, last, min, max)?;
+    let metas = |out: &mut Vec<u8>| {
+        let heights = (min..=max).rev();
+        let blocks = heights.filter_map(|height| store.block(height.cast_unsigned()));
+        json::array(out, blocks, |out, block| render::block_meta(out, block));
+    };
+    let template = r#"{"last_height":?,"block_metas":?}"#;
+    Ok(json::filled(template, &[&json::IntText(last), &metas]))
 }
 
 /// The heights that `blockchain` lists (`filterMinMax` in `rpc/core/blocks.go`).
@@ -171,37 +152,32 @@ fn range(base: i64, height: i64, min: i64, max: i64) -> Result<(i64, i64), Strin
 pub(super) fn consensus_params(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>, String> {
     let store = node.store();
     let height = height(&store, store.height() + 1, wanted)?;
-    let mut out = Vec::with_capacity(400);
-    json::raw(&mut out, r#"{"block_height":"#);
-    json::int_text(&mut out, height);
-    json::raw(&mut out, r#","consensus_params":"#);
-    node.genesis.write_params_json(&mut out);
-    out.push(b'}');
-    Ok(out)
+    let params = |out: &mut Vec<u8>| node.genesis.write_params_json(out);
+    let template = r#"{"block_height":?,"consensus_params":?}"#;
+    Ok(json::filled(template, &[&json::IntText(height), &params]))
 }
 
 pub(super) fn validators(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
     let store = node.store();
     let height = height(&store, store.height() + 1, args.maybe(0))?;
     super::page(args.maybe(1), super::per_page(args.maybe(2)), 1)?;
-    let mut out = Vec::with_capacity(300);
-    json::raw(&mut out, r#"{"block_height":"#);
-    json::int_text(&mut out, height);
-    json::raw(&mut out, r#","validators":["#);
-    validator(node, &mut out);
-    json::raw(&mut out, r#"],"count":"1","total":"1"}"#);
-    Ok(out)
+    Ok(json::filled(
+        r#"{"block_height":?,"validators":[?],"count":"1","total":"1"}"#,
+        &[&json::IntText(height), &json::With(validator, node)],
+    ))
 }
 
 /// Appends the one validator.
-pub(super) fn validator(node: &Node, out: &mut Vec<u8>) {
-    json::raw(out, r#"{"address":"#);
-    json::hex(out, &node.genesis.validator.address);
-    json::raw(out, r#","pub_key":"#);
-    node.genesis.write_public_key_json(out);
-    json::raw(out, r#","voting_power":"#);
-    json::int_text(out, POWER);
-    json::raw(out, r#","proposer_priority":"0"}"#);
+pub(super) fn validator(out: &mut Vec<u8>, node: &Node) {
+    json::fill(
+        out,
+        r#"{"address":?,"pub_key":?,"voting_power":?,"proposer_priority":"0"}"#,
+        &[
+            &json::Hex(&node.genesis.validator.address),
+            &|out: &mut Vec<u8>| node.genesis.write_public_key_json(out),
+            &json::IntText(POWER),
+        ],
+    );
 }
 
 #[cfg(test)]

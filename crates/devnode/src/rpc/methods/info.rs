@@ -12,7 +12,7 @@ use crate::rpc::params::Args;
 
 /// The version this node stands in for.
 const VERSION: &str = "0.38.17";
-/// What BigchainDB says of itself.
+/// What BigchainDB reports as its data.
 const BIGCHAINDB: &str = "BigchainDB 2.2.2";
 
 pub(super) fn status(node: &Node) -> Vec<u8> {
@@ -20,37 +20,23 @@ pub(super) fn status(node: &Node) -> Vec<u8> {
         let store = node.store();
         (store.latest().cloned(), store.earliest().cloned())
     };
-    let mut out = Vec::with_capacity(1100);
-    json::raw(
-        &mut out,
-        r#"{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"1"},"id":"#,
-    );
-    json::string(&mut out, &node.node_id);
-    json::raw(&mut out, r#","listen_addr":"tcp://127.0.0.1:0","network":"#);
-    json::string(&mut out, &node.genesis.chain_id);
-    json::raw(&mut out, r#","version":"#);
-    json::string(&mut out, VERSION);
-    json::raw(&mut out, r#","channels":"40202122233038606100","moniker":"#);
-    json::string(&mut out, &node.config.moniker);
-    json::raw(&mut out, r#","other":{"tx_index":"#);
-    json::string(&mut out, if node.config.tx_index { "on" } else { "off" });
-    json::raw(&mut out, r#","rpc_address":"#);
-    json::string(&mut out, &format!("tcp://{}", node.rpc_address));
-    json::raw(&mut out, r#"}},"sync_info":{"#);
-    sync_block(&mut out, "latest", latest.as_deref());
-    out.push(b',');
-    sync_block(&mut out, "earliest", earliest.as_deref());
-    json::raw(
-        &mut out,
-        r#","catching_up":false},"validator_info":{"address":"#,
-    );
-    json::hex(&mut out, &node.genesis.validator.address);
-    json::raw(&mut out, r#","pub_key":"#);
-    node.genesis.write_public_key_json(&mut out);
-    json::raw(&mut out, r#","voting_power":"#);
-    json::int_text(&mut out, POWER);
-    json::raw(&mut out, "}}");
-    out
+    let tx_index = if node.config.tx_index { "on" } else { "off" };
+    json::filled(
+        r#"{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"1"},"id":?,"listen_addr":"tcp://127.0.0.1:0","network":?,"version":?,"channels":"40202122233038606100","moniker":?,"other":{"tx_index":?,"rpc_address":?}},"sync_info":{?,?,"catching_up":false},"validator_info":{"address":?,"pub_key":?,"voting_power":?}}"#,
+        &[
+            &json::Text(&node.node_id),
+            &json::Text(&node.genesis.chain_id),
+            &json::Text(VERSION),
+            &json::Text(&node.config.moniker),
+            &json::Text(tx_index),
+            &json::Text(&format!("tcp://{}", node.rpc_address)),
+            &|out: &mut Vec<u8>| sync_block(out, "latest", latest.as_deref()),
+            &|out: &mut Vec<u8>| sync_block(out, "earliest", earliest.as_deref()),
+            &json::Hex(&node.genesis.validator.address),
+            &|out: &mut Vec<u8>| node.genesis.write_public_key_json(out),
+            &json::IntText(POWER),
+        ],
+    )
 }
 
 /// Appends the four members about a block.
@@ -64,14 +50,21 @@ fn sync_block(out: &mut Vec<u8>, which: &str, block: Option<&Block>) {
         ),
         None => (&[][..], &[][..], 0, "1970-01-01T00:00:00Z".to_owned()),
     };
-    json::raw(out, &format!(r#""{which}_block_hash":"#));
-    json::hex(out, hash);
-    json::raw(out, &format!(r#","{which}_app_hash":"#));
-    json::hex(out, app_hash);
-    json::raw(out, &format!(r#","{which}_block_height":"#));
-    json::int_text(out, height);
-    json::raw(out, &format!(r#","{which}_block_time":"#));
-    json::string(out, &time);
+    let which = json::Raw(which);
+    json::fill(
+        out,
+        r#""?_block_hash":?,"?_app_hash":?,"?_block_height":?,"?_block_time":?"#,
+        &[
+            &which,
+            &json::Hex(hash),
+            &which,
+            &json::Hex(app_hash),
+            &which,
+            &json::IntText(height),
+            &which,
+            &json::Text(&time),
+        ],
+    );
 }
 
 pub(super) fn net_info() -> Vec<u8> {
@@ -79,11 +72,11 @@ pub(super) fn net_info() -> Vec<u8> {
 }
 
 pub(super) fn genesis(node: &Node) -> Vec<u8> {
-    let mut out = Vec::with_capacity(700);
-    json::raw(&mut out, r#"{"genesis":"#);
-    node.genesis.write_json(&mut out);
-    out.push(b'}');
-    out
+    json::filled(r#"{"genesis":?}"#, &[&json::With(write_genesis, node)])
+}
+
+fn write_genesis(out: &mut Vec<u8>, node: &Node) {
+    node.genesis.write_json(out);
 }
 
 pub(super) fn genesis_chunked(node: &Node, chunk: i64) -> Result<Vec<u8>, String> {
@@ -92,11 +85,8 @@ pub(super) fn genesis_chunked(node: &Node, chunk: i64) -> Result<Vec<u8>, String
     }
     let mut document = Vec::with_capacity(700);
     node.genesis.write_json(&mut document);
-    let mut out = Vec::with_capacity(1000);
-    json::raw(&mut out, r#"{"chunk":"0","total":"1","data":"#);
-    json::base64(&mut out, &document);
-    out.push(b'}');
-    Ok(out)
+    let template = r#"{"chunk":"0","total":"1","data":?}"#;
+    Ok(json::filled(template, &[&json::Base64(&document)]))
 }
 
 pub(super) fn abci_info(node: &Node) -> Vec<u8> {
@@ -104,115 +94,90 @@ pub(super) fn abci_info(node: &Node) -> Vec<u8> {
         Some(app) => (format!(r#"{{"size":{}}}"#, app.size()), app.height()),
         None => (BIGCHAINDB.to_owned(), node.store().height()),
     };
-    let mut out = Vec::with_capacity(180);
-    json::raw(&mut out, r#"{"response":{"data":"#);
-    json::string(&mut out, &data);
-    json::raw(&mut out, r#","version":"#);
-    json::string(&mut out, kvstore::ABCI_VERSION);
-    json::raw(&mut out, r#","app_version":"#);
-    json::int_text(&mut out, kvstore::APP_VERSION);
-    if height > 0 {
-        json::raw(&mut out, r#","last_block_height":"#);
-        json::int_text(&mut out, height);
-    }
-    json::raw(&mut out, r#","last_block_app_hash":"#);
-    json::base64(&mut out, &node.app.app_hash());
-    json::raw(&mut out, "}}");
-    out
+    let last_height = |out: &mut Vec<u8>| {
+        if height > 0 {
+            json::fill(out, r#","last_block_height":?"#, &[&json::IntText(height)]);
+        }
+    };
+    json::filled(
+        r#"{"response":{"data":?,"version":?,"app_version":??,"last_block_app_hash":?}}"#,
+        &[
+            &json::Text(&data),
+            &json::Text(kvstore::ABCI_VERSION),
+            &json::IntText(kvstore::APP_VERSION),
+            &last_height,
+            &json::Base64(&node.app.app_hash()),
+        ],
+    )
 }
 
 pub(super) fn abci_query(node: &Node, args: &Args) -> Vec<u8> {
     let key = args.bytes(1);
     let answer = match node.app.kvstore() {
         Some(app) => app.query(args.text(0), key, args.flag(3)),
-        // BigchainDB does not answer queries: its state is asked over its own API.
+        // BigchainDB does not answer queries: its state is read over its own API.
         None => QueryAnswer::default(),
     };
-    let mut out = Vec::with_capacity(200);
-    json::raw(&mut out, r#"{"response":{"code":0,"log":"#);
-    json::string(&mut out, answer.log);
-    json::raw(&mut out, r#","info":"","index":"#);
-    json::int_text(&mut out, answer.index);
-    json::raw(&mut out, r#","key":"#);
-    json::base64_or_null(&mut out, (!key.is_empty()).then_some(key));
-    json::raw(&mut out, r#","value":"#);
-    json::base64_or_null(&mut out, answer.value.as_deref());
-    json::raw(&mut out, r#","proofOps":null,"height":"#);
-    json::int_text(&mut out, answer.height);
-    json::raw(&mut out, r#","codespace":""}}"#);
-    out
+    json::filled(
+        r#"{"response":{"code":0,"log":?,"info":"","index":?,"key":?,"value":?,"proofOps":null,"height":?,"codespace":""}}"#,
+        &[
+            &json::Text(answer.log),
+            &json::IntText(answer.index),
+            &|out: &mut Vec<u8>| json::base64_or_null(out, (!key.is_empty()).then_some(key)),
+            &|out: &mut Vec<u8>| json::base64_or_null(out, answer.value.as_deref()),
+            &json::IntText(answer.height),
+        ],
+    )
 }
 
-/// A state of consensus between two blocks, which is where this node always is.
+/// The state of consensus between two blocks, which is where this node always is.
 pub(super) fn consensus_state(node: &Node) -> Vec<u8> {
     let (height, start) = next_round(node);
-    let mut out = Vec::with_capacity(500);
-    json::raw(&mut out, r#"{"round_state":{"height/round/step":"#);
-    json::string(&mut out, &format!("{height}/0/{}", step(node)));
-    json::raw(&mut out, r#","start_time":"#);
-    json::string(&mut out, &start);
-    json::raw(
-        &mut out,
-        r#","proposal_block_hash":"","locked_block_hash":"","valid_block_hash":"","height_vote_set":"#,
-    );
-    no_votes(node, &mut out);
-    json::raw(&mut out, r#","proposer":{"address":"#);
-    json::hex(&mut out, &node.genesis.validator.address);
-    json::raw(&mut out, r#","index":0}}}"#);
-    out
+    json::filled(
+        r#"{"round_state":{"height/round/step":?,"start_time":?,"proposal_block_hash":"","locked_block_hash":"","valid_block_hash":"","height_vote_set":?,"proposer":{"address":?,"index":0}}}"#,
+        &[
+            &json::Text(&format!("{height}/0/{}", step(node))),
+            &json::Text(&start),
+            &json::With(no_votes, node),
+            &json::Hex(&node.genesis.validator.address),
+        ],
+    )
 }
 
 pub(super) fn dump_consensus_state(node: &Node) -> Vec<u8> {
     let (height, start) = next_round(node);
-    let mut out = Vec::with_capacity(2000);
-    json::raw(&mut out, r#"{"round_state":{"height":"#);
-    json::int_text(&mut out, height);
-    json::raw(&mut out, r#","round":0,"step":"#);
-    json::int(&mut out, step(node));
-    json::raw(&mut out, r#","start_time":"#);
-    json::string(&mut out, &start);
-    json::raw(&mut out, r#","commit_time":"#);
-    json::string(&mut out, &start);
-    json::raw(&mut out, r#","validators":"#);
-    validator_set(node, &mut out);
-    json::raw(
-        &mut out,
-        r#","proposal":null,"proposal_block":null,"proposal_block_parts":null,"locked_round":-1,"locked_block":null,"locked_block_parts":null,"valid_round":-1,"valid_block":null,"valid_block_parts":null,"votes":"#,
-    );
-    no_votes(node, &mut out);
-    json::raw(
-        &mut out,
-        r#","commit_round":-1,"last_commit":{"votes":[],"votes_bit_array":"BA{1:x} 10/10 = 1.00","peer_maj_23s":{}},"last_validators":"#,
-    );
-    validator_set(node, &mut out);
-    json::raw(
-        &mut out,
-        r#","triggered_timeout_precommit":false},"peers":[]}"#,
-    );
-    out
+    let (start, validators) = (json::Text(&start), json::With(validator_set, node));
+    json::filled(
+        r#"{"round_state":{"height":?,"round":0,"step":?,"start_time":?,"commit_time":?,"validators":?,"proposal":null,"proposal_block":null,"proposal_block_parts":null,"locked_round":-1,"locked_block":null,"locked_block_parts":null,"valid_round":-1,"valid_block":null,"valid_block_parts":null,"votes":?,"commit_round":-1,"last_commit":{"votes":[],"votes_bit_array":"BA{1:x} 10/10 = 1.00","peer_maj_23s":{}},"last_validators":?,"triggered_timeout_precommit":false},"peers":[]}"#,
+        &[
+            &json::IntText(height),
+            &json::Int(step(node)),
+            &start,
+            &start,
+            &validators,
+            &json::With(no_votes, node),
+            &validators,
+        ],
+    )
 }
 
-fn validator_set(node: &Node, out: &mut Vec<u8>) {
-    json::raw(out, r#"{"validators":["#);
-    chain::validator(node, out);
-    json::raw(out, r#"],"proposer":"#);
-    chain::validator(node, out);
-    out.push(b'}');
+fn validator_set(out: &mut Vec<u8>, node: &Node) {
+    let validator = json::With(chain::validator, node);
+    let template = r#"{"validators":[?],"proposer":?}"#;
+    json::fill(out, template, &[&validator, &validator]);
 }
 
 /// Appends the votes of each round that the node looks at: none.
-fn no_votes(node: &Node, out: &mut Vec<u8>) {
-    let rounds = if step(node) == WAITS_FOR_TXS {
-        0..2
-    } else {
-        0..1
+fn no_votes(out: &mut Vec<u8>, node: &Node) {
+    let rounds = match step(node) {
+        WAITS_FOR_TXS => 0..2,
+        _ => 0..1,
     };
     json::array(out, rounds, |out, round| {
-        json::raw(out, r#"{"round":"#);
-        json::int(out, round);
-        json::raw(
+        json::fill(
             out,
-            r#","prevotes":["nil-Vote"],"prevotes_bit_array":"BA{1:_} 0/10 = 0.00","precommits":["nil-Vote"],"precommits_bit_array":"BA{1:_} 0/10 = 0.00"}"#,
+            r#"{"round":?,"prevotes":["nil-Vote"],"prevotes_bit_array":"BA{1:_} 0/10 = 0.00","precommits":["nil-Vote"],"precommits_bit_array":"BA{1:_} 0/10 = 0.00"}"#,
+            &[&json::Int(round)],
         );
     });
 }

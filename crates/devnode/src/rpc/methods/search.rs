@@ -26,48 +26,53 @@ struct Found {
 }
 
 pub(super) fn tx(node: &Node, hash: &[u8], with_proof: bool) -> Result<Vec<u8>, String> {
-    let found = {
-        let store = node.store();
-        if !store.has_tx_index() {
-            return Err(INDEX_OFF.to_owned());
-        }
-        if hash.is_empty() {
-            return Err("transaction hash cannot be empty".to_owned());
-        }
-        let place = store.tx_place(hash);
-        place.and_then(|place| {
-            Some(Found {
-                block: Arc::clone(store.block(place.height)?),
-                index: place.index as usize,
-            })
-        })
-    };
-    let found = found.ok_or_else(|| format!("tx ({}) not found", hex_text(hash)))?;
+    if !node.store().has_tx_index() {
+        return Err(INDEX_OFF.to_owned());
+    }
+    if hash.is_empty() {
+        return Err("transaction hash cannot be empty".to_owned());
+    }
+    let found = find(node, hash).ok_or_else(|| format!("tx ({}) not found", hex_text(hash)))?;
     let mut out = Vec::with_capacity(1024);
     write_tx(&mut out, &found, with_proof);
     Ok(out)
 }
 
+/// A transaction by its hash, if its block is kept.
+fn find(node: &Node, hash: &[u8]) -> Option<Found> {
+    let store = node.store();
+    let place = store.tx_place(hash)?;
+    Some(Found {
+        block: Arc::clone(store.block(place.height)?),
+        index: place.index as usize,
+    })
+}
+
 fn write_tx(out: &mut Vec<u8>, found: &Found, with_proof: bool) {
     let Found { block, index } = found;
     let tx = &block.txs[*index];
-    json::raw(out, r#"{"hash":"#);
-    json::hex(out, &tx.hash);
-    json::raw(out, r#","height":"#);
-    json::int_text(out, block.header.height);
-    json::raw(out, r#","index":"#);
-    json::int(out, *index);
-    json::raw(out, r#","tx_result":"#);
-    results::tx_result(out, block.app, &tx.bytes, block.code(*index));
-    json::raw(out, r#","tx":"#);
-    json::base64(out, &tx.bytes);
-    if with_proof {
-        let hashes: Vec<Hash> = block.txs.iter().map(|tx| tx.hash).collect();
-        let (root, proof) = prove(&hashes, *index);
-        json::raw(out, r#","proof":"#);
-        render::tx_proof(out, &root, &tx.bytes, &proof);
-    }
-    out.push(b'}');
+    let result =
+        |out: &mut Vec<u8>| results::tx_result(out, block.app, &tx.bytes, block.code(*index));
+    let proof = |out: &mut Vec<u8>| {
+        if with_proof {
+            let hashes: Vec<Hash> = block.txs.iter().map(|tx| tx.hash).collect();
+            let (root, proof) = prove(&hashes, *index);
+            json::raw(out, r#","proof":"#);
+            render::tx_proof(out, &root, &tx.bytes, &proof);
+        }
+    };
+    json::fill(
+        out,
+        r#"{"hash":?,"height":?,"index":?,"tx_result":?,"tx":??}"#,
+        &[
+            &json::Hex(&tx.hash),
+            &json::IntText(block.header.height),
+            &json::Int(*index),
+            &result,
+            &json::Base64(&tx.bytes),
+            &proof,
+        ],
+    );
 }
 
 pub(super) fn tx_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
@@ -83,15 +88,13 @@ pub(super) fn tx_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
         found.reverse();
     }
     let (skip, take) = super::page(args.maybe(2), super::per_page(args.maybe(3)), found.len())?;
-    let mut out = Vec::with_capacity(1024 * (take + 1));
-    json::raw(&mut out, r#"{"txs":"#);
-    json::array(&mut out, &found[skip..skip + take], |out, found| {
-        write_tx(out, found, args.flag(1));
-    });
-    json::raw(&mut out, r#","total_count":"#);
-    json::int_text(&mut out, found.len());
-    out.push(b'}');
-    Ok(out)
+    let txs = |out: &mut Vec<u8>| {
+        json::array(out, &found[skip..skip + take], |out, found| {
+            write_tx(out, found, args.flag(1));
+        });
+    };
+    let template = r#"{"txs":?,"total_count":?}"#;
+    Ok(json::filled(template, &[&txs, &json::IntText(found.len())]))
 }
 
 pub(super) fn block_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> {
@@ -111,15 +114,16 @@ pub(super) fn block_search(node: &Node, args: &Args) -> Result<Vec<u8>, String> 
         found.reverse();
     }
     let (skip, take) = super::page(args.maybe(1), super::per_page(args.maybe(2)), found.len())?;
-    let mut out = Vec::with_capacity(2048 * (take + 1));
-    json::raw(&mut out, r#"{"blocks":"#);
-    json::array(&mut out, &found[skip..skip + take], |out, block| {
-        render::block_with_id(out, Some(block));
-    });
-    json::raw(&mut out, r#","total_count":"#);
-    json::int_text(&mut out, found.len());
-    out.push(b'}');
-    Ok(out)
+    let blocks = |out: &mut Vec<u8>| {
+        json::array(out, &found[skip..skip + take], |out, block| {
+            render::block_with_id(out, Some(block));
+        });
+    };
+    let template = r#"{"blocks":?,"total_count":?}"#;
+    Ok(json::filled(
+        template,
+        &[&blocks, &json::IntText(found.len())],
+    ))
 }
 
 fn descending(order: &str, default: bool) -> Result<bool, String> {
@@ -146,14 +150,7 @@ fn matching_txs(node: &Node, query: &Query) -> Result<Vec<Found>, String> {
         // A query for a hash looks at nothing else, as in the original (`state/txindex/kv`).
         let hash = decode_hex(text.as_bytes())
             .map_err(|fault| format!("error during searching for a hash in the query: {fault}"))?;
-        let store = node.store();
-        let found = store.tx_place(&hash).and_then(|place| {
-            Some(Found {
-                block: Arc::clone(store.block(place.height)?),
-                index: place.index as usize,
-            })
-        });
-        return Ok(found.into_iter().collect());
+        return Ok(find(node, &hash).into_iter().collect());
     }
     let blocks: Vec<Arc<Block>> = node.store().blocks().cloned().collect();
     let mut found = Vec::new();
