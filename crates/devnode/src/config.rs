@@ -109,7 +109,7 @@ impl Config {
     }
 }
 
-/// BEP-10 posts on up to 1,000 connections; twice that leaves room for those who watch.
+/// BEP-10 posts on up to 1,000 connections; twice that leaves room for followers.
 const BIGCHAINDB_CONNECTIONS: usize = 2_000;
 /// Mempool and cache in the configuration that BEP-23 measured.
 const BIGCHAINDB_MEMPOOL: usize = 100_000;

@@ -1,6 +1,6 @@
 //! The control endpoint: faults over HTTP, for a node that runs as a program of its own.
 //!
-//! `GET /` explains itself, `GET /state` shows counters and levels, and each fault is a POST with
+//! `GET /` lists the commands, `GET /state` shows counters and levels, and each fault is a POST with
 //! a JSON object:
 //!
 //! ```text

@@ -48,11 +48,11 @@ pub(crate) struct State {
     pub(crate) restarts: u64,
 }
 
-/// The switchboard. Clones share it; every call takes effect at once, and none blocks.
+/// Switches the faults on and off. Clones share them; every call takes effect at once, and none blocks.
 #[derive(Debug, Clone)]
 pub struct Faults {
     state: Arc<watch::Sender<State>>,
-    /// Whether answers are touched at all: one look on the hot path.
+    /// Whether any fault changes answers: one load on the hot path.
     touched: Arc<AtomicBool>,
 }
 
@@ -67,7 +67,7 @@ impl Faults {
         }
     }
 
-    /// Stops the world for `span`: nothing is read, answered or committed; connections stay open.
+    /// Stalls the node for `span`: nothing is read, answered or committed; connections stay open.
     pub fn stall(&self, span: Duration) {
         self.change(|state| state.stalled_until = after(span));
     }
@@ -147,7 +147,7 @@ impl Faults {
         !self.touched.load(Ordering::Relaxed)
     }
 
-    /// Waits while the world stands still.
+    /// Waits until a stall is over.
     ///
     /// # Cancel safety
     /// Safe.

@@ -1,4 +1,4 @@
-//! Starts a node and holds on to it.
+//! Starts a node, and the handle that keeps it running.
 
 use std::fmt;
 use std::io;
@@ -29,7 +29,7 @@ pub enum DevNodeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -50,7 +50,7 @@ pub struct DevNode {
 /// Dropping it stops the node at once.
 pub struct Worker(Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// A committed block, for tests that want the truth.
+/// A committed block, for tests that compare with what the chain holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSummary {
     /// Its height.
@@ -143,7 +143,7 @@ impl DevNode {
         self.control
     }
 
-    /// The switchboard of faults.
+    /// The faults that can be injected.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.node.faults
@@ -174,7 +174,7 @@ impl DevNode {
     }
 }
 
-/// Listens on an address; also where that is, if a free port was asked for.
+/// Listens on an address; also the bound address, which port 0 leaves to the system.
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), DevNodeError> {
     let listener = TcpListener::bind(address).await;
     listener

@@ -3,7 +3,7 @@
 use wire::json::write as json;
 use wire::jsonrpc::RequestId;
 
-/// An error answer: code and message belong together, `data` says what happened.
+/// An error answer: code and message belong together, `data` describes what happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RpcError {
     /// −32700: the request is no JSON.
@@ -50,7 +50,7 @@ pub(crate) fn success(out: &mut Vec<u8>, id: &RequestId<'_>, result: &[u8]) {
     out.push(b'}');
 }
 
-/// Appends a whole error answer; without an id if the request's could not be told.
+/// Appends a whole error answer; without an id if the request's could not be read.
 pub(crate) fn failure(out: &mut Vec<u8>, id: Option<&RequestId<'_>>, error: &RpcError) {
     let (code, message, data) = error.parts();
     begin(out, id);

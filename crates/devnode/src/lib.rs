@@ -1,4 +1,4 @@
-//! A built-in node that speaks the RPC dialect of CometBFT 0.38.17.
+//! A built-in node that serves the RPC of CometBFT 0.38.17.
 //!
 //! It has a real mempool, makes a block each interval, executes the key-value application with the
 //! original's rules, and answers over POST, URI and WebSocket as the original does. Its hashes,
@@ -6,7 +6,7 @@
 //! overload, too: it can be given the cost of checks, a capacity that sinks, and scripted faults.
 //!
 //! It is no consensus engine: one validator, no peers, no votes over a network, nothing on disk.
-//! Where it differs from the original, `docs/devnode.md` says so.
+//! `docs/devnode.md` lists where it differs from the original.
 //!
 //! Read first: [`Config`], [`DevNode`], [`Faults`].
 

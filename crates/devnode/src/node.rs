@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// Waits until nothing speaks against a block.
+    /// Waits until no fault prevents a block.
     async fn wait_for_turn(&self) {
         let mut faults = self.faults.watch();
         loop {

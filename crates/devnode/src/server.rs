@@ -61,7 +61,7 @@ async fn accept_forever(
     let mut listener = Some(listener);
     loop {
         if refusing(&faults.borrow_and_update()) {
-            // A closed listener is what makes the system refuse.
+            // The system refuses connections while no listener is open.
             drop(listener.take());
             node.faults.wait_until(|state| state.refusing_until).await;
         }
@@ -82,7 +82,7 @@ async fn accept_forever(
                         drop(slot);
                     });
                 }
-                // Out of file descriptors: those who wait in the backlog go on waiting.
+                // Out of file descriptors: connections in the backlog wait until one is free.
                 Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
             },
             changed = faults.changed() => if changed.is_err() { return },
@@ -97,7 +97,7 @@ fn refusing(state: &State) -> bool {
         .is_some_and(|until| until > Instant::now())
 }
 
-/// Takes the address back that the node gave up to refuse connections.
+/// Binds the address again that the node released to refuse connections.
 async fn bind_again(address: SocketAddr) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {
@@ -116,7 +116,7 @@ struct Connection {
     service: Service,
     peer: SocketAddr,
     stop: CancellationToken,
-    /// Hears of blocks from the handshake on, so that nothing is missed before the first read.
+    /// Subscribed to blocks since the handshake, so that none is missed before the first read.
     events: Arc<Mutex<Option<api::events::Listener>>>,
 }
 
@@ -160,7 +160,7 @@ impl Connection {
             },
         };
         let served = http::serve(stream, limits, &self).await;
-        // A connection that breaks is the client's affair.
+        // A broken connection needs no action of the node.
         if let Ok(Some(upgrade)) = served {
             match self.service {
                 Service::Events => {

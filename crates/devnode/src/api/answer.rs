@@ -1,4 +1,4 @@
-//! The forms of answers: which words stand in which status.
+//! The forms of answers: status and text of each.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -71,7 +71,7 @@ pub(super) fn bad_argument(name: &str, why: &str) -> Response {
     value(400, &Message { message })
 }
 
-/// Arguments that nobody asked for.
+/// Arguments with unknown names.
 pub(super) fn unknown_arguments(names: &str) -> Response {
     let message = format!("Unknown arguments: {names}");
     value(400, &Message { message })

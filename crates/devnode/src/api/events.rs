@@ -2,8 +2,8 @@
 //! block is committed, in its order.
 //!
 //! The original writes to its clients one after the other, so that a slow one holds up the rest.
-//! Here each has its own pace; one that falls too many blocks behind is cut off, and finds what it
-//! missed in `/api/v1/blocks`.
+//! Here each has a queue of its own; a client that falls too many blocks behind is disconnected, and
+//! can read what it missed from `/api/v1/blocks`.
 
 use std::io;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ async fn write(stream: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<()> {
     tokio::time::timeout(WRITE_WAIT, stream.write_all(bytes)).await?
 }
 
-/// Tells a client that it lost blocks, if it still reads.
+/// Closes the stream of a client that lost blocks, with the reason.
 async fn cut_off(stream: &mut OwnedWriteHalf, missed: u64) {
     let reason = format!("too slow: missed {missed} blocks, see /api/v1/blocks");
     let mut close = Vec::new();

@@ -52,13 +52,13 @@ fn refused(rejection: &Rejection, body: &[u8]) -> Response {
     }
 }
 
-/// Puts a transaction into the mempool and waits for as much as the mode says.
+/// Puts a transaction into the mempool and waits until the point that the mode names.
 async fn hand_over(node: &Node, tx: Tx, mode: Mode) -> Result<(), Response> {
     if mode != Mode::Commit {
         let code = submit(node, tx)
             .await
             .map_err(|refusal| not_taken(&refusal, ""))?;
-        // As the original's `async`, which does not learn what the check says.
+        // As the original's `async`, which returns before the check.
         return passed(if mode == Mode::Async { 0 } else { code });
     }
     let mut wait = node.bus.wait_inside(&tx.hash);
@@ -84,7 +84,7 @@ fn passed(code: u32) -> Result<(), Response> {
     }
 }
 
-/// What the mempool says, in the words of the Tendermint that the original runs on.
+/// The mempool's refusal, with the texts of the Tendermint that the original runs on.
 fn not_taken(refusal: &Refusal, context: &str) -> Response {
     match refusal {
         Refusal::InCache => {

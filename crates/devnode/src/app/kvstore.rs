@@ -13,7 +13,7 @@ pub(crate) const APP_VERSION: u64 = 1;
 pub(crate) const ABCI_VERSION: &str = "2.0.0";
 /// Code of a transaction that is not `key=value`.
 pub(crate) const INVALID_FORMAT: u32 = 2;
-/// Gas that a valid transaction wants.
+/// `gas_wanted` of a valid transaction.
 pub(crate) const GAS_WANTED: u32 = 1;
 
 const VALIDATOR_PREFIX: &[u8] = b"val=";
@@ -180,7 +180,7 @@ impl KvStore {
         app_hash(self.size)
     }
 
-    /// Executes a block. `executed` tells which transactions take effect.
+    /// Executes a block; `executed` is true for the indices of transactions that take effect.
     pub(crate) fn finalize(
         &self,
         height: u64,
@@ -246,7 +246,7 @@ impl KvStore {
         }
     }
 
-    /// Answers `abci_query`: path `/val` asks for a validator, every other path for a key.
+    /// Answers `abci_query`: path `/val` looks up a validator, every other path a key.
     pub(crate) fn query(&self, path: &str, data: &[u8], prove: bool) -> QueryAnswer {
         if path == "/val" {
             let value = self

@@ -37,7 +37,7 @@ enum Effects {
     Bigchaindb(bigchaindb::Finalized),
 }
 
-/// What listeners of the application are told of a block, once it can be asked for.
+/// What is published to the application's listeners after a block is committed.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct News(Option<ValidTransactions>);
@@ -47,7 +47,7 @@ pub(crate) struct News(Option<ValidTransactions>);
 pub(crate) struct Execution<'a> {
     pub(crate) height: u64,
     pub(crate) txs: &'a [Tx],
-    /// Codes of transactions that fail whatever the application says, by index in ascending order.
+    /// Codes of transactions that fail whatever the application's result, by index in ascending order.
     pub(crate) failing: Vec<(u32, u32)>,
 }
 
@@ -171,7 +171,7 @@ impl App {
         }
     }
 
-    /// Makes a block's effects visible. Gives what is to be told of them.
+    /// Makes a block's effects visible. Returns what is to be published of them.
     pub(crate) fn commit(&self, finalized: Finalized) -> News {
         match (self, finalized.effects) {
             (Self::KvStore(app), Effects::KvStore(effects)) => {
@@ -183,12 +183,12 @@ impl App {
             (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => {
                 News(Some(app.commit(effects)))
             }
-            // What another application finalized means nothing to this one.
+            // The effects of another application do not apply to this one.
             _ => News(None),
         }
     }
 
-    /// Tells those who listen to the application itself.
+    /// Publishes to the listeners of the application itself.
     pub(crate) fn publish(&self, news: News) {
         if let (Self::Bigchaindb(app), News(Some(events))) = (self, news) {
             app.publish(events);
@@ -197,7 +197,7 @@ impl App {
 }
 
 impl Execution<'_> {
-    /// Whether a transaction fails whatever the application says.
+    /// Whether a transaction fails whatever the application's result.
     pub(crate) fn fails(&self, index: usize) -> bool {
         self.failing
             .binary_search_by_key(&index, |(failing, _)| *failing as usize)

@@ -1,9 +1,9 @@
-//! Hashes what is a hash already: the first eight bytes.
+//! A hasher for keys that are hashes already: their first eight bytes.
 
 use std::hash::{BuildHasher, Hasher};
 
-/// Takes the first bytes of a cryptographic hash as they are. Only for maps of a development tool: who wants
-/// to can make transactions that collide.
+/// Takes the first bytes of a cryptographic hash as they are. Only for maps of a development tool:
+/// a sender can construct transactions that collide.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ByPrefix;
 

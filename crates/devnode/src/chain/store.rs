@@ -31,7 +31,7 @@ pub(crate) struct Store {
     tx_places: Option<HashMap<Hash, TxPlace>>,
 }
 
-/// Blocks that stay whatever the retention says: the last and the one whose commit it carries.
+/// Blocks that stay whatever the retention: the last and the one whose commit it carries.
 const LEAST_BLOCKS: usize = 2;
 
 impl Store {

@@ -12,7 +12,7 @@ pub(crate) const ADDRESS_LEN: usize = 20;
 /// Voting power of the only validator, as `cometbft init` writes it.
 pub(crate) const POWER: i64 = 10;
 
-/// Who proposes and signs every block.
+/// The key that proposes and signs every block.
 #[derive(Debug, Clone)]
 pub(crate) struct Validator {
     key: SigningKey,
@@ -22,7 +22,7 @@ pub(crate) struct Validator {
 
 impl Validator {
     /// The validator of a chain: its key follows from the chain's name, so that a node that starts
-    /// again signs as before. It protects nothing.
+    /// again signs as before. It is no secret.
     pub(crate) fn of_chain(chain_id: &str) -> Self {
         let key = SigningKey::from_bytes(&sha256(
             format!("devnode validator of {chain_id}").as_bytes(),

@@ -1,4 +1,4 @@
-//! Who is told of what: subscriptions with their limits, and calls that wait for a transaction.
+//! Subscriptions to events with their limits, and calls that wait for a transaction.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -171,8 +171,8 @@ impl Bus {
         })
     }
 
-    /// Waits for a transaction on behalf of a part of the node itself, outside all limits: who
-    /// calls has a bound of its own.
+    /// Waits for a transaction on behalf of a part of the node itself, outside all limits: the
+    /// caller has a bound of its own.
     pub(crate) fn wait_inside(&self, hash: &Hash) -> Wait<'_> {
         let (sender, committed) = oneshot::channel();
         self.lock().waiters.entry(*hash).or_default().push(sender);
@@ -184,21 +184,21 @@ impl Bus {
         }
     }
 
-    /// Tells those who wait for a transaction.
+    /// Wakes the calls that wait for a transaction.
     pub(crate) fn committed(&self, hash: &Hash, committed: Committed) {
         let waiters = self.lock().waiters.remove(hash).unwrap_or_default();
         for waiter in waiters {
-            // Who has given up meanwhile does not want to know.
+            // A call that has timed out meanwhile has dropped its receiver.
             let _ = waiter.send(committed);
         }
     }
 
-    /// Whether anybody waits for a transaction.
+    /// Whether any call waits for a transaction.
     pub(crate) fn anyone_waits(&self) -> bool {
         !self.lock().waiters.is_empty()
     }
 
-    /// Whether anybody could match an event of this kind; saves making it.
+    /// Whether any query could match an event of this kind; if not, it is not built.
     pub(crate) fn anyone_wants(&self, event: &str) -> bool {
         let tags = [("tm.event", vec![event])];
         self.lock().subscriptions.iter().any(|subscription| {
@@ -211,7 +211,7 @@ impl Bus {
         })
     }
 
-    /// Sends an event to all whose query matches. `content` makes its JSON, `"data":…,"events":…`.
+    /// Sends an event to all subscribers whose query matches. `content` makes its JSON, `"data":…,"events":…`.
     pub(crate) fn publish(&self, tags: &Tags<'_>, content: impl FnOnce() -> Vec<u8>) {
         let mut inner = self.lock();
         let mut content = Some(content);

@@ -18,7 +18,7 @@ const EVENTS_AT_ONCE: usize = 100;
 /// The tags of an event: what queries select by.
 type TagValues<'a> = [(&'a str, Vec<&'a str>)];
 
-/// Tells subscribers and waiting calls of a block.
+/// Publishes a block to subscribers and waiting calls.
 pub(crate) async fn publish(bus: &Bus, block: &Block) {
     for (event, write) in BLOCK_EVENTS {
         if bus.anyone_wants(event) {

@@ -78,7 +78,7 @@ impl Query {
         })
     }
 
-    /// The normal form, which tells two subscriptions apart.
+    /// The normal form, by which subscriptions are distinguished.
     pub(crate) fn text(&self) -> String {
         let conditions: Vec<String> = self.conditions.iter().map(Condition::text).collect();
         conditions.join(" AND ")

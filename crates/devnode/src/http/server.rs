@@ -28,7 +28,7 @@ pub(crate) struct Upgrade {
     pub(crate) read: Vec<u8>,
 }
 
-/// Who answers the requests of a connection.
+/// What answers the requests of a connection.
 pub(crate) trait Handler: Sync {
     /// Answers one request; the next is not read before.
     fn answer<'a>(&'a self, request: &'a Request) -> impl Future<Output = Response> + Send + 'a;
@@ -101,7 +101,7 @@ struct Connection {
 #[derive(Debug)]
 enum Incoming {
     Request(Request),
-    /// Not a request; the status that says so.
+    /// Not a request; the status of the refusal.
     Malformed(&'static str),
     End,
 }
@@ -148,7 +148,7 @@ impl Connection {
         Ok(Incoming::Request(request))
     }
 
-    /// The body, or what Go's server says of one that cannot be read.
+    /// The body, or the text of Go's server for one that cannot be read.
     async fn body(&mut self, framing: Framing) -> io::Result<Result<Vec<u8>, &'static str>> {
         let Ok(mut reader) = BodyReader::new(framing, self.limits.body) else {
             return Ok(Err(TOO_LARGE));

@@ -122,7 +122,7 @@ impl Mempool {
         if cost.is_zero()
             && let Some(code) = app.check_at_once(&tx)
         {
-            // Under one lock: nothing fills the pool between the two looks at it.
+            // Under one lock: nothing can fill the pool between the two checks of its size.
             let mut inner = self.lock();
             self.admit(&mut inner, &tx)?;
             self.finish(&mut inner, tx, code);
@@ -189,7 +189,7 @@ impl Mempool {
     }
 
     /// After the application's check. A pool that filled up meanwhile drops the transaction
-    /// silently: the client is still told the application's code.
+    /// without a refusal: the client still gets the application's code.
     fn finish(&self, inner: &mut Inner, tx: Tx, code: u32) {
         if code != 0 || self.room_for(inner, &tx).is_err() {
             if code == 0 || !self.limits.config.keep_invalid_txs_in_cache {
@@ -236,7 +236,7 @@ impl Mempool {
         }
     }
 
-    /// Shuts the gate for an update after a block.
+    /// Admits nothing from here on, for an update after a block.
     pub(crate) async fn update(&self) -> Update<'_> {
         Update {
             pool: self,
@@ -256,7 +256,7 @@ impl Mempool {
     }
 }
 
-/// The pool while a block is taken out of it; nobody else gets in until this is dropped.
+/// The pool while a block is taken out of it; nothing else is admitted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Update<'a> {
     pool: &'a Mempool,
@@ -264,7 +264,7 @@ pub(crate) struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Takes a block's transactions out; `succeeded` tells of each index whether it took effect.
+    /// Takes a block's transactions out; `succeeded` is true for the indices that took effect.
     pub(crate) fn remove_committed(&self, txs: &[Tx], succeeded: impl Fn(usize) -> bool) {
         let mut inner = self.pool.lock();
         for (index, tx) in txs.iter().enumerate() {

@@ -82,7 +82,7 @@ pub(crate) async fn handle(node: &Node, peer: SocketAddr, request: &Request) -> 
     response(answer, asked_at)
 }
 
-/// What goes out instead of an answer.
+/// The body that is sent instead of an answer's.
 pub(crate) fn garbled(body: &[u8], garbage: Garbage) -> Vec<u8> {
     const WRONG_ID: &[u8] = b"\"id\":987654321";
     match garbage {
@@ -314,7 +314,7 @@ fn has_form(request: &Request) -> bool {
         && kind.starts_with("application/x-www-form-urlencoded")
 }
 
-/// The page that a browser sees.
+/// The HTML list of endpoints.
 fn endpoints(request: &Request) -> HttpAnswer {
     let host = request.header("host");
     let mut page = String::from(
@@ -369,7 +369,7 @@ fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response {
     }
 }
 
-/// The header that tells when a request came in.
+/// The header with the time of a request's arrival.
 pub(crate) fn server_time(at: SystemTime) -> (&'static str, String) {
     let seconds = at
         .duration_since(UNIX_EPOCH)

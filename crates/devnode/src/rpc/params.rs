@@ -1,4 +1,4 @@
-//! Parameters of a call, decoded with CometBFT's rules and error texts (`libs/json`, which wants
+//! Parameters of a call, decoded with CometBFT's rules and error texts (`libs/json`, which takes
 //! 64-bit integers as strings, on top of Go's `encoding/json`).
 
 use std::str::FromStr;
@@ -212,7 +212,7 @@ fn text_of(fault: json::Fault) -> String {
     fault.to_string()
 }
 
-/// Go's text for a value of another kind than the type wants.
+/// Go's text for a value of another kind than the type's.
 fn mismatch(value: &[u8], go_type: &str) -> String {
     let kind = JsonKind::of(value).name();
     format!("json: cannot unmarshal {kind} into Go value of type {go_type}")
@@ -271,7 +271,7 @@ fn hex_string(value: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Why a value is no evidence: this node knows none.
+/// Why a value is refused as evidence: this node has no kind of evidence.
 fn evidence(value: &[u8]) -> String {
     let value = match typed(value, JsonKind::Object, "json.interfaceWrapper") {
         Ok(value) => value,

@@ -41,7 +41,7 @@ pub(crate) struct Bigchaindb {
     events: broadcast::Sender<Arc<ValidTransactions>>,
 }
 
-/// What the event stream says of a block.
+/// The event stream's messages of a block.
 #[derive(Debug)]
 pub(crate) struct ValidTransactions {
     /// A WebSocket message for each transaction that took effect, as it goes to every client.
@@ -89,7 +89,7 @@ impl Bigchaindb {
         self.validators.stop();
     }
 
-    /// Hears of every block from now on.
+    /// Subscribes to every block from now on.
     pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<ValidTransactions>> {
         self.events.subscribe()
     }
@@ -166,10 +166,10 @@ impl Bigchaindb {
         block.events
     }
 
-    /// Tells the listeners of the event stream of a block that can be asked for by now.
+    /// Publishes a committed block to the listeners of the event stream.
     pub(super) fn publish(&self, events: ValidTransactions) {
         if !events.frames.is_empty() {
-            // Without listeners nobody is told.
+            // An error means that there are no listeners.
             let _ = self.events.send(Arc::new(events));
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct OutputRef {
     pub(crate) index: u32,
 }
 
-/// Which outputs are asked for.
+/// Which outputs a query selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputFilter {
     All,
@@ -219,7 +219,7 @@ impl Ledger for State {
     }
 }
 
-/// What there is at an output that nobody has spent.
+/// What is found at an unspent output.
 pub(super) fn unspent(effect: &Effect, index: usize) -> Found {
     match (effect.makes().get(index), effect.asset()) {
         (Some(made), Some(asset)) => Found::Unspent(Coin {

@@ -23,7 +23,7 @@ const BATCH: usize = 32;
 /// Stack of a thread. Bodies are read recursively, 512 levels deep at most.
 const STACK_BYTES: usize = 4 << 20;
 
-/// What is wanted of a transaction that passes.
+/// What is returned of a transaction that passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
     /// What it does to the ledger.
@@ -36,7 +36,7 @@ pub(super) enum Want {
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) effect: Arc<Effect>,
-    /// Its text in the original's form; empty if it was not asked for.
+    /// Its text in the original's form; empty unless it was requested.
     pub(crate) text: Bytes,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Rejection {
     /// It is refused, or is no JSON.
     #[error(transparent)]
     Refused(#[from] Error),
-    /// Nobody has judged it: the node stops, or the thread that was at it failed.
+    /// It was not checked: the node stops, or the thread that checked it failed.
     #[error("the check was abandoned")]
     Abandoned,
 }
@@ -128,7 +128,7 @@ impl Validators {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // One that panicked has said so.
+            // A panic was logged when it happened.
             let _ = thread.join();
         }
     }
@@ -143,7 +143,7 @@ impl Drop for Validators {
 impl Queue {
     fn push(&self, job: Job) {
         let mut jobs = self.lock();
-        // A job that is dropped tells its client that nobody will judge it.
+        // Dropping a job answers its client with `Rejection::Abandoned`.
         if jobs.closed {
             return;
         }
@@ -250,7 +250,7 @@ impl Worker {
 
 impl Job {
     fn answer(self, verdict: Result<Checked, Error>) {
-        // A client that went away does not want to know.
+        // The client may have closed its connection.
         let _ = self.verdict.send(verdict);
     }
 }

@@ -16,7 +16,7 @@ use crate::node::Node;
 
 pub(crate) use broadcast::{broadcast, submit};
 
-/// Who calls and how.
+/// The client of a call and its transport.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) address: SocketAddr,
@@ -91,7 +91,7 @@ fn subscription(
     Ok(b"{}".to_vec())
 }
 
-/// Items on a page if the caller does not say.
+/// Items on a page without `per_page`.
 const DEFAULT_PER_PAGE: usize = 30;
 /// Most items on a page.
 const MAX_PER_PAGE: usize = 100;
