@@ -33,7 +33,7 @@ pub struct FailedExecution {
 
 /// What is wrong with the node now.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct State {
+pub(crate) struct ActiveFaults {
     pub(crate) stalled_until: Option<Instant>,
     pub(crate) refusing_until: Option<Instant>,
     pub(crate) down_until: Option<Instant>,
@@ -51,7 +51,7 @@ pub(crate) struct State {
 /// Switches the faults on and off. Clones share them; every call takes effect at once, and none blocks.
 #[derive(Debug, Clone)]
 pub struct Faults {
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<ActiveFaults>>,
     /// Whether any fault changes answers: one load on the hot path.
     touched: Arc<AtomicBool>,
 }
@@ -62,7 +62,7 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 impl Faults {
     pub(crate) fn new() -> Self {
         Self {
-            state: Arc::new(watch::Sender::new(State::default())),
+            state: Arc::new(watch::Sender::new(ActiveFaults::default())),
             touched: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -126,19 +126,19 @@ impl Faults {
     /// Ends every fault.
     pub fn clear(&self) {
         self.change(|state| {
-            *state = State {
+            *state = ActiveFaults {
                 generation: state.generation,
                 restarts: state.restarts,
-                ..State::default()
+                ..ActiveFaults::default()
             };
         });
     }
 
-    pub(crate) fn now(&self) -> State {
+    pub(crate) fn now(&self) -> ActiveFaults {
         self.state.borrow().clone()
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<State> {
+    pub(crate) fn watch(&self) -> watch::Receiver<ActiveFaults> {
         self.state.subscribe()
     }
 
@@ -169,7 +169,7 @@ impl Faults {
     }
 
     /// Waits until an instant in the state has passed or is gone.
-    pub(crate) async fn wait_until(&self, instant: impl Fn(&State) -> Option<Instant>) {
+    pub(crate) async fn wait_until(&self, instant: impl Fn(&ActiveFaults) -> Option<Instant>) {
         let mut changes = self.watch();
         loop {
             let Some(until) =
@@ -184,7 +184,7 @@ impl Faults {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ActiveFaults)) {
         self.state.send_modify(|state| {
             change(state);
             let touched = state.stalled_until.is_some()

@@ -206,7 +206,7 @@ async fn work(node: Arc<Node>, listeners: Listeners, stop: CancellationToken) {
     tokio::join!(
         serve(Service::Rpc, listeners.rpc),
         Arc::clone(&node).produce(stop.clone()),
-        Arc::clone(&node).forget_on_restart(stop.clone()),
+        Arc::clone(&node).clear_mempool_on_restart(stop.clone()),
         controlling,
         bigchaindb,
     );

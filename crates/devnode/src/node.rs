@@ -112,7 +112,7 @@ impl Node {
     }
 
     /// Empties the mempool whenever the node starts again.
-    pub(crate) async fn forget_on_restart(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn clear_mempool_on_restart(self: Arc<Self>, stop: CancellationToken) {
         let mut faults = self.faults.watch();
         let mut restarts = 0;
         loop {
@@ -146,7 +146,7 @@ impl Node {
     async fn wait_for_turn(&self) {
         let mut faults = self.faults.watch();
         loop {
-            if !self.config.create_empty_blocks && !self.owes_proof() {
+            if !self.config.create_empty_blocks && !self.needs_proof_block() {
                 self.mempool.available().await;
             }
             let state = faults.borrow_and_update().clone();
@@ -166,7 +166,7 @@ impl Node {
 
     /// Whether the next block is due for the proof of what the last one did (`needProofBlock` in
     /// `consensus/state.go`): the first is, and one after a change of the application.
-    pub(crate) fn owes_proof(&self) -> bool {
+    pub(crate) fn needs_proof_block(&self) -> bool {
         self.store()
             .latest()
             .is_none_or(|block| block.header.app_hash != block.app_hash)

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::faults::State;
+use crate::faults::ActiveFaults;
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
 use crate::{api, rpc};
@@ -91,7 +91,7 @@ async fn accept_forever(
     }
 }
 
-fn refusing(state: &State) -> bool {
+fn refusing(state: &ActiveFaults) -> bool {
     state
         .refusing_until
         .is_some_and(|until| until > Instant::now())
@@ -122,7 +122,7 @@ struct Connection {
 
 impl Connection {
     /// Serves until the client goes, the node stops, or a fault closes it.
-    async fn run(self, stream: TcpStream, faults: watch::Receiver<State>) {
+    async fn run(self, stream: TcpStream, faults: watch::Receiver<ActiveFaults>) {
         let counters = &self.node.counters;
         counters.connections.fetch_add(1, Ordering::Relaxed);
         counters.open_connections.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Connection {
 
     async fn unless_closed(
         self,
-        mut faults: watch::Receiver<State>,
+        mut faults: watch::Receiver<ActiveFaults>,
         serving: impl Future<Output = ()>,
     ) {
         let generation = faults.borrow_and_update().generation;

@@ -101,7 +101,7 @@ impl App {
     }
 
     /// Whether a transaction that passed `CheckTx` may fail it after a block.
-    pub(crate) fn changes_its_mind(&self) -> bool {
+    pub(crate) fn rechecks_can_fail(&self) -> bool {
         matches!(self, Self::Bigchaindb(_))
     }
 

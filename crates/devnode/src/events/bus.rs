@@ -85,30 +85,30 @@ impl Bus {
     ///
     /// # Errors
     /// The wire's text.
-    pub(crate) fn subscribe(&self, wish: &Subscribe<'_>) -> Result<(), String> {
+    pub(crate) fn subscribe(&self, request: &Subscribe<'_>) -> Result<(), String> {
         let mut inner = self.lock();
-        self.admit(&inner, wish.client)?;
-        if wish.query.len() > MAX_QUERY_LEN {
+        self.admit(&inner, request.client)?;
+        if request.query.len() > MAX_QUERY_LEN {
             return Err("maximum query length exceeded".to_owned());
         }
-        let query =
-            Query::parse(wish.query).map_err(|fault| format!("failed to parse query: {fault}"))?;
+        let query = Query::parse(request.query)
+            .map_err(|fault| format!("failed to parse query: {fault}"))?;
         let normal_form = query.text();
         if !inner
             .clients
-            .entry(wish.client)
+            .entry(request.client)
             .or_default()
             .insert(normal_form.clone())
         {
             return Err("already subscribed".to_owned());
         }
         inner.subscriptions.push(Subscription {
-            client: wish.client,
+            client: request.client,
             normal_form,
             query,
-            text: wish.query.to_owned(),
-            id: wish.id.to_static(),
-            outbox: wish.outbox.clone(),
+            text: request.query.to_owned(),
+            id: request.id.to_static(),
+            outbox: request.outbox.clone(),
             waiting: Arc::new(AtomicUsize::new(0)),
         });
         Ok(())
@@ -194,12 +194,12 @@ impl Bus {
     }
 
     /// Whether any call waits for a transaction.
-    pub(crate) fn anyone_waits(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         !self.lock().waiters.is_empty()
     }
 
     /// Whether any query could match an event of this kind; if not, it is not built.
-    pub(crate) fn anyone_wants(&self, event: &str) -> bool {
+    pub(crate) fn has_subscribers_to(&self, event: &str) -> bool {
         let tags = [("tm.event", vec![event])];
         self.lock().subscriptions.iter().any(|subscription| {
             let mut named = subscription
@@ -409,13 +409,13 @@ mod tests {
     async fn a_wait_ends_with_its_transaction() {
         let bus = Bus::new(RpcConfig::default());
         let mut wait = bus.wait_for(client(1), &[7; 32]).unwrap();
-        assert!(bus.anyone_waits());
+        assert!(bus.has_waiters());
         bus.committed(&[7; 32], Committed { height: 3, code: 0 });
         assert_eq!(
             wait.committed().await,
             Some(Committed { height: 3, code: 0 })
         );
         drop(wait);
-        assert!(!bus.anyone_waits());
+        assert!(!bus.has_waiters());
     }
 }

@@ -21,13 +21,13 @@ type TagValues<'a> = [(&'a str, Vec<&'a str>)];
 /// Publishes a block to subscribers and waiting calls.
 pub(crate) async fn publish(bus: &Bus, block: &Block) {
     for (event, write) in BLOCK_EVENTS {
-        if bus.anyone_wants(event) {
+        if bus.has_subscribers_to(event) {
             let tags = [("tm.event", vec![event])];
             bus.publish(&tags, || content(event, &tags, |out| write(out, block)));
         }
     }
-    let waits = bus.anyone_waits();
-    let wanted = bus.anyone_wants("Tx");
+    let waits = bus.has_waiters();
+    let wanted = bus.has_subscribers_to("Tx");
     if !waits && !wanted {
         return;
     }

@@ -288,7 +288,7 @@ impl Update<'_> {
             let txs = u32::try_from(self.pool.depth().txs).unwrap_or(u32::MAX);
             tokio::time::sleep(limits.recheck_cost.saturating_mul(txs)).await;
         }
-        if app.changes_its_mind() {
+        if app.rechecks_can_fail() {
             let mut inner = self.pool.lock();
             let inner = &mut *inner;
             for hash in inner.pool.failing(|tx| app.recheck(tx) == 0) {

@@ -11,20 +11,24 @@ use std::sync::Arc;
 
 use bigchain::{Effect, Found, Id, Ledger};
 
-use super::state::{State, unspent};
+use super::state::{CommittedState, unspent};
 use crate::chain::prefix::ByPrefix;
 
 /// A transaction of a block; none if it is to fail in any case.
 type Candidate<'a> = Option<&'a Arc<Effect>>;
 
-/// Of each transaction whether it takes effect, judged by so many threads.
-pub(super) fn execute(state: &State, block: &[Candidate<'_>], workers: usize) -> Vec<bool> {
-    let mut verdicts = vec![false; block.len()];
+/// Of each transaction whether it takes effect, checked by so many threads.
+pub(super) fn execute(
+    state: &CommittedState,
+    block: &[Candidate<'_>],
+    workers: usize,
+) -> Vec<bool> {
+    let mut takes_effect = vec![false; block.len()];
     if workers <= 1 || block.len() <= 1 {
-        for (index, good) in judge(state, block, 0..block.len()) {
-            verdicts[index] = good;
+        for (index, good) in check_share(state, block, 0..block.len()) {
+            takes_effect[index] = good;
         }
-        return verdicts;
+        return takes_effect;
     }
     let mut shares: Vec<Vec<usize>> = vec![Vec::new(); workers];
     for (index, effect) in block.iter().enumerate() {
@@ -32,19 +36,19 @@ pub(super) fn execute(state: &State, block: &[Candidate<'_>], workers: usize) ->
             shares[route(&asset, workers)].push(index);
         }
     }
-    let judged: Vec<Vec<(usize, bool)>> = std::thread::scope(|scope| {
+    let checked: Vec<Vec<(usize, bool)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = shares
             .into_iter()
-            .map(|share| scope.spawn(move || judge(state, block, share.into_iter())))
+            .map(|share| scope.spawn(move || check_share(state, block, share.into_iter())))
             .collect();
-        // A thread that failed has judged nothing: its share takes no effect.
+        // A thread that failed has checked nothing: its share takes no effect.
         let results = threads.into_iter().map(|thread| thread.join());
         results.map(Result::unwrap_or_default).collect()
     });
-    for (index, good) in judged.into_iter().flatten() {
-        verdicts[index] = good;
+    for (index, good) in checked.into_iter().flatten() {
+        takes_effect[index] = good;
     }
-    verdicts
+    takes_effect
 }
 
 /// The thread that judges the transactions of an asset.
@@ -53,8 +57,8 @@ fn route(asset: &Id, workers: usize) -> usize {
     usize::from(u16::from_le_bytes([first, second])) % workers
 }
 
-fn judge(
-    state: &State,
+fn check_share(
+    state: &CommittedState,
     block: &[Candidate<'_>],
     share: impl Iterator<Item = usize>,
 ) -> Vec<(usize, bool)> {
@@ -76,7 +80,7 @@ fn judge(
 /// What is committed, and what came earlier in the block.
 #[derive(Debug)]
 struct BlockLedger<'a> {
-    committed: &'a State,
+    committed: &'a CommittedState,
     made: HashMap<Id, &'a Effect, ByPrefix>,
     spent: HashSet<(Id, u64)>,
 }

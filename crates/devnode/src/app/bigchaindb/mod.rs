@@ -20,9 +20,9 @@ use super::Execution;
 use crate::chain::block::Tx;
 use crate::config::{BigchaindbConfig, Validation};
 
-pub(crate) use state::{OutputFilter, State};
+pub(crate) use state::{CommittedState, OutputFilter};
 pub(crate) use validators::{Checked, Rejection};
-use validators::{Validators, Want};
+use validators::{Needed, Validators};
 
 /// Code of a transaction that is refused (`CodeTypeError` of the original).
 pub(crate) const REFUSED: u32 = 1;
@@ -36,7 +36,7 @@ const EVENT_BLOCKS: usize = 16;
 pub(crate) struct Bigchaindb {
     /// Threads that execute a block; one executes it in order.
     workers: usize,
-    state: Arc<RwLock<State>>,
+    state: Arc<RwLock<CommittedState>>,
     validators: Validators,
     events: broadcast::Sender<Arc<ValidTransactions>>,
 }
@@ -66,7 +66,7 @@ impl Bigchaindb {
             Validation::Serial => 1,
             Validation::Parallel => config.workers(),
         };
-        let state = Arc::new(RwLock::new(State::new(config.retain_transactions)));
+        let state = Arc::new(RwLock::new(CommittedState::new(config.retain_transactions)));
         let mode = if config.strict {
             Mode::Strict
         } else {
@@ -80,7 +80,7 @@ impl Bigchaindb {
         }
     }
 
-    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, CommittedState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,7 +99,7 @@ impl Bigchaindb {
     /// # Errors
     /// Why it is refused.
     pub(crate) async fn validate(&self, text: Bytes) -> Result<Checked, Rejection> {
-        self.validators.check(text, Want::Answer).await
+        self.validators.check(text, Needed::EffectAndText).await
     }
 
     /// `CheckTx`. What the HTTP API has checked already is only held against the ledger again.
@@ -107,7 +107,11 @@ impl Bigchaindb {
         if tx.effect.is_some() {
             return self.recheck(tx);
         }
-        match self.validators.check(tx.bytes.clone(), Want::Verdict).await {
+        match self
+            .validators
+            .check(tx.bytes.clone(), Needed::Effect)
+            .await
+        {
             Ok(checked) => {
                 tx.effect = Some(checked.effect);
                 ACCEPTED

@@ -29,7 +29,7 @@ pub(crate) enum OutputFilter {
 /// Its bound is a number of transactions: past it the oldest is forgotten with its outputs. What
 /// is forgotten cannot be spent any more, and is not known as a duplicate.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct CommittedState {
     transactions: HashMap<Id, Entry, ByPrefix>,
     /// The transactions in the order of the chain.
     order: VecDeque<Id>,
@@ -49,7 +49,7 @@ struct Entry {
     spent: Box<[bool]>,
 }
 
-impl State {
+impl CommittedState {
     /// A state of at most so many transactions, at least one.
     pub(crate) fn new(retain: usize) -> Self {
         Self {
@@ -202,7 +202,7 @@ impl Entry {
     }
 }
 
-impl Ledger for State {
+impl Ledger for CommittedState {
     fn contains(&self, id: &Id) -> bool {
         self.transactions.contains_key(id)
     }

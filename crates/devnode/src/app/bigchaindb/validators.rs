@@ -14,7 +14,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::State;
+use super::CommittedState;
 
 /// Most transactions whose signatures are checked together: past it the saving hardly grows, and
 /// the first one waits for the last.
@@ -25,11 +25,11 @@ const STACK_BYTES: usize = 4 << 20;
 
 /// What is returned of a transaction that passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum Needed {
     /// What it does to the ledger.
-    Verdict,
+    Effect,
     /// That, and its text as the original hands it to Tendermint.
-    Answer,
+    EffectAndText,
 }
 
 /// A transaction that passed all checks.
@@ -54,7 +54,7 @@ pub(crate) enum Rejection {
 #[derive(Debug)]
 struct Job {
     text: Bytes,
-    want: Want,
+    needed: Needed,
     verdict: oneshot::Sender<Result<Checked, Error>>,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Validators {
 
 impl Validators {
     /// Starts so many threads; a system that gives fewer gets by with what there is.
-    pub(super) fn start(workers: usize, mode: Mode, state: &Arc<RwLock<State>>) -> Self {
+    pub(super) fn start(workers: usize, mode: Mode, state: &Arc<RwLock<CommittedState>>) -> Self {
         let queue = Arc::new(Queue::default());
         let batch = if workers > 1 { BATCH } else { 1 };
         let threads = (0..workers)
@@ -111,11 +111,11 @@ impl Validators {
     ///
     /// # Errors
     /// Why it does not pass.
-    pub(super) async fn check(&self, text: Bytes, want: Want) -> Result<Checked, Rejection> {
+    pub(super) async fn check(&self, text: Bytes, needed: Needed) -> Result<Checked, Rejection> {
         let (verdict, answer) = oneshot::channel();
         self.queue.push(Job {
             text,
-            want,
+            needed,
             verdict,
         });
         let verdict = answer.await.map_err(|_| Rejection::Abandoned)?;
@@ -186,7 +186,7 @@ impl Queue {
 #[derive(Debug)]
 struct Worker {
     queue: Arc<Queue>,
-    state: Arc<RwLock<State>>,
+    state: Arc<RwLock<CommittedState>>,
     mode: Mode,
     batch: usize,
     workers: usize,
@@ -237,9 +237,9 @@ impl Worker {
             effect.check(&*state)?
         };
         signatures.push(&transaction, &conditions);
-        let text = match job.want {
-            Want::Verdict => Bytes::new(),
-            Want::Answer => Bytes::from(transaction.text()),
+        let text = match job.needed {
+            Needed::Effect => Bytes::new(),
+            Needed::EffectAndText => Bytes::from(transaction.text()),
         };
         Ok(Checked {
             effect: Arc::new(effect),

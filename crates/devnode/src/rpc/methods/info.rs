@@ -188,7 +188,7 @@ const WAITS_FOR_TIME: u8 = 1;
 const WAITS_FOR_TXS: u8 = 2;
 
 fn step(node: &Node) -> u8 {
-    if node.config.create_empty_blocks || node.owes_proof() {
+    if node.config.create_empty_blocks || node.needs_proof_block() {
         WAITS_FOR_TIME
     } else {
         WAITS_FOR_TXS
