@@ -1,7 +1,7 @@
-//! The methods: names, parameters in order, and which answers may be cached
+//! The methods: names, parameters in order, transport, and which answers may be cached
 //! (`rpc/core/routes.go` of CometBFT 0.38).
 
-use wire::jsonrpc::BroadcastMethod;
+use Caching::{Always, Never, With};
 
 /// What a parameter is decoded into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,40 +37,6 @@ pub(crate) enum Caching {
     With(usize),
 }
 
-/// A method's name as a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Name {
-    AbciInfo,
-    AbciQuery,
-    Block,
-    BlockByHash,
-    BlockResults,
-    BlockSearch,
-    Blockchain,
-    BroadcastEvidence,
-    Broadcast(BroadcastMethod),
-    CheckTx,
-    Commit,
-    ConsensusParams,
-    ConsensusState,
-    DumpConsensusState,
-    Genesis,
-    GenesisChunked,
-    Header,
-    HeaderByHash,
-    Health,
-    NetInfo,
-    NumUnconfirmedTxs,
-    Status,
-    Subscribe,
-    Tx,
-    TxSearch,
-    UnconfirmedTxs,
-    Unsubscribe,
-    UnsubscribeAll,
-    Validators,
-}
-
 /// A method.
 #[derive(Debug)]
 pub(crate) struct Method {
@@ -82,178 +48,60 @@ pub(crate) struct Method {
     pub(crate) ws_only: bool,
 }
 
-const fn method(
-    name: Name,
-    text: &'static str,
-    params: &'static [(&'static str, Kind)],
-    caching: Caching,
-) -> Method {
-    Method {
-        name,
-        text,
-        params,
-        caching,
-        ws_only: false,
-    }
+/// Makes [`Name`] and [`METHODS`] of a table's rows: name as a value and as text, parameters,
+/// caching, and whether the method exists only over a WebSocket.
+macro_rules! methods {
+    ($($name:ident $text:literal ($($param:ident: $kind:ident),*) $caching:expr $(, $ws:ident)?;)*) => {
+        /// A method's name as a value.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Name {
+            $($name,)*
+        }
+
+        /// All methods, sorted by name as the list of endpoints is.
+        pub(crate) const METHODS: &[Method] = &[$(Method {
+            name: Name::$name,
+            text: $text,
+            params: &[$((stringify!($param), Kind::$kind)),*],
+            caching: $caching,
+            ws_only: !stringify!($($ws)?).is_empty(),
+        },)*];
+    };
 }
 
-const fn ws(name: Name, text: &'static str, params: &'static [(&'static str, Kind)]) -> Method {
-    Method {
-        name,
-        text,
-        params,
-        caching: Caching::Never,
-        ws_only: true,
-    }
+methods! {
+    AbciInfo "abci_info" () Always;
+    AbciQuery "abci_query" (path: Text, data: HexBytes, height: Int64, prove: Bool) Never;
+    Block "block" (height: MaybeInt64) With(0);
+    BlockByHash "block_by_hash" (hash: Bytes) Always;
+    BlockResults "block_results" (height: MaybeInt64) With(0);
+    BlockSearch "block_search" (query: Text, page: MaybeInt, per_page: MaybeInt, order_by: Text) Never;
+    Blockchain "blockchain" (minHeight: Int64, maxHeight: Int64) Always;
+    BroadcastEvidence "broadcast_evidence" (evidence: Evidence) Never;
+    BroadcastTxAsync "broadcast_tx_async" (tx: Tx) Never;
+    BroadcastTxCommit "broadcast_tx_commit" (tx: Tx) Never;
+    BroadcastTxSync "broadcast_tx_sync" (tx: Tx) Never;
+    CheckTx "check_tx" (tx: Tx) Never;
+    Commit "commit" (height: MaybeInt64) With(0);
+    ConsensusParams "consensus_params" (height: MaybeInt64) With(0);
+    ConsensusState "consensus_state" () Never;
+    DumpConsensusState "dump_consensus_state" () Never;
+    Genesis "genesis" () Always;
+    GenesisChunked "genesis_chunked" (chunk: Uint) Always;
+    Header "header" (height: MaybeInt64) With(0);
+    HeaderByHash "header_by_hash" (hash: HexBytes) Always;
+    Health "health" () Never;
+    NetInfo "net_info" () Never;
+    NumUnconfirmedTxs "num_unconfirmed_txs" () Never;
+    Status "status" () Never;
+    Subscribe "subscribe" (query: Text) Never, ws_only;
+    Tx "tx" (hash: Bytes, prove: Bool) Always;
+    TxSearch "tx_search" (query: Text, prove: Bool, page: MaybeInt, per_page: MaybeInt, order_by: Text) Never;
+    UnconfirmedTxs "unconfirmed_txs" (limit: MaybeInt) Never;
+    Unsubscribe "unsubscribe" (query: Text) Never, ws_only;
+    UnsubscribeAll "unsubscribe_all" () Never, ws_only;
+    Validators "validators" (height: MaybeInt64, page: MaybeInt, per_page: MaybeInt) With(0);
 }
-
-const HEIGHT: &[(&str, Kind)] = &[("height", Kind::MaybeInt64)];
-const TX: &[(&str, Kind)] = &[("tx", Kind::Tx)];
-
-/// All methods, sorted by name as the list of endpoints is.
-pub(crate) const METHODS: &[Method] = &[
-    method(Name::AbciInfo, "abci_info", &[], Caching::Always),
-    method(
-        Name::AbciQuery,
-        "abci_query",
-        &[
-            ("path", Kind::Text),
-            ("data", Kind::HexBytes),
-            ("height", Kind::Int64),
-            ("prove", Kind::Bool),
-        ],
-        Caching::Never,
-    ),
-    method(Name::Block, "block", HEIGHT, Caching::With(0)),
-    method(
-        Name::BlockByHash,
-        "block_by_hash",
-        &[("hash", Kind::Bytes)],
-        Caching::Always,
-    ),
-    method(
-        Name::BlockResults,
-        "block_results",
-        HEIGHT,
-        Caching::With(0),
-    ),
-    method(
-        Name::BlockSearch,
-        "block_search",
-        &[
-            ("query", Kind::Text),
-            ("page", Kind::MaybeInt),
-            ("per_page", Kind::MaybeInt),
-            ("order_by", Kind::Text),
-        ],
-        Caching::Never,
-    ),
-    method(
-        Name::Blockchain,
-        "blockchain",
-        &[("minHeight", Kind::Int64), ("maxHeight", Kind::Int64)],
-        Caching::Always,
-    ),
-    method(
-        Name::BroadcastEvidence,
-        "broadcast_evidence",
-        &[("evidence", Kind::Evidence)],
-        Caching::Never,
-    ),
-    method(
-        Name::Broadcast(BroadcastMethod::Async),
-        "broadcast_tx_async",
-        TX,
-        Caching::Never,
-    ),
-    method(
-        Name::Broadcast(BroadcastMethod::Commit),
-        "broadcast_tx_commit",
-        TX,
-        Caching::Never,
-    ),
-    method(
-        Name::Broadcast(BroadcastMethod::Sync),
-        "broadcast_tx_sync",
-        TX,
-        Caching::Never,
-    ),
-    method(Name::CheckTx, "check_tx", TX, Caching::Never),
-    method(Name::Commit, "commit", HEIGHT, Caching::With(0)),
-    method(
-        Name::ConsensusParams,
-        "consensus_params",
-        HEIGHT,
-        Caching::With(0),
-    ),
-    method(Name::ConsensusState, "consensus_state", &[], Caching::Never),
-    method(
-        Name::DumpConsensusState,
-        "dump_consensus_state",
-        &[],
-        Caching::Never,
-    ),
-    method(Name::Genesis, "genesis", &[], Caching::Always),
-    method(
-        Name::GenesisChunked,
-        "genesis_chunked",
-        &[("chunk", Kind::Uint)],
-        Caching::Always,
-    ),
-    method(Name::Header, "header", HEIGHT, Caching::With(0)),
-    method(
-        Name::HeaderByHash,
-        "header_by_hash",
-        &[("hash", Kind::HexBytes)],
-        Caching::Always,
-    ),
-    method(Name::Health, "health", &[], Caching::Never),
-    method(Name::NetInfo, "net_info", &[], Caching::Never),
-    method(
-        Name::NumUnconfirmedTxs,
-        "num_unconfirmed_txs",
-        &[],
-        Caching::Never,
-    ),
-    method(Name::Status, "status", &[], Caching::Never),
-    ws(Name::Subscribe, "subscribe", &[("query", Kind::Text)]),
-    method(
-        Name::Tx,
-        "tx",
-        &[("hash", Kind::Bytes), ("prove", Kind::Bool)],
-        Caching::Always,
-    ),
-    method(
-        Name::TxSearch,
-        "tx_search",
-        &[
-            ("query", Kind::Text),
-            ("prove", Kind::Bool),
-            ("page", Kind::MaybeInt),
-            ("per_page", Kind::MaybeInt),
-            ("order_by", Kind::Text),
-        ],
-        Caching::Never,
-    ),
-    method(
-        Name::UnconfirmedTxs,
-        "unconfirmed_txs",
-        &[("limit", Kind::MaybeInt)],
-        Caching::Never,
-    ),
-    ws(Name::Unsubscribe, "unsubscribe", &[("query", Kind::Text)]),
-    ws(Name::UnsubscribeAll, "unsubscribe_all", &[]),
-    method(
-        Name::Validators,
-        "validators",
-        &[
-            ("height", Kind::MaybeInt64),
-            ("page", Kind::MaybeInt),
-            ("per_page", Kind::MaybeInt),
-        ],
-        Caching::With(0),
-    ),
-];
 
 /// The method of that name.
 pub(crate) fn find(text: &str) -> Option<&'static Method> {

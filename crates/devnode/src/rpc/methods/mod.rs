@@ -7,7 +7,7 @@ mod search;
 
 use std::net::SocketAddr;
 
-use wire::jsonrpc::RequestId;
+use wire::jsonrpc::{BroadcastMethod, RequestId};
 
 use super::params::Args;
 use super::table::Name;
@@ -34,10 +34,11 @@ pub(crate) async fn call(
     mut args: Args,
     caller: Caller<'_>,
 ) -> Result<Vec<u8>, String> {
+    let tx = |method, mut args: Args| broadcast(node, method, args.take_bytes(0), caller.address);
     match name {
-        Name::Broadcast(method) => {
-            broadcast(node, method, args.take_bytes(0), caller.address).await
-        }
+        Name::BroadcastTxAsync => tx(BroadcastMethod::Async, args).await,
+        Name::BroadcastTxCommit => tx(BroadcastMethod::Commit, args).await,
+        Name::BroadcastTxSync => tx(BroadcastMethod::Sync, args).await,
         Name::CheckTx => Ok(broadcast::check_tx(node, args.take_bytes(0)).await),
         Name::NumUnconfirmedTxs => Ok(broadcast::num_unconfirmed_txs(node)),
         Name::UnconfirmedTxs => Ok(broadcast::unconfirmed_txs(node, args.maybe(0))),
