@@ -16,7 +16,7 @@ PUBLISHED = {
     "python schema": 76e-5,
     "go schema": 5e-5,
 }
-# What issue and docs promise: how many times the rate of the second the first has.
+# The targets of the documents: how many times the rate of the second loop the first one has.
 RATIOS = [
     ("fulfillment, here / Go (standard library only)", "fulfillment", "go fulfillment", 10),
     ("fulfillment, here / Python cryptoconditions", "fulfillment", "python fulfillment", None),

@@ -2,7 +2,7 @@
 
 from rounds import judged, spread
 
-# What issue and README promise, as (text, limit, whether a figure must be at least the limit).
+# The targets of README.md: the limit, and whether a figure must be at least the limit.
 TARGETS = {
     "txgen http / wrk": (0.9, True),
     "txgen http / oha": (1.5, True),
@@ -123,12 +123,12 @@ def print_precision(rate, connections, seconds, summary):
 
     row("sent and seen by the sink", "arrived", "{:,.0f}")
     row("pacing error (at the sink)", "rate_error_abs", "{:.4f} %", "pacing error", 100)
-    row("lateness p50 (its own word)", "lateness_p50_us", "{:.0f} us")
-    row("lateness p99 (its own word)", "lateness_p99_us", "{:.0f} us", "lateness p99 us")
+    row("lateness p50 (own figure)", "lateness_p50_us", "{:.0f} us")
+    row("lateness p99 (own figure)", "lateness_p99_us", "{:.0f} us", "lateness p99 us")
     row("worst 10 ms window (at the sink)", "worst_window", "{:.2f} x", "worst 10 ms window")
     row("p99 of the windows", "p99_window", "{:.2f} x")
     row("emptiest window", "emptiest_window", "{:.2f} x")
-    row("answer p99 (its own word)", "answer_p99_ms", "{:.2f} ms")
+    row("answer p99 (own figure)", "answer_p99_ms", "{:.2f} ms")
     since = "".join(f"{'from ' + summary[name]['answer_from']:>14}" for name in names)
     print(f"  {'  measured':32}" + since)
     row("CPU, share of one core", "cpu_share", "{:.1f} %", "cpu share", 100)

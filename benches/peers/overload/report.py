@@ -3,7 +3,7 @@
 import trial
 from rounds import judged, spread
 
-# Issue's promise, as (what, variant against direct, limit, whether at least).
+# The targets of README.md, as (name, figure, limit, whether the figure must be at least the limit).
 TARGETS = [
     ("committed, adaptive / direct", "committed", 1.35, True),
     ("committed in the first 60 s, adaptive / direct", "first", 1.15, True),

@@ -1,4 +1,4 @@
-"""One run: a fresh node, sentinel in front or not, a flood and a polite client, and the chain as judge."""
+"""One run: a fresh node, sentinel in front or not, a flood and a polite client, and figures from the chain."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The loads: wrk and txgen, and what each of them said."""
+"""The loads: wrk and txgen, and the figures that they report."""
 
 import base64
 import itertools

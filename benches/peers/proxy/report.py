@@ -9,7 +9,7 @@ MEMORY_MIB = 64
 # How much resident memory may still move while nothing grows: an allocator gives and takes pages.
 FLAT_RATIO = 1.05
 
-# What the issue promises: name, limit, unit, whether a figure must be at least the limit.
+# The targets of README.md: limit, unit, whether a figure must be at least the limit.
 TARGETS = {
     "writes per core, sentinel / haproxy": (0.8, "x", True),
     "writes per core, sentinel / nginx": (1.0, "x", True),

@@ -1,4 +1,4 @@
-"""Processes that a measurement starts: always stopped by their own id, and what they cost."""
+"""Processes that a measurement starts: stopped by their own id; their CPU time and memory."""
 
 import ctypes
 import os
@@ -31,7 +31,7 @@ class Child:
         self.command = [str(part) for part in command]
         self.log = log
         self.usage = None
-        # Whoever samples its costs asks from another thread than the one that awaits its end.
+        # CPU time and memory are sampled from another thread than the one that waits for the end.
         self.waiting = threading.Lock()
         with open(log, "ab") as output:
             # A session of its own: Ctrl-C reaches the script alone, which then stops everything in order.

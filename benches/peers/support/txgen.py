@@ -15,7 +15,7 @@ GOOD_CODES = (0, 98)
 class Load(Child):
     """One txgen process and its run folder."""
 
-    # Asked politely it would wait for answers and commits that nobody wants any more.
+    # On SIGTERM it would wait for responses and commits that are no longer needed.
     stop_signals = (signal.SIGKILL,)
 
     def __init__(self, name, program, arguments, folder):
