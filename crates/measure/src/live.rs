@@ -9,7 +9,7 @@ use crate::rows::SeriesRow;
 use crate::summary::Reconnects;
 
 /// The last closed second and the totals so far.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LiveView {
     /// The last closed second; `None` before the first.
     pub second: Option<SeriesRow>,

@@ -11,7 +11,7 @@ use report::Entries;
 use crate::cli::MergeArgs;
 use crate::exit;
 use crate::folder::{OpenError, RecordedRun};
-use crate::report::recorded;
+use crate::output::recorded;
 use crate::run::{FolderError, RunFolder};
 
 /// Joins the folders and prints what they come to together; gives the exit code.
@@ -58,7 +58,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     head.add("merged", names.join(", "));
     foot.add("written to", folder.path().display().to_string());
     foot.add("report", page.display().to_string());
-    let table = crate::report::table(&summary, &[], None);
+    let table = crate::output::table(&summary, &[], None);
     let text = head.text() + &table + &foot.text();
     // A reader that has gone does not make the merge a failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());

@@ -8,7 +8,7 @@ use ops::command::{CommandError, failed, usage};
 use crate::cli::ReportArgs;
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::report::recorded::{self, ReportError, ReportFormat};
+use crate::output::recorded::{self, ReportError, ReportFormat};
 
 /// Renders the report; gives the exit code.
 pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {

@@ -57,7 +57,7 @@ pub(crate) enum Take<'a> {
     Ready(Prepared<'a>),
     /// Not made yet: the source is behind.
     Dry,
-    /// The source has ended; its thread says why.
+    /// The source has ended; its thread returns the reason.
     Ended,
 }
 

@@ -14,8 +14,8 @@ use rpc::{Endpoint, Transport};
 use crate::cli::{TmBenchArgs, TmBenchFormat};
 use crate::exit;
 use crate::folder::RecordedRun;
+use crate::output::grouped;
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
-use crate::report::grouped;
 use crate::run::{self, Words};
 use crate::settings::Settings;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pacing::Nanos;
 
 use super::prepare::Prepared;
-use crate::report::preview;
+use crate::output::preview;
 use crate::scenario::{Script, ScriptRun};
 
 /// Refuses what would take more than a day and was not asked for twice.

@@ -13,7 +13,7 @@ use pacing::{Nanos, Rate, SignedRate};
 
 use crate::scenario::{NodeKind, Scale};
 
-use crate::report::recorded::ReportFormat;
+use crate::output::recorded::ReportFormat;
 pub use crate::settings::Settings;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};

@@ -1,4 +1,4 @@
-//! Who is told of a run and passes it on to every view.
+//! The state of a run on its way to every view.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,9 +86,8 @@ pub struct Display {
 }
 
 /// What is new of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Moment {
-    pub(crate) now: Nanos,
     pub(crate) live: LiveView,
     pub(crate) counters: Counters,
     /// Seconds and steps that closed since the last moment.
@@ -180,15 +179,15 @@ impl Display {
         }
     }
 
-    /// Shows the state of the run.
-    pub(crate) fn update(&mut self, moment: Moment) {
+    /// Shows the state of the run at `now`.
+    pub(crate) fn update(&mut self, now: Nanos, moment: Moment) {
         let shown = self.on_screen();
         if let Some(json) = &mut self.json {
-            json.update(moment.now, &moment.live);
+            json.update(now, &moment.live);
         }
         let mut track = self.track.lock().unwrap_or_else(PoisonError::into_inner);
         let quiet = track.scene.brief;
-        track.now = moment.now;
+        track.now = now;
         track.phase = if moment.draining {
             Phase::Draining
         } else {
@@ -205,14 +204,11 @@ impl Display {
         if shown || quiet {
             return;
         }
-        // A copy of a few numbers, so that a slow terminal holds no lock.
-        let totals = Track {
-            counters: track.counters.clone(),
-            ..Track::default()
-        };
+        // A slow terminal holds no lock.
+        let unsent = track.counters.totals.unsent;
         drop(track);
         for second in &moment.new_seconds {
-            self.lines.second(second, &totals);
+            self.lines.second(second, unsent);
         }
     }
 
@@ -270,5 +266,5 @@ fn print(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// What a person would read afterwards; a node that breaks every second says the same again.
+/// More than a person reads afterwards; a node that breaks every second repeats its messages.
 const MAX_HELD_MESSAGES: usize = 200;

@@ -3,9 +3,7 @@
 use std::io::{self, Write as _};
 
 use measure::SeriesRow;
-use report::text::{grouped, narrow_millis};
-
-use super::track::Track;
+use report::text::{grouped, narrow_millis, or_dash};
 
 /// Writes lines to stderr.
 #[derive(Debug, Default)]
@@ -16,25 +14,24 @@ pub(super) struct Lines {
 impl Lines {
     /// Prints a message.
     pub(super) fn message(message: &str) {
-        // Nobody reads stderr: nothing to be done about it.
+        // A closed stderr does not end the run.
         let _ = writeln!(io::stderr(), "{message}");
     }
 
-    /// Prints one second.
-    pub(super) fn second(&mut self, second: &SeriesRow, track: &Track) {
+    /// Prints one second; `unsent` is the count of the whole run.
+    pub(super) fn second(&mut self, second: &SeriesRow, unsent: u64) {
         if self.printed.is_multiple_of(LINES_PER_HEADER) {
             Self::message(HEADER);
         }
         self.printed += 1;
-        Self::message(&line(second, track));
+        Self::message(&line(second, unsent));
     }
 }
 
 /// One second as a line of fixed columns.
-fn line(second: &SeriesRow, track: &Track) -> String {
-    let millis = |value: Option<f64>| value.map_or("-".into(), narrow_millis);
+fn line(second: &SeriesRow, unsent: u64) -> String {
+    let millis = |value| or_dash(value, narrow_millis);
     let pair = |low, high| format!("{}/{}", millis(low), millis(high));
-    let unsent = track.counters.totals.unsent;
     format!(
         "{:>6}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>18}{:>18}{:>9}{}",
         format!("{}s", second.second),
@@ -50,10 +47,9 @@ fn line(second: &SeriesRow, track: &Track) -> String {
         pair(second.latency.accept_p50_ms, second.latency.accept_p99_ms),
         pair(second.latency.commit_p50_ms, second.latency.commit_p99_ms),
         millis(second.latency.lateness_p99_ms),
-        if unsent > 0 {
-            format!("  {} unsent", grouped(unsent))
-        } else {
-            String::new()
+        match unsent {
+            0 => String::new(),
+            _ => format!("  {} unsent", grouped(unsent)),
         }
     )
 }

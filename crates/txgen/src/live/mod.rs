@@ -1,8 +1,8 @@
 //! What is shown of a run while it goes on: a full-screen view on a terminal, a line a second without
 //! one, JSON lines for programs, metrics for Prometheus.
 //!
-//! Read first: [`Track`] (what is known of the run), [`Display`] (who is told of it). The run tells the
-//! display; nothing here decides anything about the load. The full-screen view and the metrics have
+//! Read first: [`Track`] (the state that is shown), [`Display`] (passes it to every view). The run updates
+//! the display; nothing here changes the load. The full-screen view and the metrics have
 //! threads of their own, so a terminal that hangs or a slow scraper holds up nobody.
 
 mod display;

@@ -1,4 +1,4 @@
-//! What the followers know of each node, for those who show it.
+//! The last reports of the followers on each node, for the views.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ pub struct NodeBoard {
 pub struct NodeState {
     /// Its endpoint.
     pub name: String,
-    /// What it says it is.
+    /// The version it reports.
     pub version: String,
     /// The last block seen of it; 0 before the first.
     pub height: u64,
@@ -54,7 +54,7 @@ impl NodeBoard {
         });
     }
 
-    /// A node told the depth of its mempool.
+    /// A node reported the depth of its mempool.
     pub fn mempool(&self, node: u16, txs: u64, bytes: u64, at: Nanos) {
         self.change(node, |state| state.mempool = Some((txs, bytes, at)));
     }

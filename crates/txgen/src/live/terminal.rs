@@ -171,7 +171,7 @@ impl Painter {
             // The display gives it its number.
             Asked::Mark(None) => self.shutdown.mark(),
             Asked::Mark(Some(text)) => {
-                // Without room somebody leans on the key.
+                // Without room the key is being held down.
                 let _ = self.mark.try_send(text);
             }
         }

@@ -7,8 +7,8 @@ use measure::{Counters, Counts, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 
 use super::nodes::NodeBoard;
+use crate::output::{describe_load, describe_target};
 use crate::plan::{Load, Plan};
-use crate::report::{describe_load, describe_target};
 
 /// A run as it is about to be shown.
 #[derive(Debug, Clone, Default)]
@@ -156,25 +156,6 @@ impl Track {
         self.version += 1;
     }
 
-    /// The same without what is only drawn: the last second is all that is left of the past.
-    pub(super) fn without_history(&self) -> Self {
-        Self {
-            heading: None,
-            scene: self.scene.clone(),
-            phase: self.phase,
-            now: self.now,
-            counters: self.counters.clone(),
-            before: self.before.clone(),
-            pending: self.pending,
-            seconds: self.last().cloned().into_iter().collect(),
-            sums: self.sums,
-            steps: VecDeque::new(),
-            messages: VecDeque::new(),
-            marks: self.marks,
-            version: self.version,
-        }
-    }
-
     /// The last closed second.
     #[must_use]
     pub fn last(&self) -> Option<&SeriesRow> {
@@ -200,7 +181,7 @@ impl Track {
     }
 
     /// How long offering still takes, in seconds: exact for a load of a fixed length, at the rate of
-    /// the last seconds for a count. `None` when nobody knows.
+    /// the last seconds for a count. `None` when it is unknown.
     #[must_use]
     pub fn seconds_left(&self) -> Option<f64> {
         if self.phase != Phase::Offering {

@@ -15,17 +15,16 @@ use pacing::{Arrivals, Nanos, Schedule};
 use super::follow::{self, Follow};
 use super::preflight::Node;
 use super::record::{RecordChannels, Recording, Shared};
-use super::{RunError, host};
+use super::{RunError, await_start, host};
 use crate::clock::{Origin, RunClock};
-use crate::live::{Display, Moment, NodeBoard};
+use crate::live::{Display, NodeBoard};
 use crate::plan::{Load, Plan};
 use crate::shard::{
-    self, Address, BATCHES_IN_FLIGHT, Orders, ShardBatch, ShardChannels, ShardConfig, ShardLoad,
-    StopReason,
+    self, Address, BATCHES_IN_FLIGHT, Orders, Rules, ShardBatch, ShardChannels, ShardConfig,
+    ShardLoad, StopReason,
 };
 use crate::shutdown::Shutdown;
 use crate::source::{self, Ring, SourceConfig, SourceThread};
-use crate::start_at::StartAt;
 use crate::target::Target;
 use crate::threshold::Verdict;
 use crate::workload::WorkloadError;
@@ -84,28 +83,16 @@ impl<'a, T: Target> Run<'a, T> {
         drop(seen_sender);
         let shared = Arc::new(Shared::default());
         thread::scope(|scope| {
-            let starting = self.start_senders(scope, &batch_sender)?;
+            let senders = self.start_senders(scope, &batch_sender)?;
             drop(batch_sender);
-            let Starting {
-                senders,
-                starts,
-                used,
-                ..
-            } = self.await_senders(starting)?;
-            let origin = match self.plan.start_at {
-                None => self.clock.start(START_NOTICE),
-                Some(start) => match self.await_start(start) {
-                    Ok(origin) => origin,
-                    Err(error) => {
-                        self.orders.abort(Nanos::ZERO);
-                        return Err(error);
-                    }
-                },
-            };
+            let mut senders = self.await_senders(senders)?;
+            let origin = self
+                .await_origin()
+                .inspect_err(|_| self.orders.abort(Nanos::ZERO))?;
             self.write_manifest(&mut manifest, origin)?;
             let channels = RecordChannels {
                 batches,
-                used,
+                used: std::mem::take(&mut senders.used),
                 seen,
                 shared: shared.clone(),
                 followers: follow.followers(),
@@ -116,13 +103,13 @@ impl<'a, T: Target> Run<'a, T> {
                 .name("recorder".into())
                 .spawn_scoped(scope, || recording.run(|| self.shutdown.is_requested()))
                 .map_err(RunError::System)?;
-            for start in starts {
+            for start in senders.starts.drain(..) {
                 let _ = start.send(origin);
             }
             self.watch(display, &shared, &follow, &recorder);
             display.end();
             let finished = recorder.join().map_err(|_| {
-                // Nobody reads the shards' batches any more: they must not wait for it.
+                // The shards' batches are not read any more: the shards must not wait for it.
                 self.orders.abort(self.clock.now());
                 RunError::Panicked("recorder")
             })?;
@@ -135,23 +122,15 @@ impl<'a, T: Target> Run<'a, T> {
         })
     }
 
-    /// Waits until shortly before a start that was agreed on with other generators.
-    fn await_start(&self, start: StartAt) -> Result<Origin, RunError> {
-        loop {
-            let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
-            if ahead == 0 {
-                return Err(RunError::Late { start });
-            }
-            if self.shutdown.is_requested() {
-                return Err(RunError::Interrupted);
-            }
-            let ahead = Nanos::from_nanos(ahead);
-            if ahead <= START_NOTICE {
-                return Ok(self.clock.start_at(start.unix_ns()));
-            }
-            let rest = ahead.saturating_sub(START_NOTICE).as_duration();
-            thread::sleep(rest.min(WATCH_INTERVAL));
+    /// The origin of the run: an instant from now, or the start that was agreed on.
+    fn await_origin(&self) -> Result<Origin, RunError> {
+        let Some(start) = self.plan.start_at else {
+            return Ok(self.clock.start(START_NOTICE));
+        };
+        if await_start(start, START_NOTICE, self.shutdown)?.is_zero() {
+            return Err(RunError::Late { start });
         }
+        Ok(self.clock.start_at(start.unix_ns()))
     }
 
     /// Starts a source and a sender per shard; each source runs ahead before its sender begins.
@@ -159,10 +138,11 @@ impl<'a, T: Target> Run<'a, T> {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         batches: &Sender<ShardBatch>,
-    ) -> Result<Starting<'scope>, RunError> {
+    ) -> Result<Senders<'scope>, RunError> {
         let (opened_sender, opened) = bounded(self.plan.threads.get() as usize);
-        let mut starting = Starting {
-            senders: Senders::default(),
+        let mut senders = Senders {
+            shards: Vec::new(),
+            sources: Vec::new(),
             opened,
             starts: Vec::new(),
             used: Vec::new(),
@@ -179,38 +159,38 @@ impl<'a, T: Target> Run<'a, T> {
             let (ring, source) =
                 source::spawn(&self.target, self.source(shard)?).map_err(RunError::System)?;
             ring.await_full(&source);
-            starting.senders.sources.extend(source);
+            senders.sources.extend(source);
             let config = self.shard(shard);
             let thread = thread::Builder::new()
                 .name(format!("sender-{shard}"))
                 .spawn_scoped(scope, || self.send(config, ring, channels))
                 .map_err(RunError::System)?;
-            starting.senders.shards.push(thread);
-            starting.used.push(used);
-            starting.starts.push(start_sender);
+            senders.shards.push(thread);
+            senders.used.push(used);
+            senders.starts.push(start_sender);
         }
-        Ok(starting)
+        Ok(senders)
     }
 
     /// Waits until every sender has its connections.
     fn await_senders<'scope>(
         &self,
-        starting: Starting<'scope>,
-    ) -> Result<Starting<'scope>, RunError> {
-        let ready = self.await_shards(&starting.opened, &starting.senders.shards);
+        mut senders: Senders<'scope>,
+    ) -> Result<Senders<'scope>, RunError> {
+        let ready = self.await_shards(&senders.opened, &senders.shards);
         let called_off = self
             .shutdown
             .is_requested()
             .then_some(RunError::Interrupted);
         let Some(error) = ready.err().or(called_off) else {
-            return Ok(starting);
+            return Ok(senders);
         };
         self.orders.abort(Nanos::ZERO);
-        drop(starting.starts);
+        senders.starts.clear();
         Err(match error {
             // What the shards say then is only that they were called off.
             RunError::Interrupted => error,
-            error => starting.senders.trouble().unwrap_or(error),
+            error => senders.trouble().unwrap_or(error),
         })
     }
 
@@ -286,15 +266,8 @@ impl<'a, T: Target> Run<'a, T> {
                     broken.value_text()
                 ));
             }
-            steps.extend_from_slice(&glance.new_steps);
-            display.update(Moment {
-                now,
-                live: glance.live,
-                counters: glance.counters,
-                new_seconds: glance.new_seconds,
-                new_steps: glance.new_steps,
-                draining: glance.draining,
-            });
+            steps.extend_from_slice(&glance.moment.new_steps);
+            display.update(now, glance.moment);
             if !stopping && self.stops_when_saturated() {
                 let judgement = judge::ramp(&steps, self.plan.follow);
                 if judgement.saturated {
@@ -327,7 +300,7 @@ impl<'a, T: Target> Run<'a, T> {
         stop
     }
 
-    /// Ends the offering an instant from now, so that every shard knows it in time.
+    /// Ends the offering an instant from now, so that the order reaches every shard in time.
     fn stop(&self, reason: StopReason) {
         self.orders
             .stop(self.clock.now().saturating_add(STOP_NOTICE), reason);
@@ -407,11 +380,14 @@ impl<'a, T: Target> Run<'a, T> {
             shard,
             of,
             connections: self.connections(shard),
-            catch_up: self.plan.catch_up,
-            max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1) as usize,
             answer_timeout: self.plan.answer_timeout,
-            drain_timeout: self.plan.drain_timeout,
-            spin: self.plan.spin,
+            rules: Rules {
+                catch_up: self.plan.catch_up,
+                max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1)
+                    as usize,
+                drain_timeout: self.plan.drain_timeout,
+                spin: self.plan.spin,
+            },
             load,
         }
     }
@@ -466,16 +442,10 @@ pub(super) struct Played {
     pub(super) broken: Option<Verdict>,
 }
 
-/// The threads of all shards.
-#[derive(Default)]
+/// The threads of all shards, and the ways to them.
 struct Senders<'scope> {
     shards: Vec<ScopedJoinHandle<'scope, io::Result<()>>>,
     sources: Vec<SourceThread>,
-}
-
-/// Senders that open their connections.
-struct Starting<'scope> {
-    senders: Senders<'scope>,
     opened: Receiver<u32>,
     starts: Vec<Sender<Origin>>,
     used: Vec<Sender<ShardBatch>>,
@@ -498,7 +468,7 @@ impl Senders<'_> {
 }
 
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// Orders to stop take effect this much later, so that every shard knows them in time and all stop at
+/// Orders to stop take effect this much later, so that they reach every shard in time and all stop at
 /// one instant of the schedule.
 const STOP_NOTICE: Nanos = Nanos::from_millis(50);
 /// Long enough to write the manifest and start the recorder.

@@ -1,4 +1,4 @@
-//! The followers: every block of every endpoint, and the depth of their mempools.
+//! The followers: blocks and mempool depths of every endpoint.
 
 use std::io;
 use std::sync::Arc;
@@ -272,7 +272,7 @@ impl Bridge {
     }
 }
 
-/// A block without a header time, as BigchainDB tells it, has that of its observation.
+/// A block without a header time (BigchainDB) gets the time of its observation.
 fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
     let header_time_unix_ns = if block.header_time == HeaderTime::default() {
         i64::try_from(clock.unix_ns(block.observed)).unwrap_or(i64::MAX)

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
 use crate::clock::Origin;
+use crate::output;
 use crate::plan::{Load, Plan};
-use crate::report;
 
 /// `runs/<utc>-<shape>`.
 pub(crate) fn default_folder(shape: &str) -> PathBuf {
@@ -29,7 +29,7 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
         origin_unix_ns: origin.unix_ns(),
         started,
         plan: plan_document(plan),
-        profile: report::describe_load(&plan.load),
+        profile: output::describe_load(&plan.load),
         planned: plan.planned(),
         seed: plan.seed,
         endpoints: nodes

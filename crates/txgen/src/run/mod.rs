@@ -34,9 +34,9 @@ use crate::clock::Origin;
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplayError, DisplaySettings, Scene};
+use crate::output::{self, recorded};
 use crate::plan::{Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
-use crate::report::{self, recorded};
 use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
 use crate::target::{Target, TargetVisitor};
@@ -184,37 +184,22 @@ impl Outcome {
     }
 }
 
-/// Runs a plan with a display of its own, see [`run_on`].
+/// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
+///
+/// A request to shut down ends the offering and drains; a second one leaves at once; everything
+/// recorded is written either way.
 ///
 /// # Errors
-/// As [`run_on`], and when the metrics cannot be served.
+/// Before the first transaction when the target, the folder or the workload cannot be used, or the
+/// metrics cannot be served; after the run when a thread failed or the record could not be written.
 pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
     start(plan, shutdown, Words::All)
 }
 
-/// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
-///
-/// Progress goes to `display`, which may have shown other runs before and may show others after it; the
-/// final table is its result. A request to shut down ends the offering and drains; a second one leaves
-/// at once; everything recorded is written either way.
-///
-/// # Errors
-/// Before the first transaction when the target, the folder or the workload cannot be used; after the
-/// run when a thread failed or the record could not be written.
-pub fn run_on(
-    plan: &Plan,
-    shutdown: &Shutdown,
-    display: &mut Display,
-) -> Result<Outcome, RunError> {
-    start_on(plan, shutdown, Words::All, display)
-}
-
-/// As [`run`], and says as much as is wanted.
-pub(crate) fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Outcome, RunError> {
+/// As [`run`], with as many messages as are wanted.
+fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Outcome, RunError> {
     let mut display = Display::open(&DisplaySettings::of(plan), shutdown)?;
-    let outcome = start_on(plan, shutdown, words, &mut display);
-    display.close();
-    outcome
+    start_on(plan, shutdown, words, &mut display)
 }
 
 /// As [`start`], ended by signals.
@@ -223,7 +208,7 @@ pub(crate) fn start_on_signals(plan: &Plan, words: Words) -> Result<Outcome, Com
     Ok(start(plan, &shutdown, words)?)
 }
 
-/// As [`run_on`], and says as much as is wanted.
+/// As [`run`], on a display that may have shown other runs before and may show others after it.
 pub(crate) fn start_on(
     plan: &Plan,
     shutdown: &Shutdown,
@@ -235,7 +220,7 @@ pub(crate) fn start_on(
     perform(plan, address, shutdown, words, display)
 }
 
-/// The node that the plan wants started, if it wants one. It stops when it is dropped.
+/// The built-in node of the plan, if it has one. It stops when it is dropped.
 pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
     match &plan.nodes {
         Nodes::BuiltIn { config, .. } => {
@@ -258,16 +243,16 @@ pub(crate) fn check_target(plan: &Plan, guest: Option<SocketAddr>) -> Result<(),
     plan.target.visit(Check(plan, guest))
 }
 
-/// How much a run says.
+/// How much a run prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
     /// What it does, every second, and the final table.
     All,
-    /// Only what is wrong. For one run of many; a full-screen view shows it all the same.
+    /// Only warnings. For one run of many; a full-screen view still shows everything.
     Few,
 }
 
-/// Plays a run; a built-in node, if the plan wants one, listens at `guest`.
+/// Plays a run; `guest` is the address of the plan's built-in node, if it has one.
 pub(crate) fn perform(
     plan: &Plan,
     guest: Option<SocketAddr>,
@@ -297,63 +282,62 @@ impl TargetVisitor for Performance<'_> {
     type Output = Result<Outcome, RunError>;
 
     fn visit<T: Target>(self) -> Self::Output {
-        perform_on::<T>(self)
+        let Self {
+            plan,
+            guest,
+            shutdown,
+            words,
+            display,
+        } = self;
+        let target: T = plan.target();
+        if let Some(start) = plan.start_at {
+            start.check(Origin::capture().unix_ns())?;
+        }
+        let nodes = preflight::check(&target, plan, guest)?;
+        let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
+        allow_open_files(connections, guest.is_some());
+        let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
+        let profiler = profiler.map_err(RunError::Profiler)?;
+        let folder = RunFolder::create(
+            plan.out
+                .clone()
+                .unwrap_or_else(|| default_folder(plan.shape())),
+        )?;
+        let files = Files::open(&folder)?;
+        if words == Words::All {
+            introduce(display, plan, &folder);
+        }
+        prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
+        let run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
+        display.begin(Scene {
+            brief: words == Words::Few,
+            ..Scene::of(plan, Arc::clone(&run.board))
+        });
+        if let Some(start) = plan.start_at {
+            // Connections that are open for long and idle would be closed by the node.
+            await_start(start, OPENING_LEAD, shutdown)?;
+        }
+        let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
+        let sampling = sampling.transpose().map_err(RunError::Profiler)?;
+        let mut played = run.play(files.writers, files.manifest, display)?;
+        let profile = sampling.map(|sampling| sampling.finish(folder.path()));
+        let (profile, unprofiled) = match profile {
+            Some(Ok(profile)) => (Some(profile), None),
+            Some(Err(error)) => (None, Some(RunError::Profile(error))),
+            None => (None, None),
+        };
+        let trouble = played.trouble.take().or(unprofiled);
+        let outcome = conclude(
+            plan,
+            &folder,
+            files.summary,
+            played,
+            profile.as_ref(),
+            words,
+            display,
+        )?;
+        trouble.map_or(Ok(outcome), Err)
     }
-}
-
-fn perform_on<T: Target>(performance: Performance<'_>) -> Result<Outcome, RunError> {
-    let Performance {
-        plan,
-        guest,
-        shutdown,
-        words,
-        display,
-    } = performance;
-    let target: T = plan.target();
-    if let Some(start) = plan.start_at {
-        start.check(Origin::capture().unix_ns())?;
-    }
-    let nodes = preflight::check(&target, plan, guest)?;
-    let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
-    allow_open_files(connections, guest.is_some());
-    let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
-    let profiler = profiler.map_err(RunError::Profiler)?;
-    let folder = RunFolder::create(
-        plan.out
-            .clone()
-            .unwrap_or_else(|| default_folder(plan.shape())),
-    )?;
-    let files = Files::open(&folder)?;
-    if words == Words::All {
-        introduce(display, plan, &folder);
-    }
-    prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
-    let run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
-    display.begin(Scene {
-        brief: words == Words::Few,
-        ..Scene::of(plan, Arc::clone(&run.board))
-    });
-    await_lead(plan, shutdown)?;
-    let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
-    let sampling = sampling.transpose().map_err(RunError::Profiler)?;
-    let mut played = run.play(files.writers, files.manifest, display)?;
-    let profile = sampling.map(|sampling| sampling.finish(folder.path()));
-    let (profile, unprofiled) = match profile {
-        Some(Ok(profile)) => (Some(profile), None),
-        Some(Err(error)) => (None, Some(RunError::Profile(error))),
-        None => (None, None),
-    };
-    let trouble = played.trouble.take().or(unprofiled);
-    let outcome = conclude(
-        plan,
-        &folder,
-        files.summary,
-        played,
-        profile.as_ref(),
-        words,
-        display,
-    )?;
-    trouble.map_or(Ok(outcome), Err)
 }
 
 /// Raises the limit of open files for `connections` of our own and, with a built-in node, its ends of
@@ -364,10 +348,10 @@ fn allow_open_files(connections: u64, built_in: bool) {
 }
 
 fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
-    display.message(&format!("target   {}", report::describe_target(plan)));
+    display.message(&format!("target   {}", output::describe_target(plan)));
     display.message(&format!(
         "load     {}; {}; seed {}",
-        report::describe_load(&plan.load),
+        output::describe_load(&plan.load),
         plan.workload,
         plan.seed
     ));
@@ -382,8 +366,8 @@ fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
         display.message(&format!(
             "part     {} of the load: {} transactions of {}",
             plan.part,
-            plan.planned().map_or("?".into(), report::grouped),
-            plan.planned_by_all().map_or("?".into(), report::grouped),
+            plan.planned().map_or("?".into(), output::grouped),
+            plan.planned_by_all().map_or("?".into(), output::grouped),
         ));
     }
     if let Some(start) = plan.start_at {
@@ -397,21 +381,20 @@ fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
     }
 }
 
-/// Waits for a start that was agreed on, but for the time that opening connections takes: idle ones
-/// would be closed by the node.
-fn await_lead(plan: &Plan, shutdown: &Shutdown) -> Result<(), RunError> {
-    let Some(start) = plan.start_at else {
-        return Ok(());
-    };
+/// Waits until `lead` before a start that was agreed on with other generators; how far ahead the start
+/// is then.
+fn await_start(start: StartAt, lead: Nanos, shutdown: &Shutdown) -> Result<Nanos, RunError> {
     loop {
         if shutdown.is_requested() {
             return Err(RunError::Interrupted);
         }
         let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
-        let Some(rest) = ahead.checked_sub(OPENING_LEAD.as_nanos()) else {
-            return Ok(());
-        };
-        thread::sleep(Nanos::from_nanos(rest).as_duration().min(LOOK_INTERVAL));
+        let ahead = Nanos::from_nanos(ahead);
+        if ahead <= lead {
+            return Ok(ahead);
+        }
+        let left = ahead.saturating_sub(lead).as_duration();
+        thread::sleep(left.min(LOOK_INTERVAL));
     }
 }
 
@@ -439,7 +422,7 @@ fn conclude(
         .map(|threshold| threshold.check(&document))
         .collect();
     if words == Words::All {
-        let mut text = report::table(&summary, &thresholds, stopped_by.as_ref());
+        let mut text = output::table(&summary, &thresholds, stopped_by.as_ref());
         if let Some(profile) = profile {
             text.push_str(&profile.text(PROFILE_ROWS));
         }

@@ -13,8 +13,8 @@ use super::conduct::Run;
 use super::folder::RunFolder;
 use super::{Files, RunError, Words, preflight};
 use crate::live::{Display, Scene};
+use crate::output::grouped;
 use crate::plan::{Load, Plan};
-use crate::report::grouped;
 use crate::shutdown::Shutdown;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -32,7 +32,7 @@ pub struct PreparationError {
     folder: PathBuf,
 }
 
-/// Commits what the plan's workload needs, if it needs something, and says so in a run that talks.
+/// Commits what the plan's workload spends, if it spends something, and prints a line about it.
 pub(super) fn prepare<T: Target>(
     plan: &Plan,
     guest: Option<SocketAddr>,

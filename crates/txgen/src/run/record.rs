@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
-    AcceptanceSeen, BlockSeen, ClosedLoop, Counters, Finished, LiveView, LoadModel, MempoolSample,
+    AcceptanceSeen, BlockSeen, ClosedLoop, Finished, LoadModel, MempoolSample,
     Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
-    SeriesRow, SourceId, StepRow,
+    SourceId,
 };
 use pacing::{Nanos, Step};
 
 use crate::clock::Origin;
+use crate::live::Moment;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
 use crate::shard::{Orders, ShardBatch};
 use crate::threshold::Verdict;
 
-/// What the followers tell the recorder.
+/// What the followers report to the recorder.
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// A block.
@@ -41,28 +42,16 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct SharedState {
-    live: Option<LiveView>,
-    counters: Counters,
-    seconds: Vec<SeriesRow>,
-    steps: Vec<StepRow>,
-    offered_all: bool,
-    write_error: Option<String>,
+    /// The run at the last publication.
+    glance: Option<Glance>,
     marks: Vec<(Nanos, String)>,
-    broken: Option<Verdict>,
 }
 
 /// A look at the run from outside.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Glance {
-    pub(crate) live: LiveView,
-    /// What was counted.
-    pub(crate) counters: Counters,
-    /// Seconds that closed since the last glance.
-    pub(crate) new_seconds: Vec<SeriesRow>,
-    /// Steps that closed since the last glance.
-    pub(crate) new_steps: Vec<StepRow>,
-    /// Whether offering has ended and the run drains.
-    pub(crate) draining: bool,
+    /// What is shown; its new rows are those since the last glance.
+    pub(crate) moment: Moment,
     /// The first write error, if there was one.
     pub(crate) write_error: Option<String>,
     /// The condition of `--abort-on` that was broken, if one was.
@@ -73,16 +62,11 @@ impl Shared {
     /// The state at its last publication; `None` before the first.
     pub(crate) fn glance(&self) -> Option<Glance> {
         let mut state = lock(&self.state);
-        let live = state.live.clone()?;
-        Some(Glance {
-            live,
-            counters: state.counters.clone(),
-            new_seconds: std::mem::take(&mut state.seconds),
-            new_steps: std::mem::take(&mut state.steps),
-            draining: state.offered_all,
-            write_error: state.write_error.clone(),
-            broken: state.broken.clone(),
-        })
+        let published = state.glance.as_mut()?;
+        let glance = published.clone();
+        published.moment.new_seconds.clear();
+        published.moment.new_steps.clear();
+        Some(glance)
     }
 
     /// Notes `text` at `at` in the record; false when there are too many notes at once.
@@ -199,7 +183,7 @@ impl<'a> Recording<'a> {
             },
             recv(self.channels.seen) -> seen => match seen {
                 Ok(seen) => self.take_seen(seen),
-                // Nobody follows: without this the closed channel would be ready for ever.
+                // Without followers the closed channel would be ready for ever.
                 Err(_) => self.channels.seen = crossbeam_channel::never(),
             },
             default(IDLE_WAIT) => {}
@@ -309,17 +293,17 @@ impl<'a> Recording<'a> {
         for (at, text) in state.marks.drain(..) {
             self.recorder.mark(at, &text);
         }
-        state.live = Some(self.recorder.live());
-        state.counters = self.recorder.counters();
-        state.seconds.extend(self.recorder.take_seconds());
-        let steps = self.recorder.step_rows();
-        state
-            .steps
-            .extend_from_slice(&steps[self.published_steps..]);
-        self.published_steps = steps.len();
-        state.broken.clone_from(&self.broken);
-        state.offered_all = self.offered_until.is_some();
-        state.write_error = self.recorder.write_error().map(|error| {
+        let glance = state.glance.get_or_insert_default();
+        let moment = &mut glance.moment;
+        moment.live = self.recorder.live();
+        moment.counters = self.recorder.counters();
+        moment.new_seconds.extend(self.recorder.take_seconds());
+        let steps = &self.recorder.step_rows()[self.published_steps..];
+        moment.new_steps.extend_from_slice(steps);
+        self.published_steps += steps.len();
+        moment.draining = self.offered_until.is_some();
+        glance.broken.clone_from(&self.broken);
+        glance.write_error = self.recorder.write_error().map(|error| {
             use std::error::Error as _;
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
             format!("{error} ({cause})")
@@ -355,7 +339,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// The schedule as the recorder wants to see it.
+/// The schedule in the recorder's terms.
 pub(crate) enum RunPlan {
     Open(Box<OpenPlan>),
     Closed(ClosedLoop),

@@ -9,8 +9,8 @@ use pacing::{Nanos, Rate};
 
 use crate::cli::PointArgs;
 use crate::exit;
+use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
-use crate::report;
 use crate::settings::Settings;
 use crate::workload::WorkloadKind;
 
@@ -29,7 +29,7 @@ impl SearchRequest {
 
     pub(super) fn preview(&self, rate: Rate, words: &str) -> Result<u8, CommandError> {
         let plan = self.plan(0, rate, self.points.duration, None)?;
-        let text = format!("{words}\nthe first point:\n{}", report::preview(&plan));
+        let text = format!("{words}\nthe first point:\n{}", output::preview(&plan));
         let _ = io::stdout().lock().write_all(text.as_bytes());
         Ok(exit::DONE)
     }

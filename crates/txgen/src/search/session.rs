@@ -3,7 +3,6 @@
 use std::fs;
 use std::time::Instant;
 
-use ::report::Entries;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use measure::judge::limits::{GROWTH_LIMIT, LOST_LIMIT};
@@ -11,6 +10,7 @@ use measure::judge::{BrokenLimit, Point};
 use measure::{BlockMark, BlockRow, Finding, KneeSearch};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
+use report::Entries;
 
 use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
 use super::request::SearchRequest;
@@ -18,8 +18,8 @@ use super::{page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplaySettings};
+use crate::output;
 use crate::plan::{Load, Plan};
-use crate::report;
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::shutdown::Shutdown;
 use crate::target::Drain;
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         let folder = request.settings.out.clone();
         let folder = folder.unwrap_or_else(|| run::default_folder(request.kind));
         let folder = RunFolder::create(folder).map_err(usage)?;
-        let target = report::describe_target(&plan);
+        let target = output::describe_target(&plan);
         let mut display = Display::open(&DisplaySettings::of(&plan), shutdown).map_err(usage)?;
         display.message(&format!("target   {target}"));
         let slo: Vec<String> = request.points.slo.iter().map(ToString::to_string).collect();

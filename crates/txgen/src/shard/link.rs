@@ -261,7 +261,7 @@ impl<S: Socket> Link<S> {
                 settle(requests, now, in_order, to, reply, reporter);
             });
             if in_order {
-                // The answer to a request of several says nothing of these.
+                // The answer to a request of several does not name these.
                 let reply = Reply::Failed(Failure::Malformed);
                 requests.answer_oldest(now, reply, |event| reporter.answered(event));
             }

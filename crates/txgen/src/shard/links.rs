@@ -28,7 +28,7 @@ pub(super) struct Links<T, P: Platform> {
     under_way: usize,
     answer_timeout: Nanos,
     pauses: Option<Pauses>,
-    /// When the links are looked after the next time.
+    /// When the links are checked the next time.
     check_at: Nanos,
     /// Why the last attempt to open a connection failed.
     open_error: Option<String>,
@@ -101,8 +101,8 @@ impl<T: Target, P: Platform> Links<T, P> {
         self.check_at = Nanos::ZERO;
     }
 
-    /// Looks after the connections when it is time to: breaks them in a pause, expires answers, and
-    /// opens what is down.
+    /// Checks the connections when that is due: breaks them in a pause, expires answers, and opens what
+    /// is down.
     pub(super) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
         if now < self.check_at {
             return;
@@ -279,7 +279,7 @@ impl<T: Target, P: Platform> Links<T, P> {
         let before = link.under_way();
         let platform = &self.platform;
         let flushed = link.flush(|| platform.now(), self.limits.answers, reporter);
-        // Without answers, what is written is done with.
+        // Without answers, a written transaction needs nothing more.
         self.under_way -= before - link.under_way();
         self.after(number, flushed, reporter);
     }
@@ -342,7 +342,7 @@ pub(super) struct Burst {
     length: usize,
 }
 
-/// Timeouts, reconnects and pauses are looked after this often.
+/// Timeouts, reconnects and pauses are checked this often.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(10);
 /// Enough to make a system call cheap, few enough that all links get their turn within a millisecond
 /// at any rate where that matters.

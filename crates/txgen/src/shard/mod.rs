@@ -32,7 +32,7 @@ use self::links::Links;
 use self::pace::Pace;
 use self::pauses::Pauses;
 use self::reporter::Reporter;
-use self::sender::{Manner, Sender};
+use self::sender::Sender;
 use self::system::System;
 use crate::clock::Origin;
 use crate::source::Ring;
@@ -48,13 +48,19 @@ pub(crate) struct ShardConfig {
     pub(crate) of: u32,
     /// One entry per connection.
     pub(crate) connections: Vec<Address>,
+    pub(crate) answer_timeout: Nanos,
+    pub(crate) rules: Rules,
+    pub(crate) load: ShardLoad,
+}
+
+/// How a shard sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
     pub(crate) catch_up: CatchUp,
     /// This shard's part of `--max-in-flight`.
     pub(crate) max_in_flight: usize,
-    pub(crate) answer_timeout: Nanos,
     pub(crate) drain_timeout: Nanos,
     pub(crate) spin: Nanos,
-    pub(crate) load: ShardLoad,
 }
 
 /// What the shard offers.
@@ -141,13 +147,7 @@ fn assemble<T: Target, P: platform::Platform>(
         config.answer_timeout,
         pauses,
     );
-    let manner = Manner {
-        catch_up: config.catch_up,
-        max_in_flight: config.max_in_flight,
-        drain_timeout: config.drain_timeout,
-        spin: config.spin,
-    };
-    Sender::new(links, ring, pace, reporter, orders, manner)
+    Sender::new(links, ring, pace, reporter, orders, config.rules)
 }
 
 const START_POLL: Nanos = Nanos::from_millis(1);

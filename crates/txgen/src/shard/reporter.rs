@@ -1,4 +1,4 @@
-//! What a sender tells the recorder: batches, so that the hot path rarely touches a channel.
+//! What a sender reports to the recorder: batches, so that the hot path rarely touches a channel.
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use measure::{Answered, Reconnected, Sent, Unsent};
@@ -16,7 +16,7 @@ pub(crate) struct ShardBatch {
     pub(crate) answered: Vec<Answered>,
     pub(crate) unsent: Vec<Unsent>,
     pub(crate) reconnected: Vec<Reconnected>,
-    /// Answers nobody waited for, since the last batch.
+    /// Answers without a request, since the last batch.
     pub(crate) stray_answers: u64,
     /// Whether every due transaction of this shard has been sent or given up.
     pub(crate) offered_all: bool,
@@ -67,7 +67,7 @@ impl Reporter {
         self.batch.reconnected.push(reconnected);
     }
 
-    /// An answer that nobody waits for.
+    /// An answer without a request.
     pub(super) fn stray_answer(&mut self) {
         self.batch.stray_answers += 1;
     }

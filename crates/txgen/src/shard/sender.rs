@@ -1,11 +1,12 @@
-//! The loop of a shard: send what is due, read what came, look after the connections, wait.
+//! The loop of a shard: send what is due, read what came, check the connections, wait.
 
 use std::collections::VecDeque;
 use std::io;
 
 use measure::{Cause, Sent, Unsent, UnsentReason};
-use pacing::{CatchUp, Nanos};
+use pacing::Nanos;
 
+use super::Rules;
 use super::blockage::Blockage;
 use super::link::OPENING_TIMEOUT;
 use super::links::{Burst, Links};
@@ -15,15 +16,6 @@ use super::platform::Platform;
 use super::reporter::Reporter;
 use crate::source::{Ring, Take};
 use crate::target::{Framing, Target};
-
-/// How a shard sends.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
-    pub(super) catch_up: CatchUp,
-    pub(super) max_in_flight: usize,
-    pub(super) drain_timeout: Nanos,
-    pub(super) spin: Nanos,
-}
 
 /// A sender at work.
 pub(super) struct Sender<'a, T, P: Platform> {
@@ -36,7 +28,7 @@ pub(super) struct Sender<'a, T, P: Platform> {
     blockage: Blockage,
     reporter: Reporter,
     orders: &'a Orders,
-    manner: Manner,
+    rules: Rules,
     /// Whether the origin has passed: nothing is sent before.
     offering: bool,
     /// When the last transaction was due, once it is known.
@@ -58,7 +50,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         pace: Pace,
         reporter: Reporter,
         orders: &'a Orders,
-        manner: Manner,
+        rules: Rules,
     ) -> Self {
         Self {
             links,
@@ -69,7 +61,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             blockage: Blockage::default(),
             reporter,
             orders,
-            manner,
+            rules,
             offering: false,
             offered_until: None,
         }
@@ -146,7 +138,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             let now = self.links.now();
             let until = self.idle_until(now);
             self.links.wait(now, until)?;
-            if self.manner.spin > Nanos::ZERO {
+            if self.rules.spin > Nanos::ZERO {
                 self.spin_to_due();
             }
             // What is due goes first: an answer can wait a microsecond, its stamp is not late by it.
@@ -173,14 +165,14 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         }
         self.reporter.offered_all(self.backlog.is_empty());
         self.links.under_way() == 0 && self.backlog.is_empty()
-            || now >= offered_until.saturating_add(self.manner.drain_timeout)
+            || now >= offered_until.saturating_add(self.rules.drain_timeout)
     }
 
     /// Until when nothing needs to be done but what sockets ask for.
     fn idle_until(&self, now: Nanos) -> Nanos {
         let mut until = self.reporter.flush_at().min(self.links.check_at());
         if let Some(due) = self.next_due() {
-            until = until.min(due.saturating_sub(self.manner.spin));
+            until = until.min(due.saturating_sub(self.rules.spin));
         }
         if self.blockage.is_source() {
             until = until.min(now.saturating_add(SOURCE_POLL));
@@ -199,7 +191,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         let Some(due) = self.next_due() else {
             return;
         };
-        let latest = self.links.now().saturating_add(self.manner.spin);
+        let latest = self.links.now().saturating_add(self.rules.spin);
         while due <= latest && self.links.now() < due {
             std::hint::spin_loop();
         }
@@ -248,7 +240,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             let Some(due) = self.pace.next(now, stop_at, unanswered) else {
                 return;
             };
-            if unanswered >= self.manner.max_in_flight {
+            if unanswered >= self.rules.max_in_flight {
                 self.unsent(due, now, UnsentReason::MaxInFlight);
             } else {
                 self.backlog.push_back(due);
@@ -273,7 +265,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
     /// Gives up what the catch-up policy does not send any more: the oldest first.
     fn drop_overdue(&mut self, now: Nanos) {
         while let Some(due) = self.backlog.front().copied()
-            && !self.manner.catch_up.admits(due.at, now)
+            && !self.rules.catch_up.admits(due.at, now)
         {
             self.backlog.pop_front();
             self.unsent(due, now, UnsentReason::CatchUp);
@@ -332,7 +324,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
     }
 
     /// At the end of the drain: what waits is unsent, what is half-written was never sent. Sent and
-    /// unanswered transactions need no event; the recorder knows them.
+    /// unanswered transactions need no event; the recorder has them.
     fn give_up_rest(&mut self, now: Nanos) {
         let reason = match self.orders.stop_at() {
             Nanos::MAX => UnsentReason::Deadline,

@@ -57,7 +57,7 @@ impl Order {
 }
 
 impl<T: Target> Worker<T> {
-    /// Fills batches until nobody wants more or the supply is used up.
+    /// Fills batches until the ring is dropped or the supply is used up.
     pub(super) fn run(mut self) -> Result<(), WorkloadError> {
         while self.fill()? {}
         Ok(())
@@ -85,7 +85,7 @@ impl<T: Target> Worker<T> {
         Ok(self.full.send(batch).is_ok())
     }
 
-    /// Dropped transactions need not be made: what is wanted belongs to this shard as well.
+    /// Dropped transactions need not be made: the wanted index belongs to this shard as well.
     fn skipped(&self, place: u64) -> u64 {
         let Order {
             first,

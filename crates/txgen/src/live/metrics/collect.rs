@@ -30,12 +30,8 @@ struct Figures {
 
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
-        // Copied, so that a slow scrape holds no lock.
-        let track = self
-            .track
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .without_history();
+        // The page is written to memory: a slow scrape holds no lock.
+        let track = self.track.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counters = track.before.clone();
         counters.add(&track.counters);
         let mut page = Page { encoder };

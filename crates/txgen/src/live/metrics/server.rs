@@ -26,7 +26,7 @@ pub(in crate::live) struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens, and serves what `track` says from then on.
+    /// Listens, and serves the figures of `track` from then on.
     ///
     /// # Errors
     /// When the address is taken or is not ours.

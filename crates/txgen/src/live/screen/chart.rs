@@ -27,7 +27,7 @@ impl Window {
     /// The mean of `value` over as many rows as share a point; rows without a value are left out.
     pub(super) fn means<'a>(
         self,
-        rows: impl Iterator<Item = &'a SeriesRow>,
+        rows: impl IntoIterator<Item = &'a SeriesRow>,
         value: impl Fn(&SeriesRow) -> Option<f64>,
     ) -> Vec<(f64, f64)> {
         let width = self.width();
@@ -38,7 +38,7 @@ impl Window {
                 points.push(((slot as f64 + 0.5) * width, sum / f64::from(count)));
             }
         };
-        for row in rows.filter(|row| self.shows(row)) {
+        for row in rows.into_iter().filter(|row| self.shows(row)) {
             let at = (row.second as f64 / width) as u64;
             if at != slot {
                 close(slot, sum, count);

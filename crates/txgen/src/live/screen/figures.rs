@@ -1,6 +1,6 @@
 //! Tables of figures: counts, latencies, steps.
 
-use measure::{SeriesRow, StepRow, judge};
+use measure::{Counts, SeriesRow, StepRow, judge};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Color;
@@ -12,72 +12,41 @@ use super::panels::panel;
 use super::plots::{ACCEPTED, COMMITTED, PLAN, SENT};
 use crate::live::track::Track;
 
-/// A count of a second.
-type Count = fn(&SeriesRow) -> u64;
-/// A latency of a second, in milliseconds.
-type Millis = fn(&SeriesRow) -> Option<f64>;
-
 /// Counts of the last full second, and of all of them.
 pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
-    let all = &track.sums;
+    let (all, last) = (&track.sums, track.last());
     let bad = |count: u64| if count > 0 { Color::Red } else { Color::Reset };
-    let refused = all.rejected + all.errors;
     let plain = Color::Reset;
-    let rows: [(&str, Color, Count, Option<u64>); 9] = [
-        ("offered", PLAN, |row| row.counts.offered, Some(all.offered)),
-        ("sent", SENT, |row| row.counts.sent, Some(all.sent)),
-        (
-            "accepted",
-            ACCEPTED,
-            |row| row.counts.accepted,
-            Some(all.accepted),
-        ),
-        (
-            "committed",
-            COMMITTED,
-            |row| row.counts.committed,
-            Some(all.committed),
-        ),
-        (
-            "refused",
-            bad(refused),
-            |row| row.counts.rejected + row.counts.errors,
-            Some(refused),
-        ),
-        (
-            "unsent",
-            bad(all.unsent),
-            |row| row.counts.unsent,
-            Some(all.unsent),
-        ),
-        ("in flight", plain, |row| row.in_flight, None),
-        ("backlog", plain, |row| row.backlog, None),
-        ("blocks", plain, |row| row.counts.blocks, Some(all.blocks)),
+    let counted = |name, color, of: fn(&Counts) -> u64| {
+        let now = last.map(|row| of(&row.counts));
+        counts_row(name, color, now, Some(of(all)))
+    };
+    let level =
+        |name, of: fn(&SeriesRow) -> Option<u64>| counts_row(name, plain, last.and_then(of), None);
+    let refused: fn(&Counts) -> u64 = |counts| counts.rejected + counts.errors;
+    let mut rows = vec![
+        counted("offered", PLAN, |counts| counts.offered),
+        counted("sent", SENT, |counts| counts.sent),
+        counted("accepted", ACCEPTED, |counts| counts.accepted),
+        counted("refused", bad(refused(all)), refused),
+        counted("unsent", bad(all.unsent), |counts| counts.unsent),
+        level("in flight", |row| Some(row.in_flight)),
     ];
-    let last = track.last();
-    let of_blocks = ["committed", "backlog", "blocks"];
-    let shown = |name: &str| track.scene.follows || !of_blocks.contains(&name);
-    let mut rows: Vec<Row<'_>> = rows
-        .into_iter()
-        .filter(|(name, ..)| shown(name))
-        .map(|(name, color, now, all)| counts_row(name, color, last.map(now), all))
-        .collect();
     if track.scene.follows {
-        let depth = last.and_then(|row| row.mempool_txs);
-        rows.insert(rows.len() - 1, counts_row("mempool", plain, depth, None));
+        rows.insert(
+            3,
+            counted("committed", COMMITTED, |counts| counts.committed),
+        );
+        rows.push(level("backlog", |row| Some(row.backlog)));
+        rows.push(level("mempool", |row| row.mempool_txs));
+        rows.push(counted("blocks", plain, |counts| counts.blocks));
     }
     let title = match last {
         Some(row) => format!(" second {} ", row.second),
         None => " last second ".into(),
     };
-    table(
-        frame,
-        area,
-        &title,
-        &["", "now", "in all"],
-        rows,
-        &NAMED[..3],
-    );
+    let header = ["", "now", "in all"];
+    table(frame, area, &title, &header, rows, &NAMED[..3]);
 }
 
 fn counts_row(name: &str, color: Color, now: Option<u64>, all: Option<u64>) -> Row<'_> {
@@ -90,53 +59,32 @@ fn counts_row(name: &str, color: Color, now: Option<u64>, all: Option<u64>) -> R
 
 /// Latencies of the last second.
 pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
-    let last = track.last().cloned().unwrap_or_default();
-    let none: Millis = |_| None;
-    let rows: [(&str, Color, [Millis; 3]); 4] = [
-        (
-            "lateness",
-            SENT,
-            [
-                none,
-                |row| row.latency.lateness_p99_ms,
-                |row| row.latency.lateness_max_ms,
-            ],
-        ),
-        (
+    let of = track.last().map(|row| row.latency).unwrap_or_default();
+    let max = of.lateness_max_ms;
+    let mut rows = vec![
+        quantiles_row("lateness", SENT, [None, of.lateness_p99_ms, max]),
+        quantiles_row(
             "accept",
             ACCEPTED,
-            [
-                |row| row.latency.accept_p50_ms,
-                |row| row.latency.accept_p99_ms,
-                none,
-            ],
+            [of.accept_p50_ms, of.accept_p99_ms, None],
         ),
-        (
+        quantiles_row(
             "  service",
             ACCEPTED,
-            [
-                |row| row.latency.service_p50_ms,
-                |row| row.latency.service_p99_ms,
-                none,
-            ],
-        ),
-        (
-            "commit",
-            COMMITTED,
-            [
-                |row| row.latency.commit_p50_ms,
-                |row| row.latency.commit_p99_ms,
-                none,
-            ],
+            [of.service_p50_ms, of.service_p99_ms, None],
         ),
     ];
-    let shown = if track.scene.follows { 4 } else { 3 };
-    let rows = rows.into_iter().take(shown).map(|(name, color, values)| {
-        let values = values.map(|of| number(of(&last).map_or_else(String::new, narrow_millis)));
-        Row::new([Cell::new(name).style(color)].into_iter().chain(values))
-    });
+    if track.scene.follows {
+        let commit = [of.commit_p50_ms, of.commit_p99_ms, None];
+        rows.push(quantiles_row("commit", COMMITTED, commit));
+    }
     let header = ["", "p50", "p99", "max"];
     table(frame, area, " latency, ms ", &header, rows, &NAMED);
+}
+
+fn quantiles_row(name: &str, color: Color, values: [Option<f64>; 3]) -> Row<'_> {
+    let values = values.map(|value| number(value.map_or_else(String::new, narrow_millis)));
+    Row::new([Cell::new(name).style(color)].into_iter().chain(values))
 }
 
 /// The last steps, and whether they were sustained.

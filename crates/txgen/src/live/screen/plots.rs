@@ -32,34 +32,24 @@ struct Curve {
 pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
     let window = Window::new(track.now.as_secs_f64(), length, area.width);
     let per_second = |count: u64, row: &SeriesRow| Some(count as f64 / row.span_s);
+    let curve = |name, color, points| Curve {
+        name,
+        color,
+        points,
+    };
     let rows = || track.seconds.iter();
     let mut curves = Vec::new();
     if let Some(profile) = &track.scene.profile {
-        curves.push(Curve {
-            name: "plan",
-            color: PLAN,
-            points: window.plan(profile),
-        });
+        curves.push(curve("plan", PLAN, window.plan(profile)));
     }
-    curves.push(Curve {
-        name: "sent",
-        color: SENT,
-        points: window.means(rows(), |row| per_second(row.counts.sent, row)),
-    });
-    curves.push(Curve {
-        name: "accepted",
-        color: ACCEPTED,
-        points: window.means(rows(), |row| per_second(row.counts.accepted, row)),
-    });
+    let sent = window.means(rows(), |row| per_second(row.counts.sent, row));
+    curves.push(curve("sent", SENT, sent));
+    let accepted = window.means(rows(), |row| per_second(row.counts.accepted, row));
+    curves.push(curve("accepted", ACCEPTED, accepted));
     if track.scene.follows {
-        let committed = smoothed(rows(), |row| row.counts.committed);
-        curves.push(Curve {
-            name: "committed",
-            color: COMMITTED,
-            points: window.means(committed.iter(), |row| {
-                per_second(row.counts.committed, row)
-            }),
-        });
+        let smooth = smoothed(rows(), |row| row.counts.committed);
+        let committed = window.means(&smooth, |row| per_second(row.counts.committed, row));
+        curves.push(curve("committed", COMMITTED, committed));
     }
     let highest = curves.iter().flat_map(|curve| &curve.points);
     let highest = highest.map(|(_, rate)| *rate).fold(1.0, f64::max);
@@ -88,7 +78,7 @@ pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f6
         Curve {
             name,
             color,
-            points: window.means(track.seconds.iter(), log),
+            points: window.means(&track.seconds, log),
         }
     };
     let mut curves = vec![

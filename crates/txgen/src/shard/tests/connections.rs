@@ -72,7 +72,7 @@ fn attempts_are_made_after_ever_longer_pauses() {
 fn a_connection_that_brings_nothing_is_not_opened_thousands_of_times() {
     let react = |_, _: &str| Reaction::Close(Nanos::ZERO);
     let mut scenario = Scenario::open(1_000, ms(1_000), &[HTTP], Box::new(react));
-    scenario.config.drain_timeout = Nanos::ZERO;
+    scenario.config.rules.drain_timeout = Nanos::ZERO;
     let outcome = scenario.run();
     // At once after the first, then every 50 ms.
     assert!(

@@ -23,7 +23,7 @@ fn a_pause_at_the_end_belongs_to_the_load() {
 #[test]
 fn the_drain_is_bounded() {
     let mut scenario = Scenario::open(100, ms(100), &[WS], accepts(ms(350)));
-    scenario.config.drain_timeout = ms(310);
+    scenario.config.rules.drain_timeout = ms(310);
     let outcome = scenario.run();
     // The answers of those due at 0 to 60 ms came by 410 ms.
     assert_eq!(outcome.answered.len(), 7);
@@ -93,7 +93,7 @@ fn a_flood_without_answers_stands_still() {
     scenario.order(ms(500), |orders| {
         orders.stop(ms(510), StopReason::Interrupted);
     });
-    scenario.config.drain_timeout = ms(100);
+    scenario.config.rules.drain_timeout = ms(100);
     let outcome = scenario.run();
     // Two are on their connections, five have a slot and no connection.
     assert_eq!(outcome.sent.len(), 2);

@@ -18,7 +18,7 @@ use pacing::{Arrivals, CatchUp, Nanos, Profile, Rate, Schedule};
 
 use self::script::{React, Reaction, Received, Script};
 use self::target::{Numbers, ScriptedTarget};
-use super::{Orders, Reporter, ShardBatch, ShardConfig, ShardLoad, assemble};
+use super::{Orders, Reporter, Rules, ShardBatch, ShardConfig, ShardLoad, assemble};
 use crate::shard::Address;
 use crate::source::{SourceConfig, SteppedSource};
 use crate::target::Limits;
@@ -86,11 +86,13 @@ impl Scenario {
                 shard: 0,
                 of: 1,
                 connections: links.iter().enumerate().map(address).collect(),
-                catch_up: CatchUp::Full,
-                max_in_flight: 1_000_000,
                 answer_timeout: Nanos::from_secs(30),
-                drain_timeout: Nanos::from_secs(10),
-                spin: Nanos::ZERO,
+                rules: Rules {
+                    catch_up: CatchUp::Full,
+                    max_in_flight: 1_000_000,
+                    drain_timeout: Nanos::from_secs(10),
+                    spin: Nanos::ZERO,
+                },
                 load,
             },
             target: ScriptedTarget::default(),

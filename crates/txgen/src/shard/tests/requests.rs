@@ -108,7 +108,7 @@ fn over_a_websocket_replies_find_their_requests_in_any_order() {
         _ => accept(ms(1), body),
     };
     let mut scenario = bursts(8, WS, BATCHES, Box::new(react));
-    scenario.config.drain_timeout = ms(300);
+    scenario.config.rules.drain_timeout = ms(300);
     let outcome = scenario.run();
     let at = |index| {
         outcome
@@ -154,7 +154,7 @@ fn without_answers_a_transaction_is_done_with_once_it_is_sent() {
     let react = |_, _: &str| Reaction::Silence;
     let mut scenario = Scenario::open(1_000, ms(100), &[WS], Box::new(react));
     scenario.target.limits = limits;
-    scenario.config.max_in_flight = 1;
+    scenario.config.rules.max_in_flight = 1;
     let outcome = scenario.run();
     assert_eq!(outcome.caused_by(Cause::OnTime), indices(0..100));
     assert_eq!(outcome.answered, []);

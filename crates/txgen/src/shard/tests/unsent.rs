@@ -10,8 +10,8 @@ fn silence() -> React {
 #[test]
 fn past_the_limit_in_flight_nothing_more_is_taken() {
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], silence());
-    scenario.config.max_in_flight = 50;
-    scenario.config.drain_timeout = ms(100);
+    scenario.config.rules.max_in_flight = 50;
+    scenario.config.rules.drain_timeout = ms(100);
     let outcome = scenario.run();
     assert_eq!(outcome.sent.len(), 50);
     assert_eq!(
@@ -25,11 +25,11 @@ fn past_the_limit_in_flight_nothing_more_is_taken() {
 #[test]
 fn an_answer_makes_room_below_the_limit_in_flight() {
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(9_500)));
-    scenario.config.max_in_flight = 10;
+    scenario.config.rules.max_in_flight = 10;
     let outcome = scenario.run();
     assert_eq!(outcome.sent.len(), 200);
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(10_500)));
-    scenario.config.max_in_flight = 10;
+    scenario.config.rules.max_in_flight = 10;
     let outcome = scenario.run();
     // Ten in, one out, and so on.
     let given_up: Vec<u64> = (0..200).filter(|index| index % 11 == 10).collect();
@@ -43,7 +43,7 @@ fn hang(catch_up: CatchUp) -> Outcome {
         _ => accept(us(10), body),
     };
     let mut scenario = Scenario::open(1_000, ms(400), &[HTTP], Box::new(react));
-    scenario.config.catch_up = catch_up;
+    scenario.config.rules.catch_up = catch_up;
     scenario.run()
 }
 
@@ -64,7 +64,7 @@ fn a_backlog_is_caught_up_or_dropped() {
 #[test]
 fn what_waits_when_the_drain_is_over_has_met_its_deadline() {
     let mut scenario = Scenario::open(1_000, ms(250), &[HTTP], silence());
-    scenario.config.drain_timeout = ms(500);
+    scenario.config.rules.drain_timeout = ms(500);
     let outcome = scenario.run();
     assert_eq!(outcome.sent.len(), 1);
     assert_eq!(outcome.unsent_for(UnsentReason::Deadline), indices(1..250));
@@ -84,7 +84,7 @@ fn what_waits_at_an_order_to_stop_is_unsent_for_its_reason() {
         (StopReason::Interrupted, UnsentReason::Interrupted),
     ] {
         let mut scenario = Scenario::open(1_000, ms(500), &[HTTP], silence());
-        scenario.config.drain_timeout = ms(100);
+        scenario.config.rules.drain_timeout = ms(100);
         scenario.order(ms(140), move |orders| orders.stop(ms(150), order));
         let outcome = scenario.run();
         assert_eq!(outcome.unsent_for(reason), indices(1..150), "{order:?}");
@@ -107,7 +107,7 @@ fn what_was_half_written_when_the_connection_broke_was_never_sent() {
 fn what_was_half_written_at_the_end_was_never_sent() {
     let mut scenario = Scenario::open(1_000, ms(100), &[WS], accepts(us(100)));
     scenario.take_nothing(90, 1_000);
-    scenario.config.drain_timeout = ms(50);
+    scenario.config.rules.drain_timeout = ms(50);
     let outcome = scenario.run();
     assert_eq!(outcome.unsent_for(UnsentReason::Broken), indices(90..100));
 }
