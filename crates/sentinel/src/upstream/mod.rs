@@ -15,6 +15,7 @@ mod reads;
 mod relay;
 mod reply;
 mod results;
+mod step;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -66,7 +66,7 @@ pub(super) async fn ask(
         repeat: Repeat::Always,
     };
     let limit = nodes.ledger().capacity() / ANSWER_SHARE;
-    let answer = nodes.http(node).send(&request).await?;
+    let answer = nodes.http(node).send(request).await?;
     let announced = content_length(answer.headers()).unwrap_or(0);
     let announced = usize::try_from(announced).unwrap_or(usize::MAX);
     let too_large = UpstreamError::TooLarge(limit);

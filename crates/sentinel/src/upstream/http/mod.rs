@@ -1,8 +1,8 @@
-//! HTTP requests to one node over a pool of kept-alive connections.
+//! HTTP requests to one node: a stack of tower layers over a pool of kept-alive connections.
 //!
-//! The head of an answer has a deadline, and so has each further piece ([`progress`]). A request
-//! that was not carried out, because its kept connection was dead, is sent once more over a new
-//! connection ([`pool`]).
+//! From the outside in: each further piece of an answer has a deadline ([`minimum_progress`]), so has
+//! its head ([`timeout`]), a request that was not carried out because its kept connection was dead is
+//! sent once more over a new one ([`retry`]), and the [`pool`] has the connections.
 
 mod pool;
 mod progress;
@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Response, Uri};
-use tokio::time::timeout;
+use tower::layer::layer_fn;
+use tower::util::BoxCloneSyncService;
+use tower::{Service as _, ServiceBuilder, service_fn};
 
 pub(super) use self::pool::{Connect, PoolOptions};
 use self::pool::{Delivery, Failed, Pool, PooledBody};
 use self::progress::{ProgressBody, ProgressLimit};
 use super::UpstreamError;
 use super::dial::Dialer;
+use super::step::Step;
 
 /// One request, which can be made again.
 #[derive(Clone, Debug)]
@@ -56,8 +59,7 @@ pub(super) type NodeBody = ProgressBody<PooledBody>;
 /// Asks one node.
 #[derive(Debug)]
 pub(super) struct NodeHttp {
-    pool: Pool<Dialer>,
-    limit: Arc<ProgressLimit>,
+    stack: BoxCloneSyncService<Arc<Outgoing>, Response<NodeBody>, UpstreamError>,
 }
 
 impl NodeHttp {
@@ -72,9 +74,25 @@ impl NodeHttp {
         patience: Duration,
     ) -> Result<Self, UpstreamError> {
         let node = dialer.endpoint().clone();
+        let limit = Arc::new(ProgressLimit::new(patience, &node));
+        let pool = Arc::new(Pool::new(dialer, &node, options)?);
+        let (piece_limit, head_limit) = (Arc::clone(&limit), limit);
+        let stack = ServiceBuilder::new()
+            .layer(layer_fn(move |below| {
+                minimum_progress(Arc::clone(&piece_limit), below)
+            }))
+            .layer(layer_fn(move |below| {
+                timeout(Arc::clone(&head_limit), below)
+            }))
+            .layer(layer_fn(retry))
+            .service(service_fn(
+                move |(request, over): (Arc<Outgoing>, Connection)| {
+                    let pool = Arc::clone(&pool);
+                    async move { pool.send(&request, over).await }
+                },
+            ));
         Ok(Self {
-            limit: Arc::new(ProgressLimit::new(patience, &node)),
-            pool: Pool::new(dialer, &node, options)?,
+            stack: BoxCloneSyncService::new(stack),
         })
     }
 
@@ -87,12 +105,58 @@ impl NodeHttp {
     /// Dropping the future closes the connection; the node may have seen the request.
     pub(super) async fn send(
         &self,
-        request: &Outgoing,
+        request: Outgoing,
     ) -> Result<Response<NodeBody>, UpstreamError> {
-        let answering = attempt(request.repeat, |over| self.pool.send(request, over));
-        let answer = head_in_time(&self.limit, answering).await?;
-        Ok(answer.map(|body| ProgressBody::new(body, &self.limit)))
+        self.stack.clone().call(Arc::new(request)).await
     }
+}
+
+/// The layer that gives each further piece of an answer its deadline.
+fn minimum_progress<S, B>(
+    limit: Arc<ProgressLimit>,
+    below: S,
+) -> impl Step<Arc<Outgoing>, Response = Response<ProgressBody<B>>, Error = UpstreamError>
+where
+    S: Step<Arc<Outgoing>, Response = Response<B>, Error = UpstreamError>,
+    B: Send,
+{
+    service_fn(move |request| {
+        let (limit, answering) = (Arc::clone(&limit), below.clone().call(request));
+        async move {
+            let answer = answering.await?;
+            Ok(answer.map(|body| ProgressBody::new(body, &limit)))
+        }
+    })
+}
+
+/// The layer that gives the head of an answer its deadline.
+fn timeout<S>(
+    limit: Arc<ProgressLimit>,
+    below: S,
+) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
+where
+    S: Step<Arc<Outgoing>, Error = UpstreamError>,
+{
+    service_fn(move |request| {
+        let (limit, answering) = (Arc::clone(&limit), below.clone().call(request));
+        async move { head_in_time(&limit, answering).await }
+    })
+}
+
+/// The layer that sends a request once more, see [`attempt`].
+fn retry<S>(below: S) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
+where
+    S: Step<(Arc<Outgoing>, Connection), Error = Failed>,
+{
+    service_fn(move |request: Arc<Outgoing>| {
+        let below = below.clone();
+        async move {
+            attempt(request.repeat, |over| {
+                below.clone().call((Arc::clone(&request), over))
+            })
+            .await
+        }
+    })
 }
 
 /// Sends a request once more, over a new connection, if its kept connection turned out to be dead,
@@ -117,7 +181,7 @@ async fn head_in_time<T>(
     limit: &ProgressLimit,
     answering: impl Future<Output = Result<T, UpstreamError>>,
 ) -> Result<T, UpstreamError> {
-    let answered = timeout(limit.time, answering).await;
+    let answered = tokio::time::timeout(limit.time, answering).await;
     answered.unwrap_or_else(|_| Err(limit.exceeded()))
 }
 

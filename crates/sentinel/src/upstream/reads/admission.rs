@@ -1,72 +1,112 @@
-//! Which reads may go to a node, and how many of them at a time.
+//! The layers that admit a read to the node: which methods, and how many reads at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tower::service_fn;
 
 use super::methods::MethodList;
+use super::request::ReadRequest;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::limits::{ClientLimits, ClientSlot};
+use crate::upstream::nodes::NodeIndex;
+use crate::upstream::step::Step;
 
-/// Admits reads: refuses methods that are not served, bounds the reads under way and the reads a
-/// second of each client, and the reads under way in all.
+/// A read on its way through the layers.
 #[derive(Debug)]
-pub(super) struct Admission {
-    pub(super) methods: MethodList,
-    pub(super) clients: Arc<ClientLimits>,
-    places: Arc<Semaphore>,
+pub(super) struct Read {
+    pub(super) client: ClientKey,
+    pub(super) node: NodeIndex,
+    pub(super) request: ReadRequest,
+    pub(super) admitted: Admitted,
 }
 
-/// A read that was admitted. It counts until this is dropped, so its answer's body keeps it.
-#[derive(Debug)]
+/// What a read was admitted with. It counts until this is dropped, so its answer's body keeps it;
+/// tower's `ConcurrencyLimit` would give it back with the answer's head.
+#[derive(Debug, Default)]
 pub(super) struct Admitted {
-    _client: ClientSlot,
-    _place: OwnedSemaphorePermit,
+    client: Option<ClientSlot>,
+    place: Option<OwnedSemaphorePermit>,
 }
 
-impl Admission {
-    /// No read is under way. `reads` may be at a time.
-    pub(super) fn new(methods: MethodList, clients: Arc<ClientLimits>, reads: usize) -> Self {
-        Self {
-            methods,
-            clients,
-            places: Arc::new(Semaphore::new(reads)),
+/// Refuses methods that are not served.
+pub(super) fn methods<S>(
+    methods: Arc<MethodList>,
+    below: S,
+) -> impl Step<Read, Response = S::Response, Error = Refusal>
+where
+    S: Step<Read, Error = Refusal>,
+{
+    service_fn(move |read: Read| {
+        let (methods, mut below) = (Arc::clone(&methods), below.clone());
+        async move {
+            let method = read.request.method.as_deref();
+            method.map_or(Ok(()), |method| methods.check(method))?;
+            below.call(read).await
         }
-    }
+    })
+}
 
-    /// Admits a request of this many calls. While all places are taken it waits for
-    /// [`PLACE_LIMIT`], in the order of arrival, and is then refused.
-    ///
-    /// The client's concurrency comes before its rate, so that a read that is refused because
-    /// others are under way costs nothing of the rate.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives everything back but the rate.
-    pub(super) async fn enter(
-        &self,
-        client: ClientKey,
-        method: Option<&str>,
-        calls: u32,
-    ) -> Result<Admitted, Refusal> {
-        method.map_or(Ok(()), |method| self.methods.check(method))?;
-        let slot = self.clients.enter(client)?;
-        self.clients.admit(client, calls)?;
-        let place = Arc::clone(&self.places).acquire_owned();
-        match timeout(PLACE_LIMIT, place).await {
-            Ok(Ok(place)) => Ok(Admitted {
-                _client: slot,
-                _place: place,
-            }),
-            Ok(Err(_)) => Err(Refusal::new(Reason::Shutdown, "the proxy is going down")),
-            Err(_) => {
-                let busy = Refusal::new(Reason::Rate, "too many reads are under way");
-                Err(busy.retry_after(PLACE_LIMIT))
-            }
+/// Bounds each client's reads under way. It comes before the client's rate, so that a read that is
+/// refused because others are under way costs nothing of the rate.
+pub(super) fn client_concurrency<S>(
+    clients: Arc<ClientLimits>,
+    below: S,
+) -> impl Step<Read, Response = S::Response, Error = Refusal>
+where
+    S: Step<Read, Error = Refusal>,
+{
+    service_fn(move |mut read: Read| {
+        let (clients, mut below) = (Arc::clone(&clients), below.clone());
+        async move {
+            read.admitted.client = Some(clients.enter(read.client)?);
+            below.call(read).await
         }
-    }
+    })
+}
+
+/// Bounds each client's calls a second.
+pub(super) fn client_rate<S>(
+    clients: Arc<ClientLimits>,
+    below: S,
+) -> impl Step<Read, Response = S::Response, Error = Refusal>
+where
+    S: Step<Read, Error = Refusal>,
+{
+    service_fn(move |read: Read| {
+        let (clients, mut below) = (Arc::clone(&clients), below.clone());
+        async move {
+            clients.admit(read.client, read.request.calls)?;
+            below.call(read).await
+        }
+    })
+}
+
+/// Bounds the reads under way in all. While all places are taken a read waits for [`PLACE_LIMIT`], in
+/// the order of arrival, and is then refused.
+pub(super) fn concurrency<S>(
+    places: Arc<Semaphore>,
+    below: S,
+) -> impl Step<Read, Response = S::Response, Error = Refusal>
+where
+    S: Step<Read, Error = Refusal>,
+{
+    service_fn(move |mut read: Read| {
+        let (place, mut below) = (Arc::clone(&places).acquire_owned(), below.clone());
+        async move {
+            let place = tokio::time::timeout(PLACE_LIMIT, place)
+                .await
+                .map_err(|_| {
+                    Refusal::new(Reason::Rate, "too many reads are under way")
+                        .retry_after(PLACE_LIMIT)
+                })?;
+            let closed = |_| Refusal::new(Reason::Shutdown, "the proxy is going down");
+            read.admitted.place = Some(place.map_err(closed)?);
+            below.call(read).await
+        }
+    })
 }
 
 /// How long a read waits for one of the places that all share.
@@ -74,66 +114,86 @@ const PLACE_LIMIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+
+    use bytes::Bytes;
     use fairq::KeyScheme;
+    use hyper::{HeaderMap, Method};
     use tokio::time::{Instant, sleep};
+    use tower::Service as _;
+    use tower::util::ServiceFn;
 
     use super::*;
     use crate::clock::Clock;
     use crate::config::Config;
 
-    /// The admission of the default configuration, changed.
-    fn admission(change: impl FnOnce(&mut Config)) -> Admission {
-        let mut config = Config::default();
-        change(&mut config);
-        let clients = ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap();
-        let methods = MethodList::new(&[], &["unsafe_*".to_owned()]);
-        Admission::new(methods, Arc::new(clients), config.reads.concurrency)
+    type Answering = Ready<Result<Admitted, Refusal>>;
+
+    /// A node that answers at once with what the read was admitted with.
+    fn node() -> ServiceFn<fn(Read) -> Answering> {
+        service_fn(|read| ready(Ok(read.admitted)))
     }
 
-    async fn enter(admission: &Admission, client: u8) -> Result<Admitted, Refusal> {
-        let client = KeyScheme::default().key([127, 0, 0, client].into());
-        admission.enter(client, Some("status"), 1).await
+    fn clients(change: impl FnOnce(&mut Config)) -> Arc<ClientLimits> {
+        let mut config = Config::default();
+        change(&mut config);
+        Arc::new(ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap())
+    }
+
+    fn read(client: u8, calls: u32) -> Read {
+        Read {
+            client: KeyScheme::default().key([127, 0, 0, client].into()),
+            node: NodeIndex::default(),
+            request: ReadRequest {
+                http_method: Method::GET,
+                target: Bytes::from_static(b"/status"),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+                method: Some("status".into()),
+                calls,
+            },
+            admitted: Admitted::default(),
+        }
     }
 
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
-        let admission = admission(|config| config.reads.concurrency_per_client = 1);
-        let first = enter(&admission, 1).await.unwrap();
-        let second = enter(&admission, 1).await;
+        let clients = clients(|config| config.reads.concurrency_per_client = 1);
+        let mut layer = client_concurrency(Arc::clone(&clients), node());
+        let first = layer.call(read(1, 1)).await.unwrap();
+        let second = layer.call(read(1, 1)).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
-        let other = enter(&admission, 2).await.unwrap();
-        assert_eq!(admission.clients.under_way(), 2);
+        let other = layer.call(read(2, 1)).await.unwrap();
+        assert_eq!(clients.under_way(), 2);
         drop((first, other));
-        assert_eq!(admission.clients.under_way(), 0);
-        enter(&admission, 1).await.unwrap();
+        assert_eq!(clients.under_way(), 0);
+        layer.call(read(1, 1)).await.unwrap();
     }
 
     #[tokio::test]
     async fn each_client_has_a_rate_of_its_own_and_each_call_counts() {
         // Three calls at once, and the next one in a quarter of an hour.
-        let admission = admission(|config| {
+        let clients = clients(|config| {
             config.reads.rate_per_client = "0.001/s".parse().unwrap();
             config.reads.burst_per_client = Duration::from_secs(3_000);
         });
-        let calls = |client, calls| {
-            let client = KeyScheme::default().key([127, 0, 0, client].into());
-            admission.enter(client, Some("status"), calls)
-        };
-        calls(1, 2).await.unwrap();
-        assert_eq!(calls(1, 2).await.unwrap_err().reason, Reason::Rate);
-        calls(1, 1).await.unwrap();
-        calls(2, 3).await.unwrap();
+        let mut layer = client_rate(clients, node());
+        layer.call(read(1, 2)).await.unwrap();
+        let refused = layer.call(read(1, 2)).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::Rate);
+        layer.call(read(1, 1)).await.unwrap();
+        layer.call(read(2, 3)).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_read_waits_a_second_for_a_body_to_be_dropped() {
-        let admission = admission(|config| config.reads.concurrency = 1);
+        let mut layer = concurrency(Arc::new(Semaphore::new(1)), node());
         let start = Instant::now();
-        let first = enter(&admission, 1).await.unwrap();
-        let second = enter(&admission, 1).await;
+        let first = layer.call(read(1, 1)).await.unwrap();
+        let second = layer.call(read(1, 1)).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
         assert_eq!(start.elapsed(), PLACE_LIMIT);
-        let (second, ()) = tokio::join!(enter(&admission, 1), async {
+        let (second, ()) = tokio::join!(layer.call(read(1, 1)), async {
             sleep(PLACE_LIMIT / 2).await;
             drop(first);
         });
@@ -143,11 +203,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_method_costs_nothing() {
-        let admission = admission(|config| config.reads.concurrency_per_client = 1);
-        let client = KeyScheme::default().key([127, 0, 0, 1].into());
-        let refused = admission.enter(client, Some("unsafe_flush_mempool"), 1);
-        assert_eq!(refused.await.unwrap_err().reason, Reason::Method);
-        assert_eq!(admission.clients.under_way(), 0);
-        enter(&admission, 1).await.unwrap();
+        let clients = clients(|config| config.reads.concurrency_per_client = 1);
+        let list = Arc::new(MethodList::new(&[], &["unsafe_*".to_owned()]));
+        let mut stack = methods(list, client_concurrency(Arc::clone(&clients), node()));
+        let mut refused = read(1, 1);
+        refused.request.method = Some("unsafe_flush_mempool".into());
+        let refused = stack.call(refused).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::Method);
+        assert_eq!(clients.under_way(), 0);
+        stack.call(read(1, 1)).await.unwrap();
     }
 }

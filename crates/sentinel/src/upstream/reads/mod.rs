@@ -1,7 +1,9 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! [`admission`] decides which reads may go. They are sent over [`http`](super::http). What a read
-//! was admitted with is held by its answer's body, until that is dropped.
+//! A stack of tower layers: [`admission`] has those that decide which reads may go, in the order methods,
+//! client concurrency, client rate, concurrency; below them a read is sent over [`http`](super::http),
+//! whose own layers are minimum progress, timeout, retry and pool. What a read was admitted with is
+//! held by its answer's body, until that is dropped.
 
 mod admission;
 mod headers;
@@ -15,8 +17,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::header;
+use tokio::sync::Semaphore;
+use tower::layer::layer_fn;
+use tower::util::BoxCloneSyncService;
+use tower::{Service as _, ServiceBuilder, service_fn};
 
-use self::admission::{Admission, Admitted};
+use self::admission::{Admitted, Read, client_concurrency, client_rate, concurrency, methods};
 pub(super) use self::headers::content_length;
 use self::methods::MethodList;
 pub use self::request::{ReadAnswer, ReadRequest};
@@ -24,6 +30,7 @@ use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
 use super::limits::ClientLimits;
 use super::nodes::{NodeIndex, Nodes, Surroundings};
+use super::step::Step;
 use super::{UpstreamError, target};
 use crate::config::Config;
 use crate::ledger::Reservation;
@@ -32,8 +39,16 @@ use crate::refusal::Refusal;
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Reads {
+    node_access: NodeAccess,
+    methods: Arc<MethodList>,
+    clients: Arc<ClientLimits>,
+    stack: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
+}
+
+/// Sends requests to the nodes, with what is read ahead of an answer charged to the ledger.
+#[derive(Clone, Debug)]
+struct NodeAccess {
     nodes: Nodes,
-    admission: Arc<Admission>,
     window_bytes: usize,
 }
 
@@ -65,12 +80,19 @@ impl Reads {
     pub fn new(config: &Config, nodes: &Nodes) -> Result<Self, fairq::Error> {
         let reads = &config.reads;
         let Surroundings { clock, seed, .. } = *nodes.surroundings();
-        let methods = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
-        let clients = Arc::new(ClientLimits::new(config, clock, seed)?);
-        Ok(Self {
+        let node_access = NodeAccess {
             nodes: nodes.clone(),
-            admission: Arc::new(Admission::new(methods, clients, reads.concurrency)),
             window_bytes: reads.window_bytes,
+        };
+        let method_list = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
+        let method_list = Arc::new(method_list);
+        let clients = Arc::new(ClientLimits::new(config, clock, seed)?);
+        let places = Arc::new(Semaphore::new(reads.concurrency));
+        Ok(Self {
+            stack: BoxCloneSyncService::new(stack(&method_list, &clients, places, &node_access)),
+            node_access,
+            methods: method_list,
+            clients,
         })
     }
 
@@ -80,7 +102,7 @@ impl Reads {
     /// # Errors
     /// A refusal with [`Reason::Method`](crate::refusal::Reason::Method).
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.admission.methods.check(method)
+        self.methods.check(method)
     }
 
     /// Takes `calls` from the client's rate: for calls that do not come through
@@ -90,7 +112,7 @@ impl Reads {
     /// A refusal with [`Reason::Rate`](crate::refusal::Reason::Rate) that says when to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
-        self.admission.clients.admit(client, calls)
+        self.clients.admit(client, calls)
     }
 
     /// Passes a read on and gives back the answer as soon as its head is there.
@@ -110,11 +132,13 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let (method, calls) = (request.method.as_deref(), request.calls);
-        let admitted = self.admission.enter(client, method, calls).await?;
-        let node = self.nodes.nearest_up(node);
-        let asking = self.ask(node, request, Repeat::Always, Some(admitted));
-        asking.await.map_err(|error| error.refusal())
+        let read = Read {
+            client,
+            node,
+            request,
+            admitted: Admitted::default(),
+        };
+        self.stack.clone().call(read).await
     }
 
     /// Passes on a write whose turn has come, outside the read lane's limits and never twice.
@@ -129,7 +153,8 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let asking = self.ask(node, request, Repeat::IfUnwritten, None);
+        let access = &self.node_access;
+        let asking = access.ask(node, request, Repeat::IfUnwritten, None);
         asking.await.map_err(|error| match error.is_ambiguous() {
             true => error.refusal().maybe_forwarded(),
             false => error.refusal(),
@@ -138,14 +163,48 @@ impl Reads {
 
     /// Reads under way now.
     pub fn under_way(&self) -> usize {
-        self.admission.clients.under_way()
+        self.clients.under_way()
     }
 
     /// The limits that reads and relays of a client share.
     pub(super) fn clients(&self) -> &Arc<ClientLimits> {
-        &self.admission.clients
+        &self.clients
     }
+}
 
+/// The layers of the read lane, the first one outermost.
+fn stack(
+    method_list: &Arc<MethodList>,
+    limits: &Arc<ClientLimits>,
+    places: Arc<Semaphore>,
+    node_access: &NodeAccess,
+) -> impl Step<Read, Response = ReadAnswer<ReadBody>, Error = Refusal> + use<> {
+    let (method_list, node_access) = (Arc::clone(method_list), node_access.clone());
+    let (slots, rates) = (Arc::clone(limits), Arc::clone(limits));
+    ServiceBuilder::new()
+        .layer(layer_fn(move |below| {
+            methods(Arc::clone(&method_list), below)
+        }))
+        .layer(layer_fn(move |below| {
+            client_concurrency(Arc::clone(&slots), below)
+        }))
+        .layer(layer_fn(move |below| {
+            client_rate(Arc::clone(&rates), below)
+        }))
+        .layer(layer_fn(move |below| {
+            concurrency(Arc::clone(&places), below)
+        }))
+        .service(service_fn(move |read: Read| {
+            let access = node_access.clone();
+            async move {
+                let node = access.nodes.nearest_up(read.node);
+                let asking = access.ask(node, read.request, Repeat::Always, Some(read.admitted));
+                asking.await.map_err(|error| error.refusal())
+            }
+        }))
+}
+
+impl NodeAccess {
     /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is
     /// charged to the ledger.
     async fn ask(
@@ -172,7 +231,7 @@ impl Reads {
         let first = HEAD_BYTES.min(self.window_bytes);
         let mut window = nodes.ledger().reserve(first).ok_or(UpstreamError::Memory)?;
         let started = Instant::now();
-        let (head, body) = nodes.http(node).send(&outgoing).await?.into_parts();
+        let (head, body) = nodes.http(node).send(outgoing).await?.into_parts();
         let took = started.elapsed().into();
         let length = content_length(&head.headers);
         let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
