@@ -43,7 +43,7 @@ pub use self::{
     error::ValueError,
     nanos::Nanos,
     profile::{Profile, ProfileError, Step},
-    random::Random,
+    random::{Random, mix},
     rate::{Rate, SignedRate},
     schedule::Schedule,
     shard::{Due, Shard},

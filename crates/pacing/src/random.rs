@@ -10,7 +10,15 @@ pub struct Random {
 /// 2^64 divided by the golden ratio, made odd: the paper's increment.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-fn mixed(mut z: u64) -> u64 {
+/// One number from another, so that neighbouring words give numbers that have nothing in common: the
+/// paper's finaliser, a bijection on 64-bit words.
+#[inline]
+pub const fn mix(word: u64) -> u64 {
+    mixed(word.wrapping_add(GOLDEN))
+}
+
+#[inline]
+const fn mixed(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
@@ -20,9 +28,7 @@ impl Random {
     /// A sequence of its own for every seed.
     pub fn new(seed: u64) -> Self {
         // Mixed first, so that neighbouring seeds do not begin at neighbouring counters.
-        Self {
-            state: mixed(seed.wrapping_add(GOLDEN)),
-        }
+        Self { state: mix(seed) }
     }
 
     /// A number from 0 up to, but not including, 1.

@@ -1,6 +1,8 @@
 //! `key=value` transactions for CometBFT's kvstore, unique within a run and repeatable by seed.
 
-use super::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, WorkloadError, check_size, mix};
+use pacing::mix;
+
+use super::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, WorkloadError, check_size};
 
 /// The smallest transaction: eleven characters of key, the equals sign, four of value.
 ///

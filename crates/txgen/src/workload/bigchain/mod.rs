@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bigchain::json::{Object, Value, default_text, parse};
 use bigchain::{Id, KeyPair, Mode, Transaction};
+use pacing::mix;
 use sha2::{Digest, Sha256};
 
 use create::Creates;
@@ -17,7 +18,7 @@ pub use transfer::Chains;
 use transfer::Transfers;
 
 use super::{
-    CREATE, LIMIT_OF_BODIES, MAX_SIZE, TRANSFER, TxName, TxStream, WorkloadError, check_size, mix,
+    CREATE, LIMIT_OF_BODIES, MAX_SIZE, TRANSFER, TxName, TxStream, WorkloadError, check_size,
 };
 
 /// Transactions of one kind and size, signed by the parties of a seed.
