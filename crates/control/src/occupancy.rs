@@ -82,7 +82,7 @@ impl Occupancy {
         }
     }
 
-    /// So many are under way: what was sent and neither accepted nor refused yet. The caller knows.
+    /// So many are under way: what was sent and neither accepted nor refused yet. The caller counts them.
     pub(crate) const fn under_way(&mut self, count: usize) {
         self.counts.under_way = count as u64;
     }

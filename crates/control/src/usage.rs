@@ -20,7 +20,7 @@ pub(super) struct Usage {
 pub(super) struct UsageState {
     /// Writes wait.
     pub(super) waiting: bool,
-    /// None may leave whatever the rate says: the window is full, or the mempool.
+    /// None may leave, whatever the rate is: the window is full, or the mempool.
     pub(super) blocked: bool,
 }
 

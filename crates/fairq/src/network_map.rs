@@ -11,7 +11,7 @@ use crate::{
 /// Values by network; an address finds the value of the longest prefix that contains it.
 ///
 /// A lookup costs one search for each different prefix length in the map. At most
-/// [`NetworkMap::LIMIT`] networks; they come from an operator's file, not from strangers.
+/// [`NetworkMap::LIMIT`] networks; they come from an operator's file, not from clients.
 #[derive(Debug, Clone)]
 pub struct NetworkMap<T> {
     networks: BTreeMap<Network, T>,
@@ -151,7 +151,7 @@ mod tests {
                 .to_string()
                 .contains("at most 65536")
         );
-        // What it knows may still change.
+        // Its entries may still change.
         assert_eq!(map.insert("0.0.0.5".parse().unwrap(), 9).unwrap(), Some(5));
     }
 

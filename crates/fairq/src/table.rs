@@ -104,7 +104,7 @@ impl<S: Neutral> ClientTable<S> {
     /// 16/7 places of a number and a byte.
     pub const BYTES_PER_CLIENT: usize = size_of::<Slot<S>>() + (size_of::<u32>() + 1) * 16 / 7 + 1;
 
-    /// An empty table. `seed` has to be secret: who knows it can choose keys that collide.
+    /// An empty table. `seed` has to be secret: with it a client can choose keys that collide.
     ///
     /// # Errors
     /// A limit out of its range.

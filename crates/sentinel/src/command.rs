@@ -16,7 +16,7 @@ use crate::config::{self, Config, LogLevel, Resolved, Sources};
 use crate::serve::{Listeners, ServeError, serve};
 use crate::upstream::MAX_RELAYS;
 
-/// Does what the command line says; gives the exit code. `environment` is where variables of
+/// Runs the command; returns the exit code. `environment` is where variables of
 /// settings are looked for.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ fn run(resolved: Resolved) -> Result<u8, CommandError> {
     allow_open_files(&config);
     let runtime = runtime(config.listen.threads).map_err(failed)?;
     let ended = runtime.block_on(until_signal(config));
-    // Whatever still runs has had its time.
+    // Tasks that still run have exceeded the shutdown budget.
     runtime.shutdown_background();
     ended.map(|()| exit::DONE)
 }
@@ -125,7 +125,7 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
 }
 
 async fn until_signal(config: Config) -> Result<(), CommandError> {
-    // Before the listeners: whoever sees them open may send the signal.
+    // Before the listeners: a signal may come as soon as they are open.
     let mut signals = Signals::install().map_err(failed)?;
     let listeners = Listeners::bind(&config).await.map_err(unserved)?;
     let shutdown = CancellationToken::new();

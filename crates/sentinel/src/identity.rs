@@ -2,7 +2,7 @@
 //!
 //! The socket's address is the client, unless the socket is a trusted proxy's: then the last
 //! address in `X-Forwarded-For` that was written by a trusted proxy is. `Forwarded` and
-//! `X-Real-IP` are never read: anybody can send them and no standard says who wrote them last.
+//! `X-Real-IP` are never read: any client can send them, and no standard defines who wrote them last.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

@@ -49,7 +49,7 @@ impl Listeners {
     /// Where clients connect.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system returns no address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.front.local_addr()
     }
@@ -75,7 +75,7 @@ pub enum ServeError {
         setting: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The nodes' side could not be set up.
@@ -222,7 +222,7 @@ impl Drop for Background {
     }
 }
 
-/// Numbers that nobody outside can guess: the keys of the standard library's hash maps, which come
+/// Numbers that clients cannot guess: the keys of the standard library's hash maps, which come
 /// from the system's randomness.
 fn seed() -> [u64; 2] {
     use std::hash::{BuildHasher, RandomState};

@@ -182,7 +182,7 @@ impl AdaptiveRate {
             Consequence::None => {}
             Consequence::Lower => self.set(self.rate * LOWER),
             Consequence::Learnt => {
-                // From now on the gate knows it, and so should the rate.
+                // The gate uses the size from now on; the rate is set to match.
                 let interval = self.throughput.interval();
                 if interval > 0.0 {
                     self.set(self.rate.min(REFILL * self.full_block() / interval));

@@ -1,9 +1,9 @@
-//! What the node refuses, and what that tells about its mempool.
+//! Refusals of the node, and the size of its mempool derived from them.
 
 /// Why the node did not take a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Its mempool is full; `max` is how many it holds, when it said so.
+    /// Its mempool is full; `max` is how many it holds, if the error contains it.
     Full {
         /// Transactions the mempool holds.
         max: Option<usize>,
@@ -17,7 +17,7 @@ pub enum Refused {
 /// What is known about how much the mempool holds, and the refusals since the last block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals {
-    /// As configured, or as a refusal said.
+    /// As configured, or as stated in a refusal.
     size: Option<usize>,
     /// What it held when it refused without saying its size, raised since.
     soft: Option<f64>,

@@ -61,7 +61,7 @@ pub struct FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue. `seed` has to be secret and different in each process: who knows it can
+    /// An empty queue. `seed` has to be secret and different in each process: with it a client can
     /// choose keys that collide.
     ///
     /// # Errors

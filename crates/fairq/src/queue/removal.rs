@@ -11,7 +11,7 @@ use super::{
 use crate::key::ClientKey;
 
 impl<T> FairQueue<T> {
-    /// Removes the items of one connection but those that `keep` says to keep, and hands each to
+    /// Removes the items of one connection except those for which `keep` returns true, and hands each to
     /// `removed`, the oldest first. Looks at the items of the connection; of all its client's, where
     /// these are in one line.
     pub fn remove_connection(
@@ -36,7 +36,7 @@ impl<T> FairQueue<T> {
         self.sweep(scope, keep, removed);
     }
 
-    /// Removes the oldest items, whosever they are, as long as `over` says so of the oldest, and
+    /// Removes the oldest items, of all clients, as long as `over` returns true for the oldest, and
     /// hands each to `removed`: for deadlines, where all items may wait equally long.
     pub fn remove_oldest_while(
         &mut self,

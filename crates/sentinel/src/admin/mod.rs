@@ -21,7 +21,7 @@ use tracing::info;
 
 use crate::metrics::{Gauges, Metrics};
 
-/// What the listener shows. Implemented by whoever owns the state; called once per request, so a
+/// What the listener shows. Called once per request, so a
 /// short lock is fine and a long walk is not.
 pub trait Inspect: Send + Sync + 'static {
     /// Whether clients should be sent here.

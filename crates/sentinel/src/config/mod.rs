@@ -129,7 +129,7 @@ section! {
 /// `[trust]`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trust {
-    /// Networks whose `X-Forwarded-For` is believed. Default none.
+    /// Networks whose `X-Forwarded-For` is trusted. Default none.
     pub proxies: Vec<Network>,
     /// Prefix lengths that make a client: IPv4 /32 and IPv6 /64 by default.
     pub scheme: KeyScheme,

@@ -58,7 +58,7 @@ fn resolve(layers: impl IntoIterator<Item = Layer>) -> Result<Resolved, ConfigEr
             }
         }
     }
-    // What is out of bounds is told only of values that were understood.
+    // Ranges are checked only once every value could be read.
     if errors.is_empty() {
         resolved.imply();
         resolved.follow();
@@ -126,8 +126,8 @@ impl Resolved {
         }
     }
 
-    /// A default gives way to what was set: who asks for `--max-req 10` need not know that the rate
-    /// is never steered below 50/s otherwise.
+    /// A default is adjusted to a value that was set: with `--max-req 10` the lowest rate is 10/s
+    /// instead of 50/s.
     fn follow(&mut self) {
         for pair in PAIRS {
             if !self.is_given(pair.lower)

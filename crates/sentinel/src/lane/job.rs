@@ -33,14 +33,14 @@ pub(super) struct Job {
     pub(super) reservation: Reservation,
 }
 
-/// Who waits for a job's answer.
+/// The recipient of a job's answer.
 #[derive(Debug)]
 pub(super) enum Recipient {
     /// A connection of a client.
     Client { outbox: Arc<Outbox>, tag: u64 },
-    /// Nobody: it was acknowledged when it was admitted.
+    /// None: it was acknowledged when it was admitted.
     Acknowledged,
-    /// Nobody: the node accepted it and may have lost it since. It was counted when it was accepted.
+    /// None: the node accepted it and may have lost it since. It was counted when it was accepted.
     AcceptedBefore,
 }
 

@@ -5,7 +5,7 @@
 //! (`connections`) until the node has answered, and its answer goes straight to the client's
 //! connection (`api`). What the worker keeps beside that: writes to be offered again (`reoffers`),
 //! accepted transactions that no block has shown (`retained`), calls that wait for a block
-//! (`commits`), and breaks (`breaks`). None of these parts knows the worker.
+//! (`commits`), and breaks (`breaks`). None of these parts depends on the worker.
 
 mod answer;
 mod api;

@@ -62,7 +62,7 @@ pub struct Accounts {
     pub admitted: u64,
     /// Writes that were not taken.
     pub refused: u64,
-    /// Answered by the node, with whatever it said, or taken over by the front.
+    /// Answered by the node, with a result or an error, or taken over by the front.
     pub forwarded: u64,
     /// Pushed out of the queue by the bound on the bytes or entries of all clients.
     pub displaced: u64,
@@ -266,7 +266,7 @@ impl WriteQueue {
         }
     }
 
-    /// Adds what the queue knows to the state of the lane.
+    /// Adds the figures of the queue to the state of the lane.
     pub(super) fn fill(&self, status: &mut Status) {
         let table = self.tallies.counters();
         status.queued = self.queue.len();

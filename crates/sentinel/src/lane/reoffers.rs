@@ -180,7 +180,7 @@ impl Reoffers {
 
 /// A chain that makes no empty blocks makes none while the node's mempool is empty.
 const NO_BLOCK: Nanos = Nanos::from_secs(5);
-/// A node is asked again this long after it said that it is full, or when it made a block.
+/// A node is asked again this long after it refused because it is full, or when it made a block.
 const REFUSED: Nanos = Nanos::from_millis(250);
 
 #[cfg(test)]

@@ -49,8 +49,8 @@ impl Retained {
         self.bytes
     }
 
-    /// Keeps the transaction of a write that the node has just accepted. Whoever waits for the
-    /// write's answer is no longer known afterwards.
+    /// Keeps the transaction of a write that the node has just accepted. The
+    /// recipient of its answer is dropped.
     pub(super) fn keep(&mut self, mut job: Job, now: Nanos) {
         let (Some(hash), Some(bytes)) = (job.hash(), job.tx().map(Bytes::len)) else {
             return;

@@ -28,7 +28,7 @@ named! {
 }
 
 named! {
-    /// What kind of call it was. Methods nobody has heard of are [`MethodClass::Other`].
+    /// What kind of call it was. Unknown methods are [`MethodClass::Other`].
     MethodClass {
         /// `broadcast_tx_async`
         BroadcastAsync => "broadcast_async",
@@ -104,7 +104,7 @@ impl MethodClass {
 named! {
     /// The one end of a request.
     OutcomeLabel {
-        /// The node has answered, whatever it said.
+        /// The node has answered, with a result or an error.
         Forwarded => "forwarded",
         /// It was refused when it came: see `rejected_total` for the reason.
         Rejected => "rejected",
@@ -134,7 +134,7 @@ named! {
         Connect => "connect",
         /// A connection broke.
         Broken => "broken",
-        /// The node said something that is not understood.
+        /// The node sent something that cannot be parsed.
         Garbage => "garbage",
         /// Another error of the node.
         Other => "other",

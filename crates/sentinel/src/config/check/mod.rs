@@ -1,4 +1,4 @@
-//! What must hold inside a value and between values. Each rule says what, where, and what to do.
+//! Rules inside a value and between values. Each error names the value, its origin and a remedy.
 
 mod addresses;
 mod notices;

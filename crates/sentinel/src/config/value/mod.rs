@@ -80,7 +80,7 @@ pub(super) trait Kind {
     /// Whether it has several elements.
     const IS_LIST: bool = false;
 
-    /// Reads a value; the error says what is wrong and how to write it.
+    /// Reads a value; the error names the fault and the correct form.
     fn read(given: &Given) -> Result<Self::Value, String>;
 
     /// Writes a value in TOML.

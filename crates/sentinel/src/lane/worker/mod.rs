@@ -30,8 +30,8 @@ use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::{NodeEvent, Nodes};
 
-/// The one task that sends writes to nodes. It tells the parts of the lane what happens at the node
-/// and at the clock, and moves writes between them.
+/// The one task that sends writes to nodes. It passes events of the node and of the
+/// clock to the parts of the lane, and moves writes between them.
 pub struct Worker {
     shared: Arc<Shared>,
     config: Arc<Config>,
