@@ -1,56 +1,29 @@
-//! What can be wrong with a configuration. Everything that is wrong is told at once.
+//! What can be wrong with a configuration. Everything that is wrong is reported at once.
 
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 
 use super::origin::Origin;
 
-/// One thing that is wrong.
+/// One thing that is wrong: where it was set, what is wrong, and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{path}: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file is not TOML.
-    #[error("{origin}: {reason}")]
-    Syntax {
-        /// Where.
-        origin: Origin,
-        /// What the parser wanted.
-        reason: String,
-    },
-    /// There is no such key.
-    #[error("{origin}: unknown key {key}{hint}")]
-    UnknownKey {
-        /// The key as written.
-        key: String,
-        /// Where it was set.
-        origin: Origin,
-        /// The near ones, as the end of the sentence.
-        hint: String,
-    },
+#[error("{0}")]
+pub struct ConfigError(String);
+
+impl ConfigError {
+    /// What a layer sets cannot be used.
+    pub(super) fn at(origin: impl fmt::Display, reason: impl fmt::Display) -> Self {
+        Self(format!("{origin}: {reason}"))
+    }
+
     /// A value is not understood or out of its range.
-    #[error("{origin}: {key}: {reason}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// Where it was set.
-        origin: Origin,
-        /// What is wrong and how to write it.
-        reason: String,
-    },
-    /// Two values cannot both be.
-    #[error("{text}")]
-    Conflict {
-        /// Which, where they were set, and what to do.
-        text: String,
-    },
+    pub(super) fn value(key: &str, origin: &Origin, reason: impl fmt::Display) -> Self {
+        Self(format!("{origin}: {key}: {reason}"))
+    }
+
+    /// Two values contradict each other.
+    pub(super) const fn conflict(text: String) -> Self {
+        Self(text)
+    }
 }
 
 /// Everything that is wrong; at least one thing.

@@ -2,8 +2,9 @@
 //! sets and where; nothing is interpreted yet.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,35 +63,24 @@ impl Layer {
     }
 
     fn unknown(&mut self, name: &str, origin: Origin) {
-        self.errors.push(ConfigError::UnknownKey {
-            key: name.to_owned(),
-            origin,
-            hint: suggest::hint(name),
-        });
+        let hint = suggest::hint(name);
+        self.syntax(origin, format_args!("unknown key {name}{hint}"));
     }
 
-    fn syntax(&mut self, origin: Origin, reason: impl Into<String>) {
-        let reason = reason.into();
-        self.errors.push(ConfigError::Syntax { origin, reason });
+    fn syntax(&mut self, origin: Origin, reason: impl Display) {
+        self.errors.push(ConfigError::at(origin, reason));
     }
 }
 
 /// The text of a file; larger ones than any configuration are refused.
 pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |error: &dyn Display| ConfigError::at(path.display(), error);
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(unreadable)?;
+        .map_err(|error| unreadable(&error))?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        let reason = "larger than 1 MiB; is this a configuration?";
-        return Err(unreadable(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            reason,
-        )));
+        return Err(unreadable(&"larger than 1 MiB; is this a configuration?"));
     }
     Ok(text)
 }
@@ -220,9 +210,8 @@ pub(super) fn flags(flags: &[FlagValue]) -> Layer {
             .find(|entry| KEYS[entry.key].name == key)
             .map(|entry| entry.origin.clone());
         if let Some(earlier) = earlier {
-            layer.errors.push(ConfigError::Conflict {
-                text: format!("{key} is set twice, by {earlier} and by {origin}; keep one"),
-            });
+            let text = format!("{key} is set twice, by {earlier} and by {origin}; keep one");
+            layer.errors.push(ConfigError::conflict(text));
             continue;
         }
         layer.set(key, Given::Text(value.clone()), origin);

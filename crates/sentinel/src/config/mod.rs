@@ -40,15 +40,15 @@ fn default_node() -> Endpoint {
     node.expect("the default address is an address")
 }
 
-/// A section: its fields with the values they have when nobody sets them. `docs/sentinel.md` says why
-/// each is what it is.
-macro_rules! section {
-    (
+/// Sections: their fields with the values they have when they are not set. `docs/sentinel.md` gives
+/// the reasons.
+macro_rules! sections {
+    ($(
         $(#[$attribute:meta])*
         pub struct $name:ident {
             $($(#[$field_attribute:meta])* pub $field:ident: $type:ty = $default:expr,)*
         }
-    ) => {
+    )*) => {$(
         $(#[$attribute])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
@@ -60,7 +60,7 @@ macro_rules! section {
                 Self { $($field: $default,)* }
             }
         }
-    };
+    )*};
 }
 
 /// The whole configuration, every default filled in.
@@ -94,7 +94,7 @@ pub struct Config {
     pub shutdown: Shutdown,
 }
 
-section! {
+sections! {
     /// `[listen]`
     pub struct Listen {
         /// Address of the listener. Default 127.0.0.1:26680.
@@ -102,9 +102,7 @@ section! {
         /// Threads that serve clients. Default 1: one core forwards more than a node can take.
         pub threads: usize = 1,
     }
-}
 
-section! {
     /// `[upstream]`
     pub struct Upstream {
         /// The nodes. Default one, <http://127.0.0.1:26657>.
@@ -124,22 +122,7 @@ section! {
         /// lose them in a restart; 0 keeps none. Default 32 MiB.
         pub retain_bytes: usize = 32 * MIB,
     }
-}
 
-/// `[trust]`
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trust {
-    /// Networks whose `X-Forwarded-For` is trusted. Default none.
-    pub proxies: Vec<Network>,
-    /// Prefix lengths that make a client: IPv4 /32 and IPv6 /64 by default.
-    pub scheme: KeyScheme,
-    /// Networks that may use the proxy; empty means all.
-    pub allow: Vec<Network>,
-    /// Networks that may not, unless a longer prefix allows them.
-    pub deny: Vec<Network>,
-}
-
-section! {
     /// `[limits]`
     pub struct Limits {
         /// Connections in all. Default 20,000.
@@ -170,9 +153,7 @@ section! {
         /// never. Default 250 ms.
         pub refusal_rest: Duration = Duration::from_millis(250),
     }
-}
 
-section! {
     /// `[reads]`
     pub struct Reads {
         /// Requests a second of one client. Default 200/s.
@@ -190,9 +171,7 @@ section! {
         /// Bytes of an answer that are held at most while a slow client takes them. Default 256 KiB.
         pub window_bytes: usize = 256 * KIB,
     }
-}
 
-section! {
     /// `[fair]`
     pub struct Fair {
         /// Most writes a second to all nodes together. Default 2,000/s.
@@ -214,27 +193,14 @@ section! {
         /// `broadcast_tx_commit` calls that may wait for a block. Default 20,000.
         pub commit_waiters: usize = 20_000,
     }
-}
 
-/// When a `broadcast_tx_async` is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AsyncAck {
-    /// When it was admitted, with the hash computed here: the default.
-    Buffered,
-    /// When the node has answered.
-    Forwarded,
-}
-
-section! {
     /// `[buffer]`
     pub struct Buffer {
         /// Bytes of everything that is buffered: requests read, waiting, under way, answers and events
         /// not yet taken. Default 256 MiB.
         pub bytes: usize = 256 * MIB,
     }
-}
 
-section! {
     /// `[pace]`
     pub struct Pace {
         /// Whether the rate follows the node.
@@ -255,22 +221,7 @@ section! {
         /// How often the depth of the mempool is asked for. Default 500 ms.
         pub mempool_interval: Duration = Duration::from_millis(500),
     }
-}
 
-impl Pace {
-    /// The settings of the pacer.
-    pub const fn settings(&self) -> PaceSettings {
-        PaceSettings {
-            mode: self.mode,
-            min_req: self.min_req,
-            burst: self.burst,
-            mempool_size: self.mempool_size,
-            mempool_fill: self.mempool_fill,
-        }
-    }
-}
-
-section! {
     /// `[ws]`
     pub struct Ws {
         /// How often a client is pinged. Default 27 s, the node's.
@@ -285,21 +236,58 @@ section! {
         /// Origins of web pages that may connect; empty means all, as on the node.
         pub origins: Vec<String> = Vec::new(),
     }
-}
 
-section! {
     /// `[admin]`
     pub struct Admin {
         /// Address of the operator's listener; none switches it off. Default 127.0.0.1:26681.
         pub addr: Option<SocketAddr> = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 26681))),
     }
-}
 
-section! {
     /// `[log]`
     pub struct Log {
         /// The level. Default info: one line per change of state, never one per request.
         pub level: LogLevel = LogLevel::Info,
+    }
+
+    /// `[shutdown]`
+    pub struct Shutdown {
+        /// How long queued writes may still be forwarded after SIGTERM. Default 10 s.
+        pub drain: Duration = Duration::from_secs(10),
+    }
+}
+
+/// `[trust]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trust {
+    /// Networks whose `X-Forwarded-For` is trusted. Default none.
+    pub proxies: Vec<Network>,
+    /// Prefix lengths that make a client: IPv4 /32 and IPv6 /64 by default.
+    pub scheme: KeyScheme,
+    /// Networks that may use the proxy; empty means all.
+    pub allow: Vec<Network>,
+    /// Networks that may not, unless a longer prefix allows them.
+    pub deny: Vec<Network>,
+}
+
+/// When a `broadcast_tx_async` is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncAck {
+    /// When it was admitted, with the hash computed here: the default.
+    Buffered,
+    /// When the node has answered.
+    Forwarded,
+}
+
+impl Pace {
+    /// The settings of the pacer.
+    pub const fn settings(&self) -> PaceSettings {
+        PaceSettings {
+            mode: self.mode,
+            min_req: self.min_req,
+            burst: self.burst,
+            mempool_size: self.mempool_size,
+            mempool_fill: self.mempool_fill,
+        }
     }
 }
 
@@ -316,12 +304,4 @@ pub enum LogLevel {
     Debug,
     /// Single requests.
     Trace,
-}
-
-section! {
-    /// `[shutdown]`
-    pub struct Shutdown {
-        /// How long queued writes may still be forwarded after SIGTERM. Default 10 s.
-        pub drain: Duration = Duration::from_secs(10),
-    }
 }

@@ -84,11 +84,8 @@ impl Resolved {
 
     fn apply(&mut self, entry: Entry) -> Result<(), ConfigError> {
         let key = &KEYS[entry.key];
-        (key.set)(&mut self.config, &entry.given).map_err(|reason| ConfigError::Value {
-            key: key.name,
-            origin: entry.origin.clone(),
-            reason,
-        })?;
+        (key.set)(&mut self.config, &entry.given)
+            .map_err(|reason| ConfigError::value(key.name, &entry.origin, reason))?;
         self.origins[entry.key] = entry.origin;
         Ok(())
     }

@@ -112,14 +112,12 @@ impl Commits {
 
     /// The early block that shows a transaction sent at this instant.
     fn place(&self, hash: &TxHash, sent: Nanos) -> Option<BlockPlace> {
-        let later = self.early.iter().filter(|block| block.observed >= sent);
-        later.into_iter().find_map(|block| {
-            let place = *block.places.get(hash)?;
-            let (node, height) = (block.node, block.height);
+        let mut later = self.early.iter().filter(|block| block.observed >= sent);
+        later.find_map(|block| {
             Some(BlockPlace {
-                node,
-                height,
-                place,
+                node: block.node,
+                height: block.height,
+                place: *block.places.get(hash)?,
             })
         })
     }
@@ -145,18 +143,10 @@ impl Commits {
     /// Answers the calls whose blocks came before the answers to their checks were read.
     pub(super) fn answer_due(&mut self, nodes: &Nodes) {
         let mut blocks: HashMap<(usize, u64), Shown> = HashMap::new();
-        for (
-            BlockPlace {
-                node,
-                height,
-                place,
-            },
-            hash,
-        ) in std::mem::take(&mut self.due)
-        {
-            let waiters = self.take(&hash);
-            let shown = blocks.entry((node, height)).or_default();
-            shown.push((place, hash, waiters));
+        for (at, hash) in std::mem::take(&mut self.due) {
+            let shown = (at.place, hash, self.take(&hash));
+            let block = blocks.entry((at.node, at.height)).or_default();
+            block.push(shown);
         }
         for ((node, height), shown) in blocks {
             self.fetch(nodes, node, height, shown);

@@ -6,7 +6,7 @@
 
 mod refuse;
 
-pub use self::refuse::{status_of, write_refusal_member};
+pub use self::refuse::{refusal_member, status_of};
 pub use wire::date::HttpDate;
 
 use crate::refusal::Refusal;
@@ -139,9 +139,7 @@ impl<'o> HttpAnswer<'o> {
             .number("X-Server-Time", asked.at)
             .field("Date", date.as_bytes())
             .finish(length_of(len, asked), asked.keep_alive);
-        if asked.with_body {
-            write_body(out, len, asked, write);
-        }
+        write_body(out, len, asked, write);
     }
 }
 
@@ -150,18 +148,19 @@ impl<'o> HttpAnswer<'o> {
 const CHUNKED_ABOVE: usize = 2048;
 
 fn length_of(len: usize, asked: Asked) -> BodyLength {
-    if len > CHUNKED_ABOVE && asked.version == Version::Http11 {
-        if asked.with_body {
-            BodyLength::Chunked
-        } else {
-            BodyLength::Nothing
-        }
-    } else {
-        BodyLength::Known(len as u64)
+    let chunked = len > CHUNKED_ABOVE && asked.version == Version::Http11;
+    match (chunked, asked.with_body) {
+        (true, true) => BodyLength::Chunked,
+        (true, false) => BodyLength::Nothing,
+        (false, _) => BodyLength::Known(len as u64),
     }
 }
 
+/// Appends the body, if the request wants one.
 fn write_body(out: &mut Vec<u8>, len: usize, asked: Asked, write: impl FnOnce(&mut Vec<u8>)) {
+    if !asked.with_body {
+        return;
+    }
     let chunked = length_of(len, asked) == BodyLength::Chunked;
     out.reserve(len + 32);
     if chunked {
@@ -202,9 +201,7 @@ fn answer_len(id: Option<&str>, member: &[u8]) -> usize {
 
 /// Appends the refusal of one call: of an element of a batch, for example.
 pub fn write_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
-    let mut member = Vec::with_capacity(256);
-    write_refusal_member(&mut member, refusal);
-    write_answer(out, id, &member);
+    write_answer(out, id, &refusal_member(refusal));
 }
 
 /// Appends an answer as a WebSocket message.
@@ -215,9 +212,7 @@ pub fn write_ws_answer(out: &mut Vec<u8>, id: Option<&str>, member: &[u8]) {
 
 /// Appends a refusal as a WebSocket message.
 pub fn write_ws_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
-    let mut member = Vec::with_capacity(256);
-    write_refusal_member(&mut member, refusal);
-    write_ws_answer(out, id, &member);
+    write_ws_answer(out, id, &refusal_member(refusal));
 }
 
 fn write_array(out: &mut Vec<u8>, answers: &[Vec<u8>]) {

@@ -52,20 +52,22 @@ pub const fn status_of(reason: Reason) -> u16 {
     face(reason).status
 }
 
-/// Appends the `"error":{…}` of a refusal.
-pub fn write_refusal_member(out: &mut Vec<u8>, refusal: &Refusal) {
+/// The `"error":{…}` of a refusal.
+pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
     let face = face(refusal.reason);
-    write_error_member(out, &face, &data(&face, refusal));
+    error_member(&face, &data(&face, refusal))
 }
 
-fn write_error_member(out: &mut Vec<u8>, face: &Face, data: &str) {
+fn error_member(face: &Face, data: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
     out.extend_from_slice(br#""error":{"code":"#);
     out.extend_from_slice(itoa::Buffer::new().format(face.code).as_bytes());
     out.extend_from_slice(br#","message":"#);
-    quote(out, face.message);
+    quote(&mut out, face.message);
     out.extend_from_slice(br#","data":"#);
-    quote(out, data);
+    quote(&mut out, data);
     out.push(b'}');
+    out
 }
 
 /// The text for a human, and for the programs that read it.
@@ -90,12 +92,10 @@ fn data(face: &Face, refusal: &Refusal) -> String {
 /// Writes a refusal as the answer to a request.
 pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
     let HttpAnswer { out, asked, date } = answer;
-    let face = face(refusal.reason);
-    let mut member = Vec::with_capacity(256);
-    write_error_member(&mut member, &face, &data(&face, refusal));
+    let member = refusal_member(refusal);
     let len = answer_len(form.id(), &member);
     let is_nodes_own = refusal.reason == Reason::Batch;
-    let mut head = ResponseHead::start(out, asked.version, face.status)
+    let mut head = ResponseHead::start(out, asked.version, status_of(refusal.reason))
         .field("Content-Type", b"application/json");
     if let Some(after) = refusal.retry_after {
         head = head.number("Retry-After", whole_seconds(after));
@@ -107,9 +107,7 @@ pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refus
     }
     head.field("Date", date.as_bytes())
         .finish(length_of(len, asked), asked.keep_alive);
-    if asked.with_body {
-        write_body(out, len, asked, |out| write_answer(out, form.id(), &member));
-    }
+    write_body(out, len, asked, |out| write_answer(out, form.id(), &member));
 }
 
 /// Rounded up, so that who waits as long does not come too early.
@@ -135,8 +133,7 @@ pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
             malformed_reason(error).name()
         ),
     };
-    let mut member = Vec::with_capacity(256);
-    write_error_member(&mut member, &face, &text);
+    let member = error_member(&face, &text);
     let len = answer_len(None, &member);
     ResponseHead::start(out, asked.version, status)
         .field("Content-Type", b"application/json")

@@ -32,16 +32,13 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn value(&mut self, key: &'static str, reason: impl Into<String>) {
-        self.errors.push(ConfigError::Value {
-            key,
-            origin: self.resolved.origin_of(key).clone(),
-            reason: reason.into(),
-        });
+    fn value(&mut self, key: &'static str, reason: impl Display) {
+        let origin = self.resolved.origin_of(key);
+        self.errors.push(ConfigError::value(key, origin, reason));
     }
 
     fn conflict(&mut self, text: String) {
-        self.errors.push(ConfigError::Conflict { text });
+        self.errors.push(ConfigError::conflict(text));
     }
 
     fn notice(&mut self, text: impl Into<String>) {
