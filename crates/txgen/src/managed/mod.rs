@@ -56,15 +56,6 @@ pub enum ManagedError {
     /// The built-in node does not start.
     #[error(transparent)]
     BuiltIn(#[from] BuiltInError),
-    /// An address cannot be used.
-    #[error("cannot ask {endpoint}")]
-    Query {
-        /// The node.
-        endpoint: String,
-        /// What the client said.
-        #[source]
-        source: rpc::ClientError,
-    },
 }
 
 /// What was started for a run, or for several.
@@ -125,7 +116,7 @@ impl Stage {
         let sentinel = match &run.sentinel {
             Some(section) => {
                 let sentinel = Sentinel::start(section, &endpoints, programs, shutdown)?;
-                endpoints = vec![Endpoint::of(transport, sentinel.address())];
+                endpoints = vec![Endpoint::of(transport, sentinel.address)];
                 Some(sentinel)
             }
             None => None,
@@ -151,7 +142,8 @@ impl Stage {
 
     /// What has ended although it should not, with the end of its log.
     pub(crate) fn trouble(&mut self) -> Option<String> {
-        let sentinel = self.sentinel.as_mut().and_then(Sentinel::trouble);
+        let sentinel = self.sentinel.as_mut();
+        let sentinel = sentinel.and_then(|sentinel| sentinel.process.trouble());
         let node = match &mut self.node {
             Some(Node::CometBft(node)) => node.process_mut().and_then(Process::trouble),
             _ => None,
@@ -167,7 +159,7 @@ impl Stage {
             process.keep_log(&folder.join("node.log"));
         }
         if let Some(sentinel) = &self.sentinel {
-            sentinel.process().keep_log(&folder.join("sentinel.log"));
+            sentinel.process.keep_log(&folder.join("sentinel.log"));
         }
     }
 

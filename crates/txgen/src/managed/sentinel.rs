@@ -17,8 +17,8 @@ use crate::shutdown::Shutdown;
 
 /// A running sentinel. Dropping it asks it to end, waits, and removes its files.
 pub(super) struct Sentinel {
-    process: Process,
-    address: SocketAddr,
+    pub(super) process: Process,
+    pub(super) address: SocketAddr,
     _home: TempDir,
 }
 
@@ -72,18 +72,6 @@ impl Sentinel {
             address: listen,
             _home: home,
         })
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub(super) fn process(&self) -> &Process {
-        &self.process
-    }
-
-    pub(super) fn trouble(&mut self) -> Option<String> {
-        self.process.trouble()
     }
 }
 

@@ -225,43 +225,25 @@ impl Settings {
     /// These settings where they are given, `base` elsewhere.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
-        Self {
-            endpoints: or_list(self.endpoints, base.endpoints),
-            target: self.target.or(base.target),
-            broadcast_tx_method: self.broadcast_tx_method.or(base.broadcast_tx_method),
-            connections: self.connections.or(base.connections),
-            source_address: or_list(self.source_address, base.source_address),
-            transport: self.transport.or(base.transport),
-            ca_file: self.ca_file.or(base.ca_file),
-            workload: self.workload.or(base.workload),
-            file_format: self.file_format.or(base.file_format),
-            size: self.size.or(base.size),
-            signers: self.signers.or(base.signers),
-            metadata: self.metadata.or(base.metadata),
-            chain_depth: self.chain_depth.or(base.chain_depth),
-            signing_threads: self.signing_threads.or(base.signing_threads),
-            seed: self.seed.or(base.seed),
-            arrivals: self.arrivals.or(base.arrivals),
-            catch_up: self.catch_up.or(base.catch_up),
-            warmup: self.warmup.or(base.warmup),
-            drain_timeout: self.drain_timeout.or(base.drain_timeout),
-            max_in_flight: self.max_in_flight.or(base.max_in_flight),
-            answer_timeout: self.answer_timeout.or(base.answer_timeout),
-            threads: self.threads.or(base.threads),
-            spin: self.spin.or(base.spin),
-            no_follow: self.no_follow || base.no_follow,
-            threshold: or_list(self.threshold, base.threshold),
-            abort_on: or_list(self.abort_on, base.abort_on),
-            shard: self.shard.or(base.shard),
-            start_at: self.start_at.or(base.start_at),
-            out: self.out.or(base.out),
-            report_interval: self.report_interval.or(base.report_interval),
-            profile_pid: self.profile_pid.or(base.profile_pid),
-            profile_frequency: self.profile_frequency.or(base.profile_frequency),
-            profile_stacks: self.profile_stacks.or(base.profile_stacks),
-            metrics: self.metrics.or(base.metrics),
-            no_tui: self.no_tui || base.no_tui,
-            dry_run: self.dry_run || base.dry_run,
+        /// Each field in the way of its type; the compiler asks for one that is left out.
+        macro_rules! first_given {
+            (options: $($option:ident)*; lists: $($list:ident)*; flags: $($flag:ident)*;) => {
+                Self {
+                    $($option: self.$option.or(base.$option),)*
+                    $($list: or_list(self.$list, base.$list),)*
+                    $($flag: self.$flag || base.$flag,)*
+                }
+            };
+        }
+        first_given! {
+            options:
+                target broadcast_tx_method connections transport ca_file
+                workload file_format size signers metadata chain_depth signing_threads seed
+                arrivals catch_up warmup drain_timeout max_in_flight answer_timeout threads spin
+                shard start_at out report_interval metrics
+                profile_pid profile_frequency profile_stacks;
+            lists: endpoints source_address threshold abort_on;
+            flags: no_follow no_tui dry_run;
         }
     }
 }

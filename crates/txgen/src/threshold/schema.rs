@@ -4,35 +4,32 @@ use serde_json::Value;
 
 /// Whether the schema of `summary.json` has a number, counts by name or statistics at this path.
 pub(super) fn is_known(path: &[String]) -> bool {
-    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
-        return false;
-    };
-    let place = path.iter().try_fold(&schema, |place, key| {
-        alternatives(&schema, place).find_map(|place| {
-            let named = place.get("properties").and_then(|fields| fields.get(key));
-            named.or_else(|| {
-                place
-                    .get("additionalProperties")
-                    .filter(|any| any.is_object())
-            })
-        })
-    });
-    let key = path.last().map_or("", String::as_str);
-    place.is_some_and(|place| is_metric(&schema, key, place))
+    paths().iter().any(|known| {
+        let mut keys = known.iter().zip(path);
+        known.len() == path.len() && keys.all(|(known, key)| known == ANY || known == key)
+    })
 }
 
 /// Every metric by the name a person would write.
 pub(super) fn names() -> Vec<String> {
-    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = SHORT
+    let short = SHORT
         .into_iter()
-        .flat_map(|(short, _)| super::QUANTILES.map(|quantile| format!("{short}.{quantile}")))
-        .collect();
-    names.push(super::FAILED_SHARE[0].into());
-    collect(&schema, &schema, &mut String::new(), &mut names);
-    names
+        .flat_map(|(short, _)| super::QUANTILES.map(|quantile| format!("{short}.{quantile}")));
+    let paths = paths().into_iter();
+    let paths = paths.filter(|path| path.iter().all(|key| key != ANY));
+    short
+        .chain([super::FAILED_SHARE[0].into()])
+        .chain(paths.map(|path| path.join(".")))
+        .collect()
+}
+
+/// The paths of all metrics; none has less than two keys.
+fn paths() -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    if let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) {
+        collect(&schema, &schema, &mut Vec::new(), &mut paths);
+    }
+    paths
 }
 
 /// The metrics that somebody may have meant, nearest first, three at most.
@@ -66,22 +63,19 @@ pub(super) fn near(written: &str) -> Vec<String> {
 }
 
 /// Adds the paths of all metrics below a place.
-fn collect(schema: &Value, place: &Value, path: &mut String, names: &mut Vec<String>) {
+fn collect(schema: &Value, place: &Value, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
     for place in alternatives(schema, place) {
-        let Some(fields) = place.get("properties").and_then(Value::as_object) else {
-            continue;
-        };
-        for (key, field) in fields {
-            let length = path.len();
-            if !path.is_empty() {
-                path.push('.');
+        let fields = place.get("properties").and_then(Value::as_object);
+        let fields = fields.into_iter().flatten();
+        let any = place.get("additionalProperties");
+        let any = any.filter(|any| any.is_object()).map(|any| (ANY, any));
+        for (key, field) in fields.map(|(key, field)| (&**key, field)).chain(any) {
+            path.push(key.to_owned());
+            if path.len() > 1 && is_metric(schema, key, field) {
+                paths.push(path.clone());
             }
-            path.push_str(key);
-            if length > 0 && is_metric(schema, key, field) {
-                names.push(path.clone());
-            }
-            collect(schema, field, path, names);
-            path.truncate(length);
+            collect(schema, field, path, paths);
+            path.pop();
         }
     }
 }
@@ -127,6 +121,8 @@ fn alternatives<'a>(schema: &'a Value, place: &'a Value) -> impl Iterator<Item =
     std::iter::once(place).chain(either.map(follow))
 }
 
+/// Stands for any name in a path.
+const ANY: &str = "*";
 /// Short names of latencies and their keys in `latency_ms`.
 pub(super) const SHORT: [(&str, &str); 4] = [
     ("lateness", "lateness"),
