@@ -36,7 +36,7 @@ impl ReadError {
     }
 }
 
-/// Reads a JSON document of [`FORMAT`](FORMAT) from text.
+/// Reads a JSON document of [`FORMAT`] from text.
 pub(crate) fn read_document<T: serde::de::DeserializeOwned>(
     file: &'static str,
     reader: &mut impl io::Read,

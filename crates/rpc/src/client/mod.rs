@@ -182,7 +182,7 @@ impl Client {
         self.call("blockchain", &params).await
     }
 
-    /// Sends one transaction. For measuring use a [`Connection`](crate::Connection).
+    /// Sends one transaction. For measuring use a [`Connection`].
     ///
     /// # Errors
     /// [`ClientError::Rpc`] when the node did not take it, and the others; after a timeout or a

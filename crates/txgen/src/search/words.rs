@@ -70,7 +70,7 @@ pub(super) fn scan_words(known: &KneeSearch) -> String {
             format!("{held}/s held and {broken}/s did not; between them nothing was tried")
         }
         (Some(held), Some(broken)) => format!(
-            "{broken}/s broke once although {held}/s held once: the target is noisy or tires"
+            "{broken}/s broke once although {held}/s held once: the target is noisy, or its capacity falls with time"
         ),
         (Some(held), None) => format!("no knee up to {held}/s: everything held"),
         (None, Some(broken)) => format!("nothing held, not even {broken}/s"),

@@ -1,7 +1,7 @@
 //! The kinds of node that a run can load: one trait, and one file for each kind.
 //!
-//! [`TargetKind`] is what the user chose. [`TargetKind::visit`] is the only place that tells the kinds
-//! apart; everything behind it is generic over [`Target`], so the senders and the sources pay nothing
+//! [`TargetKind`] is what the user chose. `TargetKind::visit` is the only place that tells the kinds
+//! apart; everything behind it is generic over `Target`, so the senders and the sources pay nothing
 //! for the choice. ARCHITECTURE.md has a table of how further kinds fit.
 
 mod bigchaindb;

@@ -1,7 +1,7 @@
 //! JSON as Go's `encoding/json` reads and writes it, without a tree of values.
 //!
 //! [`Scanner`] walks a text and accepts exactly what Go accepts, with Go's error texts in
-//! [`Fault`]; values are slices of the input. [`quote`] and [`write`] produce what `json.Marshal`
+//! [`Fault`]; values are slices of the input. [`quote`] and [`mod@write`] produce what `json.Marshal`
 //! and CometBFT's `libs/json` produce.
 
 mod fault;

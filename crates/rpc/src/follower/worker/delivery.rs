@@ -120,6 +120,6 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     }
 }
 
-/// So often the codes of a block are asked for before they count as not to be had.
+/// How often the codes of a block are asked for before they count as unavailable.
 const REFUSALS_LIMIT: u32 = 40;
 const RESULTS_PAUSE: Duration = Duration::from_millis(25);
