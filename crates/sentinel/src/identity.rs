@@ -55,7 +55,7 @@ impl Identities {
             rules.insert(*network, Rule::Deny)?;
         }
         Ok(Self {
-            scheme: trust.scheme,
+            scheme: KeyScheme::new(trust.ipv4_prefix, trust.ipv6_prefix)?,
             proxies: trust.proxies.clone(),
             rules,
             otherwise: if trust.allow.is_empty() {
@@ -131,9 +131,9 @@ mod tests {
         let networks = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
         Trust {
             proxies: networks(proxies),
-            scheme: KeyScheme::default(),
             allow: networks(allow),
             deny: networks(deny),
+            ..Trust::default()
         }
     }
 

@@ -109,7 +109,7 @@ impl Inspect for Operator {
             pace_rate: status.rate.as_f64(),
             pace_blind: status.blind,
             committed_tx_rate: status.committed_rate,
-            upstream_mempool_txs: active.map_or(0, |node| node.mempool_txs as usize),
+            upstream_mempool_txs: active.map_or(0, |node| node.mempool_txs),
             upstreams_up: states
                 .iter()
                 .filter(|node| node.up && !node.catching_up)

@@ -1,17 +1,20 @@
-//! Every key that can be set: its name, what it means, its flag, its range, and where it goes.
+//! Every key that can be set: its type, default, kind of value, flag, help and range, in one table.
+//! `docs/sentinel.md` gives the reasons for the defaults.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fairq::{KeyScheme, Network, Order};
+use control::PaceSettings;
+use fairq::{Network, Order};
 use pacing::Rate;
 use rpc::Endpoint;
 
 use super::value::{
-    ABOVE_ZERO, Address, Choice, Count, Given, Kind, Learn, List, Maybe, Off, Share, Size, Span,
-    Text, Weights, check, prefix,
+    ABOVE_ZERO, Address, Bits, Choice, Count, Given, Kind, Learn, List, Maybe, Off, Share, Size,
+    Span, Text, Weights, check,
 };
-use super::{AsyncAck, Config, KIB, LogLevel, MIB, PaceMode, PauseAction, PauseMode};
+use super::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode, PauseSettings};
 
 /// One key of the configuration.
 pub struct Key {
@@ -116,24 +119,41 @@ macro_rules! key {
     };
 }
 
-/// One half of the key scheme: the bits of an address that make a client.
-macro_rules! prefix_key {
-    ($name:literal, $family:ident, $v4:expr, $v6:expr, $flag:expr, $help:literal) => {
-        Key {
-            name: $name,
-            help: $help,
-            flag: $flag,
-            words: &[],
-            is_list: false,
-            set: |config, given| {
-                let (scheme, bits) = (config.trust.scheme, prefix(given)?);
-                config.trust.scheme = KeyScheme::new($v4(scheme, bits), $v6(scheme, bits))
-                    .map_err(|error| error.to_string())?;
-                Ok(())
-            },
-            show: |config| config.trust.scheme.$family().to_string(),
-            check: |_| Ok(()),
+/// A section: its fields with the values they have when they are not set. One whose fields have no
+/// types here is another crate's.
+macro_rules! section {
+    ($(#[$about:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $help:literal;)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name { $(#[doc = $help] pub $field: $type,)* }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
         }
+    };
+    ($($of_another_crate:tt)*) => {};
+}
+
+/// Defines the sections, [`Config`] and [`KEYS`].
+macro_rules! settings {
+    ($(
+        $(#[$about:meta])*
+        $section:ident: $name:ident {$(
+            $field:ident $(as $key:literal)? $(: $type:ty = $default:expr)?;
+            $kind:ty, $flag:expr, $help:literal $(, $range:expr)?;
+        )*}
+    )*) => {
+        $(section! { $(#[$about])* $name { $($field $(: $type = $default)?, $help;)* } })*
+
+        /// The whole configuration, every default filled in.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct Config { $($(#[$about])* pub $section: $name,)* }
+
+        /// Every key, section by section.
+        pub const KEYS: &[Key] =
+            &[$($(key!($section.$field $(as $key)?, $kind, $flag, $help $(, $range)?),)*)*];
     };
 }
 
@@ -141,6 +161,8 @@ const fn flag(name: &'static str, value: &'static str) -> Option<Flag> {
     Some(Flag { name, value })
 }
 
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
 const GIB: usize = 1 << 30;
 const MILLISECOND: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -151,203 +173,219 @@ const UP_TO_AN_HOUR: RangeInclusive<Duration> = Duration::ZERO..=HOUR;
 /// A longer burst would be a flood for the node.
 const BURST: RangeInclusive<Duration> = MILLISECOND..=Duration::from_millis(20);
 
-/// Every key, section by section.
-#[rustfmt::skip] // One key, one row: this is a table.
-pub const KEYS: &[Key] = &[
-    key!(listen.addr, Address, flag("listen", "ADDR"),
-        "Where clients connect"),
-    key!(listen.threads, Count, flag("threads", "N"),
-        "Threads that serve clients; one forwards more than a node can take", 1..=64),
+fn per_second(rate: u64) -> Rate {
+    Rate::per_second(rate).expect("the defaults are below the highest rate")
+}
 
-    key!(upstream.urls, List<Endpoint>, flag("upstream", "URL"),
-        "The nodes; may be repeated. The writes of one client stay on one node while it is healthy"),
-    key!(upstream.connections, Count, None,
-        "Write connections to each node", 1..=64),
-    key!(upstream.health_interval, Span, None,
-        "Interval of the health checks of each node", TIMEOUT),
-    key!(upstream.connect_timeout, Span, None,
-        "How long a connect to a node may take", TIMEOUT),
-    key!(upstream.read_timeout, Span, None,
-        "How long a node may take to begin the answer to a read", TIMEOUT),
-    key!(upstream.write_timeout, Span, None,
-        "How long a write may stay without an answer before its connection is given up", TIMEOUT),
-    key!(upstream.retain_bytes, Size, None,
-        "Accepted transactions kept until they are committed, to be offered again after a restart of the node; 0 keeps none"),
+fn default_node() -> Endpoint {
+    let node = "http://127.0.0.1:26657".parse();
+    node.expect("the default address is an address")
+}
 
-    key!(trust.proxies, List<Network>, flag("trusted-proxy", "NETWORK"),
-        "Networks whose X-Forwarded-For is believed; may be repeated"),
-    prefix_key!("trust.ipv4_prefix", v4_prefix, |_, bits| bits, |scheme: KeyScheme, _| scheme.v6_prefix(), None,
-        "Leading bits of an IPv4 address that make a client"),
-    prefix_key!("trust.ipv6_prefix", v6_prefix, |scheme: KeyScheme, _| scheme.v4_prefix(), |_, bits| bits, flag("ipv6-prefix", "BITS"),
-        "Leading bits of an IPv6 address that make a client"),
-    key!(trust.allow, List<Network>, flag("allow", "NETWORK"),
-        "Networks that may connect, none for all; may be repeated"),
-    key!(trust.deny, List<Network>, flag("deny", "NETWORK"),
-        "Networks that may not, unless a longer prefix allows them; may be repeated"),
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
 
-    key!(limits.connections, Count, None,
-        "Connections in all", 1..),
-    key!(limits.connections_per_client, Count, None,
-        "Connections of one client", 1..),
-    key!(limits.body_bytes, Size, None,
-        "Largest body or WebSocket message", KIB..=GIB),
-    key!(limits.header_bytes, Size, None,
-        "Largest head of a request", KIB..=MIB),
-    key!(limits.headers, Count, None,
-        "Header lines of a request", 1..),
-    key!(limits.uri_bytes, Size, None,
-        "Longest request target", 64..=MIB),
-    key!(limits.batch, Count, None,
-        "Calls in a batch", 1..),
-    key!(limits.depth, Count, None,
-        "Depth of JSON", 1..=1_000),
-    key!(limits.header_timeout, Span, None,
-        "From the first byte of a head to its last", TIMEOUT),
-    key!(limits.body_timeout, Span, None,
-        "From the end of the head to the last byte of the body", TIMEOUT),
-    key!(limits.idle_timeout, Span, None,
-        "How long a connection may be idle between requests", TIMEOUT),
-    key!(limits.write_timeout, Span, None,
-        "How long a client may take nothing of its answer", TIMEOUT),
-    key!(limits.refusal_rest, Span, None,
-        "Longest time for which an HTTP connection is not read after refusals in a row; 0s for never"),
-
-    key!(reads.rate_per_client, Text<Rate>, None,
-        "Reads a second of one client", ABOVE_ZERO),
-    key!(reads.burst_per_client, Span, None,
-        "How many reads may come at once, as time at that rate", TIMEOUT),
-    key!(reads.concurrency_per_client, Count, None,
-        "Reads of one client under way", 1..),
-    key!(reads.concurrency, Count, None,
-        "Reads under way in all", 1..),
-    key!(reads.allow_methods, List<String>, None,
-        "Methods that may be called, none for every method that is not refused; a trailing * stands for any rest"),
-    key!(reads.refuse_methods, List<String>, None,
-        "Methods that are refused; a trailing * stands for any rest"),
-    key!(reads.window_bytes, Size, None,
-        "Bytes of an answer held while a slow client takes them", 4 * KIB..=GIB),
-
-    key!(fair.max_req, Text<Rate>, flag("max-req", "RATE"),
-        "Most writes a second to all nodes together: the ceiling of --pace adaptive, the rate of --pace fixed", ABOVE_ZERO),
-    key!(fair.queue_per_client, Count, flag("queue-per-client", "N"),
-        "Writes of one client that may wait", 1..=1 << 20),
-    key!(fair.clients_max, Count, None,
-        "Clients with a state of their own; more share hashed ones", 16..=10_000_000),
-    key!(fair.queue_timeout, Span, flag("queue-timeout", "DURATION"),
-        "How long a write may wait here before it is answered with an error", TIMEOUT),
-    key!(fair.order, Choice<Order>, None,
-        "Whether the writes of a connection or all writes of a client stay in order"),
-    key!(fair.weights, Weights, None,
-        "Weights of networks; everybody else has 1"),
-    key!(fair.async_ack, Choice<AsyncAck>, flag("async-ack", "WHEN"),
-        "When broadcast_tx_async is answered: once it waits here, or once the node has answered"),
-    key!(fair.commit_timeout, Span, None,
-        "How long broadcast_tx_commit waits for its block after the check", TIMEOUT),
-    key!(fair.commit_waiters, Count, None,
-        "broadcast_tx_commit calls that may wait for a block", 1..),
-
-    key!(buffer.bytes, Size, flag("buffer-bytes", "SIZE"),
-        "Bytes of everything that is buffered", 64 * KIB..=1_024 * GIB),
-
-    key!(pace.mode, Choice<PaceMode>, flag("pace", "MODE"),
-        "Whether the rate follows the node, or is --max-req always"),
-    key!(pace.min_req, Text<Rate>, flag("min-req", "RATE"),
-        "The adaptive rate never falls below this", ABOVE_ZERO),
-    key!(pace.inflight_per_connection, Count, None,
-        "Writes under way on one connection to a node", 1..),
-    key!(pace.inflight, Count, None,
-        "Writes under way in all", 1..),
-    key!(pace.burst, Span, None,
-        "How many writes may leave at once, as time at the current rate; at most 20ms", BURST),
-    key!(pace.mempool_size, Maybe<Count, Learn>, None,
-        "Transactions the node's mempool holds; learn takes it from the node's error when it is full"),
-    key!(pace.mempool_fill, Share, None,
-        "Share of the mempool that may be filled", 0.05..=1.0),
-    key!(pace.mempool_interval, Span, None,
-        "How often the depth of the mempool is asked for", TIMEOUT),
-
-    key!(pause.mode, Choice<PauseMode>, flag("pause-mode", "MODE"),
-        "What gives the node a break: nothing, the clock, fallen throughput, or either"),
-    key!(pause.action, Choice<PauseAction>, flag("pause-action", "ACTION"),
-        "What a break does: nothing is sent, or the write connections are replaced as well"),
-    key!(pause.interval, Span, flag("pause-interval", "DURATION"),
-        "Time between breaks of the clock; alone it means --pause-mode interval", MILLISECOND..=DAY),
-    key!(pause.length as "pause.for", Span, flag("pause-for", "DURATION"),
-        "How long a break lasts", TIMEOUT),
-    key!(pause.min_tx_rate, Maybe<Text<Rate>, Learn>, flag("min-tx-rate", "RATE"),
-        "A break comes when fewer transactions a second are committed under demand; alone it means --pause-mode threshold. learn goes by pause.min_fraction"),
-    key!(pause.min_fraction, Share, None,
-        "The same as a share of the rate the node was seen to sustain; alone it means --pause-mode threshold", 0.05..=0.85),
-    key!(pause.min_run, Span, None,
-        "Shortest time between two breaks", Duration::ZERO..=DAY),
-    key!(pause.max_pause, Span, None,
-        "Longest break, draining included", TIMEOUT),
-    key!(pause.drain, Span, None,
-        "How long answers are awaited before a break", UP_TO_AN_HOUR),
-    key!(pause.ramp, Span, None,
-        "From a quarter of the rate to all of it after a break", UP_TO_AN_HOUR),
-    key!(pause.jitter, Share, None,
-        "Random part of the interval", 0.0..=0.5),
-
-    key!(ws.ping_interval, Span, None,
-        "How often a WebSocket client is pinged", TIMEOUT),
-    key!(ws.read_timeout, Span, None,
-        "How long a WebSocket client may be silent, pongs included", TIMEOUT),
-    key!(ws.pings_per_second, Count<u32>, None,
-        "Pings a second of a WebSocket client that are answered"),
-    key!(ws.out_bytes, Size, None,
-        "Answers and events that wait for one slow WebSocket client", 16 * KIB..=GIB),
-    key!(ws.origins, List<String>, None,
-        "Origins of web pages that may open a WebSocket, none for all"),
-
-    key!(admin.addr, Maybe<Address, Off>, flag("admin", "ADDR"),
-        "Where the operator connects: metrics, health, clients; off for nowhere"),
-
-    key!(log.level, Choice<LogLevel>, flag("log", "LEVEL"),
-        "Level of the log on stderr"),
-
-    key!(shutdown.drain, Span, None,
-        "How long queued writes may still be forwarded after SIGTERM", UP_TO_AN_HOUR),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_flags_and_variables_are_unique_and_sections_together() {
-        let mut names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), KEYS.len());
-        let mut flags: Vec<&str> = KEYS.iter().filter_map(|key| Some(key.flag?.name)).collect();
-        let count = flags.len();
-        flags.sort_unstable();
-        flags.dedup();
-        assert_eq!(flags.len(), count);
-        let mut together: Vec<&str> = sections().collect();
-        let count = together.len();
-        together.sort_unstable();
-        together.dedup();
-        assert_eq!(together.len(), count, "a section is torn apart");
+settings! {
+    /// `[listen]` Where clients connect.
+    listen: Listen {
+        addr: SocketAddr = loopback(26680); Address, flag("listen", "ADDR"),
+            "Where clients connect";
+        threads: usize = 1; Count, flag("threads", "N"),
+            "Threads that serve clients; one forwards more than a node can take", 1..=64;
     }
 
-    #[test]
-    fn a_key_knows_its_parts() {
-        let key = &KEYS[find("fair.max_req").unwrap()];
-        assert_eq!((key.section(), key.leaf()), ("fair", "max_req"));
-        assert_eq!(key.variable(), "SENTINEL_FAIR__MAX_REQ");
-        assert_eq!(key.value(&Config::default()), "\"2000/s\"");
+    /// `[upstream]` The nodes behind.
+    upstream: Upstream {
+        urls: Vec<Endpoint> = vec![default_node()]; List<Endpoint>, flag("upstream", "URL"),
+            "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
+        connections: usize = 1; Count, None,
+            "Write connections to each node", 1..=64;
+        health_interval: Duration = Duration::from_secs(1); Span, None,
+            "Interval of the health checks of each node", TIMEOUT;
+        connect_timeout: Duration = Duration::from_secs(5); Span, None,
+            "How long a connect to a node may take", TIMEOUT;
+        read_timeout: Duration = Duration::from_secs(30); Span, None,
+            "How long a node may take to begin the answer to a read", TIMEOUT;
+        // A node under load answers nothing while it commits a block, up to 12 s were seen.
+        write_timeout: Duration = Duration::from_secs(30); Span, None,
+            "How long a write may stay without an answer before its connection is given up", TIMEOUT;
+        retain_bytes: usize = 32 * MIB; Size, None,
+            "Accepted transactions kept until they are committed, to be offered again after a restart of the node; 0 keeps none";
     }
 
-    #[test]
-    fn the_words_of_a_flag_are_those_of_its_value() {
-        for key in KEYS {
-            for word in key.words {
-                let mut config = Config::default();
-                (key.set)(&mut config, &Given::Text((*word).to_owned())).unwrap();
-                assert_eq!(key.value(&config), format!("\"{word}\""), "{}", key.name);
-            }
-        }
+    /// `[trust]` Who a client is.
+    trust: Trust {
+        proxies: Vec<Network> = Vec::new(); List<Network>, flag("trusted-proxy", "NETWORK"),
+            "Networks whose X-Forwarded-For is believed; may be repeated";
+        ipv4_prefix: u8 = 32; Bits<32>, None,
+            "Leading bits of an IPv4 address that make a client";
+        ipv6_prefix: u8 = 64; Bits<128>, flag("ipv6-prefix", "BITS"),
+            "Leading bits of an IPv6 address that make a client";
+        allow: Vec<Network> = Vec::new(); List<Network>, flag("allow", "NETWORK"),
+            "Networks that may connect, none for all; may be repeated";
+        deny: Vec<Network> = Vec::new(); List<Network>, flag("deny", "NETWORK"),
+            "Networks that may not, unless a longer prefix allows them; may be repeated";
+    }
+
+    /// `[limits]` Bounds on what a client may send.
+    limits: Limits {
+        connections: usize = 20_000; Count, None,
+            "Connections in all", 1..;
+        connections_per_client: usize = 1_000; Count, None,
+            "Connections of one client", 1..;
+        // The node's own.
+        body_bytes: usize = 1_000_000; Size, None,
+            "Largest body or WebSocket message", KIB..=GIB;
+        header_bytes: usize = 32 * KIB; Size, None,
+            "Largest head of a request", KIB..=MIB;
+        headers: usize = 100; Count, None,
+            "Header lines of a request", 1..;
+        uri_bytes: usize = 16 * KIB; Size, None,
+            "Longest request target", 64..=MIB;
+        // The node's own.
+        batch: usize = 10; Count, None,
+            "Calls in a batch", 1..;
+        depth: usize = 64; Count, None,
+            "Depth of JSON", 1..=1_000;
+        header_timeout: Duration = Duration::from_secs(10); Span, None,
+            "From the first byte of a head to its last", TIMEOUT;
+        body_timeout: Duration = Duration::from_secs(10); Span, None,
+            "From the end of the head to the last byte of the body", TIMEOUT;
+        idle_timeout: Duration = Duration::from_secs(60); Span, None,
+            "How long a connection may be idle between requests", TIMEOUT;
+        write_timeout: Duration = Duration::from_secs(10); Span, None,
+            "How long a client may take nothing of its answer", TIMEOUT;
+        refusal_rest: Duration = Duration::from_millis(250); Span, None,
+            "Longest time for which an HTTP connection is not read after refusals in a row; 0s for never";
+    }
+
+    /// `[reads]` The read lane.
+    reads: Reads {
+        rate_per_client: Rate = per_second(200); Text<Rate>, None,
+            "Reads a second of one client", ABOVE_ZERO;
+        burst_per_client: Duration = Duration::from_secs(1); Span, None,
+            "How many reads may come at once, as time at that rate", TIMEOUT;
+        concurrency_per_client: usize = 32; Count, None,
+            "Reads of one client under way", 1..;
+        concurrency: usize = 256; Count, None,
+            "Reads under way in all", 1..;
+        allow_methods: Vec<String> = Vec::new(); List<String>, None,
+            "Methods that may be called, none for every method that is not refused; a trailing * stands for any rest";
+        refuse_methods: Vec<String> = vec!["unsafe_*".to_owned()]; List<String>, None,
+            "Methods that are refused; a trailing * stands for any rest";
+        window_bytes: usize = 256 * KIB; Size, None,
+            "Bytes of an answer held while a slow client takes them", 4 * KIB..=GIB;
+    }
+
+    /// `[fair]` How write capacity is shared.
+    fair: Fair {
+        max_req: Rate = per_second(2_000); Text<Rate>, flag("max-req", "RATE"),
+            "Most writes a second to all nodes together: the ceiling of --pace adaptive, the rate of --pace fixed", ABOVE_ZERO;
+        queue_per_client: usize = 1_024; Count, flag("queue-per-client", "N"),
+            "Writes of one client that may wait", 1..=1 << 20;
+        clients_max: usize = 100_000; Count, None,
+            "Clients with a state of their own; more share hashed ones", 16..=10_000_000;
+        queue_timeout: Duration = Duration::from_secs(30); Span, flag("queue-timeout", "DURATION"),
+            "How long a write may wait here before it is answered with an error", TIMEOUT;
+        order: Order = Order::Connection; Choice<Order>, None,
+            "Whether the writes of a connection or all writes of a client stay in order";
+        weights: Vec<(Network, u32)> = Vec::new(); Weights, None,
+            "Weights of networks; everybody else has 1";
+        async_ack: AsyncAck = AsyncAck::Buffered; Choice<AsyncAck>, flag("async-ack", "WHEN"),
+            "When broadcast_tx_async is answered: once it waits here, or once the node has answered";
+        // The node's own.
+        commit_timeout: Duration = Duration::from_secs(10); Span, None,
+            "How long broadcast_tx_commit waits for its block after the check", TIMEOUT;
+        commit_waiters: usize = 20_000; Count, None,
+            "broadcast_tx_commit calls that may wait for a block", 1..;
+    }
+
+    /// `[buffer]` How much may be buffered.
+    buffer: Buffer {
+        // Requests read, waiting and under way, answers and events not yet taken.
+        bytes: usize = 256 * MIB; Size, flag("buffer-bytes", "SIZE"),
+            "Bytes of everything that is buffered", 64 * KIB..=1_024 * GIB;
+    }
+
+    /// `[pace]` How fast the node is fed.
+    pace: Pace {
+        mode: PaceMode = PaceSettings::default().mode; Choice<PaceMode>, flag("pace", "MODE"),
+            "Whether the rate follows the node, or is --max-req always";
+        min_req: Rate = PaceSettings::default().min_req; Text<Rate>, flag("min-req", "RATE"),
+            "The adaptive rate never falls below this", ABOVE_ZERO;
+        inflight_per_connection: usize = 256; Count, None,
+            "Writes under way on one connection to a node", 1..;
+        inflight: usize = 512; Count, None,
+            "Writes under way in all", 1..;
+        burst: Duration = PaceSettings::default().burst; Span, None,
+            "How many writes may leave at once, as time at the current rate; at most 20ms", BURST;
+        mempool_size: Option<usize> = PaceSettings::default().mempool_size; Maybe<Count, Learn>, None,
+            "Transactions the node's mempool holds; learn takes it from the node's error when it is full";
+        mempool_fill: f64 = PaceSettings::default().mempool_fill; Share, None,
+            "Share of the mempool that may be filled", 0.05..=1.0;
+        mempool_interval: Duration = Duration::from_millis(500); Span, None,
+            "How often the depth of the mempool is asked for", TIMEOUT;
+    }
+
+    /// `[pause]` When the node is given a break.
+    pause: PauseSettings {
+        mode; Choice<PauseMode>, flag("pause-mode", "MODE"),
+            "What gives the node a break: nothing, the clock, fallen throughput, or either";
+        action; Choice<PauseAction>, flag("pause-action", "ACTION"),
+            "What a break does: nothing is sent, or the write connections are replaced as well";
+        interval; Span, flag("pause-interval", "DURATION"),
+            "Time between breaks of the clock; alone it means --pause-mode interval", MILLISECOND..=DAY;
+        length as "pause.for"; Span, flag("pause-for", "DURATION"),
+            "How long a break lasts", TIMEOUT;
+        min_tx_rate; Maybe<Text<Rate>, Learn>, flag("min-tx-rate", "RATE"),
+            "A break comes when fewer transactions a second are committed under demand; alone it means --pause-mode threshold. learn goes by pause.min_fraction";
+        min_fraction; Share, None,
+            "The same as a share of the rate the node was seen to sustain; alone it means --pause-mode threshold", 0.05..=0.85;
+        min_run; Span, None,
+            "Shortest time between two breaks", Duration::ZERO..=DAY;
+        max_pause; Span, None,
+            "Longest break, draining included", TIMEOUT;
+        drain; Span, None,
+            "How long answers are awaited before a break", UP_TO_AN_HOUR;
+        ramp; Span, None,
+            "From a quarter of the rate to all of it after a break", UP_TO_AN_HOUR;
+        jitter; Share, None,
+            "Random part of the interval", 0.0..=0.5;
+    }
+
+    /// `[ws]` WebSockets of clients.
+    ws: Ws {
+        // This and the next are the node's own. The second does not run while the client is not read.
+        ping_interval: Duration = Duration::from_secs(27); Span, None,
+            "How often a WebSocket client is pinged", TIMEOUT;
+        read_timeout: Duration = Duration::from_secs(30); Span, None,
+            "How long a WebSocket client may be silent, pongs included", TIMEOUT;
+        pings_per_second: u32 = 10; Count<u32>, None,
+            "Pings a second of a WebSocket client that are answered";
+        out_bytes: usize = MIB; Size, None,
+            "Answers and events that wait for one slow WebSocket client", 16 * KIB..=GIB;
+        // Empty as on the node.
+        origins: Vec<String> = Vec::new(); List<String>, None,
+            "Origins of web pages that may open a WebSocket, none for all";
+    }
+
+    /// `[admin]` The operator's side.
+    admin: Admin {
+        addr: Option<SocketAddr> = Some(loopback(26681)); Maybe<Address, Off>, flag("admin", "ADDR"),
+            "Where the operator connects: metrics, health, clients; off for nowhere";
+    }
+
+    /// `[log]` What is written to stderr.
+    log: Log {
+        // One line per change of state, never one per request.
+        level: LogLevel = LogLevel::Info; Choice<LogLevel>, flag("log", "LEVEL"),
+            "Level of the log on stderr";
+    }
+
+    /// `[shutdown]` Shutdown.
+    shutdown: Shutdown {
+        drain: Duration = Duration::from_secs(10); Span, None,
+            "How long queued writes may still be forwarded after SIGTERM", UP_TO_AN_HOUR;
     }
 }

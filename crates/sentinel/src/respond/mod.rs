@@ -6,7 +6,7 @@
 
 mod refuse;
 
-pub use self::refuse::{refusal_member, status_of};
+pub use self::refuse::{malformed_reason, refusal_member, status_of};
 pub use wire::date::HttpDate;
 
 use crate::refusal::Refusal;

@@ -166,7 +166,7 @@ const fn malformed_status(error: HttpError) -> u16 {
 }
 
 /// The reason in metrics and in the answer.
-const fn malformed_reason(error: HttpError) -> Reason {
+pub const fn malformed_reason(error: HttpError) -> Reason {
     match error {
         HttpError::HeadTooLarge(_)
         | HttpError::TooManyFields(_)

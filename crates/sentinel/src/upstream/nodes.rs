@@ -1,6 +1,6 @@
 //! All nodes behind the proxy: who can be used, how high their chain is, what their blocks are.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pacing::Nanos;
@@ -107,7 +107,7 @@ pub enum NodeEvent {
 }
 
 /// Where a node stands, for operators.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     /// Its address.
     pub endpoint: String,
@@ -117,18 +117,16 @@ pub struct NodeState {
     pub catching_up: bool,
     /// The highest block followed or heard of; 0 = none yet.
     pub height: u64,
+    /// When the height last rose.
+    pub risen_at: Nanos,
     /// Its chain; empty until it answered.
     pub chain_id: String,
     /// The version of its software; empty until it answered.
     pub version: String,
     /// Transactions in its mempool when last asked.
-    pub mempool_txs: u64,
-    /// Their bytes.
-    pub mempool_bytes: u64,
+    pub mempool_txs: usize,
     /// Times it went down.
     pub outages: u64,
-    /// Mempool events left out because nobody kept up.
-    pub events_left_out: u64,
 }
 
 /// What is known of one node.
@@ -140,23 +138,7 @@ pub(super) struct Node {
     client: Client,
     dialer: Dialer,
     http: NodeHttp,
-    pub(super) up: AtomicBool,
-    pub(super) catching_up: AtomicBool,
-    pub(super) height: AtomicU64,
-    /// When the height last rose, in nanoseconds of the clock.
-    pub(super) risen_at: AtomicU64,
-    pub(super) mempool_txs: AtomicU64,
-    pub(super) mempool_bytes: AtomicU64,
-    pub(super) outages: AtomicU64,
-    pub(super) events_left_out: AtomicU64,
-    pub(super) identity: Mutex<Identity>,
-}
-
-/// What a node says it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) chain_id: String,
-    pub(super) version: String,
+    state: Mutex<NodeState>,
 }
 
 impl Nodes {
@@ -198,14 +180,15 @@ impl Nodes {
         self.0.nodes.len()
     }
 
-    /// Whether a node answers. Costs one load.
+    /// Whether a node answers. Costs one short lock.
     pub fn is_up(&self, node: NodeIndex) -> bool {
-        self.node(node).up.load(Ordering::Acquire)
+        self.node(node).state().up
     }
 
     /// Whether a node answers and takes transactions.
     pub fn takes_writes(&self, node: NodeIndex) -> bool {
-        self.is_up(node) && !self.node(node).catching_up.load(Ordering::Acquire)
+        let state = self.node(node).state();
+        state.up && !state.catching_up
     }
 
     /// Asks a node; calls of this client may take 10 s.
@@ -220,7 +203,7 @@ impl Nodes {
 
     /// The highest block known of a node; 0 = none yet.
     pub fn height(&self, node: NodeIndex) -> u64 {
-        self.node(node).height.load(Ordering::Acquire)
+        self.node(node).state().height
     }
 
     /// The node itself if it is up, else the first other one that is; itself if none is.
@@ -234,7 +217,11 @@ impl Nodes {
 
     /// Where every node stands.
     pub fn states(&self) -> Vec<NodeState> {
-        self.0.nodes.iter().map(Node::state).collect()
+        self.0
+            .nodes
+            .iter()
+            .map(|node| node.state().clone())
+            .collect()
     }
 
     /// Asks a node for its height.
@@ -247,7 +234,7 @@ impl Nodes {
 
     /// When a node's height last rose.
     pub(super) fn risen_at(&self, node: NodeIndex) -> Nanos {
-        Nanos::new(self.node(node).risen_at.load(Ordering::Acquire))
+        self.node(node).state().risen_at
     }
 
     pub(super) fn node(&self, node: NodeIndex) -> &Node {
@@ -279,7 +266,11 @@ impl Nodes {
 
     /// Forgets what was known of a node's chain, which is another one now.
     pub(super) fn replace_chain(&self, node: NodeIndex) {
-        self.node(node).height.store(0, Ordering::Release);
+        let mut state = self.node(node).state();
+        state.height = 0;
+        state.chain_id.clear();
+        state.version.clear();
+        drop(state);
         self.0.results.forget(node);
         self.0.replacements.fetch_add(1, Ordering::AcqRel);
     }
@@ -295,7 +286,7 @@ impl Nodes {
 
     /// Whether a node writes events as CometBFT 0.38 does.
     pub(super) fn speaks_0_38(&self, node: NodeIndex) -> bool {
-        self.node(node).identity().version.starts_with("0.38.")
+        self.node(node).state().version.starts_with("0.38.")
     }
 }
 
@@ -309,49 +300,31 @@ impl Node {
         let client = Client::with_options(&endpoint, client_options)
             .map_err(|error| setup(&endpoint, &error))?;
         let base = endpoint.with_transport(Transport::Http).path();
+        let state = Mutex::new(NodeState {
+            endpoint: endpoint.to_string(),
+            ..NodeState::default()
+        });
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
             http,
             dialer,
             client,
             endpoint,
-            up: AtomicBool::new(false),
-            catching_up: AtomicBool::new(false),
-            height: AtomicU64::new(0),
-            risen_at: AtomicU64::new(0),
-            mempool_txs: AtomicU64::new(0),
-            mempool_bytes: AtomicU64::new(0),
-            outages: AtomicU64::new(0),
-            events_left_out: AtomicU64::new(0),
-            identity: Mutex::default(),
+            state,
         })
     }
 
     /// The node has this height, at least.
     pub(super) fn rise(&self, height: u64, now: Nanos) {
-        if self.height.fetch_max(height, Ordering::AcqRel) < height {
-            self.risen_at.store(now.as_nanos(), Ordering::Release);
+        let mut state = self.state();
+        if state.height < height {
+            (state.height, state.risen_at) = (height, now);
         }
     }
 
-    pub(super) fn identity(&self) -> MutexGuard<'_, Identity> {
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn state(&self) -> NodeState {
-        let Identity { chain_id, version } = self.identity().clone();
-        NodeState {
-            endpoint: self.endpoint.to_string(),
-            up: self.up.load(Ordering::Acquire),
-            catching_up: self.catching_up.load(Ordering::Acquire),
-            height: self.height.load(Ordering::Acquire),
-            chain_id,
-            version,
-            mempool_txs: self.mempool_txs.load(Ordering::Relaxed),
-            mempool_bytes: self.mempool_bytes.load(Ordering::Relaxed),
-            outages: self.outages.load(Ordering::Relaxed),
-            events_left_out: self.events_left_out.load(Ordering::Relaxed),
-        }
+    /// Where it stands.
+    pub(super) fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

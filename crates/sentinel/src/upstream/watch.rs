@@ -1,7 +1,6 @@
 //! Watches the nodes: their health, their blocks, their mempools.
 
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pacing::Nanos;
@@ -15,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::UpstreamError;
 use super::health::{Change, Health, Seen};
-use super::nodes::{Identity, Node, NodeEvent, NodeIndex, Nodes, Surroundings, setup};
+use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, Surroundings, setup};
 use crate::config::Config;
 
 /// Watches the nodes: run it.
@@ -225,7 +224,6 @@ impl Watch {
                 let reason = error.to_string();
                 self.see(Seen::Gone(reason.clone())).await;
                 self.nodes.replace_chain(self.index);
-                *self.node().identity() = Identity::default();
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;
                 return true;
             }
@@ -251,10 +249,10 @@ impl Watch {
                 status.chain_id
             ));
         }
-        *self.node().identity() = Identity {
-            chain_id: status.chain_id,
-            version: status.version,
-        };
+        {
+            let mut known = self.node().state();
+            (known.chain_id, known.version) = (status.chain_id, status.version);
+        }
         let now = self.nodes.surroundings().clock.now();
         if self.is_stuck(status.latest_block_height, now) {
             return Seen::Gone(format!(
@@ -271,21 +269,18 @@ impl Watch {
     /// The chain of another node that is up, if it differs.
     fn other_chain(&self, chain_id: &str) -> Option<String> {
         self.others()
-            .map(|other| other.identity().chain_id.clone())
+            .map(|other| other.state().chain_id.clone())
             .find(|chain| !chain.is_empty() && chain != chain_id)
     }
 
     /// Whether other nodes' chain has left this one's behind for a while. A chain that stands
     /// still everywhere is nobody's fault.
     fn is_stuck(&self, height: u64, now: Nanos) -> bool {
-        let best = self
-            .others()
-            .map(|other| other.height.load(Ordering::Acquire))
-            .max();
-        let since = self.nodes.risen_at(self.index);
-        height <= self.node().height.load(Ordering::Acquire)
+        let best = self.others().map(|other| other.state().height).max();
+        let known = self.node().state();
+        height <= known.height
             && best.is_some_and(|best| best > height + STUCK_BLOCKS)
-            && now.saturating_sub(since) > STUCK_AFTER
+            && now.saturating_sub(known.risen_at) > STUCK_AFTER
     }
 
     fn others(&self) -> impl Iterator<Item = &Node> {
@@ -296,30 +291,34 @@ impl Watch {
     }
 
     async fn see(&mut self, seen: Seen) {
-        let node = self.index;
         let now = self.nodes.surroundings().clock.now();
         for change in self.health.see(seen, now).into_iter().flatten() {
-            let known = self.node();
-            let event = match change {
-                Change::Up => {
-                    known.catching_up.store(false, Ordering::Release);
-                    known.up.store(true, Ordering::Release);
-                    info!(node, endpoint = %known.endpoint, "the node is up");
-                    NodeEvent::Up { node }
-                }
-                Change::Down(reason) => {
-                    known.up.store(false, Ordering::Release);
-                    known.outages.fetch_add(1, Ordering::Relaxed);
-                    warn!(node, endpoint = %known.endpoint, reason, "the node is down");
-                    NodeEvent::Down { node, reason }
-                }
-                Change::CatchingUp(catching_up) => {
-                    known.catching_up.store(catching_up, Ordering::Release);
-                    info!(node, catching_up, "the node catches up, or no longer");
-                    NodeEvent::CatchingUp { node, catching_up }
-                }
-            };
+            let event = self.change(change);
             self.tell(event).await;
+        }
+    }
+
+    /// Notes a change of the node's health.
+    fn change(&self, change: Change) -> NodeEvent {
+        let node = self.index;
+        let mut known = self.node().state();
+        match change {
+            Change::Up => {
+                (known.up, known.catching_up) = (true, false);
+                info!(node, endpoint = known.endpoint, "the node is up");
+                NodeEvent::Up { node }
+            }
+            Change::Down(reason) => {
+                known.up = false;
+                known.outages += 1;
+                warn!(node, endpoint = known.endpoint, reason, "the node is down");
+                NodeEvent::Down { node, reason }
+            }
+            Change::CatchingUp(catching_up) => {
+                known.catching_up = catching_up;
+                info!(node, catching_up, "the node catches up, or no longer");
+                NodeEvent::CatchingUp { node, catching_up }
+            }
         }
     }
 
@@ -371,19 +370,18 @@ impl MempoolPoll {
         let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
             return;
         };
-        let known = self.nodes.node(self.index);
-        known.mempool_txs.store(mempool.txs, Ordering::Relaxed);
-        known.mempool_bytes.store(mempool.bytes, Ordering::Relaxed);
+        let txs = usize::try_from(mempool.txs).unwrap_or(usize::MAX);
+        let node = self.index;
+        let bytes = mempool.bytes;
         let event = NodeEvent::Mempool {
-            node: self.index,
-            txs: usize::try_from(mempool.txs).unwrap_or(usize::MAX),
-            bytes: mempool.bytes,
+            node,
+            txs,
+            bytes,
             at,
         };
-        // The next one says the same, only newer.
-        if self.events.try_send(event).is_err() {
-            known.events_left_out.fetch_add(1, Ordering::Relaxed);
-        }
+        // Should it be left out, the next one says the same, only newer.
+        let _ = self.events.try_send(event);
+        self.nodes.node(node).state().mempool_txs = txs;
     }
 }
 

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use pacing::Rate;
 
-pub(super) use self::networks::{Address, Weights, prefix};
+pub(super) use self::networks::{Address, Bits, Weights};
 pub(super) use self::numbers::{Count, Share, Size, Span};
 pub(super) use self::words::Choice;
 

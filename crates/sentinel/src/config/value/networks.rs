@@ -56,11 +56,25 @@ impl Kind for Weights {
     }
 }
 
-/// The length of a prefix.
-pub(in crate::config) fn prefix(given: &Given) -> Result<u8, String> {
-    let text = given.text()?;
-    let digits = text.strip_prefix('/').unwrap_or(text);
-    digits
-        .parse()
-        .map_err(|_| format!("{text:?} is not a prefix length; write for instance 64"))
+/// The length of a prefix of an address that has `LONGEST` bits.
+pub(in crate::config) struct Bits<const LONGEST: u8>;
+
+impl<const LONGEST: u8> Kind for Bits<LONGEST> {
+    type Value = u8;
+
+    fn read(given: &Given) -> Result<u8, String> {
+        let text = given.text()?;
+        let digits = text.strip_prefix('/').unwrap_or(text);
+        match digits.parse() {
+            Ok(bits) if bits <= LONGEST => Ok(bits),
+            Ok(bits) => Err(format!("a prefix is 0 to {LONGEST} bits long, not {bits}")),
+            Err(_) => Err(format!(
+                "{text:?} is not a prefix length; write for instance 64"
+            )),
+        }
+    }
+
+    fn toml(bits: &u8) -> String {
+        bits.to_string()
+    }
 }

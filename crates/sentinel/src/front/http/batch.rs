@@ -172,7 +172,10 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             calls: u32::try_from(reads.len()).unwrap_or(u32::MAX),
             ..self.request.clone()
         };
-        let forwarded = self.exchange.forward(MethodClass::Other, request).await?;
+        let forwarded = self
+            .exchange
+            .forward(LaneLabel::Read, MethodClass::Other, request)
+            .await?;
         let forwarded = self.collect(forwarded).await?;
         let outcome = match &forwarded {
             Ok(_) => OutcomeLabel::Forwarded,

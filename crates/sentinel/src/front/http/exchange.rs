@@ -114,40 +114,26 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.unless_gone(answers).await
     }
 
-    /// Forwards a read, unless the client hangs up before its answer begins.
+    /// Forwards a read, or a write whose turn has come, unless the client hangs up before its answer
+    /// begins.
     pub(super) async fn forward(
         &mut self,
+        lane: LaneLabel,
         class: MethodClass,
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
         let (backend, client) = (self.front.backend.clone(), self.client);
-        let answer = self
-            .socket
-            .unless_gone(backend.forward(client, request))
-            .await?;
-        self.time(class, &answer);
-        Ok(answer)
-    }
-
-    /// Forwards a write whose turn has come, unless the client hangs up before its answer begins.
-    pub(super) async fn pass(
-        &mut self,
-        class: MethodClass,
-        request: ReadRequest,
-    ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
-        let (backend, client) = (self.front.backend.clone(), self.client);
-        let answer = self
-            .socket
-            .unless_gone(backend.pass(client, request))
-            .await?;
-        self.time(class, &answer);
-        Ok(answer)
-    }
-
-    fn time<T>(&self, class: MethodClass, answer: &Result<ReadAnswer<T>, Refusal>) {
-        if let Ok(answer) = answer {
+        let forwarding = async {
+            match lane {
+                LaneLabel::Read => backend.forward(client, request).await,
+                LaneLabel::Write => backend.pass(client, request).await,
+            }
+        };
+        let answer = self.socket.unless_gone(forwarding).await?;
+        if let Ok(answer) = &answer {
             self.front.metrics.upstream_request(class, answer.took);
         }
+        Ok(answer)
     }
 
     /// Writes an answer behind those that are still to be sent.

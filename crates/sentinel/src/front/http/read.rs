@@ -23,7 +23,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                 return Ok(self.refuse(&call, &refusal, asked));
             }
         };
-        match self.forward(call.class, request).await {
+        match self.forward(lane, call.class, request).await {
             Ok(Ok(answer)) => {
                 self.count(&call, lane, OutcomeLabel::Forwarded);
                 self.served();

@@ -11,7 +11,7 @@ use super::work::{CallInfo, Next};
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
 use crate::refusal::{Reason, Refusal};
-use crate::respond::{Asked, Form};
+use crate::respond::{Asked, Form, malformed_reason};
 
 /// A node's answer that is complete in memory.
 pub(super) struct WholeAnswer {
@@ -66,13 +66,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Refuses what is no request; the connection cannot go on.
     pub(super) fn malformed(&mut self, error: HttpError) -> Next {
-        let reason = match error {
-            HttpError::HeadTooLarge(_)
-            | HttpError::TooManyFields(_)
-            | HttpError::TargetTooLong(_)
-            | HttpError::BodyTooLarge(_) => Reason::Body,
-            _ => Reason::Parse,
-        };
+        let reason = malformed_reason(error);
         self.note(&Refusal::new(reason, error.to_string()));
         self.answer(unasked(), |answer| answer.malformed(error))
     }

@@ -79,10 +79,12 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let (outcome, refusal) = match self.submit(0, WriteBody::Unusual, &room) {
             Err(refusal) => (OutcomeLabel::Rejected, refusal),
             Ok(()) => match self.one_answer(call).await? {
-                WriteAnswer::Permit(permit) => match self.pass(call.class, request).await? {
-                    Ok(answer) => return Ok(Ok((permit, answer))),
-                    Err(refusal) => (OutcomeLabel::Lost, refusal),
-                },
+                WriteAnswer::Permit(permit) => {
+                    match self.forward(LaneLabel::Write, call.class, request).await? {
+                        Ok(answer) => return Ok(Ok((permit, answer))),
+                        Err(refusal) => (OutcomeLabel::Lost, refusal),
+                    }
+                }
                 WriteAnswer::Refused(refusal) => (outcome::of_write(refusal.reason), refusal),
                 // A write without a transaction has no member to answer with.
                 WriteAnswer::Member(_) => return Err(Ended::Closed),

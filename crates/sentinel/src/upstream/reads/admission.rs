@@ -32,53 +32,47 @@ pub(super) struct Admitted {
 }
 
 /// Refuses methods that are not served.
-pub(super) fn methods<S>(
-    methods: Arc<MethodList>,
-    below: S,
-) -> impl Step<Read, Response = S::Response, Error = Refusal>
-where
-    S: Step<Read, Error = Refusal>,
-{
-    service_fn(move |read: Read| {
-        let (methods, mut below) = (Arc::clone(&methods), below.clone());
-        async move {
-            let method = read.request.method.as_deref();
-            method.map_or(Ok(()), |method| methods.check(method))?;
-            below.call(read).await
-        }
-    })
+pub(super) fn methods(methods: Arc<MethodList>) -> impl Check {
+    move |read: &mut Read| {
+        let method = read.request.method.as_deref();
+        method.map_or(Ok(()), |method| methods.check(method))
+    }
 }
 
 /// Bounds each client's reads under way. It comes before the client's rate, so that a read that is
 /// refused because others are under way costs nothing of the rate.
-pub(super) fn client_concurrency<S>(
-    clients: Arc<ClientLimits>,
+pub(super) fn client_concurrency(clients: Arc<ClientLimits>) -> impl Check {
+    move |read: &mut Read| {
+        read.admitted.client = Some(clients.enter(read.client)?);
+        Ok(())
+    }
+}
+
+/// Bounds each client's calls a second.
+pub(super) fn client_rate(clients: Arc<ClientLimits>) -> impl Check {
+    move |read: &mut Read| clients.admit(read.client, read.request.calls)
+}
+
+/// What a layer decides at once: it refuses a read, or notes what the read is admitted with.
+pub(super) trait Check:
+    Fn(&mut Read) -> Result<(), Refusal> + Clone + Send + Sync + 'static
+{
+}
+
+impl<F: Fn(&mut Read) -> Result<(), Refusal> + Clone + Send + Sync + 'static> Check for F {}
+
+/// The layer of a check.
+pub(super) fn admit<S>(
+    check: impl Check,
     below: S,
 ) -> impl Step<Read, Response = S::Response, Error = Refusal>
 where
     S: Step<Read, Error = Refusal>,
 {
     service_fn(move |mut read: Read| {
-        let (clients, mut below) = (Arc::clone(&clients), below.clone());
+        let (admitted, mut below) = (check(&mut read), below.clone());
         async move {
-            read.admitted.client = Some(clients.enter(read.client)?);
-            below.call(read).await
-        }
-    })
-}
-
-/// Bounds each client's calls a second.
-pub(super) fn client_rate<S>(
-    clients: Arc<ClientLimits>,
-    below: S,
-) -> impl Step<Read, Response = S::Response, Error = Refusal>
-where
-    S: Step<Read, Error = Refusal>,
-{
-    service_fn(move |read: Read| {
-        let (clients, mut below) = (Arc::clone(&clients), below.clone());
-        async move {
-            clients.admit(read.client, read.request.calls)?;
+            admitted?;
             below.call(read).await
         }
     })
@@ -159,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
         let clients = clients(|config| config.reads.concurrency_per_client = 1);
-        let mut layer = client_concurrency(Arc::clone(&clients), node());
+        let mut layer = admit(client_concurrency(Arc::clone(&clients)), node());
         let first = layer.call(read(1, 1)).await.unwrap();
         let second = layer.call(read(1, 1)).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
@@ -177,7 +171,7 @@ mod tests {
             config.reads.rate_per_client = "0.001/s".parse().unwrap();
             config.reads.burst_per_client = Duration::from_secs(3_000);
         });
-        let mut layer = client_rate(clients, node());
+        let mut layer = admit(client_rate(clients), node());
         layer.call(read(1, 2)).await.unwrap();
         let refused = layer.call(read(1, 2)).await.unwrap_err();
         assert_eq!(refused.reason, Reason::Rate);
@@ -205,7 +199,8 @@ mod tests {
     async fn a_refused_method_costs_nothing() {
         let clients = clients(|config| config.reads.concurrency_per_client = 1);
         let list = Arc::new(MethodList::new(&[], &["unsafe_*".to_owned()]));
-        let mut stack = methods(list, client_concurrency(Arc::clone(&clients), node()));
+        let below = admit(client_concurrency(Arc::clone(&clients)), node());
+        let mut stack = admit(methods(list), below);
         let mut refused = read(1, 1);
         refused.request.method = Some("unsafe_flush_mempool".into());
         let refused = stack.call(refused).await.unwrap_err();

@@ -22,7 +22,9 @@ use tower::layer::layer_fn;
 use tower::util::BoxCloneSyncService;
 use tower::{Service as _, ServiceBuilder, service_fn};
 
-use self::admission::{Admitted, Read, client_concurrency, client_rate, concurrency, methods};
+use self::admission::{
+    Admitted, Read, admit, client_concurrency, client_rate, concurrency, methods,
+};
 pub(super) use self::headers::content_length;
 use self::methods::MethodList;
 pub use self::request::{ReadAnswer, ReadRequest};
@@ -179,18 +181,13 @@ fn stack(
     places: Arc<Semaphore>,
     node_access: &NodeAccess,
 ) -> impl Step<Read, Response = ReadAnswer<ReadBody>, Error = Refusal> + use<> {
-    let (method_list, node_access) = (Arc::clone(method_list), node_access.clone());
-    let (slots, rates) = (Arc::clone(limits), Arc::clone(limits));
+    let (methods, node_access) = (methods(Arc::clone(method_list)), node_access.clone());
+    let slots = client_concurrency(Arc::clone(limits));
+    let rates = client_rate(Arc::clone(limits));
     ServiceBuilder::new()
-        .layer(layer_fn(move |below| {
-            methods(Arc::clone(&method_list), below)
-        }))
-        .layer(layer_fn(move |below| {
-            client_concurrency(Arc::clone(&slots), below)
-        }))
-        .layer(layer_fn(move |below| {
-            client_rate(Arc::clone(&rates), below)
-        }))
+        .layer(layer_fn(move |below| admit(methods.clone(), below)))
+        .layer(layer_fn(move |below| admit(slots.clone(), below)))
+        .layer(layer_fn(move |below| admit(rates.clone(), below)))
         .layer(layer_fn(move |below| {
             concurrency(Arc::clone(&places), below)
         }))
