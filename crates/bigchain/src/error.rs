@@ -41,27 +41,39 @@ pub enum Error {
     Refused(#[from] Refusal),
 }
 
-/// What the JSON reader found wrong.
+/// What the JSON reader found wrong: first what Python's reader finds wrong too, in its words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Error)]
 pub enum JsonProblem {
+    /// No value where one must begin.
+    #[error("Expecting value")]
+    Value,
+    /// No name where a member must begin.
+    #[error("Expecting property name enclosed in double quotes")]
+    Name,
+    /// No colon behind a name.
+    #[error("Expecting ':' delimiter")]
+    Colon,
+    /// Neither a comma nor the end of the array or object behind a value.
+    #[error("Expecting ',' delimiter")]
+    Comma,
+    /// Something after the value.
+    #[error("Extra data")]
+    Extra,
+    /// The text ends inside a string, which begins at the place given.
+    #[error("Unterminated string starting at")]
+    Unterminated,
+    /// A control character inside a string.
+    #[error("Invalid control character at")]
+    Control,
+    /// A backslash sequence that JSON does not have.
+    #[error("Invalid \\escape")]
+    Escape,
+    /// Not four hexadecimal digits behind `\u`.
+    #[error("Invalid \\uXXXX escape")]
+    UnicodeEscape,
     /// Not UTF-8.
     #[error("not utf-8")]
     NotUtf8,
-    /// The text ends inside a value.
-    #[error("unexpected end")]
-    End,
-    /// A byte that cannot stand here.
-    #[error("unexpected character")]
-    Unexpected,
-    /// Something after the value.
-    #[error("extra data")]
-    Extra,
-    /// A control character inside a string.
-    #[error("control character in a string")]
-    Control,
-    /// A backslash sequence that JSON does not have.
-    #[error("unknown escape")]
-    Escape,
     /// Half a surrogate pair: it has no UTF-8 form, so nothing could be hashed.
     #[error("lone surrogate")]
     LoneSurrogate,
@@ -73,7 +85,7 @@ pub enum JsonProblem {
     TooLong,
 }
 
-/// The class of a refusal, named as the original's exception.
+/// The class of a refusal; each variant has the name of the original's exception.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Class {
     /// The id is missing or is not the hash of the body.
@@ -96,25 +108,6 @@ pub enum Class {
     DoubleSpend,
     /// The inputs are not of the asset named.
     AssetIdMismatch,
-}
-
-impl Class {
-    /// The original's name of the exception.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InvalidHash => "InvalidHash",
-            Self::SchemaValidationError => "SchemaValidationError",
-            Self::ValidationError => "ValidationError",
-            Self::InvalidSignature => "InvalidSignature",
-            Self::AmountError => "AmountError",
-            Self::ThresholdTooDeep => "ThresholdTooDeep",
-            Self::DuplicateTransaction => "DuplicateTransaction",
-            Self::InputDoesNotExist => "InputDoesNotExist",
-            Self::DoubleSpend => "DoubleSpend",
-            Self::AssetIdMismatch => "AssetIdMismatch",
-        }
-    }
 }
 
 /// Why a transaction is refused. Its `Display` is the text of the original's HTTP answer.
@@ -142,7 +135,7 @@ impl fmt::Display for Refusal {
             Class::SchemaValidationError => {
                 write!(f, "Invalid transaction schema: {}", self.text)
             }
-            class => write!(f, "Invalid transaction ({}): {}", class.name(), self.text),
+            class => write!(f, "Invalid transaction ({class:?}): {}", self.text),
         }
     }
 }

@@ -3,57 +3,23 @@
 
 use std::fmt::Write;
 
-/// Appends the text of a float.
+/// Appends the text of a float. Rust's `Debug` has the same digits and the same bounds of the exponent
+/// form, which it writes without plus sign and leading zero.
 pub(super) fn write_float(float: f64, out: &mut String) {
-    if float.is_nan() {
-        out.push_str("NaN");
+    if float.is_infinite() {
+        out.push_str(if float < 0.0 { "-Infinity" } else { "Infinity" });
         return;
     }
-    if float.is_sign_negative() {
-        out.push('-');
-    }
-    let float = float.abs();
-    if float.is_infinite() {
-        out.push_str("Infinity");
-    } else if float == 0.0 {
-        out.push_str("0.0");
-    } else {
-        write_finite(float, out);
-    }
-}
-
-fn write_finite(float: f64, out: &mut String) {
-    let scientific = format!("{float:e}");
-    let (digits, exponent) = scientific
-        .split_once('e')
-        .expect("the exponent form of a number has an e");
-    let exponent: i32 = exponent.parse().expect("the exponent is a small integer");
-    let (head, tail) = digits.split_once('.').unwrap_or((digits, ""));
-    if !(-4..16).contains(&exponent) {
-        out.push_str(digits);
-        let sign = if exponent < 0 { '-' } else { '+' };
-        write!(out, "e{sign}{:02}", exponent.unsigned_abs()).expect("a string takes any text");
-    } else if exponent < 0 {
-        out.push_str("0.");
-        out.extend(std::iter::repeat_n(
-            '0',
-            exponent.unsigned_abs() as usize - 1,
-        ));
-        out.push_str(head);
-        out.push_str(tail);
-    } else {
-        let whole = exponent.unsigned_abs() as usize;
-        out.push_str(head);
-        let within = tail.len().min(whole);
-        out.push_str(&tail[..within]);
-        out.extend(std::iter::repeat_n('0', whole - within));
-        out.push('.');
-        out.push_str(if within == tail.len() {
-            "0"
-        } else {
-            &tail[within..]
-        });
-    }
+    let text = format!("{float:?}");
+    let Some((digits, exponent)) = text.split_once('e') else {
+        out.push_str(&text);
+        return;
+    };
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
+        None => ('+', exponent),
+    };
+    write!(out, "{digits}e{sign}{exponent:0>2}").expect("a string takes any text");
 }
 
 #[cfg(test)]

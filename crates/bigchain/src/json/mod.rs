@@ -3,7 +3,6 @@
 //!
 //! [`canonical`] is what is hashed. [`default_text`] is what the original hands to Tendermint.
 
-mod decode;
 mod float;
 mod members;
 mod parse;
@@ -12,10 +11,9 @@ mod write;
 
 use std::borrow::Cow;
 
-pub use decode::python_error;
 pub(crate) use members::Member;
 use members::key_of;
-pub use parse::{Limits, parse, parse_within};
+pub use parse::{Limits, parse, parse_within, python_error};
 pub use python::{repr, text};
 pub(crate) use write::{Style, write_items, write_members, write_object, write_value, written};
 pub use write::{canonical, compact_text, default_text};

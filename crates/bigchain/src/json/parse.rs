@@ -52,6 +52,7 @@ pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
         text,
         at: 0,
         depth_left: limits.depth,
+        lone_surrogate: None,
     };
     let read = reader.document();
     read.map_err(|problem| Error::Json {
@@ -60,10 +61,39 @@ pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
     })
 }
 
+/// The message of Python's reader (3.6) for a text that is not JSON, with the place in characters;
+/// nothing for a text that it can read, and for one nested deeper than the default [`Limits`], of
+/// which it says that its recursion is too deep.
+#[must_use]
+pub fn python_error(text: &str) -> Option<String> {
+    let mut reader = Reader {
+        text,
+        at: 0,
+        depth_left: Limits::default().depth,
+        lone_surrogate: Some(char::REPLACEMENT_CHARACTER),
+    };
+    let problem = reader.document().err()?;
+    if problem == JsonProblem::TooDeep {
+        return None;
+    }
+    // A place inside a character cannot be: the reader stops at ASCII bytes and starts only.
+    let before = text.get(..reader.at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let characters = before.chars().count();
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before[start..].chars().count() + 1;
+    Some(format!(
+        "{problem}: line {line} column {column} (char {characters})"
+    ))
+}
+
+/// Where it stops is where Python's reader says that the text is wrong.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth_left: usize,
+    /// What half a surrogate pair is read as; nothing to refuse it.
+    lone_surrogate: Option<char>,
 }
 
 type Read<T> = Result<T, JsonProblem>;
@@ -90,26 +120,25 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self) -> Read<Value> {
-        match self.peek().ok_or(JsonProblem::End)? {
-            b'"' => Ok(Value::String(self.string()?.into_owned())),
-            b'{' => self.nested(Self::object),
-            b'[' => self.nested(Self::array),
-            b'n' => self.word("null", Value::Null),
-            b't' => self.word("true", Value::Bool(true)),
-            b'f' => self.word("false", Value::Bool(false)),
-            b'N' => self.word("NaN", Value::Float(f64::NAN)),
-            b'I' => self.word("Infinity", Value::Float(f64::INFINITY)),
-            b'-' if self.text[self.at..].starts_with("-I") => {
+        match self.peek() {
+            Some(b'"') => Ok(Value::String(self.string()?.into_owned())),
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'n') => self.word("null", Value::Null),
+            Some(b't') => self.word("true", Value::Bool(true)),
+            Some(b'f') => self.word("false", Value::Bool(false)),
+            Some(b'N') => self.word("NaN", Value::Float(f64::NAN)),
+            Some(b'I') => self.word("Infinity", Value::Float(f64::INFINITY)),
+            Some(b'-') if self.text[self.at..].starts_with("-I") => {
                 self.word("-Infinity", Value::Float(f64::NEG_INFINITY))
             }
-            b'-' | b'0'..=b'9' => self.number(),
-            _ => Err(JsonProblem::Unexpected),
+            _ => self.number(),
         }
     }
 
     fn word(&mut self, word: &str, value: Value) -> Read<Value> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(JsonProblem::Unexpected);
+            return Err(JsonProblem::Value);
         }
         self.at += word.len();
         Ok(value)
@@ -136,7 +165,7 @@ impl<'a> Reader<'a> {
             if self.take(b']') {
                 return Ok(Value::Array(items));
             }
-            self.expect(b',')?;
+            self.expect(b',', JsonProblem::Comma)?;
         }
     }
 
@@ -148,11 +177,11 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_space();
             if self.peek() != Some(b'"') {
-                return Err(self.unexpected());
+                return Err(JsonProblem::Name);
             }
             let key = key_of(self.string()?);
             self.skip_space();
-            self.expect(b':')?;
+            self.expect(b':', JsonProblem::Colon)?;
             self.skip_space();
             let value = self.value()?;
             members.push((key, value));
@@ -160,7 +189,7 @@ impl<'a> Reader<'a> {
             if self.take(b'}') {
                 return Ok(Value::Object(object_of(members)));
             }
-            self.expect(b',')?;
+            self.expect(b',', JsonProblem::Comma)?;
         }
     }
 
@@ -170,29 +199,33 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn expect(&mut self, byte: u8) -> Read<()> {
+    fn expect(&mut self, byte: u8, otherwise: JsonProblem) -> Read<()> {
         if self.take(byte) {
             Ok(())
         } else {
-            Err(self.unexpected())
+            Err(otherwise)
         }
-    }
-
-    fn unexpected(&self) -> JsonProblem {
-        self.peek()
-            .map_or(JsonProblem::End, |_| JsonProblem::Unexpected)
     }
 
     /// Reads a string; one without escapes is borrowed from the text.
     fn string(&mut self) -> Read<Cow<'a, str>> {
+        let quote = self.at;
         self.at += 1;
+        self.rest_of_string().inspect_err(|problem| {
+            if *problem == JsonProblem::Unterminated {
+                self.at = quote;
+            }
+        })
+    }
+
+    fn rest_of_string(&mut self) -> Read<Cow<'a, str>> {
         let mut out = String::new();
         loop {
             let start = self.at;
             let text = self.text;
             self.at += plain_bytes(&text.as_bytes()[start..]);
             let run = &text[start..self.at];
-            match self.peek().ok_or(JsonProblem::End)? {
+            match self.peek().ok_or(JsonProblem::Unterminated)? {
                 b'"' => {
                     self.at += 1;
                     if out.is_empty() {
@@ -210,11 +243,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads an escape with the cursor on its backslash.
     fn escape(&mut self) -> Read<char> {
-        self.at += 1;
-        let letter = self.peek().ok_or(JsonProblem::End)?;
-        let char = match letter {
-            b'"' | b'\\' | b'/' => char::from(letter),
+        let letter = self.text.as_bytes().get(self.at + 1).copied();
+        let char = match letter.ok_or(JsonProblem::Unterminated)? {
+            letter @ (b'"' | b'\\' | b'/') => char::from(letter),
             b'b' => '\u{8}',
             b'f' => '\u{c}',
             b'n' => '\n',
@@ -223,67 +256,49 @@ impl<'a> Reader<'a> {
             b'u' => return self.unicode(),
             _ => return Err(JsonProblem::Escape),
         };
-        self.at += 1;
+        self.at += 2;
         Ok(char)
     }
 
     fn unicode(&mut self) -> Read<char> {
+        let lone = self.lone_surrogate.ok_or(JsonProblem::LoneSurrogate);
         let high = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&high) {
-            return char::from_u32(high).ok_or(JsonProblem::LoneSurrogate);
+            return char::from_u32(high).map_or(lone, Ok);
         }
         if !self.text[self.at..].starts_with("\\u") {
-            return Err(JsonProblem::LoneSurrogate);
+            return lone;
         }
-        self.at += 1;
         let low = self.four_digits()?;
         if !(0xdc00..0xe000).contains(&low) {
-            return Err(JsonProblem::LoneSurrogate);
+            return lone;
         }
-        char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00))
-            .ok_or(JsonProblem::LoneSurrogate)
+        let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+        char::from_u32(code).map_or(lone, Ok)
     }
 
-    /// Reads `uXXXX` with the cursor on the `u`.
+    /// Reads `\uXXXX`. Python wants a character behind it, if only the quote.
     fn four_digits(&mut self) -> Read<u32> {
-        let digits = self
-            .text
-            .as_bytes()
-            .get(self.at + 1..self.at + 5)
-            .ok_or(JsonProblem::End)?;
+        self.at += 1;
+        let bytes = self.text.as_bytes();
+        let digits = bytes.get(self.at + 1..self.at + 5);
+        let digits = digits.filter(|_| bytes.len() > self.at + 5);
         let mut number = 0;
-        for &digit in digits {
-            let digit = char::from(digit).to_digit(16).ok_or(JsonProblem::Escape)?;
-            number = number * 16 + digit;
+        for &digit in digits.ok_or(JsonProblem::UnicodeEscape)? {
+            let digit = char::from(digit).to_digit(16);
+            number = number * 16 + digit.ok_or(JsonProblem::UnicodeEscape)?;
         }
         self.at += 5;
         Ok(number)
     }
 
     fn number(&mut self) -> Read<Value> {
-        let start = self.at;
-        self.take(b'-');
-        if !self.take(b'0') {
-            self.digits()?;
-        }
-        let mut float = false;
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-            float = true;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            if !self.take(b'+') {
-                self.take(b'-');
-            }
-            self.digits()?;
-            float = true;
-        }
-        let text = &self.text[start..self.at];
-        if float {
+        let rest = &self.text[self.at..];
+        let text = &rest[..number_length(rest.as_bytes()).ok_or(JsonProblem::Value)?];
+        self.at += text.len();
+        if text.contains(['.', 'e', 'E']) {
             // Past the range it is an infinity, as in the original.
-            let float = text.parse().map_err(|_| JsonProblem::Unexpected)?;
+            let float = text.parse().map_err(|_| JsonProblem::Value)?;
             return Ok(Value::Float(float));
         }
         Ok(Value::Integer(text.parse().map_or_else(
@@ -291,22 +306,36 @@ impl<'a> Reader<'a> {
             Integer::Small,
         )))
     }
+}
 
-    fn digits(&mut self) -> Read<()> {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        if self.at == start {
-            return Err(self.unexpected());
-        }
-        Ok(())
+/// The length of the number that a text begins with: as much of it as is one.
+fn number_length(text: &[u8]) -> Option<usize> {
+    let digits = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let sign = usize::from(text.first() == Some(&b'-'));
+    let mut end = match text.get(sign)? {
+        b'0' => sign + 1,
+        b'1'..=b'9' => sign + digits(sign),
+        _ => return None,
+    };
+    if text.get(end) == Some(&b'.') && digits(end + 1) > 0 {
+        end += 1 + digits(end + 1);
     }
+    if matches!(text.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
+        let exponent = digits(end + 1 + sign);
+        if exponent > 0 {
+            end += 1 + sign + exponent;
+        }
+    }
+    Some(end)
 }
 
 /// How many bytes come before a quote, a backslash or a control character: eight at a time, with
 /// the usual arithmetic that marks the bytes of a word that are zero.
-pub(super) fn plain_bytes(bytes: &[u8]) -> usize {
+fn plain_bytes(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
     const fn zeros(word: u64) -> u64 {
@@ -419,4 +448,153 @@ mod tests {
         assert_eq!(canonical(&parse(digits.as_bytes()).unwrap()), digits);
         assert_eq!(canonical(&parse(b"-0").unwrap()), "0");
     }
+
+    /// Texts and what `json.loads` of Python 3.6.15 says of them.
+    #[test]
+    fn the_words_are_pythons() {
+        for (text, says) in SAID {
+            assert_eq!(python_error(text).unwrap_or_default(), *says, "{text:?}");
+        }
+        assert_eq!(python_error(&"[".repeat(100_000)), None);
+    }
+
+    const SAID: &[(&str, &str)] = &[
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("  ", "Expecting value: line 1 column 3 (char 2)"),
+        (
+            "{not json",
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        (
+            "{",
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ("[", "Expecting value: line 1 column 2 (char 1)"),
+        (
+            "{\"a\"",
+            "Expecting ':' delimiter: line 1 column 5 (char 4)",
+        ),
+        ("{\"a\":", "Expecting value: line 1 column 6 (char 5)"),
+        ("{\"a\":}", "Expecting value: line 1 column 6 (char 5)"),
+        (
+            "{\"a\":1",
+            "Expecting ',' delimiter: line 1 column 7 (char 6)",
+        ),
+        (
+            "{\"a\":1,",
+            "Expecting property name enclosed in double quotes: line 1 column 8 (char 7)",
+        ),
+        (
+            "{\"a\":1,}",
+            "Expecting property name enclosed in double quotes: line 1 column 8 (char 7)",
+        ),
+        (
+            "{\"a\" 1}",
+            "Expecting ':' delimiter: line 1 column 6 (char 5)",
+        ),
+        (
+            "{\"a\":1 \"b\":2}",
+            "Expecting ',' delimiter: line 1 column 8 (char 7)",
+        ),
+        ("[1", "Expecting ',' delimiter: line 1 column 3 (char 2)"),
+        ("[1,", "Expecting value: line 1 column 4 (char 3)"),
+        ("[1,]", "Expecting value: line 1 column 4 (char 3)"),
+        ("[1 2]", "Expecting ',' delimiter: line 1 column 4 (char 3)"),
+        ("[]]", "Extra data: line 1 column 3 (char 2)"),
+        ("[] []", "Extra data: line 1 column 4 (char 3)"),
+        ("{}x", "Extra data: line 1 column 3 (char 2)"),
+        (
+            "\"abc",
+            "Unterminated string starting at: line 1 column 1 (char 0)",
+        ),
+        (
+            "\"a\\",
+            "Unterminated string starting at: line 1 column 1 (char 0)",
+        ),
+        ("\"a\\x\"", "Invalid \\escape: line 1 column 3 (char 2)"),
+        (
+            "\"a\\u12\"",
+            "Invalid \\uXXXX escape: line 1 column 4 (char 3)",
+        ),
+        (
+            "\"a\\u12g4\"",
+            "Invalid \\uXXXX escape: line 1 column 4 (char 3)",
+        ),
+        (
+            "\"a\\u1234",
+            "Invalid \\uXXXX escape: line 1 column 4 (char 3)",
+        ),
+        (
+            "\"a\nb\"",
+            "Invalid control character at: line 1 column 3 (char 2)",
+        ),
+        (
+            "\"a\tb\"",
+            "Invalid control character at: line 1 column 3 (char 2)",
+        ),
+        (
+            "\n\n {\"a\": tru}",
+            "Expecting value: line 3 column 8 (char 9)",
+        ),
+        ("nul", "Expecting value: line 1 column 1 (char 0)"),
+        ("-", "Expecting value: line 1 column 1 (char 0)"),
+        ("-x", "Expecting value: line 1 column 1 (char 0)"),
+        ("01", "Extra data: line 1 column 2 (char 1)"),
+        ("1.", "Extra data: line 1 column 2 (char 1)"),
+        ("1.5.", "Extra data: line 1 column 4 (char 3)"),
+        ("1e", "Extra data: line 1 column 2 (char 1)"),
+        ("1e+", "Extra data: line 1 column 2 (char 1)"),
+        ("1e+5", ""),
+        (".5", "Expecting value: line 1 column 1 (char 0)"),
+        ("+1", "Expecting value: line 1 column 1 (char 0)"),
+        ("NaN", ""),
+        ("-Infinity", ""),
+        ("-Inf", "Expecting value: line 1 column 1 (char 0)"),
+        (
+            "[NaN, Infinity, -Infinity, null, true, false, 1.5e-3, \"\\u00e9\"]",
+            "",
+        ),
+        (
+            "{\"größe\": x}",
+            "Expecting value: line 1 column 11 (char 10)",
+        ),
+        (
+            "[\"größe\"\n, \"😀\" x]",
+            "Expecting ',' delimiter: line 2 column 7 (char 15)",
+        ),
+        (
+            "{\"a\": {\"b\": [1, {\"c\": }]}}",
+            "Expecting value: line 1 column 23 (char 22)",
+        ),
+        (
+            "{'a': 1}",
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        (
+            "{\"a\": 1, b: 2}",
+            "Expecting property name enclosed in double quotes: line 1 column 10 (char 9)",
+        ),
+        ("[1,,2]", "Expecting value: line 1 column 4 (char 3)"),
+        (
+            "{,}",
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ("\"\\ud800\"", ""),
+        ("{\"a\":[}", "Expecting value: line 1 column 7 (char 6)"),
+        ("[}", "Expecting value: line 1 column 2 (char 1)"),
+        (
+            "{]",
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ("tru", "Expecting value: line 1 column 1 (char 0)"),
+        ("[tru]", "Expecting value: line 1 column 2 (char 1)"),
+        (
+            "{\"a\":nulll}",
+            "Expecting ',' delimiter: line 1 column 10 (char 9)",
+        ),
+        ("\u{0}", "Expecting value: line 1 column 1 (char 0)"),
+        ("\"\u{7f}\"", ""),
+        ("/", "Expecting value: line 1 column 1 (char 0)"),
+        ("{\"a\":1}}", "Extra data: line 1 column 8 (char 7)"),
+    ];
 }

@@ -14,6 +14,8 @@ mod validate;
 use std::fmt;
 use std::str::FromStr;
 
+use hex_simd::{AsciiCase, Out};
+
 pub use build::{Create, Transfer};
 pub use details::{Details, MAX_THRESHOLDS};
 pub use effect::{Effect, Made};
@@ -46,33 +48,26 @@ impl Id {
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = HEX[usize::from(byte >> 4)];
-            pair[1] = HEX[usize::from(byte & 15)];
-        }
-        f.write_str(std::str::from_utf8(&text).expect("hexadecimal digits are ASCII"))
+        let text = hex_simd::encode_as_str(&self.0, Out::from_slice(&mut text), AsciiCase::Lower);
+        f.write_str(text)
     }
 }
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 impl FromStr for Id {
     type Err = Error;
 
     /// Reads 64 lower-case hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let refused = || Error::Key("an id is 64 lower-case hexadecimal digits".to_owned());
         let mut id = [0; 32];
-        if text.len() != 64 {
-            return Err(refused());
+        let is_id = text.len() == 64
+            && !text.bytes().any(|byte| byte.is_ascii_uppercase())
+            && hex_simd::decode(text.as_bytes(), Out::from_slice(&mut id)).is_ok();
+        match is_id {
+            true => Ok(Self(id)),
+            false => Err(Error::Key(
+                "an id is 64 lower-case hexadecimal digits".to_owned(),
+            )),
         }
-        for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digit = |letter| HEX.iter().position(|&digit| digit == letter);
-            let high = digit(pair[0]).ok_or_else(refused)?;
-            let low = digit(pair[1]).ok_or_else(refused)?;
-            *byte = u8::try_from(high << 4 | low).map_err(|_| refused())?;
-        }
-        Ok(Self(id))
     }
 }
 
