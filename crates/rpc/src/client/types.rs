@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -214,7 +215,7 @@ pub struct HeaderTime {
 impl HeaderTime {
     /// Nanoseconds since the Unix epoch.
     pub fn unix_nanos(self) -> i128 {
-        i128::from(self.unix_seconds) * 1_000_000_000 + i128::from(self.nanos)
+        i128::from(self.unix_seconds) * NANOS + i128::from(self.nanos)
     }
 }
 
@@ -228,32 +229,13 @@ impl FromStr for HeaderTime {
 
     /// Reads RFC 3339 in UTC, which is the only form Go prints for a block.
     fn from_str(text: &str) -> Result<Self, TimeError> {
-        let text = text.strip_suffix('Z').ok_or(TimeError)?;
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        let shape: Vec<_> = whole.split(['-', 'T', ':']).collect();
-        let [year, month, day, hour, minute, second] = shape[..] else {
-            return Err(TimeError);
-        };
-        let field = |digits: &str, len: usize, max: i64| {
-            let plain = digits.len() == len && digits.bytes().all(|byte| byte.is_ascii_digit());
-            let value = if plain { digits.parse().ok() } else { None };
-            value.filter(|value| *value <= max).ok_or(TimeError)
-        };
-        let (year, month, day) = (
-            field(year, 4, 9999)?,
-            field(month, 2, 12)?,
-            field(day, 2, 31)?,
-        );
-        let (hour, minute) = (field(hour, 2, 23)?, field(minute, 2, 59)?);
-        let second = field(second, 2, 60)?;
-        if month == 0 || day == 0 || fraction.len() > 9 {
-            return Err(TimeError);
-        }
-        let value = field(fraction, fraction.len(), 999_999_999)?;
-        let nanos = value * 10_i64.pow(9 - fraction.len() as u32);
-        let days = days_since_epoch(year, month, day);
-        let unix_seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
-        let nanos = u32::try_from(nanos).map_err(|_| TimeError)?;
+        // A timestamp may leave its seconds out, or have another offset.
+        let has_all = text.len() >= SHORTEST_TIME.len() && text.ends_with('Z');
+        let time: Timestamp = text.parse().map_err(|_| TimeError)?;
+        let nanos = time.as_nanosecond();
+        let whole = i64::try_from(nanos.div_euclid(NANOS)).ok();
+        let rest = u32::try_from(nanos.rem_euclid(NANOS)).ok();
+        let (unix_seconds, nanos) = whole.zip(rest).filter(|_| has_all).ok_or(TimeError)?;
         Ok(Self {
             unix_seconds,
             nanos,
@@ -261,16 +243,9 @@ impl FromStr for HeaderTime {
     }
 }
 
-/// Days from 1970-01-01 in the Gregorian calendar, years counted from March so that the leap day
-/// is the last (H. Hinnant, "chrono-compatible low-level date algorithms", `days_from_civil`).
-const fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
+const SHORTEST_TIME: &str = "2026-11-21T02:38:17Z";
+/// Nanoseconds of a second.
+const NANOS: i128 = 1_000_000_000;
 
 /// A whole number as a string, which is how CometBFT writes 64 bits, or bare.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
