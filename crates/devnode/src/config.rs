@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -260,37 +261,19 @@ impl Default for RpcConfig {
     }
 }
 
-/// What is wrong with a configuration.
+/// What is wrong with a configuration: the key, its value, and what it takes.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum ConfigError {
-    /// The chain's name is empty or too long.
-    #[error("chain_id has {0} characters: give it 1 to 50")]
-    ChainId(usize),
-    /// Blocks without a pause would never end.
-    #[error("block_interval is 0: give it at least 1ms")]
-    BlockInterval,
-    /// The block size is out of range.
-    #[error("max_block_bytes is {0}: give it 1024 to 104857600")]
-    MaxBlockBytes(u64),
-    /// A limit of nothing.
-    #[error("{0} is 0: give it at least 1")]
-    Zero(&'static str),
-    /// More threads than a machine has use for.
-    #[error("bigchaindb.workers is {0}: give it 0 (one per core) to 256")]
-    Workers(usize),
-    /// The capacity model is out of range.
-    #[error("capacity: {0}")]
-    Capacity(&'static str),
-}
+#[error("{0}")]
+pub struct ConfigError(String);
 
 /// Characters of a chain's name (`MaxChainIDLen`).
 const MAX_CHAIN_ID: usize = 50;
-/// Largest block (`MaxBlockSizeBytes`).
-const MAX_BLOCK_BYTES: u64 = 104_857_600;
+/// Bytes of a block: room for header and commit, and at most `MaxBlockSizeBytes`.
+const BLOCK_BYTES: RangeInclusive<usize> = 1_024..=104_857_600;
 /// Most threads that check transactions.
 const MAX_WORKERS: usize = 256;
-/// Smallest block that has room for header and commit.
-const MIN_BLOCK_BYTES: u64 = 1_024;
+/// A limit of nothing is none.
+const POSITIVE: RangeInclusive<usize> = 1..=usize::MAX;
 
 impl Config {
     /// Refuses what cannot work.
@@ -298,46 +281,71 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] for the first value that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        let mempool = &self.mempool;
+        let (rpc, bigchaindb) = (&self.rpc, &self.bigchaindb);
+        let (buffer, answers) = (
+            rpc.subscription_buffer_size,
+            rpc.websocket_write_buffer_size,
+        );
         let characters = self.chain_id.chars().count();
-        if characters == 0 || characters > MAX_CHAIN_ID {
-            return Err(ConfigError::ChainId(characters));
-        }
-        if self.block_interval < Duration::from_millis(1) {
-            return Err(ConfigError::BlockInterval);
-        }
-        if !(MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(&self.max_block_bytes) {
-            return Err(ConfigError::MaxBlockBytes(self.max_block_bytes));
-        }
-        for (name, value) in [
-            ("max_block_txs", self.max_block_txs.unwrap_or(1)),
-            ("mempool.size", self.mempool.size),
-            ("rpc.max_open_connections", self.rpc.max_open_connections),
+        let interval_ms = self.block_interval.as_millis();
+        let max_block_bytes = usize::try_from(self.max_block_bytes).unwrap_or(usize::MAX);
+        for (name, value, range) in [
+            ("chain_id's length", characters, 1..=MAX_CHAIN_ID),
+            ("max_block_bytes", max_block_bytes, BLOCK_BYTES),
+            ("max_block_txs", self.max_block_txs.unwrap_or(1), POSITIVE),
+            ("mempool.size", mempool.size, POSITIVE),
             (
-                "rpc.subscription_buffer_size",
-                self.rpc.subscription_buffer_size,
+                "rpc.max_open_connections",
+                rpc.max_open_connections,
+                POSITIVE,
             ),
-            (
-                "rpc.websocket_write_buffer_size",
-                self.rpc.websocket_write_buffer_size,
-            ),
-            ("rpc.max_body_bytes", self.rpc.max_body_bytes),
+            ("rpc.subscription_buffer_size", buffer, POSITIVE),
+            ("rpc.websocket_write_buffer_size", answers, POSITIVE),
+            ("rpc.max_body_bytes", rpc.max_body_bytes, POSITIVE),
             (
                 "bigchaindb.retain_transactions",
-                self.bigchaindb.retain_transactions,
+                bigchaindb.retain_transactions,
+                POSITIVE,
             ),
-            ("bigchaindb.max_body_bytes", self.bigchaindb.max_body_bytes),
+            (
+                "bigchaindb.max_body_bytes",
+                bigchaindb.max_body_bytes,
+                POSITIVE,
+            ),
+            (
+                "bigchaindb.workers (0: one per core)",
+                bigchaindb.workers,
+                0..=MAX_WORKERS,
+            ),
         ] {
-            if value == 0 {
-                return Err(ConfigError::Zero(name));
-            }
+            refuse_outside(name, value, &range)?;
         }
-        if self.bigchaindb.workers > MAX_WORKERS {
-            return Err(ConfigError::Workers(self.bigchaindb.workers));
+        if interval_ms == 0 {
+            let text = "block_interval is below 1ms: blocks without a pause would never end";
+            return Err(ConfigError(text.to_owned()));
         }
-        self.capacity.as_ref().map_or(Ok(()), |model| {
-            model.validate().map_err(ConfigError::Capacity)
-        })
+        let Some(model) = &self.capacity else {
+            return Ok(());
+        };
+        let wrong = |problem| ConfigError(format!("capacity: {problem}"));
+        model.validate().map_err(wrong)
     }
+}
+
+fn refuse_outside(
+    name: &str,
+    value: usize,
+    range: &RangeInclusive<usize>,
+) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (range.start(), range.end());
+    Err(ConfigError(match *most {
+        usize::MAX => format!("{name} is {value}: give it at least {least}"),
+        most => format!("{name} is {value}: give it {least} to {most}"),
+    }))
 }
 
 #[cfg(test)]

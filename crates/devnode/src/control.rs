@@ -17,18 +17,14 @@
 //! curl -d '{}'                      localhost:PORT/clear
 //! ```
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::duration;
 use crate::faults::{FailedExecution, Faults, Garbage};
-use crate::http::{self, Handler, Limits, Request, Response};
+use crate::http::{Request, Response};
 use crate::node::Node;
 use crate::snapshot::Snapshot;
 
@@ -49,11 +45,9 @@ GET /state for counters and levels.
 ";
 
 /// Largest body of a command.
-const MAX_BODY: usize = 64 << 10;
+pub(crate) const MAX_BODY: usize = 64 << 10;
 /// How long a connection may be idle.
-const IDLE: Duration = Duration::from_secs(60);
-/// Pause after an accept that failed.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,60 +82,24 @@ struct Kind {
     kind: Option<Garbage>,
 }
 
-/// Serves commands until the node stops.
-pub(crate) async fn serve(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
-    let tasks = TaskTracker::new();
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(RETRY_PAUSE).await;
-            continue;
-        };
-        let (node, stop) = (Arc::clone(&node), stop.clone());
-        tasks.spawn(async move {
-            let limits = Limits {
-                idle: IDLE,
-                body: MAX_BODY,
-            };
-            let commands = Commands(node);
-            tokio::select! {
-                () = stop.cancelled() => {}
-                _ = http::serve(stream, limits, &commands) => {}
-            }
-        });
-    }
-    tasks.close();
-    tasks.wait().await;
-}
-
-/// Answers the commands for a node.
-#[derive(Debug)]
-struct Commands(Arc<Node>);
-
-impl Handler for Commands {
-    async fn answer(&self, request: &Request) -> Response {
-        answer(&self.0, request)
-    }
-}
-
-fn answer(node: &Node, request: &Request) -> Response {
+/// Answers one command.
+pub(crate) fn answer(node: &Node, request: &Request) -> Response {
     let path = request.path();
     if request.method() == "GET" {
         return match path {
-            "/" => text(200, HELP.to_owned()),
+            "/" => Response::text(200, HELP),
             "/state" => json(serde_json::to_string(&Snapshot::of(node)).unwrap_or_default()),
             _ => unknown(path),
         };
     }
     if let Some(broken) = request.broken_body {
-        return text(400, format!("the body cannot be read: {broken}\n"));
+        return Response::text(400, format!("the body cannot be read: {broken}\n"));
     }
     match command(&node.faults, path, &request.body) {
         Some(Ok(())) => json("{\"ok\":true}\n".to_owned()),
-        Some(Err(error)) => text(400, format!("{error}; GET / shows what {path} takes\n")),
+        Some(Err(error)) => {
+            Response::text(400, format!("{error}; GET / shows what {path} takes\n"))
+        }
         None => unknown(path),
     }
 }
@@ -158,36 +116,20 @@ fn command(faults: &Faults, path: &str, body: &[u8]) -> Option<Result<(), serde_
         "/fail-execution" => read(body).map(|failing: FailedExecution| {
             faults.fail_execution((failing.code != 0).then_some(failing));
         }),
-        "/drop-connections" => {
-            faults.drop_connections();
-            Ok(())
-        }
-        "/halt" => {
-            faults.halt();
-            Ok(())
-        }
-        "/resume" => {
-            faults.resume();
-            Ok(())
-        }
-        "/clear" => {
-            faults.clear();
-            Ok(())
-        }
+        "/drop-connections" => read(body).map(|IgnoredAny| faults.drop_connections()),
+        "/halt" => read(body).map(|IgnoredAny| faults.halt()),
+        "/resume" => read(body).map(|IgnoredAny| faults.resume()),
+        "/clear" => read(body).map(|IgnoredAny| faults.clear()),
         _ => return None,
     })
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_slice(body)
+    serde_json::from_slice(if body.is_empty() { b"{}" } else { body })
 }
 
 fn unknown(path: &str) -> Response {
-    text(404, format!("no command {path}\n{HELP}"))
-}
-
-fn text(status: u16, body: String) -> Response {
-    Response::new(status, "text/plain; charset=utf-8", body.into_bytes())
+    Response::text(404, format!("no command {path}\n{HELP}"))
 }
 
 fn json(body: String) -> Response {

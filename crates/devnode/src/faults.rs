@@ -157,15 +157,22 @@ impl Faults {
         }
     }
 
-    /// Waits for the end of an answer's delay, if there is one.
-    pub(crate) async fn delay(&self) {
+    /// Holds back and spoils the body of an answer that was made; whether it is sent at all.
+    pub(crate) async fn spoil(&self, body: &mut Vec<u8>) -> bool {
         if self.untouched() {
-            return;
+            return true;
         }
-        let delay = self.state.borrow().delay;
+        let delay = self.now().delay;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
+        self.pass().await;
+        match self.now().garbage {
+            Some(Garbage::Silence) => return false,
+            Some(garbage) => *body = garbled(body, garbage),
+            None => {}
+        }
+        true
     }
 
     /// Waits until an instant in the state has passed or is gone.
@@ -200,6 +207,27 @@ fn after(span: Duration) -> Option<Instant> {
     Some(Instant::now() + span.min(LONGEST))
 }
 
+/// The body that is sent instead of an answer's.
+fn garbled(body: &[u8], garbage: Garbage) -> Vec<u8> {
+    const WRONG_ID: &[u8] = b"\"id\":987654321";
+    match garbage {
+        Garbage::NotJson => b"<<< this is no JSON >>>".to_vec(),
+        Garbage::Half => body[..body.len() / 2].to_vec(),
+        Garbage::Silence => Vec::new(),
+        Garbage::WrongId => match body.windows(5).position(|five| five == b"\"id\":") {
+            Some(at) => {
+                let rest = &body[at + 5..];
+                let end = rest
+                    .iter()
+                    .position(|byte| matches!(byte, b',' | b'}'))
+                    .unwrap_or(rest.len());
+                [&body[..at], WRONG_ID, &rest[end..]].concat()
+            }
+            None => body.to_vec(),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +260,16 @@ mod tests {
         faults.restart(Duration::from_secs(2));
         faults.wait_until(|state| state.refusing_until).await;
         assert_eq!(start.elapsed(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn garbage_is_what_it_says() {
+        let body = br#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+        assert_eq!(
+            garbled(body, Garbage::WrongId),
+            br#"{"jsonrpc":"2.0","id":987654321,"result":{}}"#
+        );
+        assert_eq!(garbled(body, Garbage::Half).len(), body.len() / 2);
+        assert!(wire::json::check(&garbled(body, Garbage::NotJson)).is_err());
     }
 }

@@ -1,20 +1,18 @@
 //! Starts a node, and the handle that keeps it running.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::config::{Application, Config, ConfigError};
-use crate::control;
+use crate::config::{Application, BigchaindbConfig, Config, ConfigError};
 use crate::faults::Faults;
-use crate::node::{BigchaindbAddresses, Node};
+use crate::node::{Addresses, Node};
 use crate::server::{self, Service};
 use crate::snapshot::Snapshot;
 
@@ -38,7 +36,6 @@ pub enum DevNodeError {
 #[derive(Debug)]
 pub struct DevNode {
     node: Arc<Node>,
-    control: Option<SocketAddr>,
     stop: CancellationToken,
     _shutdown: DropGuard,
 }
@@ -48,7 +45,7 @@ pub struct DevNode {
 ///
 /// # Cancel safety
 /// Dropping it stops the node at once.
-pub struct Worker(Pin<Box<dyn Future<Output = ()> + Send>>);
+pub type Worker = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A committed block, for tests that compare with what the chain holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,39 +64,27 @@ impl DevNode {
     /// that cannot be listened on.
     pub async fn bind(config: Config) -> Result<(Self, Worker), DevNodeError> {
         config.validate()?;
-        let (listener, address) = listen(config.listen).await?;
-        let (control, control_address) = match config.control {
-            Some(address) => listen(address)
-                .await
-                .map(|(listener, at)| (Some(listener), Some(at)))?,
-            None => (None, None),
+        let mut listeners = Listeners::default();
+        let rpc = listeners.open(Service::Rpc, config.listen).await?;
+        let mut addresses = Addresses {
+            rpc,
+            api: None,
+            events: None,
+            control: None,
         };
-        let (bigchaindb, addresses) = match config.app {
-            Application::Kvstore => (None, None),
-            Application::Bigchaindb => {
-                let (api, api_address) = listen(config.bigchaindb.listen).await?;
-                let (events, events_address) = listen(config.bigchaindb.events).await?;
-                let addresses = BigchaindbAddresses {
-                    api: api_address,
-                    events: events_address,
-                };
-                (Some((api, events)), Some(addresses))
-            }
-        };
-        let node = Arc::new(Node::new(config, address, addresses));
+        if let Some(address) = config.control {
+            addresses.control = Some(listeners.open(Service::Control, address).await?);
+        }
+        if config.app == Application::Bigchaindb {
+            let BigchaindbConfig { listen, events, .. } = config.bigchaindb;
+            addresses.api = Some(listeners.open(Service::Api, listen).await?);
+            addresses.events = Some(listeners.open(Service::Events, events).await?);
+        }
+        let node = Arc::new(Node::new(config, addresses));
         let stop = CancellationToken::new();
-        let worker = Worker(Box::pin(work(
-            Arc::clone(&node),
-            Listeners {
-                rpc: listener,
-                control,
-                bigchaindb,
-            },
-            stop.clone(),
-        )));
+        let worker: Worker = Box::pin(work(Arc::clone(&node), listeners, stop.clone()));
         let handle = Self {
             node,
-            control: control_address,
             stop: stop.clone(),
             _shutdown: stop.drop_guard(),
         };
@@ -109,7 +94,7 @@ impl DevNode {
     /// Where the RPC listens.
     #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
-        self.node.rpc_address
+        self.node.addresses.rpc
     }
 
     /// `http://HOST:PORT`.
@@ -127,20 +112,20 @@ impl DevNode {
     /// Where BigchainDB's HTTP API listens, if it is the application.
     #[must_use]
     pub fn api_address(&self) -> Option<SocketAddr> {
-        self.node.bigchaindb.map(|addresses| addresses.api)
+        self.node.addresses.api
     }
 
     /// Where BigchainDB's event stream listens, if it is the application; its path is
     /// `/api/v1/streams/valid_transactions`.
     #[must_use]
     pub fn events_address(&self) -> Option<SocketAddr> {
-        self.node.bigchaindb.map(|addresses| addresses.events)
+        self.node.addresses.events
     }
 
     /// Where the control endpoint listens, if there is one.
     #[must_use]
     pub fn control_address(&self) -> Option<SocketAddr> {
-        self.control
+        self.node.addresses.control
     }
 
     /// The faults that can be injected.
@@ -174,57 +159,38 @@ impl DevNode {
     }
 }
 
-/// Listens on an address; also the bound address, which port 0 leaves to the system.
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), DevNodeError> {
-    let listener = TcpListener::bind(address).await;
-    listener
-        .and_then(|listener| listener.local_addr().map(|at| (listener, at)))
-        .map_err(|source| DevNodeError::Listen { address, source })
-}
+#[derive(Debug, Default)]
+struct Listeners(Vec<(Service, TcpListener)>);
 
-#[derive(Debug)]
-struct Listeners {
-    rpc: TcpListener,
-    control: Option<TcpListener>,
-    /// Those of BigchainDB's HTTP API and event stream.
-    bigchaindb: Option<(TcpListener, TcpListener)>,
+impl Listeners {
+    /// Listens on an address. Returns the bound address, which port 0 leaves to the system.
+    async fn open(
+        &mut self,
+        service: Service,
+        address: SocketAddr,
+    ) -> Result<SocketAddr, DevNodeError> {
+        let failed = |source| DevNodeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        self.0.push((service, listener));
+        Ok(bound)
+    }
 }
 
 async fn work(node: Arc<Node>, listeners: Listeners, stop: CancellationToken) {
-    let serve =
-        |service, listener| server::serve(Arc::clone(&node), service, listener, stop.clone());
-    let controlling = async {
-        if let Some(listener) = listeners.control {
-            control::serve(Arc::clone(&node), listener, stop.clone()).await;
-        }
-    };
-    let bigchaindb = async {
-        if let Some((api, events)) = listeners.bigchaindb {
-            tokio::join!(serve(Service::Api, api), serve(Service::Events, events));
-        }
-    };
-    tokio::join!(
-        serve(Service::Rpc, listeners.rpc),
-        Arc::clone(&node).produce(stop.clone()),
-        Arc::clone(&node).clear_mempool_on_restart(stop.clone()),
-        controlling,
-        bigchaindb,
-    );
+    let mut tasks = JoinSet::new();
+    for (service, listener) in listeners.0 {
+        tasks.spawn(server::serve(
+            Arc::clone(&node),
+            service,
+            listener,
+            stop.clone(),
+        ));
+    }
+    tasks.spawn(Arc::clone(&node).produce(stop.clone()));
+    tasks.spawn(Arc::clone(&node).clear_mempool_on_restart(stop));
+    tasks.join_all().await;
     if let Some(app) = node.app.bigchaindb() {
         app.stop();
-    }
-}
-
-impl Future for Worker {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(context)
-    }
-}
-
-impl fmt::Debug for Worker {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Worker")
     }
 }

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wire::encoding::hex_text;
 
-use crate::app::{App, Execution, Finalized, kvstore};
+use crate::app::{App, Execution, Finalized};
 use crate::capacity::Capacity;
-use crate::chain::block::{self, Block, Proposal, Tx};
+use crate::chain::block::{Block, Proposal, Tx};
 use crate::chain::genesis::Genesis;
 use crate::chain::merkle::sha256;
 use crate::chain::store::{Retention, Store};
@@ -34,11 +34,14 @@ pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
 }
 
-/// Where BigchainDB's two servers listen.
+/// Where the node listens: BigchainDB's two servers if it is the application, the control endpoint if
+/// it was asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BigchaindbAddresses {
-    pub(crate) api: SocketAddr,
-    pub(crate) events: SocketAddr,
+pub(crate) struct Addresses {
+    pub(crate) rpc: SocketAddr,
+    pub(crate) api: Option<SocketAddr>,
+    pub(crate) events: Option<SocketAddr>,
+    pub(crate) control: Option<SocketAddr>,
 }
 
 /// Everything the parts of a node share.
@@ -47,9 +50,7 @@ pub(crate) struct Node {
     pub(crate) config: Config,
     pub(crate) genesis: Genesis,
     pub(crate) node_id: String,
-    pub(crate) rpc_address: SocketAddr,
-    /// Where BigchainDB's HTTP API and event stream listen, if the node has them.
-    pub(crate) bigchaindb: Option<BigchaindbAddresses>,
+    pub(crate) addresses: Addresses,
     pub(crate) mempool: Mempool,
     pub(crate) bus: Bus,
     pub(crate) faults: Faults,
@@ -59,11 +60,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(
-        config: Config,
-        rpc_address: SocketAddr,
-        bigchaindb: Option<BigchaindbAddresses>,
-    ) -> Self {
+    pub(crate) fn new(config: Config, addresses: Addresses) -> Self {
         let genesis = Genesis::new(&config.chain_id, config.max_block_bytes, BlockTime::now());
         let limits = Limits {
             config: config.mempool.clone(),
@@ -89,8 +86,7 @@ impl Node {
                 config.tx_index,
             )),
             genesis,
-            rpc_address,
-            bigchaindb,
+            addresses,
             config,
         }
     }
@@ -217,44 +213,27 @@ impl Node {
             };
             (0..).zip(&txs).filter_map(fails).collect()
         });
-        let (height, previous) = {
+        let proposal = {
             let store = self.store();
-            let first_app_hash = self.app.app_hash();
-            (
-                store.height() + 1,
-                store.previous(&self.genesis, &first_app_hash),
-            )
-        };
-        let mut built = block::build(
-            &self.genesis,
             Proposal {
-                height,
+                app: self.app.kind(),
+                height: store.height() + 1,
                 txs,
-                previous,
-                app_version: kvstore::APP_VERSION,
-            },
-        );
-        let commit = block::commit(&self.genesis, &built, BlockTime::now());
+                previous: store.previous(&self.genesis, &self.app.app_hash()),
+            }
+        };
+        let mut block = Block::new(&self.genesis, proposal, BlockTime::now());
         let mut finalized = self.app.finalize(Execution {
-            height,
-            txs: &built.txs,
+            height: block.header.height,
+            txs: &block.txs,
             failing,
         });
-        for tx in &mut built.txs {
+        for tx in &mut block.txs {
             tx.effect = None;
         }
-        let block = Block {
-            header: built.header,
-            id: built.id,
-            size: built.size,
-            txs: built.txs,
-            failed: std::mem::take(&mut finalized.failed),
-            last_commit: built.last_commit,
-            commit,
-            app_hash: finalized.app_hash.clone(),
-            validator_updates: finalized.validator_updates.clone(),
-            app: self.app.kind(),
-        };
+        block.failed = std::mem::take(&mut finalized.failed);
+        block.app_hash = finalized.app_hash.clone();
+        block.validator_updates = finalized.validator_updates.clone();
         (block, finalized)
     }
 }

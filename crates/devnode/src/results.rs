@@ -13,19 +13,19 @@ pub(crate) fn tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u3
     } else {
         &json::Raw("[]")
     };
-    exec_tx_result(out, code, events);
+    whole_result(out, code, 0, events);
 }
 
 /// Appends an `ExecTxResult` that never executed.
 pub(crate) fn no_tx_result(out: &mut Vec<u8>) {
-    exec_tx_result(out, 0, &json::Raw("[]"));
+    whole_result(out, 0, 0, &json::Raw("[]"));
 }
 
-fn exec_tx_result(out: &mut Vec<u8>, code: u32, events: &dyn json::Value) {
+fn whole_result(out: &mut Vec<u8>, code: u32, gas_wanted: u32, events: &dyn json::Value) {
     json::fill(
         out,
-        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":?,"codespace":""}"#,
-        &[&json::Int(code), events],
+        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":?,"gas_used":"0","events":?,"codespace":""}"#,
+        &[&json::Int(code), &json::IntText(gas_wanted), events],
     );
 }
 
@@ -47,11 +47,7 @@ pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, code: u32) {
         Application::Kvstore if code == 0 => kvstore::GAS_WANTED,
         _ => 0,
     };
-    json::fill(
-        out,
-        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":?,"gas_used":"0","events":[],"codespace":""}"#,
-        &[&json::Int(code), &json::IntText(gas_wanted)],
-    );
+    whole_result(out, code, gas_wanted, &json::Raw("[]"));
 }
 
 /// Appends the results of a block's transactions; `null` if it has none.

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::faults::ActiveFaults;
+use crate::faults::{ActiveFaults, Faults};
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
-use crate::{api, rpc};
+use crate::{api, control, rpc};
 
 /// Pause before a failed accept or bind is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
@@ -22,7 +22,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 const WEBSOCKET_PATH: &str = "/websocket";
 
 /// What is served on a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Service {
     /// CometBFT's RPC.
     Rpc,
@@ -30,6 +30,8 @@ pub(crate) enum Service {
     Api,
     /// BigchainDB's event stream.
     Events,
+    /// Commands to the node itself; no fault concerns it.
+    Control,
 }
 
 /// Serves connections until the node stops; then waits for those that are open to end.
@@ -56,14 +58,18 @@ async fn accept_forever(
     stop: &CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(node.config.rpc.max_open_connections));
-    let mut faults = node.faults.watch();
-    let address = listener.local_addr().unwrap_or(node.rpc_address);
+    let node_faults = match service {
+        Service::Control => Faults::new(),
+        _ => node.faults.clone(),
+    };
+    let mut faults = node_faults.watch();
+    let address = listener.local_addr().unwrap_or(node.addresses.rpc);
     let mut listener = Some(listener);
     loop {
         if refusing(&faults.borrow_and_update()) {
             // The system refuses connections while no listener is open.
             drop(listener.take());
-            node.faults.wait_until(|state| state.refusing_until).await;
+            node_faults.wait_until(|state| state.refusing_until).await;
         }
         let open = match listener.take() {
             Some(open) => open,
@@ -75,8 +81,8 @@ async fn accept_forever(
         tokio::select! {
             accepted = open.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = Connection { node: Arc::clone(node), service, peer, stop: stop.clone(), events: Arc::default() };
-                    let faults = node.faults.watch();
+                    let connection = Connection { node: Arc::clone(node), service, peer, stop: stop.clone(), events: Mutex::default() };
+                    let faults = node_faults.watch();
                     tasks.spawn(async move {
                         connection.run(stream, faults).await;
                         drop(slot);
@@ -110,74 +116,59 @@ async fn bind_again(address: SocketAddr) -> TcpListener {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Connection {
     node: Arc<Node>,
     service: Service,
     peer: SocketAddr,
     stop: CancellationToken,
     /// Subscribed to blocks since the handshake, so that none is missed before the first read.
-    events: Arc<Mutex<Option<api::events::Listener>>>,
+    events: Mutex<Option<api::events::Listener>>,
 }
 
 impl Connection {
     /// Serves until the client goes, the node stops, or a fault closes it.
-    async fn run(self, stream: TcpStream, faults: watch::Receiver<ActiveFaults>) {
-        let counters = &self.node.counters;
-        counters.connections.fetch_add(1, Ordering::Relaxed);
-        counters.open_connections.fetch_add(1, Ordering::Relaxed);
-        if stream.set_nodelay(true).is_ok() {
-            let node = Arc::clone(&self.node);
-            self.clone()
-                .unless_closed(faults, self.clone().http(stream))
-                .await;
-            node.counters
-                .open_connections
-                .fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    async fn unless_closed(
-        self,
-        mut faults: watch::Receiver<ActiveFaults>,
-        serving: impl Future<Output = ()>,
-    ) {
+    async fn run(self, stream: TcpStream, mut faults: watch::Receiver<ActiveFaults>) {
+        let node = Arc::clone(&self.node);
+        let counters = &node.counters;
+        let counted = u64::from(self.service != Service::Control);
+        counters.connections.fetch_add(counted, Ordering::Relaxed);
+        counters
+            .open_connections
+            .fetch_add(counted, Ordering::Relaxed);
         let generation = faults.borrow_and_update().generation;
-        tokio::select! {
-            () = serving => {}
-            () = self.stop.cancelled() => {}
-            _ = faults.wait_for(|state| state.generation != generation) => {}
+        let stop = self.stop.clone();
+        if stream.set_nodelay(true).is_ok() {
+            tokio::select! {
+                () = self.http(stream) => {}
+                () = stop.cancelled() => {}
+                _ = faults.wait_for(|state| state.generation != generation) => {}
+            }
         }
+        counters
+            .open_connections
+            .fetch_sub(counted, Ordering::Relaxed);
     }
 
     async fn http(self, stream: TcpStream) {
         let config = &self.node.config;
-        let limits = Limits {
-            idle: config.rpc.idle_timeout,
-            body: match self.service {
-                Service::Rpc | Service::Events => config.rpc.max_body_bytes,
-                Service::Api => config.bigchaindb.max_body_bytes,
-            },
+        let (idle, body) = match self.service {
+            Service::Rpc | Service::Events => (config.rpc.idle_timeout, config.rpc.max_body_bytes),
+            Service::Api => (config.rpc.idle_timeout, config.bigchaindb.max_body_bytes),
+            Service::Control => (control::IDLE, control::MAX_BODY),
         };
+        let limits = Limits { idle, body };
         let served = http::serve(stream, limits, &self).await;
         // A broken connection needs no action of the node.
         if let Ok(Some(upgrade)) = served {
-            match self.service {
-                Service::Events => {
-                    let listener = self.events().take();
-                    if let Some(listener) = listener {
-                        api::events::serve(&self.node, upgrade, listener).await;
-                    }
-                }
-                Service::Rpc | Service::Api => {
-                    rpc::ws::serve(&self.node, self.peer, upgrade).await;
-                }
+            let listener = self.events().take();
+            match listener {
+                Some(listener) => api::events::serve(&self.node, upgrade, listener).await,
+                None => rpc::ws::serve(&self.node, self.peer, upgrade).await,
             }
         }
     }
-}
 
-impl Connection {
     fn events(&self) -> MutexGuard<'_, Option<api::events::Listener>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,20 +176,27 @@ impl Connection {
 
 impl Handler for Connection {
     async fn answer(&self, request: &Request) -> Response {
-        match self.service {
-            Service::Rpc => {}
-            Service::Api => return api::handle(&self.node, request).await,
-            Service::Events => {
-                self.node.faults.pass().await;
-                let (response, listener) = api::events::handshake(&self.node, request);
-                *self.events() = listener;
-                return response;
-            }
+        let node = &*self.node;
+        if self.service == Service::Control {
+            return control::answer(node, request);
         }
-        if request.path() == WEBSOCKET_PATH {
-            self.node.faults.pass().await;
+        node.faults.pass().await;
+        if self.service == Service::Events {
+            let (response, listener) = api::events::handshake(node, request);
+            *self.events() = listener;
+            return response;
+        }
+        if self.service == Service::Rpc && request.path() == WEBSOCKET_PATH {
             return rpc::ws::handshake(request);
         }
-        rpc::http::handle(&self.node, self.peer, request).await
+        node.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let mut response = match self.service {
+            Service::Api => api::handle(node, request).await,
+            _ => rpc::http::handle(node, self.peer, request).await,
+        };
+        if !node.faults.spoil(&mut response.body).await {
+            std::future::pending::<()>().await;
+        }
+        response
     }
 }

@@ -1,6 +1,7 @@
 //! The arguments in a URI, read with the original's rules and words.
 
 use bigchain::{Id, Operation, PublicKey};
+use wire::jsonrpc::BroadcastMethod;
 use wire::query::pairs;
 
 use super::answer;
@@ -9,17 +10,6 @@ use crate::http::{Request, Response};
 
 const MISSING: &str =
     "Missing required parameter in the JSON body or the post body or the query string";
-
-/// How the original hands a transaction to Tendermint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Answered as soon as it is handed over.
-    Async,
-    /// Answered after `CheckTx`.
-    Sync,
-    /// Answered when it is in a block.
-    Commit,
-}
 
 /// The arguments of a request.
 #[derive(Debug)]
@@ -84,11 +74,12 @@ impl Arguments {
     }
 }
 
-pub(super) fn mode(text: &str) -> Result<Mode, &'static str> {
+/// How the original hands a transaction to Tendermint.
+pub(super) fn mode(text: &str) -> Result<BroadcastMethod, &'static str> {
     match text.to_lowercase().as_str() {
-        "async" => Ok(Mode::Async),
-        "sync" => Ok(Mode::Sync),
-        "commit" => Ok(Mode::Commit),
+        "async" => Ok(BroadcastMethod::Async),
+        "sync" => Ok(BroadcastMethod::Sync),
+        "commit" => Ok(BroadcastMethod::Commit),
         _ => Err("Mode must be \"async\", \"sync\" or \"commit\""),
     }
 }

@@ -1,80 +1,61 @@
 //! Outputs, blocks and validators.
 
 use bigchain::Id;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::answer;
 use super::arguments::{self, Arguments};
 use super::transactions::{list, text_of};
+use super::{Answer, answer};
 use crate::app::bigchaindb::{Bigchaindb, OutputFilter};
 use crate::chain::validator::POWER;
 use crate::http::{Request, Response};
 use crate::node::Node;
 
-#[derive(Debug, Serialize)]
-struct Output {
-    output_index: u32,
-    transaction_id: String,
-}
-
 /// Outputs in one answer at most: 11 MB of them.
 const MOST_OUTPUTS: usize = 100_000;
 
 /// `GET /api/v1/outputs?public_key=`.
-pub(super) fn outputs(app: &Bigchaindb, request: &Request) -> Response {
-    let asked = (|| {
-        let arguments = Arguments::of(request);
-        let key = arguments.required("public_key", arguments::public_key)?;
-        let filter = arguments.optional("spent", arguments::spent)?;
-        arguments.only(&["public_key", "spent"])?;
-        Ok((key, filter.unwrap_or(OutputFilter::All)))
-    })();
-    let (key, filter) = match asked {
-        Ok(asked) => asked,
-        Err(answer) => return answer,
-    };
+pub(super) fn outputs(app: &Bigchaindb, request: &Request) -> Answer {
+    let arguments = Arguments::of(request);
+    let key = arguments.required("public_key", arguments::public_key)?;
+    let filter = arguments.optional("spent", arguments::spent)?;
+    arguments.only(&["public_key", "spent"])?;
+    let filter = filter.unwrap_or(OutputFilter::All);
     let found = key.map_or_else(Vec::new, |key| app.state().outputs(&key, filter));
     if found.len() > MOST_OUTPUTS {
         let instead = "ask with spent=false or spent=true, or follow the blocks";
-        return answer::too_many("outputs", found.len(), MOST_OUTPUTS, instead);
+        let refusal = answer::too_many("outputs", found.len(), MOST_OUTPUTS, instead);
+        return Err(refusal);
     }
-    let found: Vec<Output> = found
+    let found: Vec<Value> = found
         .into_iter()
-        .map(|output| Output {
-            output_index: output.index,
-            transaction_id: output.transaction.to_string(),
+        .map(|output| {
+            let transaction = output.transaction.to_string();
+            json!({"output_index": output.index, "transaction_id": transaction})
         })
         .collect();
-    answer::value(200, &found)
+    Ok(answer::value(200, &Value::from(found)))
 }
 
 /// `GET /api/v1/blocks?transaction_id=`.
-pub(super) fn blocks_with(app: &Bigchaindb, request: &Request) -> Response {
-    let asked = (|| {
-        let arguments = Arguments::of(request);
-        let id = arguments.required("transaction_id", arguments::text)?;
-        arguments.only(&["transaction_id"])?;
-        Ok(id)
-    })();
-    match asked {
-        Ok(id) => {
-            let place = id.parse::<Id>().ok().and_then(|id| app.state().place(&id));
-            let heights: Vec<u64> = place.into_iter().map(|place| place.height).collect();
-            answer::value(200, &heights)
-        }
-        Err(answer) => answer,
-    }
+pub(super) fn blocks_with(app: &Bigchaindb, request: &Request) -> Answer {
+    let arguments = Arguments::of(request);
+    let id = arguments.required("transaction_id", arguments::text)?;
+    arguments.only(&["transaction_id"])?;
+    let place = id.parse::<Id>().ok().and_then(|id| app.state().place(&id));
+    let heights: Vec<u64> = place.into_iter().map(|place| place.height).collect();
+    Ok(answer::value(200, &Value::from(heights)))
 }
 
 /// `GET /api/v1/blocks/HEIGHT`.
-pub(super) fn block(node: &Node, height: &str) -> Response {
+pub(super) fn block(node: &Node, height: &str) -> Answer {
     let height = height.parse::<u64>().ok();
     if height == Some(0) {
-        return answer::json(200, br#"{"height": 0, "transactions": []}"#.to_vec());
+        let body = br#"{"height": 0, "transactions": []}"#;
+        return Ok(answer::json_text(200, body.to_vec()));
     }
-    let Some(block) = height.and_then(|height| node.store().block(height).cloned()) else {
-        return answer::not_found();
-    };
+    let block = height.and_then(|height| node.store().block(height).cloned());
+    let block = block.ok_or_else(answer::not_found)?;
     let valid = block
         .txs
         .iter()
@@ -83,43 +64,24 @@ pub(super) fn block(node: &Node, height: &str) -> Response {
     let transactions = list(valid.filter_map(|(_, tx)| text_of(tx)));
     let height = block.header.height;
     let body = format!(r#"{{"height": {height}, "transactions": {transactions}}}"#);
-    answer::json(200, body.into_bytes())
-}
-
-#[derive(Debug, Serialize)]
-struct Validator {
-    public_key: ValidatorKey,
-    voting_power: i64,
-}
-
-#[derive(Debug, Serialize)]
-struct ValidatorKey {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    value: String,
+    Ok(answer::json_text(200, body.into_bytes()))
 }
 
 /// `GET /api/v1/validators`.
 pub(super) fn validators(node: &Node) -> Response {
-    let value = base64_simd::STANDARD.encode_to_string(node.genesis.validator.public);
-    let validator = Validator {
-        public_key: ValidatorKey {
-            kind: "ed25519-base64",
-            value,
-        },
-        voting_power: POWER,
-    };
-    answer::value(200, &[validator])
+    let key = base64_simd::STANDARD.encode_to_string(node.genesis.validator.public);
+    let key = json!({"type": "ed25519-base64", "value": key});
+    answer::value(200, &json!([{"public_key": key, "voting_power": POWER}]))
 }
 
-/// `GET /api/v1/assets?search=` and `…/metadata?search=`.
+/// `GET /api/v1/assets?search=` and `…/metadata?search=`: the refusal.
 pub(super) fn search(request: &Request) -> Response {
     match Arguments::of(request).required("search", arguments::text) {
         Ok(text) if text.is_empty() => answer::error(400, "text_search cannot be empty"),
-        Ok(_) => answer::error(
-            501,
-            "text search is a function of MongoDB, which is not here",
-        ),
-        Err(answer) => answer,
+        Ok(_) => {
+            let why = "text search is a function of MongoDB, which is not here";
+            answer::error(501, why)
+        }
+        Err(refusal) => refusal,
     }
 }

@@ -34,8 +34,7 @@ pub(crate) type Listener = Receiver<Arc<ValidTransactions>>;
 pub(crate) fn handshake(node: &Node, request: &Request) -> (Response, Option<Listener>) {
     let app = node.app.bigchaindb().filter(|_| request.path() == PATH);
     let Some(app) = app else {
-        let text = b"404: Not Found".to_vec();
-        return (Response::new(404, "text/plain; charset=utf-8", text), None);
+        return (Response::text(404, "404: Not Found"), None);
     };
     let listener = app.listen();
     let response = rpc::ws::handshake(request);

@@ -7,53 +7,39 @@ pub(crate) mod events;
 mod transactions;
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 
 use crate::app::bigchaindb::Bigchaindb;
-use crate::faults::Garbage;
 use crate::http::{Request, Response};
 use crate::node::Node;
-use crate::rpc::http::garbled;
 
 /// Answers one request.
 pub(crate) async fn handle(node: &Node, request: &Request) -> Response {
-    node.counters.requests.fetch_add(1, Ordering::Relaxed);
-    node.faults.pass().await;
-    let mut response = match node.app.bigchaindb() {
+    let answer = match node.app.bigchaindb() {
         Some(app) => answer(node, app, request).await,
-        None => answer::no_such_page(),
+        None => Ok(answer::no_such_page()),
     };
-    if !node.faults.untouched() {
-        node.faults.delay().await;
-        node.faults.pass().await;
-        match node.faults.now().garbage {
-            Some(Garbage::Silence) => std::future::pending().await,
-            Some(garbage) => response.body = garbled(&response.body, garbage),
-            None => {}
-        }
-    }
-    response
+    answer.unwrap_or_else(|refusal| refusal)
 }
 
-async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
+/// The answer to a request; the error is one that refuses it.
+type Answer = Result<Response, Response>;
+
+async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
     if let Some(broken) = request.broken_body {
-        return Response {
+        return Err(Response {
             close: true,
             ..answer::undecodable(broken)
-        };
+        });
     }
-    let path = request.path();
-    let Some(resource) = Resource::of(path) else {
-        return answer::no_such_page();
-    };
+    let resource = Resource::of(request.path()).ok_or_else(answer::no_such_page)?;
     match (request.method(), &resource) {
-        ("OPTIONS", _) => return answer::options(&resource),
+        ("OPTIONS", _) => return Ok(answer::options(&resource)),
         ("GET" | "HEAD", _) | ("POST", Resource::Transactions) => {}
-        _ => return answer::method_not_allowed(),
+        _ => return Err(answer::method_not_allowed()),
     }
     match resource {
-        Resource::Root => answer::root(stream_url(node, request)),
-        Resource::V1 => answer::v1(stream_url(node, request)),
+        Resource::Root => Ok(answer::root(&stream_url(node, request))),
+        Resource::V1 => Ok(answer::v1(&stream_url(node, request))),
         Resource::Transactions if request.method() == "POST" => {
             transactions::post(node, app, request).await
         }
@@ -62,8 +48,8 @@ async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
         Resource::Outputs => chain::outputs(app, request),
         Resource::Blocks => chain::blocks_with(app, request),
         Resource::Block(height) => chain::block(node, height),
-        Resource::Validators => chain::validators(node),
-        Resource::Assets | Resource::Metadata => chain::search(request),
+        Resource::Validators => Ok(chain::validators(node)),
+        Resource::Assets | Resource::Metadata => Err(chain::search(request)),
     }
 }
 
@@ -117,9 +103,7 @@ impl<'a> Resource<'a> {
 /// the client found it.
 fn stream_url(node: &Node, request: &Request) -> String {
     let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
-    let address = node
-        .bigchaindb
-        .map_or(unspecified, |addresses| addresses.events);
+    let address = node.addresses.events.unwrap_or(unspecified);
     let host = request.header("host");
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
     match host {

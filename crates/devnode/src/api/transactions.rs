@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 
 use bigchain::{Error, Id, json};
 use bytes::Bytes;
+use wire::jsonrpc::BroadcastMethod;
 
-use super::answer;
-use super::arguments::{self, Arguments, Mode};
+use super::arguments::{self, Arguments};
+use super::{Answer, answer};
 use crate::app::bigchaindb::{Bigchaindb, Rejection};
 use crate::chain::block::Tx;
 use crate::chain::store::TxPlace;
@@ -16,28 +17,21 @@ use crate::node::Node;
 use crate::rpc::methods::submit;
 
 /// `POST /api/v1/transactions?mode=`.
-pub(super) async fn post(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
-    let mode = match Arguments::of(request).optional("mode", arguments::mode) {
-        Ok(mode) => mode.unwrap_or(Mode::Async),
-        Err(answer) => return answer,
-    };
+pub(super) async fn post(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
+    let mode = Arguments::of(request).optional("mode", arguments::mode)?;
     node.counters.broadcasts.fetch_add(1, Ordering::Relaxed);
-    let checked = match app.validate(Bytes::copy_from_slice(&request.body)).await {
-        Ok(checked) => checked,
-        Err(rejection) => {
-            node.counters.refused.fetch_add(1, Ordering::Relaxed);
-            return refused(&rejection, &request.body);
-        }
-    };
-    let text = checked.text.clone();
+    let checked = app.validate(Bytes::copy_from_slice(&request.body)).await;
+    let checked = checked.map_err(|rejection| {
+        node.counters.refused.fetch_add(1, Ordering::Relaxed);
+        refused(&rejection, &request.body)
+    })?;
+    let text = checked.text.to_vec();
     let tx = Tx {
         effect: Some(checked.effect),
         ..Tx::new(checked.text)
     };
-    match hand_over(node, tx, mode).await {
-        Ok(()) => answer::json(202, text.to_vec()),
-        Err(answer) => answer,
-    }
+    hand_over(node, tx, mode.unwrap_or(BroadcastMethod::Async)).await?;
+    Ok(answer::json_text(202, text))
 }
 
 fn refused(rejection: &Rejection, body: &[u8]) -> Response {
@@ -53,13 +47,17 @@ fn refused(rejection: &Rejection, body: &[u8]) -> Response {
 }
 
 /// Puts a transaction into the mempool and waits until the point that the mode names.
-async fn hand_over(node: &Node, tx: Tx, mode: Mode) -> Result<(), Response> {
-    if mode != Mode::Commit {
+async fn hand_over(node: &Node, tx: Tx, mode: BroadcastMethod) -> Result<(), Response> {
+    if mode != BroadcastMethod::Commit {
         let code = submit(node, tx)
             .await
             .map_err(|refusal| not_taken(&refusal, ""))?;
         // As the original's `async`, which returns before the check.
-        return passed(if mode == Mode::Async { 0 } else { code });
+        return passed(if mode == BroadcastMethod::Async {
+            0
+        } else {
+            code
+        });
     }
     let mut wait = node.bus.wait_inside(&tx.hash);
     let code = submit(node, tx)
@@ -100,47 +98,34 @@ fn internal(why: &str) -> Response {
 }
 
 /// `GET /api/v1/transactions/ID`.
-pub(super) fn by_id(node: &Node, app: &Bigchaindb, id: &str) -> Response {
+pub(super) fn by_id(node: &Node, app: &Bigchaindb, id: &str) -> Answer {
     let place = id.parse::<Id>().ok().and_then(|id| app.state().place(&id));
-    match place.and_then(|place| stored(node, place)) {
-        Some(text) => answer::json(200, text.into_bytes()),
-        None => answer::not_found(),
-    }
+    let text = place.and_then(|place| stored(node, place));
+    let text = text.ok_or_else(answer::not_found)?;
+    Ok(answer::json_text(200, text.into_bytes()))
 }
 
 /// Transactions in one answer at most: 10 MB of common ones.
 const MOST_TRANSACTIONS: usize = 10_000;
 
 /// `GET /api/v1/transactions?asset_id=`.
-pub(super) fn of_asset(node: &Node, app: &Bigchaindb, request: &Request) -> Response {
-    let places = (|| {
-        let arguments = Arguments::of(request);
-        let asset = arguments.required("asset_id", arguments::id)?;
-        let operation = arguments.optional("operation", arguments::operation)?;
-        let last = arguments.optional("last_tx", arguments::truth)?;
-        let mut places = app.state().of_asset(&asset, operation);
-        if last == Some(true) {
-            places.drain(..places.len().saturating_sub(1));
-        }
-        if places.len() > MOST_TRANSACTIONS {
-            let instead = "ask with last_tx=true, or follow the blocks";
-            let count = places.len();
-            return Err(answer::too_many(
-                "transactions",
-                count,
-                MOST_TRANSACTIONS,
-                instead,
-            ));
-        }
-        Ok(places)
-    })();
-    match places {
-        Ok(places) => {
-            let texts = places.into_iter().filter_map(|place| stored(node, place));
-            answer::json(200, list(texts).into_bytes())
-        }
-        Err(answer) => answer,
+pub(super) fn of_asset(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
+    let arguments = Arguments::of(request);
+    let asset = arguments.required("asset_id", arguments::id)?;
+    let operation = arguments.optional("operation", arguments::operation)?;
+    let last = arguments.optional("last_tx", arguments::truth)?;
+    let mut places = app.state().of_asset(&asset, operation);
+    if last == Some(true) {
+        places.drain(..places.len().saturating_sub(1));
     }
+    let count = places.len();
+    if count > MOST_TRANSACTIONS {
+        let instead = "ask with last_tx=true, or follow the blocks";
+        let refusal = answer::too_many("transactions", count, MOST_TRANSACTIONS, instead);
+        return Err(refusal);
+    }
+    let texts = places.into_iter().filter_map(|place| stored(node, place));
+    Ok(answer::json_text(200, list(texts).into_bytes()))
 }
 
 /// The text of a committed transaction; none if its block is not kept.

@@ -1,14 +1,13 @@
 //! The key-value application with the rules of `abci/example/kvstore` in CometBFT 0.38.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use bytes::Bytes;
+use lru::LruCache;
 use wire::json::write as json;
 
 use crate::chain::proto;
 
-/// `app_version` that the application reports.
-pub(crate) const APP_VERSION: u64 = 1;
 /// ABCI version that the application reports.
 pub(crate) const ABCI_VERSION: &str = "2.0.0";
 /// Code of a transaction that is not `key=value`.
@@ -147,10 +146,8 @@ pub(crate) struct KvStore {
     /// Transactions executed since the start; it makes the application's hash.
     size: i64,
     height: u64,
-    pairs: HashMap<Bytes, (u64, Bytes)>,
-    /// Keys in the order of their writes; an entry counts if its number is the pair's.
-    written: VecDeque<(u64, Bytes)>,
-    writes: u64,
+    /// In the order of their writes: reading does not count as use.
+    pairs: LruCache<Bytes, Bytes>,
     retain_keys: usize,
     validators: HashMap<Vec<u8>, i64>,
 }
@@ -160,9 +157,7 @@ impl KvStore {
         Self {
             size: 0,
             height: 0,
-            pairs: HashMap::new(),
-            written: VecDeque::new(),
-            writes: 0,
+            pairs: LruCache::unbounded(),
             retain_keys,
             validators: HashMap::from([(validator.0.to_vec(), validator.1)]),
         }
@@ -222,26 +217,9 @@ impl KvStore {
             }
         }
         for (key, value) in finalized.writes {
-            self.writes += 1;
-            self.written.push_back((self.writes, key.clone()));
-            self.pairs.insert(key, (self.writes, value));
-        }
-        self.forget();
-    }
-
-    fn forget(&mut self) {
-        while self.pairs.len() > self.retain_keys
-            || self.written.len() > 2 * self.retain_keys.max(1)
-        {
-            let Some((number, key)) = self.written.pop_front() else {
-                return;
-            };
-            if self
-                .pairs
-                .get(&key)
-                .is_some_and(|(last, _)| *last == number)
-            {
-                self.pairs.remove(&key);
+            self.pairs.put(key, value);
+            if self.pairs.len() > self.retain_keys {
+                self.pairs.pop_lru();
             }
         }
     }
@@ -260,7 +238,7 @@ impl KvStore {
                 height: 0,
             };
         }
-        let value = self.pairs.get(data).map(|(_, value)| value.to_vec());
+        let value = self.pairs.peek(data).map(|value| value.to_vec());
         let log = if value.is_some() {
             "exists"
         } else {

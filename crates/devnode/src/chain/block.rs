@@ -69,15 +69,6 @@ impl Block {
     }
 }
 
-/// What a block is made of.
-#[derive(Debug)]
-pub(crate) struct Proposal {
-    pub(crate) height: u64,
-    pub(crate) txs: Vec<Tx>,
-    pub(crate) previous: Previous,
-    pub(crate) app_version: u64,
-}
-
 /// What the next block needs to know of the one before.
 #[derive(Debug, Clone)]
 pub(crate) struct Previous {
@@ -87,68 +78,75 @@ pub(crate) struct Previous {
     pub(crate) results_hash: Hash,
 }
 
-/// A block that is built but not yet executed and signed.
+/// What the first block, or the next, is made of.
 #[derive(Debug)]
-pub(crate) struct Built {
-    pub(crate) header: Header,
-    pub(crate) id: BlockId,
-    pub(crate) size: usize,
+pub(crate) struct Proposal {
+    pub(crate) app: Application,
+    pub(crate) height: u64,
     pub(crate) txs: Vec<Tx>,
-    pub(crate) last_commit: Commit,
+    pub(crate) previous: Previous,
 }
 
-/// Builds and hashes the block of a proposal.
-pub(crate) fn build(genesis: &Genesis, proposal: Proposal) -> Built {
-    let Proposal {
-        height,
-        txs,
-        previous,
-        app_version,
-    } = proposal;
+impl Block {
+    /// Builds, hashes and signs the block of a proposal. What its execution does is not in it yet.
+    pub(crate) fn new(genesis: &Genesis, proposal: Proposal, now: BlockTime) -> Self {
+        let Proposal {
+            app,
+            height,
+            txs,
+            previous,
+        } = proposal;
+        let header = header(genesis, height, &txs, &previous);
+        let encoded = encode(&header, &txs, &previous.commit);
+        let parts: Vec<&[u8]> = encoded.chunks(PART_BYTES).collect();
+        let id = BlockId {
+            hash: Some(header.hash()),
+            parts_total: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+            parts_hash: Some(merkle::root(&parts)),
+        };
+        // The vote's time is now, but later than the block's.
+        let time = now.max(header.time.next_millisecond());
+        Self {
+            commit: commit(genesis, height, id, time),
+            header,
+            id,
+            size: encoded.len(),
+            txs,
+            failed: Vec::new(),
+            last_commit: previous.commit,
+            app_hash: Vec::new(),
+            validator_updates: Vec::new(),
+            app,
+        }
+    }
+}
+
+fn header(genesis: &Genesis, height: u64, txs: &[Tx], previous: &Previous) -> Header {
     // The time of a block is when the one before was voted for; the first has that of the genesis.
-    let time = previous
-        .commit
-        .signature
-        .map_or(genesis.time, |signature| signature.time);
+    let voted = previous.commit.signature.map(|signature| signature.time);
     let hashes: Vec<Hash> = txs.iter().map(|tx| tx.hash).collect();
-    let header = Header {
-        app_version,
+    Header {
         chain_id: genesis.chain_id.clone(),
         height,
-        time,
+        time: voted.unwrap_or(genesis.time),
         last_block_id: previous.id,
         last_commit_hash: previous.commit.hash(),
         data_hash: merkle::root(&hashes),
         validators_hash: genesis.validator.set_hash(),
         consensus_hash: genesis.consensus_hash(),
-        app_hash: previous.app_hash,
+        app_hash: previous.app_hash.clone(),
         last_results_hash: previous.results_hash,
         evidence_hash: sha256(&[]),
         proposer: genesis.validator.address,
-    };
-    let encoded = encode(&header, &txs, &previous.commit);
-    let parts: Vec<&[u8]> = encoded.chunks(PART_BYTES).collect();
-    let id = BlockId {
-        hash: Some(header.hash()),
-        parts_total: u32::try_from(parts.len()).unwrap_or(u32::MAX),
-        parts_hash: Some(merkle::root(&parts)),
-    };
-    Built {
-        header,
-        id,
-        size: encoded.len(),
-        txs,
-        last_commit: previous.commit,
     }
 }
 
-/// Signs a built block: the vote's time is now, but later than the block's.
-pub(crate) fn commit(genesis: &Genesis, built: &Built, now: BlockTime) -> Commit {
-    let time = now.max(built.header.time.next_millisecond());
+/// The commit of a block, signed by the one validator.
+fn commit(genesis: &Genesis, height: u64, block_id: BlockId, time: BlockTime) -> Commit {
     let vote = Vote {
         chain_id: &genesis.chain_id,
-        height: built.header.height,
-        block_id: &built.id,
+        height,
+        block_id: &block_id,
         time,
     };
     let signature = CommitSignature {
@@ -157,8 +155,8 @@ pub(crate) fn commit(genesis: &Genesis, built: &Built, now: BlockTime) -> Commit
         signature: genesis.validator.sign(&vote),
     };
     Commit {
-        height: built.header.height,
-        block_id: built.id,
+        height,
+        block_id,
         signature: Some(signature),
     }
 }

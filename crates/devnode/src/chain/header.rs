@@ -8,6 +8,9 @@ use crate::chain::time::BlockTime;
 /// Block protocol of CometBFT 0.38.
 pub(crate) const BLOCK_PROTOCOL: i64 = 11;
 
+/// `app_version` that the applications report.
+pub(crate) const APP_VERSION: i64 = 1;
+
 /// A block's hash and the root over its parts; all zero before the first block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BlockId {
@@ -37,7 +40,6 @@ pub(crate) fn optional(hash: &Option<Hash>) -> &[u8] {
 /// A block's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) app_version: u64,
     pub(crate) chain_id: String,
     pub(crate) height: u64,
     pub(crate) time: BlockTime,
@@ -56,7 +58,7 @@ impl Header {
     fn version_proto(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(4);
         proto::int_field(&mut out, 1, BLOCK_PROTOCOL);
-        proto::int_field(&mut out, 2, self.app_version.cast_signed());
+        proto::int_field(&mut out, 2, APP_VERSION);
         out
     }
 

@@ -3,7 +3,9 @@
 use wire::json::write as json;
 
 use super::block::{Block, Tx};
-use super::header::{BLOCK_PROTOCOL, BlockId, Commit, CommitSignature, Header, optional};
+use super::header::{
+    APP_VERSION, BLOCK_PROTOCOL, BlockId, Commit, CommitSignature, Header, optional,
+};
 use super::merkle::Proof;
 
 /// Appends a block id.
@@ -26,7 +28,7 @@ pub(crate) fn header(out: &mut Vec<u8>, header: &Header) {
         r#"{"version":{"block":?,"app":?},"chain_id":?,"height":?,"time":?,"last_block_id":?,"last_commit_hash":?,"data_hash":?,"validators_hash":?,"next_validators_hash":?,"consensus_hash":?,"app_hash":?,"last_results_hash":?,"evidence_hash":?,"proposer_address":?}"#,
         &[
             &json::IntText(BLOCK_PROTOCOL),
-            &json::IntText(header.app_version),
+            &json::IntText(APP_VERSION),
             &json::Text(&header.chain_id),
             &json::IntText(header.height),
             &json::Text(&header.time.text()),

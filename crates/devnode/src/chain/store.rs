@@ -155,7 +155,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::chain::block::{Proposal, Tx, build, commit};
+    use crate::chain::block::{Proposal, Tx};
     use crate::chain::time::BlockTime;
     use crate::config::Application;
 
@@ -165,28 +165,15 @@ mod tests {
         for height in 1..=heights {
             let txs = vec![Tx::new(Bytes::from(format!("k{height}=v")))];
             let previous = store.previous(&genesis, &[0; 8]);
-            let built = build(
-                &genesis,
-                Proposal {
-                    height,
-                    txs,
-                    previous,
-                    app_version: 1,
-                },
-            );
-            let commit = commit(&genesis, &built, BlockTime::from_unix_nanos(2));
-            store.push(Arc::new(Block {
+            let proposal = Proposal {
                 app: Application::Kvstore,
-                header: built.header,
-                id: built.id,
-                size: built.size,
-                txs: built.txs,
-                failed: Vec::new(),
-                last_commit: built.last_commit,
-                commit,
-                app_hash: vec![1; 8],
-                validator_updates: Vec::new(),
-            }));
+                height,
+                txs,
+                previous,
+            };
+            let mut block = Block::new(&genesis, proposal, BlockTime::from_unix_nanos(2));
+            block.app_hash = vec![1; 8];
+            store.push(Arc::new(block));
         }
         store
     }

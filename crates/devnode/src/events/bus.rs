@@ -64,15 +64,6 @@ pub(crate) struct Bus {
     inner: Mutex<Inner>,
 }
 
-/// A request to subscribe.
-#[derive(Debug)]
-pub(crate) struct Subscribe<'a> {
-    pub(crate) client: SocketAddr,
-    pub(crate) query: &'a str,
-    pub(crate) id: &'a RequestId<'a>,
-    pub(crate) outbox: &'a Outbox,
-}
-
 impl Bus {
     pub(crate) fn new(limits: RpcConfig) -> Self {
         Self {
@@ -81,35 +72,36 @@ impl Bus {
         }
     }
 
-    /// Subscribes a client.
+    /// Subscribes a client. `id` is the request's: events repeat it.
     ///
     /// # Errors
     /// The wire's text.
-    pub(crate) fn subscribe(&self, request: &Subscribe<'_>) -> Result<(), String> {
+    pub(crate) fn subscribe(
+        &self,
+        client: SocketAddr,
+        text: &str,
+        id: &RequestId<'_>,
+        outbox: &Outbox,
+    ) -> Result<(), String> {
         let mut inner = self.lock();
-        self.admit(&inner, request.client)?;
-        if request.query.len() > MAX_QUERY_LEN {
+        self.admit(&inner, client)?;
+        if text.len() > MAX_QUERY_LEN {
             return Err("maximum query length exceeded".to_owned());
         }
-        let query = Query::parse(request.query)
-            .map_err(|fault| format!("failed to parse query: {fault}"))?;
+        let query = parse(text)?;
         let normal_form = query.text();
-        if !inner
-            .clients
-            .entry(request.client)
-            .or_default()
-            .insert(normal_form.clone())
-        {
+        let known = inner.clients.entry(client).or_default();
+        if !known.insert(normal_form.clone()) {
             return Err("already subscribed".to_owned());
         }
         inner.subscriptions.push(Subscription {
-            client: request.client,
+            client,
             normal_form,
             query,
-            text: request.query.to_owned(),
-            id: request.id.to_static(),
-            outbox: request.outbox.clone(),
-            waiting: Arc::new(AtomicUsize::new(0)),
+            text: text.to_owned(),
+            id: id.to_static(),
+            outbox: outbox.clone(),
+            waiting: Arc::default(),
         });
         Ok(())
     }
@@ -119,9 +111,7 @@ impl Bus {
     /// # Errors
     /// The wire's text.
     pub(crate) fn unsubscribe(&self, client: SocketAddr, query: &str) -> Result<(), String> {
-        let query =
-            Query::parse(query).map_err(|fault| format!("failed to parse query: {fault}"))?;
-        let normal_form = query.text();
+        let normal_form = parse(query)?.text();
         if self.lock().forget(client, &normal_form) {
             Ok(())
         } else {
@@ -153,32 +143,30 @@ impl Bus {
         let mut inner = self.lock();
         self.admit(&inner, client)?;
         let normal_form = format!("tm.event = 'Tx' AND tx.hash = '{}'", hex_text(hash));
-        if !inner
-            .clients
-            .entry(client)
-            .or_default()
-            .insert(normal_form.clone())
-        {
+        let known = inner.clients.entry(client).or_default();
+        if !known.insert(normal_form.clone()) {
             return Err("failed to subscribe to tx: already subscribed".to_owned());
         }
-        let (sender, committed) = oneshot::channel();
-        inner.waiters.entry(*hash).or_default().push(sender);
-        Ok(Wait {
-            bus: self,
-            subscription: Some((client, normal_form)),
-            hash: *hash,
-            committed,
-        })
+        Ok(self.wait(&mut inner, hash, Some((client, normal_form))))
     }
 
     /// Waits for a transaction on behalf of a part of the node itself, outside all limits: the
     /// caller has a bound of its own.
     pub(crate) fn wait_inside(&self, hash: &Hash) -> Wait<'_> {
+        self.wait(&mut self.lock(), hash, None)
+    }
+
+    fn wait(
+        &self,
+        inner: &mut Inner,
+        hash: &Hash,
+        subscription: Option<(SocketAddr, String)>,
+    ) -> Wait<'_> {
         let (sender, committed) = oneshot::channel();
-        self.lock().waiters.entry(*hash).or_default().push(sender);
+        inner.waiters.entry(*hash).or_default().push(sender);
         Wait {
             bus: self,
-            subscription: None,
+            subscription,
             hash: *hash,
             committed,
         }
@@ -245,6 +233,10 @@ impl Bus {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn parse(query: &str) -> Result<Query, String> {
+    Query::parse(query).map_err(|fault| format!("failed to parse query: {fault}"))
 }
 
 impl Inner {
@@ -335,12 +327,7 @@ mod tests {
     }
 
     fn subscribe(bus: &Bus, port: u16, query: &str, outbox: &Outbox) -> Result<(), String> {
-        bus.subscribe(&Subscribe {
-            client: client(port),
-            query,
-            id: &RequestId::number(1),
-            outbox,
-        })
+        bus.subscribe(client(port), query, &RequestId::number(1), outbox)
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Query {
         loop {
             // An error of the scanner shows as an invalid token here, as in the original.
             let token = match scanner.next() {
-                Ok(Some(token)) => token.kind(),
+                Ok(Some(token)) => token.kind,
                 Ok(None) => return Ok(Self { conditions }),
                 Err(_) => Kind::Invalid,
             };
@@ -109,26 +109,30 @@ impl Condition {
     }
 
     fn text(&self) -> String {
-        let operator = match self.operator {
-            Operator::Contains => "CONTAINS",
-            Operator::Exists => "EXISTS",
-            Operator::Equal => "=",
-            Operator::Less => "<",
-            Operator::LessOrEqual => "<=",
-            Operator::Greater => ">",
-            Operator::GreaterOrEqual => ">=",
-        };
+        let head = format!("{} {}", self.tag, self.operator.symbol());
         match &self.argument {
-            None => format!("{} {operator}", self.tag),
-            Some(Argument::Text(text)) => format!("{} {operator} '{text}'", self.tag),
-            Some(Argument::Number(_, text)) => format!("{} {operator} {text}", self.tag),
-            Some(Argument::Time(text)) => format!("{} {operator} TIME {text}", self.tag),
-            Some(Argument::Date(text)) => format!("{} {operator} DATE {text}", self.tag),
+            None => head,
+            Some(Argument::Text(text)) => format!("{head} '{text}'"),
+            Some(Argument::Number(_, text)) => format!("{head} {text}"),
+            Some(Argument::Time(text)) => format!("{head} TIME {text}"),
+            Some(Argument::Date(text)) => format!("{head} DATE {text}"),
         }
     }
 }
 
 impl Operator {
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Self::Contains => "CONTAINS",
+            Self::Exists => "EXISTS",
+            Self::Equal => "=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
     fn admits(self, ordering: Ordering) -> bool {
         match self {
             Self::Equal => ordering.is_eq(),
@@ -171,70 +175,66 @@ fn leading_number(value: &str) -> Option<f64> {
 }
 
 fn condition(scanner: &mut Scanner<'_>) -> Result<Condition, String> {
-    const OPERATORS: &[Kind] = &[
-        Kind::LessOrEqual,
-        Kind::GreaterOrEqual,
-        Kind::Less,
-        Kind::Greater,
-        Kind::Equal,
-        Kind::Contains,
-        Kind::Exists,
+    const OPERATORS: [Operator; 7] = [
+        Operator::LessOrEqual,
+        Operator::GreaterOrEqual,
+        Operator::Less,
+        Operator::Greater,
+        Operator::Equal,
+        Operator::Contains,
+        Operator::Exists,
     ];
-    const ORDERED: &[Kind] = &[Kind::Number, Kind::Time, Kind::Date];
-    const ANY: &[Kind] = &[Kind::Number, Kind::Time, Kind::Date, Kind::Text];
-    let Token::Tag(tag) = require(scanner, &[Kind::Tag])? else {
-        return Err(String::new());
+    let tag = require(scanner, &[Kind::Tag])?.text.to_owned();
+    let Kind::Operator(operator) = require(scanner, &OPERATORS.map(Kind::Operator))?.kind else {
+        unreachable!("only operators were wanted")
     };
-    let Token::Operator(operator) = require(scanner, OPERATORS)? else {
-        return Err(String::new());
+    let wanted: &[Kind] = match operator {
+        Operator::Exists => &[],
+        Operator::Contains => &[Kind::Text],
+        Operator::Equal => &[Kind::Number, Kind::Time, Kind::Date, Kind::Text],
+        _ => &[Kind::Number, Kind::Time, Kind::Date],
     };
-    let wanted = match operator {
-        Operator::Exists => {
-            return Ok(Condition {
-                tag,
-                operator,
-                argument: None,
-            });
+    let argument = match wanted {
+        [] => None,
+        wanted => {
+            let token = require(scanner, wanted)?;
+            let text = token.text.to_owned();
+            Some(match token.kind {
+                Kind::Number => Argument::Number(text.parse().unwrap_or(f64::NAN), text),
+                Kind::Time => Argument::Time(text),
+                Kind::Date => Argument::Date(text),
+                _ => Argument::Text(text),
+            })
         }
-        Operator::Contains => &[Kind::Text][..],
-        Operator::Equal => ANY,
-        _ => ORDERED,
-    };
-    let argument = match require(scanner, wanted)? {
-        Token::Text(text) => Argument::Text(text),
-        Token::Number(text) => Argument::Number(text.parse().unwrap_or(f64::NAN), text),
-        Token::Time(text) => Argument::Time(text),
-        Token::Date(text) => Argument::Date(text),
-        Token::Tag(_) | Token::And | Token::Operator(_) => return Err(String::new()),
     };
     Ok(Condition {
         tag,
         operator,
-        argument: Some(argument),
+        argument,
     })
 }
 
 /// The next token, if it is of a wanted kind.
-fn require(scanner: &mut Scanner<'_>, wanted: &[Kind]) -> Result<Token, String> {
+fn require<'a>(scanner: &mut Scanner<'a>, wanted: &[Kind]) -> Result<Token<'a>, String> {
     let token = scanner
         .next()
         .map_err(|fault| format!("offset {}: {fault}", scanner.token_at))?;
     let Some(token) = token else {
         return Err(format!("offset {}: EOF", scanner.token_at));
     };
-    if wanted.contains(&token.kind()) {
+    if wanted.contains(&token.kind) {
         return Ok(token);
     }
-    let labels: Vec<&str> = wanted.iter().map(|kind| kind.label()).collect();
+    let labels: Vec<String> = wanted.iter().map(|kind| kind.label()).collect();
     let wanted = match labels.split_last() {
-        Some((last, [])) => (*last).to_owned(),
+        Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
         None => String::new(),
     };
     Err(format!(
         "offset {}: got {}, wanted {wanted}",
         scanner.token_at,
-        token.kind().label()
+        token.kind.label()
     ))
 }
 

@@ -3,19 +3,14 @@
 use super::query::{Operator, start_of_day};
 use crate::chain::time::BlockTime;
 
-/// A token with its text.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
-    Tag(String),
-    Text(String),
-    Number(String),
-    Time(String),
-    Date(String),
-    And,
-    Operator(Operator),
+/// A token and its text, a string's without the quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind,
+    pub(super) text: &'a str,
 }
 
-/// What a token is, by the names that errors use.
+/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Invalid,
@@ -25,18 +20,13 @@ pub(super) enum Kind {
     Time,
     Date,
     And,
-    Contains,
-    Exists,
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
+    Operator(Operator),
 }
 
 impl Kind {
-    pub(super) fn label(self) -> &'static str {
-        match self {
+    /// The name that errors use.
+    pub(super) fn label(self) -> String {
+        let name = match self {
             Self::Invalid => "invalid token",
             Self::Tag => "tag",
             Self::Text => "string",
@@ -44,34 +34,9 @@ impl Kind {
             Self::Time => "timestamp",
             Self::Date => "datestamp",
             Self::And => "AND operator",
-            Self::Contains => "CONTAINS operator",
-            Self::Exists => "EXISTS operator",
-            Self::Equal => "= operator",
-            Self::Less => "< operator",
-            Self::LessOrEqual => "<= operator",
-            Self::Greater => "> operator",
-            Self::GreaterOrEqual => ">= operator",
-        }
-    }
-}
-
-impl Token {
-    pub(super) fn kind(&self) -> Kind {
-        match self {
-            Self::Tag(_) => Kind::Tag,
-            Self::Text(_) => Kind::Text,
-            Self::Number(_) => Kind::Number,
-            Self::Time(_) => Kind::Time,
-            Self::Date(_) => Kind::Date,
-            Self::And => Kind::And,
-            Self::Operator(Operator::Contains) => Kind::Contains,
-            Self::Operator(Operator::Exists) => Kind::Exists,
-            Self::Operator(Operator::Equal) => Kind::Equal,
-            Self::Operator(Operator::Less) => Kind::Less,
-            Self::Operator(Operator::LessOrEqual) => Kind::LessOrEqual,
-            Self::Operator(Operator::Greater) => Kind::Greater,
-            Self::Operator(Operator::GreaterOrEqual) => Kind::GreaterOrEqual,
-        }
+            Self::Operator(operator) => return format!("{} operator", operator.symbol()),
+        };
+        name.to_owned()
     }
 }
 
@@ -105,30 +70,32 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next token, none at the end, or what is wrong.
-    pub(super) fn next(&mut self) -> Result<Option<Token>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<Token<'a>>, String> {
         self.take_while(char::is_whitespace);
         self.token_at = self.at;
         let Some(first) = self.peek() else {
             return Ok(None);
         };
-        if first.is_ascii_digit() {
-            return Ok(Some(self.number()));
-        }
-        if first == '_' || first.is_alphanumeric() {
+        if first == '_' || (first.is_alphanumeric() && !first.is_ascii_digit()) {
             return self.word().map(Some);
         }
-        self.at += first.len_utf8();
-        match first {
-            '\'' => self.string().map(Some),
-            '=' => Ok(Some(Token::Operator(Operator::Equal))),
-            '<' => Ok(Some(Token::Operator(
-                self.or_equal(Operator::Less, Operator::LessOrEqual),
-            ))),
-            '>' => Ok(Some(Token::Operator(
-                self.or_equal(Operator::Greater, Operator::GreaterOrEqual),
-            ))),
-            other => Err(format!("invalid input {other} at offset {}", self.at)),
+        if first == '\'' {
+            return self.string().map(Some);
         }
+        let kind = if first.is_ascii_digit() {
+            self.number();
+            Kind::Number
+        } else {
+            self.at += first.len_utf8();
+            Kind::Operator(match first {
+                '=' => Operator::Equal,
+                '<' => self.or_equal(Operator::Less, Operator::LessOrEqual),
+                '>' => self.or_equal(Operator::Greater, Operator::GreaterOrEqual),
+                other => return Err(format!("invalid input {other} at offset {}", self.at)),
+            })
+        };
+        let text = &self.text[self.token_at..self.at];
+        Ok(Some(Token { kind, text }))
     }
 
     fn or_equal(&mut self, plain: Operator, or_equal: Operator) -> Operator {
@@ -139,53 +106,56 @@ impl<'a> Scanner<'a> {
         plain
     }
 
-    fn number(&mut self) -> Token {
-        let start = self.at;
+    fn number(&mut self) {
         self.take_while(|c| c.is_ascii_digit());
         if self.peek() == Some('.') {
             self.at += 1;
             self.take_while(|c| c.is_ascii_digit());
         }
-        Token::Number(self.text[start..self.at].to_owned())
     }
 
-    fn string(&mut self) -> Result<Token, String> {
-        let text = self.take_while(|c| c != '\'').to_owned();
+    fn string(&mut self) -> Result<Token<'a>, String> {
+        self.at += 1;
+        let text = self.take_while(|c| c != '\'');
         if self.peek().is_none() {
             return Err("EOF".to_owned());
         }
         self.at += 1;
-        Ok(Token::Text(text))
+        let kind = Kind::Text;
+        Ok(Token { kind, text })
     }
 
-    fn word(&mut self) -> Result<Token, String> {
-        let word = self.take_while(|c| matches!(c, '.' | '_' | '-') || c.is_alphanumeric());
+    fn word(&mut self) -> Result<Token<'a>, String> {
+        let text = self.take_while(|c| matches!(c, '.' | '_' | '-') || c.is_alphanumeric());
         let spaced = self.peek() == Some(' ');
-        match word {
+        let kind = match text {
             "TIME" if spaced => {
-                self.at += 1;
-                let text = self
-                    .take_while(|c| c.is_ascii_digit() || "-T:+Z".contains(c))
-                    .to_owned();
-                if BlockTime::parse(&text).is_none() {
-                    return Err(format!("invalid TIME value: parsing time {text:?}"));
-                }
-                Ok(Token::Time(text))
+                return self.instant(Kind::Time, "-T:+Z", |text| BlockTime::parse(text).is_some());
             }
             "DATE" if spaced => {
-                self.at += 1;
-                let text = self
-                    .take_while(|c| c.is_ascii_digit() || c == '-')
-                    .to_owned();
-                if start_of_day(&text).is_none() {
-                    return Err(format!("invalid DATE value: parsing time {text:?}"));
-                }
-                Ok(Token::Date(text))
+                return self.instant(Kind::Date, "-", |text| start_of_day(text).is_some());
             }
-            "AND" => Ok(Token::And),
-            "EXISTS" => Ok(Token::Operator(Operator::Exists)),
-            "CONTAINS" => Ok(Token::Operator(Operator::Contains)),
-            tag => Ok(Token::Tag(tag.to_owned())),
+            "AND" => Kind::And,
+            "EXISTS" => Kind::Operator(Operator::Exists),
+            "CONTAINS" => Kind::Operator(Operator::Contains),
+            _ => Kind::Tag,
+        };
+        Ok(Token { kind, text })
+    }
+
+    /// The time or date behind its keyword: digits and `others`.
+    fn instant(
+        &mut self,
+        kind: Kind,
+        others: &str,
+        is_good: fn(&str) -> bool,
+    ) -> Result<Token<'a>, String> {
+        let keyword = &self.text[self.token_at..self.at];
+        self.at += 1;
+        let text = self.take_while(|c| c.is_ascii_digit() || others.contains(c));
+        if is_good(text) {
+            return Ok(Token { kind, text });
         }
+        Err(format!("invalid {keyword} value: parsing time {text:?}"))
     }
 }

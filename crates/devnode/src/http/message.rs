@@ -94,6 +94,17 @@ impl Response {
         }
     }
 
+    /// Text as Go's `http.Error` sends it.
+    pub(crate) fn text(status: u16, text: impl Into<Vec<u8>>) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", text.into())
+    }
+
+    /// The same with one more header behind the others.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
     /// Appends the response as it goes over the wire.
     pub(crate) fn write(&self, out: &mut Vec<u8>, request: &Request, keep_alive: bool) {
         let version = request.head.version;

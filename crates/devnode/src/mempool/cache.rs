@@ -1,71 +1,41 @@
 //! Remembers the last transactions that were seen, the least recently seen go first.
 
-use std::collections::{HashMap, VecDeque};
+use lru::LruCache;
 
 use crate::chain::merkle::Hash;
 use crate::chain::prefix::ByPrefix;
 
 /// An LRU set of transaction hashes.
-///
-/// Its order is a queue with stale entries: a hash that is seen again gets a new entry, and only
-/// the entry whose number is the hash's counts.
 #[derive(Debug)]
 pub(crate) struct SeenCache {
     capacity: usize,
-    seen: HashMap<Hash, u64, ByPrefix>,
-    order: VecDeque<(u64, Hash)>,
-    next: u64,
+    seen: LruCache<Hash, (), ByPrefix>,
 }
-
-/// Stale entries that are tolerated beyond the capacity before the queue is tidied.
-const SLACK: usize = 1024;
 
 impl SeenCache {
     /// A cache of `capacity` hashes; 0 remembers nothing.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
-            seen: HashMap::default(),
-            order: VecDeque::new(),
-            next: 0,
+            seen: LruCache::unbounded_with_hasher(ByPrefix),
         }
     }
 
     /// Remembers a hash; false if it was known, which counts as seeing it again.
     pub(crate) fn push(&mut self, hash: Hash) -> bool {
-        if self.capacity == 0 {
-            return true;
-        }
-        self.next += 1;
-        let known = self.seen.insert(hash, self.next).is_some();
-        self.order.push_back((self.next, hash));
-        if !known && self.seen.len() > self.capacity {
-            self.evict();
-        }
-        if self.order.len() > 2 * self.capacity + SLACK {
-            let seen = &self.seen;
-            self.order
-                .retain(|(number, hash)| seen.get(hash) == Some(number));
+        let known = self.seen.put(hash, ()).is_some();
+        if self.seen.len() > self.capacity {
+            self.seen.pop_lru();
         }
         !known
     }
 
     pub(crate) fn remove(&mut self, hash: &Hash) {
-        self.seen.remove(hash);
+        self.seen.pop(hash);
     }
 
     pub(crate) fn clear(&mut self) {
         self.seen.clear();
-        self.order.clear();
-    }
-
-    fn evict(&mut self) {
-        while let Some((number, hash)) = self.order.pop_front() {
-            if self.seen.get(&hash) == Some(&number) {
-                self.seen.remove(&hash);
-                return;
-            }
-        }
     }
 }
 
@@ -118,7 +88,7 @@ mod tests {
                     }
                     list.push(key);
                 }
-                prop_assert!(cache.order.len() <= 2 * capacity + SLACK);
+                prop_assert_eq!(cache.seen.len(), list.len());
             }
         }
     }

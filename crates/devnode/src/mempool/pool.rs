@@ -1,78 +1,60 @@
 //! Transactions in order of arrival, removable by hash.
 
-use std::collections::{HashMap, VecDeque};
+use lru::LruCache;
 
 use super::Depth;
 use crate::chain::block::Tx;
 use crate::chain::merkle::Hash;
 use crate::chain::prefix::ByPrefix;
 
-/// Empty slots that are tolerated beyond the live ones before the queue is tidied.
-const SLACK: usize = 1024;
-
-/// A queue with holes: removal empties a slot, and slots are found by their number.
-#[derive(Debug, Default)]
+/// A queue from which any transaction can be taken: a map whose entries are linked in the order in
+/// which they came.
+#[derive(Debug)]
 pub(super) struct Pool {
-    slots: VecDeque<Option<Tx>>,
-    /// Number of the first slot.
-    first: u64,
-    numbers: HashMap<Hash, u64, ByPrefix>,
+    txs: LruCache<Hash, Tx, ByPrefix>,
     bytes: u64,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self {
+            txs: LruCache::unbounded_with_hasher(ByPrefix),
+            bytes: 0,
+        }
+    }
 }
 
 impl Pool {
     pub(super) fn depth(&self) -> Depth {
         Depth {
-            txs: self.numbers.len(),
+            txs: self.txs.len(),
             bytes: self.bytes,
         }
     }
 
     /// Appends a transaction; one that is there already stays where it is.
     pub(super) fn push(&mut self, tx: Tx) {
-        let number = self.first + self.slots.len() as u64;
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.numbers.entry(tx.hash) {
-            entry.insert(number);
+        if !self.txs.contains(&tx.hash) {
             self.bytes += tx.bytes.len() as u64;
-            self.slots.push_back(Some(tx));
+            self.txs.put(tx.hash, tx);
         }
     }
 
     pub(super) fn remove(&mut self, hash: &Hash) {
-        let Some(number) = self.numbers.remove(hash) else {
-            return;
-        };
-        let slot = usize::try_from(number - self.first)
-            .ok()
-            .and_then(|at| self.slots.get_mut(at));
-        if let Some(tx) = slot.and_then(Option::take) {
+        if let Some(tx) = self.txs.pop(hash) {
             self.bytes -= tx.bytes.len() as u64;
-        }
-        while let Some(None) = self.slots.front() {
-            self.slots.pop_front();
-            self.first += 1;
-        }
-        if self.slots.len() > 2 * self.numbers.len() + SLACK {
-            self.tidy();
         }
     }
 
+    /// The transactions, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Tx> {
-        self.slots.iter().flatten()
+        self.txs.iter().rev().map(|(_, tx)| tx)
     }
 
     /// Hashes of the transactions that do not pass.
     pub(super) fn failing(&self, passes: impl Fn(&Tx) -> bool) -> Vec<Hash> {
         let failing = self.iter().filter(|tx| !passes(tx));
         failing.map(|tx| tx.hash).collect()
-    }
-
-    /// Closes the holes behind a transaction that stays long.
-    fn tidy(&mut self) {
-        self.slots.retain(Option::is_some);
-        for (number, tx) in (self.first..).zip(self.slots.iter().flatten()) {
-            self.numbers.insert(tx.hash, number);
-        }
     }
 }
 
@@ -85,18 +67,6 @@ mod tests {
 
     fn tx(n: u16) -> Tx {
         Tx::new(Bytes::from(n.to_le_bytes().to_vec()))
-    }
-
-    #[test]
-    fn a_transaction_that_stays_does_not_keep_holes() {
-        let mut pool = Pool::default();
-        pool.push(tx(0));
-        for n in 1..10_000 {
-            pool.push(tx(n));
-            pool.remove(&tx(n).hash);
-        }
-        assert_eq!(pool.depth(), Depth { txs: 1, bytes: 2 });
-        assert!(pool.slots.len() <= SLACK + 2);
     }
 
     proptest! {

@@ -1,8 +1,7 @@
 //! JSON-RPC over POST, methods over URI, and the page of endpoints.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use wire::json;
 use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
@@ -10,7 +9,6 @@ use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
 use super::methods::{self, Caller};
 use super::table::{self, METHODS, Method};
 use super::{params, uri};
-use crate::faults::Garbage;
 use crate::http::{Request, Response};
 use crate::jsonrpc::{RpcError, failure, failure_body, success};
 use crate::node::Node;
@@ -18,143 +16,89 @@ use crate::node::Node;
 /// What a call without parameters gets from a method that has some: Go's reflection panics.
 pub(crate) const TOO_FEW_ARGUMENTS: &str = "reflect: Call with too few input arguments";
 
-/// An answer before it is an HTTP response.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct HttpAnswer {
-    status: u16,
-    kind: ContentType,
-    cacheable: bool,
-    close: bool,
-    /// Refused before the original stamps its time on answers.
-    unstamped: bool,
-    body: Vec<u8>,
+fn json_body(status: u16, body: Vec<u8>) -> Response {
+    Response::new(status, "application/json", body)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ContentType {
-    Json,
-    Html,
-    /// Plain text of Go's `http.Error`.
-    Text,
-    /// Nothing was written at all.
-    None,
+fn error(status: u16, id: Option<&RequestId<'_>>, error: &RpcError) -> Response {
+    json_body(status, failure_body(id, error))
 }
 
-impl HttpAnswer {
-    fn json(status: u16, body: Vec<u8>) -> Self {
-        Self {
-            status,
-            kind: ContentType::Json,
-            cacheable: false,
-            close: false,
-            unstamped: false,
-            body,
-        }
-    }
-
-    fn error(status: u16, id: Option<&RequestId<'_>>, error: &RpcError) -> Self {
-        Self::json(status, failure_body(id, error))
-    }
-
-    fn text(status: u16, text: &str) -> Self {
-        Self {
-            kind: ContentType::Text,
-            ..Self::json(status, text.as_bytes().to_vec())
-        }
-    }
+/// The same answer, which may be cached for a day.
+fn cached(mut answer: Response) -> Response {
+    let header = ("Cache-Control", "public, max-age=86400".to_owned());
+    answer.headers.insert(0, header);
+    answer
 }
 
 /// Answers one HTTP request.
 pub(crate) async fn handle(node: &Node, peer: SocketAddr, request: &Request) -> Response {
-    node.counters.requests.fetch_add(1, Ordering::Relaxed);
-    node.faults.pass().await;
     let asked_at = SystemTime::now();
-    let mut answer = answer(node, peer, request).await;
-    if !node.faults.untouched() {
-        node.faults.delay().await;
-        node.faults.pass().await;
-        match node.faults.now().garbage {
-            Some(Garbage::Silence) => std::future::pending().await,
-            Some(garbage) => answer.body = garbled(&answer.body, garbage),
-            None => {}
+    match batch_of(node, request) {
+        Ok(batch) => {
+            let answer = answer(node, peer, request, batch).await;
+            stamped(answer, asked_at)
         }
-    }
-    response(answer, asked_at)
-}
-
-/// The body that is sent instead of an answer's.
-pub(crate) fn garbled(body: &[u8], garbage: Garbage) -> Vec<u8> {
-    const WRONG_ID: &[u8] = b"\"id\":987654321";
-    match garbage {
-        Garbage::NotJson => b"<<< this is no JSON >>>".to_vec(),
-        Garbage::Half => body[..body.len() / 2].to_vec(),
-        Garbage::Silence => Vec::new(),
-        Garbage::WrongId => match body.windows(5).position(|five| five == b"\"id\":") {
-            Some(at) => {
-                let rest = &body[at + 5..];
-                let end = rest
-                    .iter()
-                    .position(|byte| matches!(byte, b',' | b'}'))
-                    .unwrap_or(rest.len());
-                [&body[..at], WRONG_ID, &rest[end..]].concat()
-            }
-            None => body.to_vec(),
-        },
-    }
-}
-
-async fn answer(node: &Node, peer: SocketAddr, request: &Request) -> HttpAnswer {
-    if let Some(broken) = request.broken_body {
-        let error = RpcError::InvalidRequest(format!("error reading request body: {broken}"));
-        return HttpAnswer {
-            close: true,
-            unstamped: true,
-            ..HttpAnswer::error(400, None, &error)
-        };
-    }
-    let body = request.body.as_slice();
-    let batch = if body
-        .first()
-        .is_some_and(|byte| matches!(byte, b'[' | b' ' | b'\t' | b'\r' | b'\n'))
-    {
-        batch_of(body)
-    } else {
-        None
-    };
-    let limit = node.config.rpc.max_request_batch_size;
-    if let Some(batch) = &batch
-        && limit > 0
-        && batch.len() > limit
-    {
-        let text = format!("batch request exceeds maximum ({limit}) allowed number of requests");
-        let error = RpcError::InvalidRequest(text);
-        return HttpAnswer {
-            unstamped: true,
-            ..HttpAnswer::error(200, None, &error)
-        };
-    }
-    let path = request.path();
-    if path == "/" {
-        return if body.is_empty() {
-            endpoints(request)
-        } else {
-            post(node, peer, body, batch).await
-        };
-    }
-    match path.strip_prefix('/').and_then(table::find) {
-        Some(method) => by_uri(node, peer, method, request).await,
-        None => HttpAnswer::text(404, "404 page not found\n"),
+        // The original stamps its time on answers after these checks.
+        Err(refusal) => refusal,
     }
 }
 
 /// The requests of a batch, if the body is one and every element is well formed.
-fn batch_of(body: &[u8]) -> Option<Vec<jsonrpc::Request<'_>>> {
-    let value = json::check(body)
+///
+/// # Errors
+/// The answer to a body that could not be read, or to a batch that is too long.
+fn batch_of<'a>(
+    node: &Node,
+    request: &'a Request,
+) -> Result<Option<Vec<jsonrpc::Request<'a>>>, Response> {
+    let invalid = |status, text| error(status, None, &RpcError::InvalidRequest(text));
+    if let Some(broken) = request.broken_body {
+        return Err(Response {
+            close: true,
+            ..invalid(400, format!("error reading request body: {broken}"))
+        });
+    }
+    let body = request.body.as_slice();
+    if !matches!(body.first(), Some(b'[' | b' ' | b'\t' | b'\r' | b'\n')) {
+        return Ok(None);
+    }
+    let array = json::check(body)
         .ok()
-        .filter(|value| value.first() == Some(&b'['))?;
-    json::elements(value)
-        .map(|element| jsonrpc::Request::decode(element).ok())
-        .collect()
+        .filter(|value| value.first() == Some(&b'['));
+    let batch: Option<Vec<_>> = array.and_then(|array| {
+        json::elements(array)
+            .map(|element| jsonrpc::Request::decode(element).ok())
+            .collect()
+    });
+    let limit = node.config.rpc.max_request_batch_size;
+    if limit > 0 && batch.as_ref().is_some_and(|batch| batch.len() > limit) {
+        let text = format!("batch request exceeds maximum ({limit}) allowed number of requests");
+        return Err(invalid(200, text));
+    }
+    Ok(batch)
+}
+
+async fn answer(
+    node: &Node,
+    peer: SocketAddr,
+    request: &Request,
+    batch: Option<Vec<jsonrpc::Request<'_>>>,
+) -> Response {
+    let path = request.path();
+    if path == "/" {
+        return if request.body.is_empty() {
+            endpoints(request)
+        } else {
+            post(node, peer, &request.body, batch).await
+        };
+    }
+    match path.strip_prefix('/').and_then(table::find) {
+        Some(method) => by_uri(node, peer, method, request).await,
+        None => {
+            Response::text(404, "404 page not found\n").with("X-Content-Type-Options", "nosniff")
+        }
+    }
 }
 
 /// JSON-RPC in the body.
@@ -163,12 +107,12 @@ async fn post(
     peer: SocketAddr,
     body: &[u8],
     batch: Option<Vec<jsonrpc::Request<'_>>>,
-) -> HttpAnswer {
+) -> Response {
     if let Some(found) = PlainBroadcast::whole(body)
         && let Some(tx) = found.transaction()
     {
         let result = methods::broadcast(node, found.method, tx, peer).await;
-        return HttpAnswer::json(200, outcome(&found.id, result));
+        return json_body(200, outcome(&found.id, result));
     }
     let requests = match batch {
         Some(requests) => requests,
@@ -178,8 +122,8 @@ async fn post(
         {
             Ok(request) => vec![request],
             Err(fault) => {
-                let error = RpcError::Parse(format!("error unmarshaling request: {fault}"));
-                return HttpAnswer::error(500, None, &error);
+                let fault = RpcError::Parse(format!("error unmarshaling request: {fault}"));
+                return error(500, None, &fault);
             }
         },
     };
@@ -194,25 +138,22 @@ async fn post(
                 cacheable &= cached;
                 answers.push(answer);
             }
-            Err(panic) => {
-                return HttpAnswer::error(500, Some(&RequestId::NONE), &panic);
-            }
+            Err(panic) => return error(500, Some(&RequestId::NONE), &panic),
         }
     }
     let body = match answers.len() {
+        // Not even a content type.
         0 => {
-            return HttpAnswer {
-                kind: ContentType::None,
-                ..HttpAnswer::json(200, Vec::new())
+            return Response {
+                headers: Vec::new(),
+                ..json_body(200, Vec::new())
             };
         }
         1 => answers.swap_remove(0),
         _ => [b"[", answers.join(&b',').as_slice(), b"]"].concat(),
     };
-    HttpAnswer {
-        cacheable,
-        ..HttpAnswer::json(200, body)
-    }
+    let answer = json_body(200, body);
+    if cacheable { cached(answer) } else { answer }
 }
 
 /// One request of a POST: its answer and whether that may be cached, or the error of a panic,
@@ -234,20 +175,11 @@ async fn one(
             ));
             return Ok((failure_body(Some(id), &error), false));
         }
-        None if method.params.is_empty() => params::Args::new(Vec::new()),
+        None if method.params.is_empty() => params::Args::none(),
         None => return Err(RpcError::Internal(TOO_FEW_ARGUMENTS.to_owned())),
     };
     let cacheable = args.cacheable(method);
-    let result = methods::call(
-        node,
-        method.name,
-        args,
-        Caller {
-            address: peer,
-            events: None,
-        },
-    )
-    .await;
+    let result = methods::call(node, method.name, args, Caller::over_http(peer)).await;
     Ok((outcome(id, result), cacheable))
 }
 
@@ -267,44 +199,31 @@ pub(crate) fn outcome(id: &RequestId<'_>, result: Result<Vec<u8>, String>) -> Ve
     }
 }
 
-async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Request) -> HttpAnswer {
+async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Request) -> Response {
+    let id = RequestId::NONE;
     if method.ws_only {
-        return HttpAnswer::error(404, Some(&RequestId::NONE), &RpcError::MethodNotFound);
+        return error(404, Some(&id), &RpcError::MethodNotFound);
     }
-    let form = String::from_utf8_lossy(if has_form(request) {
+    let form: &[u8] = if has_form(request) {
         &request.body
     } else {
-        b""
-    });
-    let args = match uri::decode(method, request.query(), &form) {
+        &[]
+    };
+    let args = match uri::decode(method, request.query(), &String::from_utf8_lossy(form)) {
         Ok(args) => args,
         Err(text) => {
-            let error = RpcError::InvalidParams(format!(
-                "error converting http params to arguments: {text}"
-            ));
-            return HttpAnswer::error(500, Some(&RequestId::NONE), &error);
+            let text = format!("error converting http params to arguments: {text}");
+            return error(500, Some(&id), &RpcError::InvalidParams(text));
         }
     };
     let cacheable = args.cacheable(method);
-    match methods::call(
-        node,
-        method.name,
-        args,
-        Caller {
-            address: peer,
-            events: None,
-        },
-    )
-    .await
-    {
-        Ok(result) => {
-            let body = outcome(&RequestId::NONE, Ok(result));
-            HttpAnswer {
-                cacheable,
-                ..HttpAnswer::json(200, body)
-            }
-        }
-        Err(text) => HttpAnswer::error(500, Some(&RequestId::NONE), &RpcError::Internal(text)),
+    let result = methods::call(node, method.name, args, Caller::over_http(peer)).await;
+    let is_ok = result.is_ok();
+    let answer = json_body(if is_ok { 200 } else { 500 }, outcome(&id, result));
+    if is_ok && cacheable {
+        cached(answer)
+    } else {
+        answer
     }
 }
 
@@ -315,7 +234,7 @@ fn has_form(request: &Request) -> bool {
 }
 
 /// The HTML list of endpoints.
-fn endpoints(request: &Request) -> HttpAnswer {
+fn endpoints(request: &Request) -> Response {
     let host = request.header("host");
     let mut page = String::from(
         "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>",
@@ -330,66 +249,11 @@ fn endpoints(request: &Request) -> HttpAnswer {
         page.push_str(&format!("<a href=\"{link}\">{link}</a></br>"));
     }
     page.push_str("</body></html>");
-    HttpAnswer {
-        kind: ContentType::Html,
-        ..HttpAnswer::json(200, page.into_bytes())
-    }
+    Response::new(200, "text/html", page.into_bytes())
 }
 
-fn response(answer: HttpAnswer, asked_at: SystemTime) -> Response {
-    let HttpAnswer {
-        status,
-        kind,
-        cacheable,
-        close,
-        unstamped,
-        body,
-    } = answer;
-    let mut headers = Vec::with_capacity(4);
-    if cacheable {
-        headers.push(("Cache-Control", "public, max-age=86400".to_owned()));
-    }
-    match kind {
-        ContentType::Json => headers.push(("Content-Type", "application/json".to_owned())),
-        ContentType::Html => headers.push(("Content-Type", "text/html".to_owned())),
-        ContentType::Text => headers.push(("Content-Type", "text/plain; charset=utf-8".to_owned())),
-        ContentType::None => {}
-    }
-    if kind == ContentType::Text {
-        headers.push(("X-Content-Type-Options", "nosniff".to_owned()));
-    }
-    if !unstamped {
-        headers.push(server_time(asked_at));
-    }
-    Response {
-        status,
-        headers,
-        body,
-        close,
-    }
-}
-
-/// The header with the time of a request's arrival.
-pub(crate) fn server_time(at: SystemTime) -> (&'static str, String) {
-    let seconds = at
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
-        .as_secs();
-    ("X-Server-Time", seconds.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn garbage_is_what_it_says() {
-        let body = br#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
-        assert_eq!(
-            garbled(body, Garbage::WrongId),
-            br#"{"jsonrpc":"2.0","id":987654321,"result":{}}"#
-        );
-        assert_eq!(garbled(body, Garbage::Half).len(), body.len() / 2);
-        assert!(json::check(&garbled(body, Garbage::NotJson)).is_err());
-    }
+/// The same answer with the time of the request's arrival.
+pub(crate) fn stamped(answer: Response, asked_at: SystemTime) -> Response {
+    let since = asked_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    answer.with("X-Server-Time", since.as_secs().to_string())
 }

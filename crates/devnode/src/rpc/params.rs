@@ -50,8 +50,22 @@ impl Arg {
 pub(crate) struct Args(Vec<Arg>);
 
 impl Args {
-    pub(crate) fn new(args: Vec<Arg>) -> Self {
-        Self(args)
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Each parameter of a method, decoded from its name and kind.
+    ///
+    /// # Errors
+    /// The first that fails.
+    pub(crate) fn of(
+        method: &Method,
+        mut decode: impl FnMut(&'static str, Kind) -> Result<Arg, String>,
+    ) -> Result<Self, String> {
+        let args = method.params.iter();
+        args.map(|(name, kind)| decode(name, *kind))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     pub(crate) fn int(&self, index: usize) -> i64 {
@@ -122,57 +136,29 @@ pub(crate) fn decode(method: &Method, params: &[u8]) -> Result<Args, String> {
 fn by_name(method: &Method, params: &[u8]) -> Result<Args, String> {
     // Null has no members.
     let given: Vec<_> = json::members(params).collect();
-    let find = |name| {
-        given
-            .iter()
-            .rev()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| *value)
-    };
-    let decode = |(name, kind): &(&'static str, Kind)| match find(*name) {
-        Some(value) => decode_value(*kind, value),
-        None => Ok(Arg::zero(*kind)),
-    };
-    method
-        .params
-        .iter()
-        .map(decode)
-        .collect::<Result<_, _>>()
-        .map(Args)
+    Args::of(method, |name, kind| {
+        match given.iter().rev().find(|(key, _)| key == name) {
+            Some((_, value)) => decode_value(kind, value),
+            None => Ok(Arg::zero(kind)),
+        }
+    })
 }
 
 fn by_position(method: &Method, given: &[&[u8]]) -> Result<Args, String> {
-    if given.len() != method.params.len() {
+    let (wanted, count) = (method.params.len(), given.len());
+    if count != wanted {
         let names: Vec<&str> = method.params.iter().map(|(name, _)| *name).collect();
+        let names = names.join(" ");
         // Go shows raw JSON as the decimal values of its bytes.
-        let shown: Vec<String> = given
-            .iter()
-            .map(|value| {
-                format!(
-                    "[{}]",
-                    value
-                        .iter()
-                        .map(u8::to_string)
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                )
-            })
-            .collect();
+        let shown = format!("{given:?}").replace(',', "");
         return Err(format!(
-            "expected {} parameters ([{}]), got {} ([{}])",
-            names.len(),
-            names.join(" "),
-            given.len(),
-            shown.join(" ")
+            "expected {wanted} parameters ([{names}]), got {count} ({shown})"
         ));
     }
-    method
-        .params
-        .iter()
-        .zip(given)
-        .map(|((_, kind), value)| decode_value(*kind, value))
-        .collect::<Result<_, _>>()
-        .map(Args)
+    let mut given = given.iter();
+    Args::of(method, |_, kind| {
+        decode_value(kind, given.next().copied().unwrap_or(b"null"))
+    })
 }
 
 /// Decodes one JSON value as `libs/json` does.

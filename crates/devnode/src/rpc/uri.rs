@@ -20,18 +20,12 @@ pub(crate) fn decode(method: &Method, query: &str, form: &str) -> Result<Args, S
             .map(|(_, value)| value.into_owned())
             .filter(|value| !value.is_empty())
     };
-    let decode = |(name, kind): &(&'static str, Kind)| match find(query, name)
-        .or_else(|| find(form, name))
-    {
-        Some(value) => decode_text(*kind, &value),
-        None => Ok(Arg::zero(*kind)),
-    };
-    method
-        .params
-        .iter()
-        .map(decode)
-        .collect::<Result<_, _>>()
-        .map(Args::new)
+    Args::of(method, |name, kind| {
+        match find(query, name).or_else(|| find(form, name)) {
+            Some(value) => decode_text(kind, &value),
+            None => Ok(Arg::zero(kind)),
+        }
+    })
 }
 
 fn decode_text(kind: Kind, text: &[u8]) -> Result<Arg, String> {

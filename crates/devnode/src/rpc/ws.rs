@@ -16,11 +16,10 @@ use wire::ws::{
     write_text,
 };
 
-use super::http::{TOO_FEW_ARGUMENTS, garbled, outcome, server_time};
+use super::http::{TOO_FEW_ARGUMENTS, outcome, stamped};
 use super::methods::{self, Caller};
 use super::{params, table};
 use crate::events::bus::{Outbox, Outgoing};
-use crate::faults::Garbage;
 use crate::http::{Frames, Request, Response, Upgrade};
 use crate::jsonrpc::{RpcError, failure_body};
 use crate::node::Node;
@@ -40,19 +39,10 @@ const WRITE_BYTES: usize = 64 << 10;
 /// server that CometBFT uses).
 pub(crate) fn handshake(request: &Request) -> Response {
     let bad = |status: u16, text: &str| {
-        let mut response = Response::new(
-            status,
-            "text/plain; charset=utf-8",
-            text.as_bytes().to_vec(),
-        );
-        response
-            .headers
-            .push(("Sec-Websocket-Version", "13".to_owned()));
-        response
-            .headers
-            .push(("X-Content-Type-Options", "nosniff".to_owned()));
-        response.headers.push(server_time(SystemTime::now()));
-        response
+        let answer = Response::text(status, text)
+            .with("Sec-Websocket-Version", "13")
+            .with("X-Content-Type-Options", "nosniff");
+        stamped(answer, SystemTime::now())
     };
     let accept = match check_handshake(&request.view(), request.head().version, &[]) {
         Ok(accept) => accept,
@@ -154,18 +144,9 @@ async fn read(
 /// One request with the faults around it.
 async fn handle(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> Option<Vec<u8>> {
     node.counters.requests.fetch_add(1, Ordering::Relaxed);
-    if node.faults.untouched() {
-        return answer(node, peer, text, outbox).await;
-    }
     node.faults.pass().await;
-    let answer = answer(node, peer, text, outbox).await;
-    node.faults.delay().await;
-    node.faults.pass().await;
-    match node.faults.now().garbage {
-        Some(Garbage::Silence) => None,
-        Some(garbage) => answer.map(|answer| garbled(&answer, garbage)),
-        None => answer,
-    }
+    let mut answer = answer(node, peer, text, outbox).await?;
+    node.faults.spoil(&mut answer).await.then_some(answer)
 }
 
 async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> Option<Vec<u8>> {
@@ -196,7 +177,7 @@ async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> 
                 RpcError::Internal(format!("error converting json params to arguments: {text}"));
             return Some(failure_body(Some(&id), &error));
         }
-        None if method.params.is_empty() => params::Args::new(Vec::new()),
+        None if method.params.is_empty() => params::Args::none(),
         None => {
             let error = RpcError::Internal(format!("WSJSONRPC: {TOO_FEW_ARGUMENTS}"));
             return Some(failure_body(Some(&RequestId::NONE), &error));

@@ -157,7 +157,8 @@ async fn a_taken_port_is_named() {
     let listen = running.node.rpc_address();
     let error = DevNode::bind(Config { listen, ..quick() })
         .await
-        .unwrap_err();
+        .err()
+        .unwrap();
     assert!(matches!(&error, DevNodeError::Listen { address, .. } if *address == listen));
     assert!(error.to_string().contains("port 0"));
     running.stop().await;

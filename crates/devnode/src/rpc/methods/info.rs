@@ -5,7 +5,7 @@ use wire::json::write as json;
 use super::chain;
 use crate::app::kvstore::{self, QueryAnswer};
 use crate::chain::block::Block;
-use crate::chain::header::optional;
+use crate::chain::header::{APP_VERSION, optional};
 use crate::chain::validator::POWER;
 use crate::node::Node;
 use crate::rpc::params::Args;
@@ -29,7 +29,7 @@ pub(super) fn status(node: &Node) -> Vec<u8> {
             &json::Text(VERSION),
             &json::Text(&node.config.moniker),
             &json::Text(tx_index),
-            &json::Text(&format!("tcp://{}", node.rpc_address)),
+            &json::Text(&format!("tcp://{}", node.addresses.rpc)),
             &|out: &mut Vec<u8>| sync_block(out, "latest", latest.as_deref()),
             &|out: &mut Vec<u8>| sync_block(out, "earliest", earliest.as_deref()),
             &json::Hex(&node.genesis.validator.address),
@@ -104,7 +104,7 @@ pub(super) fn abci_info(node: &Node) -> Vec<u8> {
         &[
             &json::Text(&data),
             &json::Text(kvstore::ABCI_VERSION),
-            &json::IntText(kvstore::APP_VERSION),
+            &json::IntText(APP_VERSION),
             &last_height,
             &json::Base64(&node.app.app_hash()),
         ],

@@ -11,7 +11,7 @@ use wire::jsonrpc::{BroadcastMethod, RequestId};
 
 use super::params::Args;
 use super::table::Name;
-use crate::events::bus::{Outbox, Subscribe};
+use crate::events::bus::Outbox;
 use crate::node::Node;
 
 pub(crate) use broadcast::{broadcast, submit};
@@ -22,6 +22,16 @@ pub(crate) struct Caller<'a> {
     pub(crate) address: SocketAddr,
     /// Where events go and under which id, if the caller has a WebSocket.
     pub(crate) events: Option<(&'a Outbox, &'a RequestId<'a>)>,
+}
+
+impl Caller<'_> {
+    /// A client that no events can be sent to.
+    pub(crate) fn over_http(address: SocketAddr) -> Self {
+        Self {
+            address,
+            events: None,
+        }
+    }
 }
 
 /// Calls a method. Returns its result as JSON.
@@ -79,12 +89,7 @@ fn subscription(
     let query = args.text(0);
     match (name, caller.events) {
         (Name::Subscribe, Some((outbox, id))) => {
-            node.bus.subscribe(&Subscribe {
-                client: caller.address,
-                query,
-                id,
-                outbox,
-            })?;
+            node.bus.subscribe(caller.address, query, id, outbox)?;
         }
         (Name::Unsubscribe, _) => node.bus.unsubscribe(caller.address, query)?,
         _ => node.bus.unsubscribe_all(caller.address)?,
