@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use crate::connection::ConnectionError;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Transport};
 
 /// Why a call has no result.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,6 +25,18 @@ pub enum ClientError {
         endpoint: String,
         /// The innermost cause.
         reason: String,
+    },
+    /// TLS was wanted, and what answers speaks none.
+    #[error(
+        "{endpoint} answers without TLS; write {plain}:// in place of {tls}://, or check the port"
+    )]
+    NotTls {
+        /// The node.
+        endpoint: String,
+        /// The scheme that would do.
+        plain: &'static str,
+        /// The scheme that was given.
+        tls: &'static str,
     },
     /// No complete answer within the limit.
     #[error("{endpoint} did not answer in time; the node hangs, is overloaded or is not a node")]
@@ -84,9 +96,20 @@ pub enum ClientError {
 
 impl ClientError {
     pub(super) fn of_connection(endpoint: &Endpoint, error: &ConnectionError) -> Self {
+        let (plain, tls) = match endpoint.transport() {
+            Transport::Http => ("http", "https"),
+            Transport::Ws => ("ws", "wss"),
+        };
         let endpoint = endpoint.to_string();
         let not_http = |reason: &str| format!("something that is not HTTP ({reason})");
         match error {
+            ConnectionError::Tls(rustls::Error::InvalidMessage(
+                rustls::InvalidMessage::InvalidContentType,
+            )) => Self::NotTls {
+                endpoint,
+                plain,
+                tls,
+            },
             ConnectionError::TooLarge { what, limit } if *what == "message" => Self::TooLarge {
                 endpoint,
                 limit: *limit,
@@ -135,6 +158,10 @@ impl ClientError {
 /// A foreign answer as an error quotes it.
 fn quoted(status: Option<u16>, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN * 4)]);
+    if text.trim_start().starts_with('<') {
+        let status = status.map_or(String::new(), |status| format!(" (HTTP {status})"));
+        return format!("with a web page{status}, so a web server or a proxy listens there");
+    }
     let mut shown: String = text
         .chars()
         .filter(|char| !char.is_control())

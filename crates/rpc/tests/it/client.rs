@@ -91,7 +91,7 @@ async fn something_else_that_answers_is_named() {
     for (answer, words) in [
         (
             http_answer(404, "<html>not here</html>"),
-            "HTTP 404 with '<html>not here</html>'",
+            "a web page (HTTP 404)",
         ),
         (
             http_answer(200, r#"{"hello":"world"}"#),
@@ -123,6 +123,19 @@ async fn a_node_of_another_kind_is_named() {
     assert_eq!(
         error.to_string(),
         "the node refused status: Method not found (code -32601)"
+    );
+}
+
+#[tokio::test]
+async fn tls_to_a_server_without_it_is_told_and_says_what_to_write() {
+    let plain = ScriptedServer::start(|connection| {
+        connection.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    });
+    let secured = plain.http_url().replace("http://", "https://");
+    let error = client(&secured).status().await.unwrap_err().to_string();
+    assert!(
+        error.contains("answers without TLS; write http:// in place of https://"),
+        "{error}"
     );
 }
 

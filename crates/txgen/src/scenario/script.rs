@@ -159,11 +159,13 @@ fn name_of(path: &Path) -> String {
 /// The file as it is meant, with `--set`, beside its table.
 fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Table)> {
     // First as a whole: only then do messages name the line.
-    let written: Scenario = toml::from_str(text).map_err(|error| {
-        place::of_phase(text).map_or_else(
-            || malformed(&error),
-            |message| anyhow!(with_suggestion(&message)),
-        )
+    let written: Scenario = toml::from_str(text).map_err(|error| match place::of_phase(text) {
+        _ if is_of_sentinel(text) => anyhow!(
+            "this is a configuration of sentinel, not a scenario of txgen; `sentinel --config FILE` starts the \
+             proxy with it, and a scenario has [[phases]] or [flood]"
+        ),
+        Some(message) => anyhow!(with_suggestion(&message)),
+        None => malformed(&error),
     })?;
     let mut table: Table = toml::from_str(text).map_err(|error| malformed(&error))?;
     for setting in &options.set {
@@ -175,6 +177,14 @@ fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Tab
         false => typed(&table)?,
     };
     Ok((scenario, table))
+}
+
+/// Whether a file that is no scenario has the tables that every configuration of sentinel has.
+fn is_of_sentinel(text: &str) -> bool {
+    let table: Table = toml::from_str(text).unwrap_or_default();
+    ["listen", "upstream"]
+        .iter()
+        .all(|key| table.contains_key(*key))
 }
 
 /// The runs that `--only` leaves.

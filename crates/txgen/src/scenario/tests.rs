@@ -22,6 +22,17 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
+fn the_configuration_of_sentinel_is_told_from_a_scenario() {
+    let text = problem(include_str!("../../../../config/sentinel.toml"));
+    assert!(
+        text.contains("a configuration of sentinel") && text.contains("sentinel --config"),
+        "{text}"
+    );
+    let text = problem("[listen]\n[[phases]]\nprofile = \"constant\"\n");
+    assert!(!text.contains("configuration of sentinel"), "{text}");
+}
+
+#[test]
 fn phases_and_settings_are_read() {
     let script = load(
         "[settings]\nsize = 100\nseed = 4\ndrain_timeout = \"5s\"\n\
