@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, EndpointInfo, FORMAT, Host, Manifest, Recorder,
-    RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId, TxHash,
-    hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, EndpointInfo, FORMAT, Host, Manifest, NodeLimits,
+    Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId,
+    TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 
@@ -181,6 +181,7 @@ fn manifest() -> Manifest {
             node_version: None,
             built_in: false,
         }],
+        limits: NodeLimits::default(),
         host: Host {
             os: std::env::consts::OS.into(),
             cpu: None,

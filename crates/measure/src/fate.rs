@@ -88,6 +88,10 @@ pub struct Fate {
     pub committed_anyway: CommittedAnyway,
     /// `rejected` by code: CheckTx codes are positive, JSON-RPC errors negative.
     pub rejected_by_code: BTreeMap<String, u64>,
+    /// `rejected` by what the node said: the code, a colon, and the text with `#` for numbers that
+    /// change; empty where no texts were kept, as for a run that was killed.
+    #[serde(default)]
+    pub rejected_by_text: BTreeMap<String, u64>,
     /// `errors` by kind; every kind is present.
     pub errors_by_kind: BTreeMap<String, u64>,
 }
@@ -103,6 +107,7 @@ adds_up!(Fate {
     pending,
     committed_anyway,
     rejected_by_code,
+    rejected_by_text,
     errors_by_kind
 });
 

@@ -32,6 +32,7 @@ mod rates;
 pub mod read;
 mod rebuild;
 mod recorder;
+mod refusals;
 mod rows;
 mod segments;
 mod span;
@@ -59,7 +60,7 @@ pub use latency::{
     HIGHEST, Latencies, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS,
 };
 pub use live::{Counters, LiveView};
-pub use manifest::{EndpointInfo, Host, Manifest};
+pub use manifest::{EndpointInfo, Host, Manifest, NodeLimits};
 pub use merge::{MergeError, MergePart, PartName, merge, merged_manifest};
 pub use plan::{ClosedLoop, LoadModel, Plan, SchedulePlan};
 pub use rates::RateStats;
@@ -67,6 +68,7 @@ pub use rebuild::KilledRun;
 pub use recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
+pub use refusals::RefusalTexts;
 pub use rows::{BlockRow, IdText, LatencyColumns, SeriesRow, StepRow};
 pub use summary::{
     Blocks, Knee, LateCauses, LimitedBy, Rates, Reconnects, RecorderHealth, ScheduleVerdict,

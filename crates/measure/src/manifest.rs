@@ -29,8 +29,24 @@ pub struct Manifest {
     pub seed: u64,
     /// Where the transactions go; the column `endpoint` counts from here.
     pub endpoints: Vec<EndpointInfo>,
+    /// What the nodes take at most, as far as it is known.
+    #[serde(default)]
+    pub limits: NodeLimits,
     /// The machine that generates.
     pub host: Host,
+}
+
+/// What a node takes at most; `None` where there is no limit or it is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLimits {
+    /// Transactions in a block: the built-in node's `max_block_txs`.
+    pub block_txs: Option<u64>,
+    /// Bytes of a block: the consensus parameters' `block.max_bytes`.
+    pub block_bytes: Option<u64>,
+    /// Gas of a block: the consensus parameters' `block.max_gas`.
+    pub block_gas: Option<u64>,
+    /// Transactions in the mempool: the built-in node's `mempool.size`.
+    pub mempool_txs: Option<u64>,
 }
 
 /// One target.

@@ -188,6 +188,7 @@ impl<'a> KilledRun<'a> {
             pending: accepted.saturating_sub(committed + commit_failed),
             committed_anyway: anyway,
             rejected_by_code: self.rejected_by_code.clone(),
+            rejected_by_text: BTreeMap::new(),
             errors_by_kind: fate::by_kind([0; Failure::ALL.len()]),
         }
     }

@@ -2,8 +2,11 @@
 
 use measure::{BlockRow, SeriesRow};
 
+use crate::course::usual_distance;
+
 /// How many transactions a chain had committed by a time, as if a block's came evenly since the block
-/// before: seconds with and without a block would only show how far blocks are apart.
+/// before: seconds with and without a block would only show how far blocks are apart. After a stall or
+/// a pause a block's count for [`REACH`] usual intervals at most, and nothing is committed before.
 #[derive(Debug, Clone)]
 pub struct CommittedCourse {
     /// When blocks were seen, in seconds since the origin, and how many were committed by then.
@@ -39,11 +42,19 @@ impl CommittedCourse {
     }
 
     fn new(begin: f64, committed: impl Iterator<Item = (f64, u64)>) -> Self {
+        let committed: Vec<(f64, u64)> = committed.collect();
+        let usual = usual_distance(committed.iter().map(|(at, _)| *at));
         let mut seen = vec![(begin, 0.0)];
-        let mut sum = 0;
+        let (mut sum, mut before) = (0, begin);
         for (at, count) in committed {
+            if let Some(usual) = usual
+                && at - before > REACH * usual
+            {
+                seen.push((at - usual, sum as f64));
+            }
             sum += count;
             seen.push((at, sum as f64));
+            before = at;
         }
         Self { seen }
     }
@@ -69,6 +80,9 @@ impl CommittedCourse {
     }
 }
 
+/// Usual intervals over which a block's transactions are spread at most.
+const REACH: f64 = 3.0;
+
 #[cfg(test)]
 mod tests {
     use measure::Counts;
@@ -92,6 +106,14 @@ mod tests {
         assert_eq!(course.rate(0.0, 12.0) * 12.0, 1_200.0);
         assert_eq!(course.rate(9.0, 10.0), 0.0);
         assert_eq!(CommittedCourse::of_blocks(&[]).rate(0.0, 1.0), 0.0);
+    }
+
+    #[test]
+    fn a_stall_is_not_bridged() {
+        let course = CommittedCourse::of_blocks(&[4, 5, 6, 16, 17].map(|at_s| block(at_s, 100)));
+        assert_eq!(course.rate(7.0, 15.0), 0.0);
+        assert_eq!(course.rate(15.0, 16.0), 100.0);
+        assert_eq!(course.rate(0.0, 20.0) * 20.0, 500.0);
     }
 
     #[test]

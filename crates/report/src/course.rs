@@ -70,10 +70,14 @@ impl LatencyCourse {
         }
     }
 
-    /// Closes the last columns.
+    /// Closes the last columns, and leaves gaps in the lines where nothing was recorded for several
+    /// times the usual distance between two columns, as in a stall or a pause.
     pub fn finish(&mut self) {
         for drawn in &mut self.drawn {
             drawn.close(self.column_s);
+            for line in [&mut drawn.p50, &mut drawn.p95, &mut drawn.p99] {
+                *line = broken_at_gaps(line);
+            }
         }
     }
 
@@ -114,15 +118,6 @@ impl Drawn {
             self.map.add(self.column, ms, value.count_at_value());
         }
         let middle = (self.column as f64 + 0.5) * column_s;
-        let gap = self
-            .p50
-            .last()
-            .is_some_and(|(before, _)| middle - before > MAX_GAP * column_s);
-        if gap {
-            for line in [&mut self.p50, &mut self.p95, &mut self.p99] {
-                line.push((middle, f64::NAN));
-            }
-        }
         let at = |q| {
             self.values
                 .quantile(q)
@@ -135,8 +130,26 @@ impl Drawn {
     }
 }
 
-/// Columns without a value over which a line goes on: blocks may be seconds apart.
-const MAX_GAP: f64 = 8.0;
+/// The points with one that is not a number in every gap.
+fn broken_at_gaps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let usual = usual_distance(points.iter().map(|(x, _)| *x));
+    let limit = usual.map_or(f64::INFINITY, |usual| usual * MAX_GAP);
+    let pieces = points.chunk_by(|one, next| next.0 - one.0 <= limit);
+    let gap = |piece: &[(f64, f64)]| [(piece[0].0, f64::NAN)];
+    let pieces = pieces.map(|piece| [&gap(piece)[..], piece].concat());
+    pieces.collect::<Vec<_>>().concat()
+}
+
+/// The median distance between neighbours; `None` for fewer than two places.
+pub(crate) fn usual_distance(places: impl Iterator<Item = f64>) -> Option<f64> {
+    let places: Vec<f64> = places.collect();
+    let mut distances: Vec<f64> = places.windows(2).map(|two| two[1] - two[0]).collect();
+    distances.sort_by(f64::total_cmp);
+    distances.get(distances.len() / 2).copied()
+}
+
+/// Usual distances between two values over which a line goes on.
+const MAX_GAP: f64 = 2.5;
 /// Columns of a heat map at most.
 pub const MAX_COLUMNS: usize = 240;
 const WANTED: [LatencyKind; 4] = [
@@ -149,3 +162,17 @@ const WANTED: [LatencyKind; 4] = [
 const LOWEST_MS: f64 = 1e-3;
 const HIGHEST_MS: f64 = 3.6e6;
 const ROWS: usize = 153;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_goes_on_between_blocks_and_stops_in_a_stall() {
+        let every_four_seconds = [2.5, 6.5, 10.5, 30.5, 34.5].map(|x| (x, 1.0));
+        let broken = broken_at_gaps(&every_four_seconds);
+        let gaps = broken.iter().filter(|(_, y)| y.is_nan()).map(|(x, _)| *x);
+        assert_eq!(gaps.collect::<Vec<_>>(), [2.5, 30.5]);
+        assert_eq!(broken_at_gaps(&[]), []);
+    }
+}

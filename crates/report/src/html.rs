@@ -8,6 +8,11 @@ pub(crate) fn tag(name: &str, content: &str) -> String {
     format!("<{name}>{content}</{end}>")
 }
 
+/// A link to a page beside this one.
+pub(crate) fn link(to: &str, text: &str) -> String {
+    tag(&format!("a href=\"{}\"", escape(to)), &escape(text))
+}
+
 /// A sentence in small letters, of text.
 pub(crate) fn note(text: &str) -> String {
     tag("p class=\"note\"", &escape(text))

@@ -9,6 +9,7 @@
 //! page of all reports; [`text`] formats numbers; [`TmBench`] and [`Bep23`] are the tables of two older
 //! studies, by their own rules.
 
+mod answers;
 mod bep23;
 pub mod chart;
 mod committed;
@@ -22,12 +23,13 @@ mod table;
 pub mod text;
 mod tm_bench;
 
+pub use answers::AnswerCourse;
 pub use bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
 pub use committed::CommittedCourse;
 pub use course::{LatencyCourse, MAX_COLUMNS};
 pub use entries::Entries;
 pub use page::Page;
 pub use run::RunReport;
-pub use stretch::Stretch;
+pub use stretch::{Span, Stretch};
 pub use table::{Columns, Figure, Table};
 pub use tm_bench::{PerSecondStats, TmBench, TmBenchSpan};

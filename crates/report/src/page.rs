@@ -1,6 +1,6 @@
 //! The page that every report is.
 
-use crate::html::tag;
+use crate::html::{link, tag};
 use crate::text::escape;
 
 /// A self-contained HTML page under construction: one file, no script, nothing loaded.
@@ -42,6 +42,20 @@ impl Page {
     pub fn section(&mut self, heading: &str, html: &str) {
         let heading = tag("h2", &escape(heading));
         self.push(&tag("section", &(heading + html)));
+    }
+
+    /// A heading and what follows it, from HTML, folded until it is asked for; printed it is open.
+    pub fn fold(&mut self, heading: &str, html: &str) {
+        let summary = tag("summary", &tag("h2", &escape(heading)));
+        self.push(&tag("details class=\"fold\"", &(summary + html)));
+    }
+
+    /// Links to pages beside this one: where to, relative to it, and what is there.
+    pub fn links<'a>(&mut self, links: impl IntoIterator<Item = &'a (String, String)>) {
+        let links: Vec<String> = links.into_iter().map(|(to, text)| link(to, text)).collect();
+        if !links.is_empty() {
+            self.push(&tag("nav", &links.join(" · ")));
+        }
     }
 
     /// A heading and a text with its own lines and blanks.

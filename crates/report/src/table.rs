@@ -1,6 +1,6 @@
 //! Tables as terminal text, Markdown and HTML.
 
-use crate::html::tag;
+use crate::html::{link, tag};
 use crate::text::escape;
 
 /// A finished table, which renders itself in three forms; [`Table::of`] begins one.
@@ -25,6 +25,8 @@ struct Column {
     width: (usize, usize),
     /// In Markdown the cells are names as a program writes them.
     code: bool,
+    /// Left out of terminal text.
+    page_only: bool,
     cells: Vec<Cell>,
 }
 
@@ -39,6 +41,8 @@ struct Cell {
     /// `None` where there is no value.
     text: Option<String>,
     alarm: bool,
+    /// On a page the text leads there.
+    link: Option<String>,
 }
 
 /// A number of a table, or none.
@@ -114,6 +118,23 @@ impl<R> Columns<R> {
         self
     }
 
+    /// On a page the cells of the last column lead to the pages that `to` names.
+    #[must_use]
+    pub fn link(mut self, to: impl Fn(&R) -> Option<String>) -> Self {
+        if let Some(column) = self.table.columns.last_mut() {
+            for (cell, row) in column.cells.iter_mut().zip(&self.rows) {
+                cell.link = to(row);
+            }
+        }
+        self
+    }
+
+    /// The last column is on pages only: a terminal has no room for it.
+    #[must_use]
+    pub fn on_page(self) -> Self {
+        self.last(|column| column.page_only = true)
+    }
+
     /// In terminal text cells of the last column are cut after `most` characters.
     #[must_use]
     pub fn cut(self, most: usize) -> Self {
@@ -141,12 +162,14 @@ impl<R> Columns<R> {
         let cell = |row| Cell {
             text: text(row),
             alarm: false,
+            link: None,
         };
         self.table.columns.push(Column {
             heading: heading.to_owned(),
             align,
             width: (0, usize::MAX),
             code: false,
+            page_only: false,
             cells: self.rows.iter().map(cell).collect(),
         });
         self
@@ -195,15 +218,16 @@ impl Table {
     /// characters; no blanks at the ends of lines. A table without headings has no line of them.
     #[must_use]
     pub fn text(&self) -> String {
-        let widths: Vec<usize> = self.columns.iter().map(Column::text_width).collect();
+        let columns = || self.columns.iter().filter(|column| !column.page_only);
+        let widths: Vec<usize> = columns().map(Column::text_width).collect();
         let apart = widths.len().saturating_sub(1);
         let total: usize = widths.iter().sum();
         let close = total + 2 * apart > TERMINAL_WIDTH && total + apart <= TERMINAL_WIDTH;
         let gap = if close { 1 } else { 2 };
-        let headed = self.columns.iter().any(|column| !column.heading.is_empty());
+        let headed = columns().any(|column| !column.heading.is_empty());
         let mut out = String::new();
         for line in usize::from(!headed)..=self.len() {
-            for (column, width) in self.columns.iter().zip(&widths) {
+            for (column, width) in columns().zip(&widths) {
                 let text = column.text_line(line);
                 let fill = " ".repeat(width - text.chars().count());
                 match column.align {
@@ -241,7 +265,11 @@ impl Table {
         let row = |row: usize| {
             let cell = |column: &Column| {
                 let cell = &column.cells[row];
-                tag(&column.tag("td", cell.alarm), &escape(cell.text_or("–")))
+                let text = match &cell.link {
+                    Some(to) => link(to, cell.text_or("–")),
+                    None => escape(cell.text_or("–")).into_owned(),
+                };
+                tag(&column.tag("td", cell.alarm), &text)
             };
             tag("tr", &self.columns.iter().map(cell).collect::<String>())
         };
@@ -356,6 +384,20 @@ mod tests {
             .at_least(&[6]);
         assert_eq!(notes.text(), "one     x\ntwo\n");
         assert_eq!(notes.tabbed(1).lines().next_back(), Some("two      "));
+    }
+
+    #[test]
+    fn a_page_has_links_and_columns_that_a_terminal_has_no_room_for() {
+        let table = Table::of([("a", "<why>")])
+            .text("run", |row| row.0)
+            .link(|row| Some(format!("{}/report.html", row.0)))
+            .text("why", |row| row.1)
+            .on_page()
+            .table();
+        assert_eq!(table.text(), "run\na\n");
+        let html = table.html();
+        assert!(html.contains("<a href=\"a/report.html\">a</a>"), "{html}");
+        assert!(html.contains("&lt;why&gt;"), "{html}");
     }
 
     #[test]

@@ -6,10 +6,12 @@
 
 mod limited_by;
 pub mod limits;
+mod onsets;
 mod point;
 mod schedule;
 mod steps;
 
+pub use onsets::{Onset, Sign, onsets};
 pub use point::{BrokenLimit, Point, PointJudgement};
 pub use steps::{Excess, RampJudgement, excesses, ramp};
 

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxFate, TxReader};
 use measure::{
-    BlockRow, EndpointInfo, FORMAT, Host, KilledRun, LatencyKind, Manifest, ScheduleVerdict,
-    SeriesRow, StepRow, Summary,
+    BlockRow, EndpointInfo, FORMAT, Host, KilledRun, LatencyKind, Manifest, NodeLimits,
+    ScheduleVerdict, SeriesRow, StepRow, Summary,
 };
 use proptest::prelude::*;
 
@@ -32,6 +32,7 @@ pub(crate) fn manifest() -> Manifest {
             node_version: None,
             built_in: true,
         }],
+        limits: NodeLimits::default(),
         host: Host {
             os: "Linux".into(),
             cpu: None,

@@ -70,6 +70,7 @@ fn legend(chart: &Chart) -> String {
     let entry = |layer: &Layer| {
         let symbol = match layer.shape {
             Shape::Line(_) => "line",
+            Shape::Steps(_) => "line st",
             Shape::Dots(_) | Shape::Ranges(_) => "dot",
             Shape::Bars(_) => "box",
             Shape::Heat(_) => "ramp",
@@ -83,10 +84,22 @@ fn legend(chart: &Chart) -> String {
 
 /// The texts of marks and levels, beside their lines.
 fn labels(picture: &Picture<'_>) -> String {
+    let mut row_before = (f64::NEG_INFINITY, 0);
     let marks = picture.chart.marks.iter().map(|(x, label)| {
         let at = picture.x.place(*x) * 100.0;
         let side = if at > 70.0 { " l" } else { "" };
-        let place = format!("b class=\"mark{side}\" style=\"left:{at:.2}%\"");
+        // Neighbours stand below each other.
+        let row = match at - row_before.0 < LABEL_PERCENT {
+            true => (row_before.1 + 1) % MARK_ROWS,
+            false => 0,
+        };
+        row_before = (at, row);
+        let place = format!("b class=\"mark{side}\" style=\"left:{at:.2}%;--n:{row}\"");
+        tag(&place, &escape(label))
+    });
+    let shade = picture.chart.shade.iter().map(|(from, _, label)| {
+        let at = picture.x.place(*from) * 100.0;
+        let place = format!("b class=\"zone\" style=\"left:{at:.2}%\"");
         tag(&place, &escape(label))
     });
     let levels = picture.chart.levels.iter().map(|(y, label)| {
@@ -94,8 +107,12 @@ fn labels(picture: &Picture<'_>) -> String {
         let place = format!("b class=\"level\" style=\"bottom:{at:.2}%\"");
         tag(&place, &escape(label))
     });
-    marks.chain(levels).collect()
+    shade.chain(marks).chain(levels).collect()
 }
+
+/// Labels of marks that are nearer to each other than this share of the chart's width would overlap.
+const LABEL_PERCENT: f64 = 14.0;
+const MARK_ROWS: usize = 5;
 
 /// A chart with the ranges of its axes.
 pub(super) struct Picture<'a> {
@@ -135,7 +152,13 @@ impl<'a> Picture<'a> {
     fn svg(&self, x_ticks: &[Tick], y_ticks: &[Tick]) -> String {
         let x_grid = x_ticks.iter().map(|tick| upright(tick.at * SIDE));
         let y_grid = y_ticks.iter().map(|tick| level((1.0 - tick.at) * SIDE));
-        let mut out = path("g", &x_grid.chain(y_grid).collect::<String>());
+        let shade = self.chart.shade.iter().map(|(from, to, _)| {
+            let (left, right) = (self.x(*from), self.x(*to));
+            let width = right - left;
+            path("z", &format!("M{left} 0h{width}v{SIDE}h-{width}z"))
+        });
+        let mut out: String = shade.collect();
+        out += &path("g", &x_grid.chain(y_grid).collect::<String>());
         out.extend(self.chart.layers.iter().map(|layer| self.layer(layer)));
         let marks = self.chart.marks.iter();
         out.extend(marks.map(|(x, _)| path("ml", &upright(f64::from(self.x(*x))))));
@@ -155,6 +178,10 @@ impl<'a> Picture<'a> {
         let class = layer.tone.class();
         match &layer.shape {
             Shape::Line(pieces) => self.line(&class, pieces),
+            Shape::Steps(pieces) => {
+                let pieces = pieces.iter().map(|piece| self.staircase(piece));
+                path(&format!("s st {class}"), &pieces.collect::<String>())
+            }
             Shape::Dots(points) => self.dots(&class, &layer.name, points),
             Shape::Ranges(ranges) => {
                 let range = |(x, low, high): &(f64, f64, f64)| {
@@ -203,6 +230,17 @@ impl<'a> Picture<'a> {
             format!("{letter}{} {}", self.x(x), self.y(y))
         });
         points.collect()
+    }
+
+    fn staircase(&self, piece: &[(f64, f64, f64)]) -> String {
+        let spans = piece.iter().enumerate().map(|(place, (from, to, y))| {
+            let (y, to) = (self.y(*y), self.x(*to));
+            match place {
+                0 => format!("M{} {y}H{to}", self.x(*from)),
+                _ => format!("V{y}H{to}"),
+            }
+        });
+        spans.collect()
     }
 
     /// A line without length and with round ends, so it stays round however the picture is stretched.
@@ -293,6 +331,26 @@ mod tests {
         assert!(html.contains("<title>3 s\nsent 4/s</title>"));
         assert!(html.contains("A &lt;title&gt;"));
         assert!(!html.contains('#'), "no fixed colours: {html}");
+    }
+
+    #[test]
+    fn steps_are_level_and_gaps_are_not_bridged() {
+        let spans = [
+            (0.0, 1.0, 2.0),
+            (1.0, 2.0, 4.0),
+            (5.0, 6.0, 4.0),
+            (6.0, 7.0, f64::NAN),
+        ];
+        let html = chart()
+            .steps("sent", Tone::Sent, spans)
+            .shade(6.0, 8.0, "drain")
+            .html();
+        let path = html.split("class=\"s st t-sent\" d=\"").nth(1).unwrap();
+        let path = path.split('"').next().unwrap();
+        assert_eq!(path.matches('M').count(), 2, "{path}");
+        assert_eq!(path.matches('V').count(), 1, "{path}");
+        assert!(!path.contains('L'), "nothing slopes: {path}");
+        assert!(html.contains("class=\"z\"") && html.contains(">drain</b>"));
     }
 
     #[test]

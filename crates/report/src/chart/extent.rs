@@ -25,6 +25,12 @@ impl Extent {
     pub(super) fn take(&mut self, shape: &Shape) {
         match shape {
             Shape::Line(pieces) => pieces.iter().flatten().for_each(|point| self.point(*point)),
+            Shape::Steps(pieces) => {
+                for (from, to, y) in pieces.iter().flatten() {
+                    self.point((*from, *y));
+                    self.point((*to, *y));
+                }
+            }
             Shape::Dots(points) => points.iter().for_each(|point| self.point(*point)),
             Shape::Ranges(ranges) => {
                 for (x, low, high) in ranges {

@@ -54,14 +54,18 @@ impl HeatMap {
         (self.from_x, self.from_x + self.column * columns as f64)
     }
 
-    /// The extent of its rows that hold something.
+    /// The extent of its rows that hold something, from below without the [`LOWEST_SHARE`] of all values:
+    /// a few that were much faster than all others would take decades of the axis.
     pub(super) fn y_range(&self) -> Option<(f64, f64)> {
-        let used = |row: &usize| {
-            let mut column = self.counts.iter().skip(*row).step_by(self.rows);
-            column.any(|count| *count > 0)
-        };
-        let first = (0..self.rows).find(used)?;
-        let last = (0..self.rows).rfind(used)?;
+        let count = |row: usize| -> u64 { self.counts.iter().skip(row).step_by(self.rows).sum() };
+        let rows: Vec<u64> = (0..self.rows).map(count).collect();
+        let least = (rows.iter().sum::<u64>() as f64 * LOWEST_SHARE) as u64;
+        let mut below = 0;
+        let first = rows.iter().position(|count| {
+            below += count;
+            below > least
+        })?;
+        let last = rows.iter().rposition(|count| *count > 0)?;
         Some((self.edge(first), self.edge(last + 1)))
     }
 
@@ -112,6 +116,7 @@ pub(super) struct Rectangle {
     pub(super) y: (f64, f64),
 }
 
+const LOWEST_SHARE: f64 = 0.002;
 /// Shades of a heat map.
 pub(super) const LEVELS: usize = 8;
 
@@ -134,5 +139,15 @@ mod tests {
         assert_eq!(joined.x, (0.0, 1.0));
         assert!((joined.y.1 - 100.0).abs() < 1e-6);
         assert!(HeatMap::new(0.0, 1.0, (1.0, 10.0), 4).y_range().is_none());
+    }
+
+    #[test]
+    fn one_fast_value_among_thousands_adds_no_decades() {
+        let mut map = HeatMap::new(0.0, 1.0, (1.0, 1_000.0), 3);
+        map.add(0, 500.0, 5_000);
+        map.add(0, 2.0, 1);
+        assert!(map.y_range().is_some_and(|(low, _)| low > 99.0));
+        map.add(0, 2.0, 500);
+        assert!(map.y_range().is_some_and(|(low, _)| low < 2.0));
     }
 }

@@ -25,11 +25,13 @@
 mod columns;
 mod draw;
 mod extent;
+mod forest;
 mod heat;
 mod readings;
 mod scale;
 
 pub use columns::columns;
+pub use forest::{ForestRow, forest};
 pub use heat::HeatMap;
 pub use scale::{Axis, Scale, Unit, round_up};
 
@@ -38,6 +40,8 @@ pub use scale::{Axis, Scale, Unit, round_up};
 pub enum Tone {
     /// The plan: dashed.
     Plan,
+    /// What the schedule wanted: a wide band, so that what lies on it is seen.
+    Offered,
     /// Handed to the node.
     Sent,
     /// Accepted by the node.
@@ -66,6 +70,7 @@ impl Tone {
     pub fn class(self) -> String {
         let name = match self {
             Self::Plan => "plan",
+            Self::Offered => "offered",
             Self::Sent => "sent",
             Self::Accepted => "accepted",
             Self::Committed => "committed",
@@ -91,6 +96,7 @@ pub struct Chart {
     layers: Vec<Layer>,
     marks: Vec<(f64, String)>,
     levels: Vec<(f64, String)>,
+    shade: Option<(f64, f64, String)>,
     tall: bool,
 }
 
@@ -105,6 +111,8 @@ struct Layer {
 enum Shape {
     /// Pieces of a line; a gap lies between two.
     Line(Vec<Vec<(f64, f64)>>),
+    /// Pieces of a line that is level between two x: from, to, y.
+    Steps(Vec<Vec<(f64, f64, f64)>>),
     Dots(Vec<(f64, f64)>),
     /// x, low, high.
     Ranges(Vec<(f64, f64, f64)>),
@@ -135,6 +143,7 @@ impl Chart {
             layers: Vec::new(),
             marks: Vec::new(),
             levels: Vec::new(),
+            shade: None,
             tall: false,
         }
     }
@@ -170,6 +179,21 @@ impl Chart {
         }
         pieces.retain(|piece| !piece.is_empty());
         self.layer(name, tone, Shape::Line(pieces))
+    }
+
+    /// A line that is level over each span: from, to, y. Where the next span begins later, or a y is
+    /// not finite, there is a gap.
+    #[must_use]
+    pub fn steps(
+        self,
+        name: &str,
+        tone: Tone,
+        spans: impl IntoIterator<Item = (f64, f64, f64)>,
+    ) -> Self {
+        let spans: Vec<_> = spans.into_iter().filter(is_finite).collect();
+        let pieces = spans.chunk_by(|one, next| (one.1 - next.0).abs() < 1e-9);
+        let pieces = pieces.map(<[_]>::to_vec).collect();
+        self.layer(name, tone, Shape::Steps(pieces))
     }
 
     /// A dot at each of `points`.
@@ -233,6 +257,15 @@ impl Chart {
     pub fn level(mut self, y: f64, label: &str) -> Self {
         if y.is_finite() {
             self.levels.push((y, label.to_owned()));
+        }
+        self
+    }
+
+    /// A shaded stretch of the x axis with a word on it, such as the drain of a run.
+    #[must_use]
+    pub fn shade(mut self, from: f64, to: f64, label: &str) -> Self {
+        if from < to {
+            self.shade = Some((from, to, label.to_owned()));
         }
         self
     }

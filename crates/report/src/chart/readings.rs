@@ -11,6 +11,11 @@ pub(super) fn strips(picture: &Picture<'_>) -> String {
     let lines: Vec<(&Layer, Vec<(f64, f64)>)> = named
         .filter_map(|layer| match &layer.shape {
             Shape::Line(pieces) => Some((layer, pieces.concat())),
+            Shape::Steps(pieces) => {
+                let middles = pieces.iter().flatten();
+                let middles = middles.map(|(from, to, y)| (f64::midpoint(*from, *to), *y));
+                Some((layer, middles.collect()))
+            }
             _ => None,
         })
         .collect();

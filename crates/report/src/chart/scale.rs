@@ -127,7 +127,11 @@ impl Ruler {
             scale: axis.scale,
             unit: axis.unit,
             low: axis.from.unwrap_or(low),
-            high: axis.to.map_or(high, |to| to.max(high)),
+            high: match (axis.to, axis.unit) {
+                // A run's last second and last column reach beyond its end.
+                (Some(to), Unit::Time) if to > 0.0 => to,
+                (to, _) => to.map_or(high, |to| to.max(high)),
+            },
         };
         match axis.scale {
             Scale::Linear => ruler.widen(),

@@ -1,11 +1,14 @@
 //! Verdict and conservation.
 
+use std::collections::BTreeMap;
+
 use super::{RunReport, headline};
+use crate::Table;
 use crate::html::{list, tag};
 use crate::text::{self, by_name};
-use crate::{Page, Table};
 
-pub(super) fn verdict(report: &RunReport) -> String {
+/// The verdict on the generator, its reasons and the limits that were applied.
+pub(super) fn schedule(report: &RunReport) -> String {
     let summary = &report.summary;
     let verdict = &summary.verdict;
     let interrupted = match summary.interrupted {
@@ -18,6 +21,11 @@ pub(super) fn verdict(report: &RunReport) -> String {
         verdict.schedule.name()
     );
     html += &list(&verdict.reasons);
+    html + &tag("p", "The limits:") + &list(&verdict.limits)
+}
+
+pub(super) fn fates(report: &RunReport) -> String {
+    let mut html = counts(report).html();
     if !report.thresholds.is_empty() {
         let table = Table::of(&report.thresholds)
             .text("threshold", |(text, _)| text)
@@ -25,17 +33,15 @@ pub(super) fn verdict(report: &RunReport) -> String {
             .alarm(|(_, held)| !held);
         html += &table.table().html();
     }
-    let limits = tag("summary", "the limits") + &list(&verdict.limits);
-    html + &tag("details", &limits)
+    html
 }
 
-pub(super) fn fates(report: &RunReport) -> String {
+pub(super) fn conservation(report: &RunReport) -> String {
     let sentence = match report.summary.conservation.holds {
         true => "<p>Every law of conservation holds.</p>",
         false => "<p class=\"bad\">The account does not add up:</p>",
     };
-    let tables = [counts(report), laws(report)].map(|table| table.html());
-    sentence.to_owned() + &Page::grid(tables)
+    sentence.to_owned() + &laws(report).html()
 }
 
 /// Every count with its share of what was planned.
@@ -47,7 +53,7 @@ pub(super) fn counts(report: &RunReport) -> Table {
         ("planned", offered.planned, none()),
         ("unsent", offered.unsent, by_name(&offered.unsent_by_reason)),
         ("sent", offered.sent, none()),
-        ("rejected", fate.rejected, by_name(&fate.rejected_by_code)),
+        ("rejected", fate.rejected, by_name(refusals(report))),
         ("errors", fate.errors, by_name(&fate.errors_by_kind)),
         ("unanswered", fate.unanswered, none()),
         ("accepted", fate.accepted, none()),
@@ -66,6 +72,15 @@ pub(super) fn counts(report: &RunReport) -> Table {
         .number("of planned", text::percent, |row| row.1 as f64 / planned)
         .text("which", |row| row.2.clone())
         .table()
+}
+
+/// What was said of the rejected, by text where texts are known, by code otherwise.
+fn refusals(report: &RunReport) -> &BTreeMap<String, u64> {
+    let fate = &report.summary.fate;
+    match fate.rejected_by_text.is_empty() {
+        true => &fate.rejected_by_code,
+        false => &fate.rejected_by_text,
+    }
 }
 
 pub(super) fn laws(report: &RunReport) -> Table {

@@ -3,8 +3,8 @@
 use measure::{BlockRow, SeriesRow};
 
 use super::RunReport;
-use crate::chart::{Axis, Tone, Unit};
-use crate::html::{none, note, tag};
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::html::{none, note};
 use crate::text::{self, grouped};
 use crate::{Page, Table};
 
@@ -31,20 +31,64 @@ pub(super) fn section(report: &RunReport) -> String {
             intervals,
         ),
     ];
-    let mut html = Page::grid(charts.map(|chart| chart.html()));
-    let size = blocks.len().div_ceil(MAX_ROWS).max(1);
-    if size > 1 {
-        let count = grouped(blocks.len() as u64);
-        html += &note(&format!(
-            "{count} blocks, {size} in each row of the table; every one of them is in blocks.csv."
-        ));
-    }
-    let heading = tag("summary", "the blocks and the load while each was made");
-    let table = table(report, size).in_window(true).html();
-    html + &format!("<details open>{heading}{table}</details>")
+    let fullness = fullness(report).map(|chart| chart.html());
+    Page::grid(charts.map(|chart| chart.html()).into_iter().chain(fullness))
 }
 
-fn table(report: &RunReport, size: usize) -> Table {
+/// A figure of a block.
+type OfBlock = fn(&BlockRow) -> u64;
+
+/// How much of what a block may hold each block held, by every limit that is known.
+fn fullness(report: &RunReport) -> Option<Chart> {
+    let limits = &report.manifest.limits;
+    let kinds: [(&str, Tone, Option<u64>, OfBlock); 2] = [
+        (
+            "of its transactions",
+            Tone::Committed,
+            limits.block_txs,
+            |block| block.txs,
+        ),
+        ("of its bytes", Tone::Depth, limits.block_bytes, |block| {
+            block.bytes
+        }),
+    ];
+    if kinds.iter().all(|(_, _, limit, _)| limit.is_none()) {
+        return None;
+    }
+    let share = Axis::linear("share of the limit", Unit::Share);
+    let mut chart = report
+        .over_time("Blocks against their limit", share)
+        .level(1.0, "full");
+    for (name, tone, limit, of) in kinds {
+        if let Some(limit) = limit.filter(|limit| *limit > 0) {
+            let shares = report.blocks.iter();
+            let shares = shares.map(|block| (seen_s(block), of(block) as f64 / limit as f64));
+            chart = chart.dots(&format!("{name}, {}", grouped(limit)), tone, shares);
+        }
+    }
+    Some(chart)
+}
+
+/// The blocks, and the load while each was made.
+pub(super) fn table(report: &RunReport) -> String {
+    if report.blocks.is_empty() {
+        return String::new();
+    }
+    let size = report.blocks.len().div_ceil(MAX_ROWS);
+    let table = rows(report, size).in_window(true).html();
+    match size {
+        1 => table,
+        _ => {
+            let count = grouped(report.blocks.len() as u64);
+            let text = format!(
+                "{count} blocks, {size} in each row of the table; every one of them is in blocks.csv."
+            );
+            note(&text) + &table
+        }
+    }
+}
+
+fn rows(report: &RunReport, size: usize) -> Table {
     let load = Load {
         series: &report.series,
     };

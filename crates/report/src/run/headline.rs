@@ -1,5 +1,4 @@
-//! What was offered, what was sustained, what limited it: in a few sentences, with bold figures
-//! between `**`.
+//! The answer: in one sentence, with bold figures between `**`, what gave first, and the figures.
 
 use measure::{LimitedBy, LoadModel, RateStats, ScheduleVerdict};
 
@@ -38,54 +37,43 @@ pub(super) fn notes(report: &RunReport) -> String {
     tag("div class=\"alert\"", &notes.collect::<String>())
 }
 
-pub(super) fn sentences(report: &RunReport) -> String {
-    format!(
-        "{}{}{}",
-        offered(report),
-        sustained(report),
-        limited(report)
-    )
-}
-
-fn offered(report: &RunReport) -> String {
+/// The result in one sentence.
+pub(super) fn verdict(report: &RunReport) -> String {
     let summary = &report.summary;
-    let count = grouped(summary.offered.planned);
-    let span = text::seconds(summary.time.offered_s);
-    match (summary.model, summary.rate.planned_tps) {
-        (LoadModel::Open, Some(rate)) => {
-            let rate = text::rate(rate);
-            format!("Offered **{count}** transactions in {span}, **{rate}** on average. ")
-        }
-        (LoadModel::Closed, _) => format!(
-            "Sent **{count}** transactions in {span}, each as soon as an answer made room (a closed loop). "
-        ),
-        _ => format!("Offered **{count}** transactions. "),
+    if summary.verdict.schedule == ScheduleVerdict::Invalid {
+        let reasons = summary.verdict.reasons.join("; ");
+        return format!("**Invalid**, so it says nothing about the node: {reasons}.");
     }
+    let short = match summary.interrupted {
+        true => "Before it was interrupted: ",
+        false => "",
+    };
+    format!("{short}{}{}.", achieved(report), limited(report))
 }
 
-fn sustained(report: &RunReport) -> String {
+/// What the node did with what it was offered.
+fn achieved(report: &RunReport) -> String {
     let summary = &report.summary;
     if let Some(knee) = &summary.knee {
         let rate = text::rate(knee.rate_tps);
-        return format!("The node sustained **{rate}**: {}. ", summary.knee_reason);
+        return format!("the node sustained **{rate}** ({})", summary.knee_reason);
     }
-    let mean = |stats: RateStats| text::rate(stats.mean);
-    let committed = summary
-        .rate
-        .committed_tps
-        .filter(|_| summary.blocks.count > 0);
-    let mut text = match (summary.rate.accepted_tps.map(mean), committed.map(mean)) {
-        (Some(accepted), Some(committed)) => {
-            format!("The node accepted **{accepted}** and committed **{committed}**. ")
-        }
-        (Some(accepted), None) => format!("The node accepted **{accepted}**. "),
-        (None, Some(committed)) => format!("The node committed **{committed}**. "),
-        (None, None) => String::new(),
+    let offered = match (summary.model, summary.rate.planned_tps) {
+        (LoadModel::Open, Some(rate)) => format!("of **{}** offered", text::rate(rate)),
+        (LoadModel::Closed, _) => "in a closed loop, each as soon as an answer made room,".into(),
+        _ => "of what was offered".into(),
     };
-    if summary.steps.len() > 1 && !summary.knee_reason.is_empty() {
-        text += &format!("No knee was found ({}). ", summary.knee_reason);
-    }
-    text
+    let fate = &summary.fate;
+    let (what, count) = match summary.blocks.count {
+        0 => ("accepted", fate.accepted),
+        _ => ("committed", fate.committed),
+    };
+    let planned = summary.offered.planned;
+    let all = match count == planned {
+        true => format!("all {}", grouped(planned)),
+        false => format!("{} of {}", grouped(count), grouped(planned)),
+    };
+    format!("{offered} the node {what} **{all}** transactions")
 }
 
 fn limited(report: &RunReport) -> String {
@@ -93,9 +81,28 @@ fn limited(report: &RunReport) -> String {
     let explained = limit.explain();
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
     match limit {
-        LimitedBy::Nothing => format!("**Nothing** limited it: {why}."),
-        _ => format!("Limited by the **{what}**: {why}."),
+        LimitedBy::Nothing => "; **nothing** limited it".to_owned(),
+        _ => format!("; limited by the **{what}**: {why}"),
     }
+}
+
+/// What gave first, in the order of time; the numbers are those of the marks in the plots.
+pub(super) fn onsets(report: &RunReport) -> String {
+    let onsets = report.onsets.iter().map(|onset| {
+        let from = format!(" from {}", text::seconds(onset.at_s.round()));
+        let sign = escape(&onset.sign.to_string()).into_owned();
+        tag("li", &(sign + &tag("span class=\"soft\"", &from)))
+    });
+    match onsets.len() {
+        0 => String::new(),
+        _ => tag("ol class=\"onsets\"", &onsets.collect::<String>()),
+    }
+}
+
+/// The same as a line of text.
+pub(super) fn onset_line(report: &RunReport) -> String {
+    let onsets = report.onsets.iter().map(ToString::to_string);
+    onsets.collect::<Vec<_>>().join(" → ")
 }
 
 /// The colour of a verdict on the schedule.

@@ -2,9 +2,9 @@
 
 use measure::{LatencyKind, LoadModel, Quantiles, Window, WorstOf};
 
-use super::RunReport;
 use super::load::MAX_POINTS;
 use super::quantile_plot::curve;
+use super::{RunReport, account};
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::html::tag;
 use crate::text;
@@ -106,14 +106,20 @@ const LABELS: [&str; LatencyKind::ALL.len()] = [
     "commit (accepted to committed)",
 ];
 
-pub(super) fn lateness(report: &RunReport) -> String {
+/// Lateness, the processor's share, and the verdict.
+pub(super) fn generator(report: &RunReport) -> String {
+    account::schedule(report) + &lateness(report)
+}
+
+fn lateness(report: &RunReport) -> String {
     if report.summary.model == LoadModel::Closed {
         return tag(
             "p",
             "A closed loop has no due times, so nothing can be late.",
         );
     }
-    let stretches = Stretch::all(&report.series, MAX_POINTS);
+    let offered_s = report.summary.time.offered_s;
+    let stretches = Stretch::all(&report.series, MAX_POINTS, offered_s);
     let p99 = stretches
         .iter()
         .map(|stretch| stretch.highest(|row| positive(row.latency.lateness_p99_ms)));

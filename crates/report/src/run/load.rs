@@ -3,6 +3,7 @@
 use measure::SeriesRow;
 
 use super::RunReport;
+use crate::answers::Refusal;
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::{CommittedCourse, Page, Stretch, text};
 
@@ -10,35 +11,30 @@ use crate::{CommittedCourse, Page, Stretch, text};
 type Count = fn(&SeriesRow) -> u64;
 
 pub(super) fn throughput(report: &RunReport) -> String {
-    let stretches = Stretch::all(&report.series, MAX_POINTS);
+    let offered_s = report.summary.time.offered_s;
+    let stretches = Stretch::all(&report.series, MAX_POINTS, offered_s);
     let rates = |of: Count| stretches.iter().map(move |stretch| stretch.rate(of));
     let axis = Axis::linear("transactions per second", Unit::PerSecond);
-    let lines: [(&str, Tone, Count); 3] = [
-        ("offered", Tone::Plan, |row| row.counts.offered),
-        ("sent", Tone::Sent, |row| row.counts.sent),
-        ("accepted", Tone::Accepted, |row| row.counts.accepted),
-    ];
-    let mut chart = report.over_time("Transactions per second", axis).tall();
-    for (name, tone, of) in lines {
-        chart = chart.line(name, tone, rates(of));
-    }
+    let offered = stretches.iter().map(|stretch| stretch.offered(offered_s));
+    let mut chart = report
+        .over_time("Transactions per second", axis)
+        .tall()
+        .steps("offered", Tone::Offered, offered)
+        .steps("sent", Tone::Sent, rates(|row| row.counts.sent))
+        .steps("accepted", Tone::Accepted, rates(|row| row.counts.accepted));
     if !report.blocks.is_empty() {
         let committed = CommittedCourse::of_blocks(&report.blocks);
-        let points = stretches
+        let spans = stretches
             .iter()
             .map(|stretch| stretch.committed(&committed));
-        chart = chart.line("committed", Tone::Committed, points);
-    }
-    let bad: Count = |row| row.counts.rejected + row.counts.errors + row.counts.commit_failed;
-    if report.series.iter().any(|row| bad(row) > 0) {
-        chart = chart.line("refused or failed", Tone::Bad, rates(bad));
+        chart = chart.steps("committed", Tone::Committed, spans);
     }
     let mean = match stretches.first().map_or(1, Stretch::rows) {
         0 | 1 => String::new(),
-        rows => format!(" Each point is the mean of {}.", text::seconds(rows as f64)),
+        rows => format!(" Each step is the mean of {}.", text::seconds(rows as f64)),
     };
     let chart = chart.note(&format!(
-        "What a block committed is spread over the time since the block before.{mean}"
+        "What a block committed is spread over the time since the block before, but not over a stall.{mean}"
     ));
     Page::grid([chart, waiting(report, &stretches)].map(|chart| chart.html()))
 }
@@ -48,9 +44,15 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
         |of: fn(&SeriesRow) -> Option<f64>| stretches.iter().map(move |it| it.highest(of));
     let axis = Axis::linear("transactions", Unit::Number);
     let mut chart = report.over_time("Waiting", axis).tall();
-    if report.series.iter().any(|row| row.mempool_txs.is_some()) {
+    let depths = report.series.iter().filter_map(|row| row.mempool_txs);
+    if let Some(deepest) = depths.max() {
         let mempool = highest(|row| row.mempool_txs.map(|txs| txs as f64));
         chart = chart.line("in the mempool", Tone::Depth, mempool);
+        if let Some(limit) = report.manifest.limits.mempool_txs
+            && deepest as f64 > limit as f64 * NEAR_LIMIT
+        {
+            chart = chart.level(limit as f64, "the mempool's limit");
+        }
     }
     let backlog = highest(|row| Some(row.backlog as f64));
     let in_flight = highest(|row| Some(row.in_flight as f64));
@@ -59,5 +61,46 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
         .line("sent, not answered yet", Tone::Sent, in_flight)
 }
 
+/// What was refused, by its cause.
+pub(super) fn refusals(report: &RunReport) -> String {
+    let per_second = Axis::linear("per second", Unit::PerSecond);
+    let chart = report.over_time("Refused, by cause", per_second);
+    let courses = report.answers.as_ref();
+    let chart = courses.and_then(|it| it.refusals(chart, |cause| name(report, cause)));
+    chart.map_or(String::new(), |chart| chart.html())
+}
+
+/// A cause by the node's own words where they are known.
+fn name(report: &RunReport, cause: Refusal) -> String {
+    let code = match cause {
+        Refusal::Code(code) => code,
+        Refusal::OtherCode => return "other codes".to_owned(),
+        Refusal::Error => return "no usable answer".to_owned(),
+    };
+    let prefix = format!("{code}: ");
+    let texts = report.summary.fate.rejected_by_text.keys();
+    let texts: Vec<&str> = texts
+        .filter_map(|text| text.strip_prefix(&prefix))
+        .collect();
+    match texts.is_empty() {
+        true => format!("code {code}"),
+        false => texts.join(" / "),
+    }
+}
+
+/// Each of several endpoints.
+pub(super) fn endpoints(report: &RunReport) -> String {
+    let endpoints = report.manifest.endpoints.iter();
+    let names: Vec<&str> = endpoints.map(|endpoint| &*endpoint.url).collect();
+    let courses = report.answers.as_ref();
+    let charts = courses.map(|it| it.endpoints(|title, y| report.over_time(title, y), &names));
+    match charts {
+        Some(charts) if !charts.is_empty() => Page::grid(charts.iter().map(Chart::html)),
+        _ => String::new(),
+    }
+}
+
+/// A limit far above what was reached would press everything else to the ground.
+const NEAR_LIMIT: f64 = 0.2;
 /// Points of a line: more than the pixels of a narrow chart, fewer than those of a wide one.
 pub(super) const MAX_POINTS: usize = 480;

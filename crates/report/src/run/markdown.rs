@@ -14,7 +14,10 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
     for note in &report.notes {
         writeln!(out, "> {note}\n")?;
     }
-    writeln!(out, "{}\n", headline::sentences(report))?;
+    writeln!(out, "{}\n", headline::verdict(report))?;
+    if !report.onsets.is_empty() {
+        writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
+    }
     writeln!(out, "Schedule: **{}**.", summary.verdict.schedule.name())?;
     for reason in &summary.verdict.reasons {
         writeln!(out, "- {reason}")?;

@@ -11,11 +11,12 @@ mod setup;
 mod steps;
 mod studies;
 
+use measure::judge::Onset;
 use measure::{BlockRow, Manifest, SeriesRow, Summary};
 
 use crate::chart::{Axis, Chart};
 use crate::course::LatencyCourse;
-use crate::{Bep23, Page};
+use crate::{AnswerCourse, Bep23, Page};
 
 /// Everything a report of one run is made of.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ pub struct RunReport {
     pub summary: Summary,
     /// What a reader should know about the files, for example that the run was killed.
     pub notes: Vec<String>,
+    /// Pages beside this one: where, and what they are.
+    pub links: Vec<(String, String)>,
+    /// What gave first.
+    pub onsets: Vec<Onset>,
     /// Why a step of the summary was not sustained; one entry a step, or none at all.
     pub excesses: Vec<Option<String>>,
     /// The conditions that were set, and whether each held.
@@ -36,37 +41,61 @@ pub struct RunReport {
     pub blocks: Vec<BlockRow>,
     /// The latencies over time.
     pub course: LatencyCourse,
-    /// BEP-23's analysis; `None` where it was too much to read.
+    /// The answers over time; `None` where it was too much to read.
+    pub answers: Option<AnswerCourse>,
+    /// BEP-23's analysis; `None` where nobody asked for it.
     pub bep23: Option<Bep23>,
 }
 
-/// A section of the page.
+/// A section of the page; an empty one is left out.
 type Section = fn(&RunReport) -> String;
 
 impl RunReport {
-    /// One self-contained page: no script, nothing loaded, light or dark as its reader likes.
+    /// One self-contained page: no script, nothing loaded, light or dark as its reader likes. The answer
+    /// first, then what it rests on, then what only some readers ask for.
     #[must_use]
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.manifest.profile);
         page.push(&headline::origin(self));
+        page.links(&self.links);
         page.push(&headline::notes(self));
-        page.headline(&headline::sentences(self));
+        page.headline(&headline::verdict(self));
+        page.push(&headline::onsets(self));
         page.push(&headline::tiles(self));
         let sections: [(&str, Section); 10] = [
-            ("Did the schedule hold?", account::verdict),
-            ("Where every transaction ended", account::fates),
-            ("Throughput over time", load::throughput),
-            ("Latency over time", latency::course),
+            ("The knee", steps::curves),
+            ("Throughput", load::throughput),
+            ("Refusals", load::refusals),
+            ("Latency", latency::course),
             ("Latency by percentile", latency::percentiles),
-            ("Lateness of the generator", latency::lateness),
+            ("Endpoints", load::endpoints),
             ("Steps", steps::section),
             ("Blocks", blocks::section),
+            ("Where every transaction ended", account::fates),
             ("BEP-23's four plots", studies::bep23),
-            ("What was asked for, and where", setup::section),
         ];
         for (heading, section) in sections {
-            page.section(heading, &section(self));
+            match section(self) {
+                html if html.is_empty() => {}
+                html => page.section(heading, &html),
+            }
         }
+        let folded: [(&str, Section); 4] = [
+            ("The generator: was the schedule kept?", latency::generator),
+            (
+                "Conservation: does the account add up?",
+                account::conservation,
+            ),
+            ("The blocks, one by one", blocks::table),
+            ("What was asked for, and where", setup::section),
+        ];
+        for (heading, section) in folded {
+            match section(self) {
+                html if html.is_empty() => {}
+                html => page.fold(heading, &html),
+            }
+        }
+        page.push(GLOSSARY);
         page.html()
     }
 
@@ -76,10 +105,19 @@ impl RunReport {
         markdown::render(self).expect("a String takes every write")
     }
 
-    /// A chart over the time of the run, with what people noted.
+    /// A chart over the time of the run: with the drain shaded, what gave first by its number, and what
+    /// people noted.
     fn over_time(&self, title: &str, y: Axis) -> Chart {
-        let time = Axis::time().to(self.summary.time.ended_s);
-        Chart::new(title, time, y).marks(self.marks())
+        let spans = &self.summary.time;
+        let time = Axis::time().to(spans.ended_s);
+        let onsets = self.onsets.iter().enumerate();
+        let numbers = onsets.map(|(number, onset)| (onset.at_s, (number + 1).to_string()));
+        let noted = self.marks().map(|(at_s, text)| (at_s, text.to_owned()));
+        let mut marks: Vec<(f64, String)> = numbers.chain(noted).collect();
+        marks.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Chart::new(title, time, y)
+            .shade(spans.offered_s, spans.ended_s, "drain")
+            .marks(marks.iter().map(|(at_s, text)| (*at_s, &**text)))
     }
 
     /// What people noted: second and text.
@@ -90,3 +128,6 @@ impl RunReport {
             .map(|row| (row.second as f64, row.mark.as_str()))
     }
 }
+
+/// The words of the page that are not of every day.
+const GLOSSARY: &str = "<footer><b>due</b>: when the schedule wanted a transaction out. <b>origin</b>: the instant from which all times count. <b>lateness</b>: from due to sent. <b>response time</b>: from due to accepted. <b>service time</b>: from sent to accepted. <b>backlog</b>: accepted, in no block yet. <b>drain</b>: after the last transaction was due, the wait for answers and blocks.</footer>";

@@ -10,7 +10,8 @@ pub(super) fn curve(latency: &Latency) -> Vec<(f64, f64)> {
     let last = (latency.count() as f64).log10().clamp(0.1, MAX_NINES);
     let mut points: Vec<(f64, f64)> = (0..POINTS)
         .filter_map(|point| {
-            let nines = last * f64::from(point) / f64::from(POINTS - 1);
+            let nines =
+                FIRST_NINES + (last - FIRST_NINES) * f64::from(point) / f64::from(POINTS - 1);
             let share = 1.0 - 10_f64.powf(-nines);
             let value = latency.quantile(share)?;
             Some((share, value.as_millis_f64()))
@@ -27,6 +28,8 @@ pub(super) fn curve(latency: &Latency) -> Vec<(f64, f64)> {
 
 const POINTS: u32 = 160;
 const MAX_NINES: f64 = 7.0;
+/// 10 %: below it a single fast one would add decades to the axis.
+const FIRST_NINES: f64 = 0.0458;
 /// A logarithmic axis has no zero.
 const LOWEST_MS: f64 = 0.001;
 

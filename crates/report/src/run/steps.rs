@@ -4,28 +4,38 @@ use measure::StepRow;
 
 use super::RunReport;
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::html::{list, none, note, tag};
+use crate::html::{list, note, tag};
 use crate::text::{self, escape, grouped};
 use crate::{Page, Table};
 
 /// A figure of a step.
 type Figure = fn(&StepRow) -> Option<f64>;
 
+/// The two curves that show a knee; nothing for a single rate.
+pub(super) fn curves(report: &RunReport) -> String {
+    let steps = report.summary.steps.iter();
+    let loaded: Vec<&StepRow> = steps.filter(|step| !step.pause).collect();
+    if !has_several_rates(&loaded) {
+        return String::new();
+    }
+    let charts = [
+        saturation(report, &loaded),
+        latency_by_rate(report, &loaded),
+    ];
+    let html = Page::grid(charts);
+    match &report.summary.knee {
+        Some(_) => html,
+        None => html + &tag("p", &escape(&knee(report))),
+    }
+}
+
+/// Every step, if there are several.
 pub(super) fn section(report: &RunReport) -> String {
     let steps = &report.summary.steps;
-    if steps.is_empty() {
-        return none("no step was recorded");
+    if steps.len() < 2 {
+        return String::new();
     }
-    let mut html = String::new();
-    let loaded: Vec<&StepRow> = steps.iter().filter(|step| !step.pause).collect();
-    if has_several_rates(&loaded) {
-        html += &Page::grid([
-            saturation(report, &loaded),
-            latency_by_rate(report, &loaded),
-        ]);
-        html += &tag("p", &escape(&knee(report)));
-    }
-    html += &table(report).in_window(steps.len() > MANY).html();
+    let mut html = table(report).in_window(steps.len() > MANY).html();
     let reasons = reasons(report);
     if !reasons.is_empty() {
         html += &(tag("p", "Not sustained:") + &list(&reasons));
@@ -87,7 +97,11 @@ fn saturation(report: &RunReport, steps: &[&StepRow]) -> String {
     let through = Axis::linear("per second", Unit::PerSecond);
     let chart = Chart::new("Offered against accepted and committed", offered, through)
         .tall()
-        .line("all that was offered", Tone::Plan, [(0.0, 0.0), (top, top)]);
+        .line(
+            "all that was offered",
+            Tone::Offered,
+            [(0.0, 0.0), (top, top)],
+        );
     let lines: [(&str, Tone, Figure); 2] = [
         ("accepted", Tone::Accepted, |step| step.accepted_tps),
         ("committed", Tone::Committed, |step| step.committed_tps),

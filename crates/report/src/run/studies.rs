@@ -8,7 +8,7 @@ use crate::text;
 
 pub(super) fn bep23(report: &RunReport) -> String {
     let Some(bep23) = &report.bep23 else {
-        return "<p class=\"none\">left out, as they need every transaction and there are very many; <code>txgen report RUN</code> draws them</p>".to_owned();
+        return String::new();
     };
     let (accept, finalize) = (Tone::Accepted, Tone::Committed);
     let charts = [

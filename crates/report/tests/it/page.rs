@@ -1,8 +1,9 @@
 //! Reports of whole runs.
 
+use measure::judge::{Onset, Sign};
 use measure::read::{HlogReader, RowReader, TxReader};
-use measure::{EndpointInfo, FORMAT, Host, Manifest};
-use report::{Bep23Collector, LatencyCourse, RunReport};
+use measure::{EndpointInfo, FORMAT, Host, Manifest, NodeLimits, judge};
+use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
 
 use crate::run::{ORIGIN_UNIX_NS, Run, steady_run};
 
@@ -16,9 +17,11 @@ fn report() -> RunReport {
     } = steady_run();
     let txs = txs.bytes();
     let mut collector = Bep23Collector::new(ORIGIN_UNIX_NS / 1_000);
+    let mut answers = AnswerCourse::new(ORIGIN_UNIX_NS, 4.0);
     let mut reader = TxReader::new(&txs[..]).unwrap();
     while let Some(row) = reader.next_row().unwrap() {
         collector.tx(&row);
+        answers.tx(&row);
     }
     let mut course = LatencyCourse::new(summary.time.ended_s, summary.time.warmup_s);
     let log = hlog.bytes();
@@ -35,7 +38,14 @@ fn report() -> RunReport {
     let first: &mut measure::SeriesRow = &mut series[1];
     first.mark = "index <off>".into();
     let blocks = blocks.bytes();
+    let blocks: Vec<_> = RowReader::new(&blocks[..])
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     RunReport {
+        links: vec![("../report.html".into(), "the <campaign>".into())],
+        onsets: judge::onsets(&series, &blocks, &NodeLimits::default(), 3.0),
+        answers: Some(answers),
         manifest: Manifest {
             format: FORMAT.into(),
             version: "0.1.0".into(),
@@ -52,6 +62,7 @@ fn report() -> RunReport {
                 node_version: Some("0.38.17".into()),
                 built_in: false,
             }],
+            limits: NodeLimits::default(),
             host: Host {
                 os: "Linux".into(),
                 cpu: None,
@@ -63,10 +74,7 @@ fn report() -> RunReport {
         excesses: vec![None],
         thresholds: vec![("commit.p99<5s (0.500)".into(), true)],
         series,
-        blocks: RowReader::new(&blocks[..])
-            .unwrap()
-            .map(Result::unwrap)
-            .collect(),
+        blocks,
         bep23: Some(collector.finish()),
         course,
         summary,
@@ -78,7 +86,14 @@ fn report() -> RunReport {
 fn the_page_is_self_contained() {
     let html = report().html();
     for foreign in [
-        "<script", "<link", "<img", "src=", "@import", "url(", "href=",
+        "<script",
+        "<link",
+        "<img",
+        "src=",
+        "@import",
+        "url(",
+        "href=\"http",
+        "href=\"/",
     ] {
         assert!(!html.contains(foreign), "{foreign}");
     }
@@ -92,8 +107,8 @@ fn the_page_says_everything_there_is_to_say() {
     let report = report();
     let html = report.html();
     for part in [
-        "Offered <b>3,000</b> transactions in 3 s, <b>1,000/s</b> on average.",
-        "<b>Nothing</b> limited it",
+        "of <b>1,000/s</b> offered the node committed <b>all 3,000</b> transactions; <b>nothing</b> limited it.",
+        "<nav><a href=\"../report.html\">the &lt;campaign&gt;</a></nav>",
         "Every law of conservation holds",
         "Transactions per second",
         "in the mempool",
@@ -116,6 +131,53 @@ fn the_page_says_everything_there_is_to_say() {
         assert!(html.contains(part), "{part}");
     }
     assert!(html.len() < 300_000, "{}", html.len());
+}
+
+/// A reader finds the answer before its proof, and what few read folded at the end.
+#[test]
+fn the_answer_comes_first_and_a_healthy_run_has_no_causes() {
+    let mut report = report();
+    let html = report.html();
+    let order = [
+        "class=\"headline\"",
+        "<h2>Throughput</h2>",
+        "<h2>Latency</h2>",
+        "<details class=\"fold\"><summary><h2>The generator",
+        "<h2>Conservation: does the account add up?</h2>",
+    ];
+    let places = order.map(|part| html.find(part).unwrap_or_else(|| panic!("{part}")));
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(!html.contains("class=\"onsets\""));
+    for gone in ["BEP-23", "Endpoints", "Refused, by cause"] {
+        report.bep23 = None;
+        assert!(!report.html().contains(gone), "{gone}");
+    }
+    report.onsets = vec![
+        Onset {
+            at_s: 1.0,
+            sign: Sign::MempoolFull(2_000),
+        },
+        Onset {
+            at_s: 2.0,
+            sign: Sign::Refusals,
+        },
+    ];
+    let html = report.html();
+    assert!(
+        html.contains(
+            "<ol class=\"onsets\"><li>mempool full at 2000<span class=\"soft\"> from 1 s"
+        )
+    );
+    let marks = html.matches(">2</b>").count();
+    assert!(
+        marks >= 5,
+        "the second one is marked in every plot over time: {marks}"
+    );
+    assert!(
+        report
+            .markdown()
+            .contains("mempool full at 2000 from 1 s → refusals from 2 s")
+    );
 }
 
 /// Every tag that is opened is closed, in order.
@@ -146,7 +208,7 @@ fn the_markdown_has_the_figures() {
     let text = report().markdown();
     for part in [
         "# 1000/s for 3s",
-        "Offered **3,000** transactions",
+        "of **1,000/s** offered the node committed **all 3,000** transactions",
         "| planned | 3,000 |",
         "| accept, response (due to accepted) |",
         "- 1 s: index <off>",

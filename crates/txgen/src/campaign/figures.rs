@@ -1,7 +1,7 @@
 //! What one run of a campaign came to.
 
 use measure::{BlockRow, LimitedBy, ScheduleVerdict, StepRow};
-use report::{TmBench, TmBenchSpan};
+use report::{Span, TmBench, TmBenchSpan};
 use serde::Serialize;
 
 use super::prepare::Prepared;
@@ -43,7 +43,7 @@ pub(super) struct Figures {
     pub(super) bursts: Vec<Burst>,
     /// Committed a second over the time of the run, in [`COURSE_POINTS`] points, for the plots.
     #[serde(skip)]
-    pub(super) course: Vec<(f64, f64)>,
+    pub(super) course: Vec<Span>,
 }
 
 /// One step under load by tm-bench's rules: by the times of the headers.
@@ -197,7 +197,7 @@ impl Blocks {
     }
 
     /// Own transactions a second, over equal stretches of at least a second.
-    fn course(&self, end_s: f64) -> Vec<(f64, f64)> {
+    fn course(&self, end_s: f64) -> Vec<Span> {
         let width = (end_s / COURSE_POINTS).max(1.0);
         let mut counts = vec![0_u64; (end_s / width).ceil().max(1.0) as usize];
         for (at, own) in &self.0 {
@@ -207,7 +207,10 @@ impl Blocks {
         }
         let points = counts.iter().enumerate();
         points
-            .map(|(number, count)| (number as f64 * width, *count as f64 / width))
+            .map(|(number, count)| {
+                let from = number as f64 * width;
+                (from, from + width, *count as f64 / width)
+            })
             .collect()
     }
 }

@@ -40,7 +40,7 @@ fn headline(document: &Document) -> String {
     committed.sort_by(|one, other| one.0.total_cmp(&other.0));
     if let [least, .., most] = committed[..] {
         text += &format!(
-            ": from {}/s committed ({}) to {}/s ({})",
+            ": from **{}/s** committed ({}) to **{}/s** ({})",
             rate_text(least.0),
             least.1,
             rate_text(most.0),
@@ -108,7 +108,7 @@ fn courses(runs: &[(&Run, &Figures)]) -> String {
     }
     for (number, (run, figures)) in first.into_iter().enumerate() {
         let points = figures.course.iter().copied();
-        chart = chart.line(name(run), Tone::Nth(number), points);
+        chart = chart.steps(name(run), Tone::Nth(number), points);
     }
     chart.html()
 }
@@ -122,8 +122,12 @@ fn rates(runs: &[(&Run, &Figures)]) -> String {
     let offered = Axis::linear("offered", Unit::PerSecond);
     let committed = Axis::linear("committed", Unit::PerSecond);
     Chart::new("Committed against offered", offered, committed)
-        .note("A dot for each run; on the dashed line all that was offered is committed meanwhile.")
-        .line("all of it", Tone::Plan, [(0.0, 0.0), (highest, highest)])
+        .note("A dot for each run; on the band all that was offered is committed meanwhile.")
+        .line(
+            "all that was offered",
+            Tone::Offered,
+            [(0.0, 0.0), (highest, highest)],
+        )
         .dots("committed", Tone::Committed, points)
         .html()
 }

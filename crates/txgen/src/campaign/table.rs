@@ -4,6 +4,7 @@ use report::{Columns, Table, text};
 
 use super::document::{Run, RunState};
 use super::figures::Figures;
+use crate::output::recorded;
 
 /// One run in a line, while the campaign goes on.
 pub(super) fn line(figures: &Figures) -> String {
@@ -37,36 +38,40 @@ pub(super) fn table(runs: &[Run]) -> String {
 /// A row for each run, also for those without figures.
 pub(super) fn runs_table(runs: &[Run]) -> Table {
     let window = runs.iter().find_map(|run| run.figures.as_ref()?.window);
-    let rates: [(&str, Figure); 4] = [
-        ("offered/s", |it| it.planned_tps),
-        ("sent/s", |it| it.sent_tps),
-        ("accepted/s", |it| it.accepted_tps),
-        ("committed/s", |it| it.committed_tps),
-    ];
-    let latencies: [(&str, Figure); 3] = [
-        ("accept p99 ms", |it| it.accept_p99_ms),
-        ("commit p50 ms", |it| it.commit_p50_ms),
-        ("commit p95 ms", |it| it.commit_p95_ms),
-    ];
     let mut table = Table::of(runs.iter().map(|run| (run, run.figures.as_ref())))
         .figure("run", |(run, _)| run.number.to_string())
         .text("", |(run, _)| name(run))
-        .cut(WIDEST_LABEL)
-        .text("verdict", |(_, it)| it.map_or("-", |it| it.verdict.name()));
-    for (heading, of) in rates {
-        table = table.number(heading, rate_text, |(_, it)| it.and_then(of));
-    }
-    table = table
-        .number("of plan", text::percent_tenths, |(_, it)| {
-            it.and_then(Figures::share)
-        })
-        .count("refused", |(_, it)| it.map(Figures::refused));
-    for (heading, of) in latencies {
-        table = table.number(heading, text::narrow_millis, |(_, it)| it.and_then(of));
-    }
-    table = table.number("longest gap s", text::tenths, |(_, it)| {
-        it.and_then(|it| it.longest_gap_s)
-    });
+        .cut(NARROW_LABEL)
+        .link(|(run, it)| it.map(|_| format!("{}/{}", run.folder, recorded::FILE)))
+        .text("verdict", |(_, it)| it.map_or("-", |it| it.verdict.name()))
+        .number("offered/s", rate_text, of(|it| it.planned_tps))
+        .number("sent/s", rate_text, of(|it| it.sent_tps))
+        .on_page()
+        .number("accepted/s", rate_text, of(|it| it.accepted_tps))
+        .on_page()
+        .number("committed/s", rate_text, of(|it| it.committed_tps))
+        .number("of plan", text::percent_tenths, of(Figures::share))
+        .on_page()
+        .count("refused", |(_, it)| it.map(Figures::refused))
+        .number(
+            "accept p99 ms",
+            text::narrow_millis,
+            of(|it| it.accept_p99_ms),
+        )
+        .on_page()
+        .number(
+            "commit p50 ms",
+            text::narrow_millis,
+            of(|it| it.commit_p50_ms),
+        )
+        .on_page()
+        .number(
+            "commit p95 ms",
+            text::narrow_millis,
+            of(|it| it.commit_p95_ms),
+        )
+        .number("longest gap s", text::tenths, of(|it| it.longest_gap_s))
+        .on_page();
     if let Some(window) = window {
         table = with_tm_bench(table, window);
     }
@@ -84,6 +89,10 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
 type Figure = fn(&Figures) -> Option<f64>;
 /// A run, and its figures if it has any.
 type RunFigures<'a> = (&'a Run, Option<&'a Figures>);
+
+fn of(figure: Figure) -> impl Fn(&RunFigures<'_>) -> Option<f64> {
+    move |(_, figures)| figure((*figures)?)
+}
 
 /// Adds what tm-bench printed: over every block, and over the newest ones.
 fn with_tm_bench<'a>(table: Columns<RunFigures<'a>>, window: usize) -> Columns<RunFigures<'a>> {
@@ -182,6 +191,8 @@ pub(super) fn rate_text(value: f64) -> String {
     text::by_size(value, &[(1_000.0, 1)])
 }
 
+/// So that a row of runs fits a terminal.
+const NARROW_LABEL: usize = 22;
 /// A longer label is cut.
 const WIDEST_LABEL: usize = 44;
 const MEDIAN: &str = "median (lowest to highest)";

@@ -6,6 +6,7 @@ mod side;
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::{Difference, Drawn};
@@ -24,6 +25,8 @@ struct Comparison {
     others: Vec<(Vec<Difference>, Drawn)>,
     /// Worse by more than this is a regression.
     limit: Option<f64>,
+    /// Where its page is written.
+    page_folder: PathBuf,
 }
 
 impl Comparison {
@@ -69,6 +72,10 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
         sides,
         others,
         limit: args.fail_on_regression.map(|share| share.as_f64()),
+        page_folder: match args.out.as_deref().and_then(Path::parent) {
+            Some(folder) if folder != Path::new("") => folder.to_owned(),
+            _ => PathBuf::from("."),
+        },
     };
     let text = match args.format {
         CompareFormat::Text => render::text(&comparison),

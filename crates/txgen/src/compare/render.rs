@@ -2,6 +2,7 @@
 
 use measure::{Difference, Drawn, Meaning, Metric};
 use report::Table;
+use report::chart::{ForestRow, Tone};
 use serde_json::json;
 
 use super::Comparison;
@@ -162,6 +163,46 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
     }
     let names = names.join(", ");
     format!("\nREGRESSION by more than {limit:.3} %: {names}\n")
+}
+
+/// The answer in one sentence: what changed beyond chance.
+pub(super) fn headline(comparison: &Comparison) -> String {
+    if comparison.limit.is_some() {
+        return verdict(comparison);
+    }
+    let of = |wanted: Meaning, word: &str| {
+        let found = comparison.others().flat_map(|(side, differences, _)| {
+            let found = differences.iter().filter(move |it| it.meaning() == wanted);
+            found.map(|it| format!("{} of {}", it.metric.name(), side.name))
+        });
+        let names: Vec<String> = found.collect();
+        (!names.is_empty()).then(|| format!("**{word}**: {}", names.join(", ")))
+    };
+    let found = [of(Meaning::Worse, "worse"), of(Meaning::Better, "better")];
+    match found.into_iter().flatten().collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => "No difference beyond chance was found".to_owned(),
+        found => found,
+    }
+}
+
+/// A change and its interval in a forest plot; `None` where there is none.
+pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
+    let change = difference.change?;
+    let metric = difference.metric;
+    let meaning = difference.meaning();
+    let [by, low, high] = [change.by, change.low, change.high].map(|it| signed(metric, it));
+    Some(ForestRow {
+        name: metric.name().to_owned(),
+        by: change.by,
+        low: change.low,
+        high: change.high,
+        tone: match meaning {
+            Meaning::Better => Tone::Accepted,
+            Meaning::Worse => Tone::Bad,
+            Meaning::Chance | Meaning::Unknown => Tone::Plan,
+        },
+        text: format!("{by} ({low} to {high}): {}", meaning_word(meaning)),
+    })
 }
 
 fn value_text(metric: Metric, value: Option<f64>) -> String {

@@ -17,6 +17,9 @@ pub(super) struct Side {
 /// One of its runs.
 pub(super) struct SideRun {
     pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// When its offering ended.
+    pub(super) offered_s: f64,
     pub(super) load: String,
     pub(super) verdict: &'static str,
     pub(super) notes: Vec<String>,
@@ -94,6 +97,8 @@ impl SideRun {
         };
         let this = Self {
             name: run.name(),
+            path: run.path().to_owned(),
+            offered_s: summary.time.offered_s,
             load: run.manifest().profile.clone(),
             verdict: summary.verdict.schedule.name(),
             notes: run.notes().to_vec(),

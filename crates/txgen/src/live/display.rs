@@ -170,12 +170,13 @@ impl Display {
         }
     }
 
-    /// Prints a result on stdout; after a full-screen view when there is one.
+    /// Prints a result on stdout, or on stderr where stdout has JSON lines; after a full-screen view when
+    /// there is one.
     pub fn result(&mut self, text: &str) {
         if self.on_screen() {
             self.held_results.push_str(text);
         } else {
-            print(text);
+            self.print(text);
         }
     }
 
@@ -188,11 +189,16 @@ impl Display {
         let mut track = self.track.lock().unwrap_or_else(PoisonError::into_inner);
         let quiet = track.scene.brief;
         track.now = now;
-        track.phase = if moment.draining {
+        let phase = if moment.draining {
             Phase::Draining
         } else {
             Phase::Offering
         };
+        let drain_begins = phase == Phase::Draining && track.phase != phase;
+        if drain_begins {
+            track.drain_since = now;
+        }
+        track.phase = phase;
         track.pending = moment.live.pending;
         track.counters = moment.counters;
         for second in &moment.new_seconds {
@@ -206,9 +212,13 @@ impl Display {
         }
         // A slow terminal holds no lock.
         let unsent = track.counters.totals.unsent;
+        let (pending, at_most_s) = (track.pending, track.drain_left_s());
         drop(track);
         for second in &moment.new_seconds {
             self.lines.second(second, unsent);
+        }
+        if drain_begins && pending > 0 {
+            Lines::draining(pending, at_most_s);
         }
     }
 
@@ -241,7 +251,17 @@ impl Display {
         for message in self.held_messages.drain(..) {
             Lines::message(&message);
         }
-        print(&std::mem::take(&mut self.held_results));
+        let results = std::mem::take(&mut self.held_results);
+        self.print(&results);
+    }
+
+    /// A reader that has gone does not make the run a failure.
+    fn print(&self, text: &str) {
+        let text = text.as_bytes();
+        let _ = match self.json {
+            Some(_) => io::stderr().lock().write_all(text),
+            None => io::stdout().lock().write_all(text),
+        };
     }
 
     /// Whether a picture is on the terminal; a panic elsewhere takes it away.
@@ -259,11 +279,6 @@ impl Drop for Display {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// A reader that has gone does not make the run a failure.
-fn print(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// More than a person reads afterwards; a node that breaks every second repeats its messages.

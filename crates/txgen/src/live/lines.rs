@@ -3,12 +3,14 @@
 use std::io::{self, Write as _};
 
 use measure::SeriesRow;
-use report::text::{grouped, narrow_millis, or_dash};
+use report::Table;
+use report::text::narrow_millis;
 
 /// Writes lines to stderr.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     printed: u64,
+    unsent: u64,
 }
 
 impl Lines {
@@ -20,39 +22,88 @@ impl Lines {
 
     /// Prints one second; `unsent` is the count of the whole run.
     pub(super) fn second(&mut self, second: &SeriesRow, unsent: u64) {
+        if self.printed == 0 {
+            Self::message(LEGEND);
+        }
+        let table = table(second).text();
+        let mut lines = table.lines();
+        let heading = lines.next().unwrap_or_default();
         if self.printed.is_multiple_of(LINES_PER_HEADER) {
-            Self::message(HEADER);
+            Self::message(heading);
         }
         self.printed += 1;
-        Self::message(&line(second, unsent));
+        lines.for_each(Self::message);
+        if unsent > self.unsent {
+            self.unsent = unsent;
+            Self::message(&format!("{unsent} unsent so far"));
+        }
+    }
+
+    /// Says that offering has ended and what is waited for.
+    pub(super) fn draining(pending: u64, at_most_s: f64) {
+        Self::message(&format!(
+            "draining: {pending} pending, up to {at_most_s:.0} s"
+        ));
     }
 }
 
-/// One second as a line of fixed columns.
-fn line(second: &SeriesRow, unsent: u64) -> String {
-    let millis = |value| or_dash(value, narrow_millis);
-    let pair = |low, high| format!("{}/{}", millis(low), millis(high));
-    format!(
-        "{:>6}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>9}{:>18}{:>18}{:>9}{}",
-        format!("{}s", second.second),
-        second.counts.offered,
-        second.counts.sent,
-        second.counts.accepted,
-        second.counts.committed,
-        second.counts.rejected + second.counts.errors,
-        second.in_flight,
-        second
-            .mempool_txs
-            .map_or("-".into(), |depth| depth.to_string()),
-        pair(second.latency.accept_p50_ms, second.latency.accept_p99_ms),
-        pair(second.latency.commit_p50_ms, second.latency.commit_p99_ms),
-        millis(second.latency.lateness_p99_ms),
-        match unsent {
-            0 => String::new(),
-            _ => format!("  {} unsent", grouped(unsent)),
-        }
-    )
+/// One second as a table of a single row, whose columns are so wide that those of all seconds stand
+/// below each other.
+fn table(second: &SeriesRow) -> Table {
+    let counts = second.counts;
+    Table::of([second])
+        .figure("second", |row| row.second.to_string())
+        .figure("offered", |_| counts.offered.to_string())
+        .figure("sent", |_| counts.sent.to_string())
+        .figure("accepted", |_| counts.accepted.to_string())
+        .figure("commits", |_| counts.committed.to_string())
+        .figure("refused", |_| (counts.rejected + counts.errors).to_string())
+        .number("mempool", report::text::whole, |row| row.mempool_txs)
+        .number("accept", narrow_millis, |row| row.latency.accept_p99_ms)
+        .number("commit", narrow_millis, |row| row.latency.commit_p99_ms)
+        .number("late", narrow_millis, |row| row.latency.lateness_p99_ms)
+        .table()
+        .at_least(&[6, 7, 7, 8, 7, 7, 7, 7, 7, 6])
 }
 
 const LINES_PER_HEADER: u64 = 20;
-const HEADER: &str = "second  offered     sent accepted  commits  refused in-flight  mempool     accept p50/p99    commit p50/p99 late p99 (ms)";
+const LEGEND: &str = "per second since the origin, the instant of the first due time;
+due: when the schedule wanted it sent; accept, commit: p99 in ms from due;
+late: p99 of the lateness, from due to sent, in ms";
+
+#[cfg(test)]
+mod tests {
+    use measure::{Counts, LatencyColumns};
+
+    use super::*;
+
+    #[test]
+    fn a_line_fits_a_terminal_of_80_columns() {
+        let row = SeriesRow {
+            second: 86_400,
+            counts: Counts {
+                offered: 100_000,
+                sent: 100_000,
+                accepted: 100_000,
+                committed: 100_000,
+                rejected: 100_000,
+                ..Counts::default()
+            },
+            mempool_txs: Some(1_000_000),
+            latency: LatencyColumns {
+                accept_p99_ms: Some(60_000.0),
+                commit_p99_ms: Some(0.123),
+                lateness_p99_ms: None,
+                ..LatencyColumns::default()
+            },
+            ..SeriesRow::default()
+        };
+        let full = table(&row).text();
+        let short = table(&SeriesRow::default()).text();
+        for line in full.lines().chain(short.lines()).chain(LEGEND.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let ends = |text: &str| text.lines().next().map(str::len);
+        assert_eq!(ends(&full), ends(&short), "headings do not move");
+    }
+}

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use measure::{Counters, Counts, SeriesRow, StepRow};
+use measure::judge::{self, Onset};
+use measure::{Counters, Counts, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 
 use super::nodes::NodeBoard;
@@ -27,6 +28,10 @@ pub struct Scene {
     pub planned: Option<u64>,
     /// Whether blocks are followed.
     pub follows: bool,
+    /// How long the drain may last.
+    pub drain_timeout: Nanos,
+    /// What the nodes take at most.
+    pub limits: NodeLimits,
     /// The nodes.
     pub nodes: Arc<NodeBoard>,
 }
@@ -47,6 +52,8 @@ impl Scene {
             duration: plan.duration(),
             planned: plan.planned(),
             follows: plan.follow,
+            drain_timeout: plan.drain_timeout,
+            limits: NodeLimits::default(),
             nodes,
         }
     }
@@ -113,6 +120,10 @@ pub struct Track {
     pub seconds: VecDeque<SeriesRow>,
     /// The counts of all seconds of this run, those included that are no longer in `seconds`.
     pub sums: Counts,
+    /// When the drain began.
+    pub drain_since: Nanos,
+    /// What gave first, as far as the closed seconds tell.
+    pub onsets: Vec<Onset>,
     /// Closed steps.
     pub steps: VecDeque<StepRow>,
     /// What was said.
@@ -133,6 +144,7 @@ impl Track {
         self.now = Nanos::ZERO;
         self.pending = 0;
         self.seconds.clear();
+        self.onsets.clear();
         self.sums = Counts::default();
         self.steps.clear();
         self.marks = 0;
@@ -142,6 +154,12 @@ impl Track {
     pub(super) fn second(&mut self, second: SeriesRow) {
         self.sums += second.counts;
         push(&mut self.seconds, second, MAX_SECONDS);
+        let offered_s = match self.phase {
+            Phase::Draining | Phase::Over => self.drain_since.as_secs_f64(),
+            Phase::Connecting | Phase::Offering => f64::INFINITY,
+        };
+        let seconds = self.seconds.make_contiguous();
+        self.onsets = judge::onsets(seconds, &[], &self.scene.limits, offered_s);
         self.version += 1;
     }
 
@@ -196,6 +214,24 @@ impl Track {
             (sent + second.counts.sent, span_s + second.span_s)
         });
         (sent > 0).then(|| missing as f64 * span_s / sent as f64)
+    }
+
+    /// How long the drain lasts at most from now, in seconds.
+    #[must_use]
+    pub fn drain_left_s(&self) -> f64 {
+        let end = self.drain_since.saturating_add(self.scene.drain_timeout);
+        end.saturating_sub(self.now).as_secs_f64()
+    }
+
+    /// What is to be said of the run by now.
+    #[must_use]
+    pub fn finding(&self) -> String {
+        let signs: Vec<String> = self.onsets.iter().map(ToString::to_string).collect();
+        match (signs.is_empty(), self.seconds.is_empty()) {
+            (false, _) => signs.join(" → "),
+            (true, false) => "no sign of an overload so far".to_owned(),
+            (true, true) => String::new(),
+        }
     }
 
     fn done(&self) -> u64 {

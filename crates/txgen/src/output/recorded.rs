@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use measure::BlockRow;
-use report::{Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
+use measure::{BlockRow, judge};
+use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
 use crate::threshold::Threshold;
@@ -69,7 +69,7 @@ pub fn write_html(run: &RecordedRun) -> Result<PathBuf, ReportError> {
     write_page(run, u64::MAX)
 }
 
-/// The same at the end of a run: what takes long with very many transactions is left out.
+/// The same at the end of a run: plots that need every transaction are left out with very many.
 ///
 /// The rows are read back from the files although the recorder had them in memory: a report then has one
 /// way of being built, which also serves killed and merged runs, and a run of days keeps no rows.
@@ -115,31 +115,56 @@ pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
     Ok(collector.finish())
 }
 
-/// Everything a report is made of. With more than `max_txs` sent transactions BEP-23's plots are left
-/// out, because they need every row.
+/// Everything a report is made of. With more than `max_txs` sent transactions the plots are left out that
+/// need every row: answers by cause and by endpoint, and BEP-23's, which are drawn where its scenario was
+/// played.
 ///
 /// # Errors
 /// When a file of the folder cannot be read.
 pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError> {
     let summary = run.summary().clone();
-    let excesses = measure::judge::excesses(&summary.steps, summary.blocks.count > 0)
+    let manifest = run.manifest().clone();
+    let (series, blocks) = (run.all_rows()?, run.all_rows()?);
+    let excesses = judge::excesses(&summary.steps, summary.blocks.count > 0)
         .into_iter()
         .map(|excess| excess.map(|excess| excess.to_string()))
         .collect();
-    let bep23 = (summary.fate.sent <= max_txs)
-        .then(|| bep23(run))
-        .transpose()?;
+    let all = summary.fate.sent <= max_txs;
+    let of_bep23 = manifest.command.iter().any(|word| word.contains("bep23"));
     Ok(RunReport {
-        manifest: run.manifest().clone(),
         thresholds: thresholds(run),
         notes: run.notes().to_vec(),
+        links: links(run.path()),
+        onsets: judge::onsets(&series, &blocks, &manifest.limits, summary.time.offered_s),
         excesses,
-        series: run.all_rows()?,
-        blocks: run.all_rows()?,
         course: course(run)?,
-        bep23,
+        answers: all.then(|| answers(run)).transpose()?,
+        bep23: (all && of_bep23).then(|| bep23(run)).transpose()?,
+        manifest,
+        series,
+        blocks,
         summary,
     })
+}
+
+/// The page of the campaign or search that the run belongs to, which is in the folder above.
+fn links(run: &Path) -> Vec<(String, String)> {
+    let above = run.canonicalize().ok();
+    let above = above.as_deref().and_then(Path::parent);
+    let is_of = |(document, _): &(&str, &str)| above.is_some_and(|it| it.join(document).exists());
+    let pages = [
+        ("campaign.json", "all runs of the campaign"),
+        ("search.json", "the search and its other points"),
+    ];
+    let link = |(_, text): (&str, &str)| (format!("../{FILE}"), text.to_owned());
+    pages.into_iter().filter(is_of).map(link).collect()
+}
+
+fn answers(run: &RecordedRun) -> Result<AnswerCourse, OpenError> {
+    let time = run.summary().time;
+    let mut answers = AnswerCourse::new(time.origin_unix_ns, time.ended_s);
+    each_tx(run, |row| answers.tx(row))?;
+    Ok(answers)
 }
 
 fn course(run: &RecordedRun) -> Result<LatencyCourse, OpenError> {

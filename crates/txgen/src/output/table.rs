@@ -19,7 +19,9 @@ pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verd
     }
     let mut foot = Entries::default();
     ending(&mut foot, summary);
-    conditions(&mut foot, thresholds);
+    text += &foot.text();
+    text += &conditions(thresholds).text();
+    let mut foot = Entries::default();
     if let Some(verdict) = stopped_by {
         let value = verdict.value_text();
         let text = format!("{}, which was {value} by then", verdict.text);
@@ -29,17 +31,14 @@ pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verd
 }
 
 /// What held and what did not.
-fn conditions(entries: &mut Entries, thresholds: &[Verdict]) {
-    let widths = thresholds
-        .iter()
-        .map(|verdict| verdict.text.chars().count());
-    let width = widths.max().unwrap_or(0);
-    for verdict in thresholds {
-        let held = if verdict.held { "held" } else { "BROKEN" };
-        let value = verdict.value_text();
-        let text = format!("{:<width$}  {held:<6}  {value}", verdict.text);
-        entries.add("threshold", text);
-    }
+fn conditions(thresholds: &[Verdict]) -> Table {
+    Table::of(thresholds)
+        .text("", |_| "threshold")
+        .text("", |verdict| &*verdict.text)
+        .text("", |verdict| if verdict.held { "held" } else { "BROKEN" })
+        .text("", |verdict| verdict.value_text())
+        .table()
+        .at_least(&[11, 0, 6])
 }
 
 fn verdict(entries: &mut Entries, summary: &Summary) {
@@ -69,9 +68,15 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
         (fate.errors, "errors"),
         (fate.unanswered, "unanswered"),
     ];
-    let rejected = in_brackets(&fate.rejected_by_code);
+    let rejected = match fate.rejected_by_text.is_empty() {
+        true => in_brackets(&fate.rejected_by_code),
+        false => String::new(),
+    };
     let errors = in_brackets(&fate.errors_by_kind);
     entries.add("sent", sum(fate.sent, &sent) + &rejected + &errors);
+    for (text, count) in &fate.rejected_by_text {
+        entries.add("  rejected", format!("{} × {text}", grouped(*count)));
+    }
     let accepted = [
         (fate.committed, "committed"),
         (fate.commit_failed, "commit failed"),

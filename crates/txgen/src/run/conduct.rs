@@ -108,11 +108,12 @@ impl<'a, T: Target> Run<'a, T> {
             }
             self.watch(display, &shared, &follow, &recorder);
             display.end();
-            let finished = recorder.join().map_err(|_| {
+            let mut finished = recorder.join().map_err(|_| {
                 // The shards' batches are not read any more: the shards must not wait for it.
                 self.orders.abort(self.clock.now());
                 RunError::Panicked("recorder")
             })?;
+            finished.summary.fate.rejected_by_text = self.target.refusal_texts();
             follow.stop();
             Ok(Played {
                 finished,

@@ -1,22 +1,38 @@
 //! Who measures whom: the manifest, and the name of the run folder.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use measure::{EndpointInfo, FORMAT, Host, Manifest};
+use measure::{EndpointInfo, FORMAT, Host, Manifest, NodeLimits};
 use pacing::{Arrivals, Nanos, Schedule};
 use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
 use crate::clock::Origin;
 use crate::output;
-use crate::plan::{Load, Plan};
+use crate::plan::{Load, Nodes, Plan};
 
-/// `runs/<utc>-<shape>`.
+/// Makes `runs/<utc>-<shape>`, with a number behind it where another run began in the same second. What
+/// cannot be made is named all the same: taking it as a run folder says why.
 pub(crate) fn default_folder(shape: &str) -> PathBuf {
     let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    PathBuf::from("runs").join(format!("{stamp}-{shape}"))
+    free_folder(Path::new("runs"), &format!("{stamp}-{shape}"))
+}
+
+fn free_folder(parent: &Path, name: &str) -> PathBuf {
+    let first = parent.join(name);
+    if fs::create_dir_all(parent).is_err() {
+        return first;
+    }
+    let others = (2..=MOST_IN_A_SECOND).map(|number| parent.join(format!("{name}-{number}")));
+    let is_taken = |path: &PathBuf| {
+        let made = fs::create_dir(path);
+        made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+    };
+    let mut folders = std::iter::once(first.clone()).chain(others);
+    folders.find(|path| !is_taken(path)).unwrap_or(first)
 }
 
 pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Origin) -> Manifest {
@@ -41,8 +57,20 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
                 built_in,
             })
             .collect(),
+        limits: limits(plan, nodes),
         host: host(),
     }
+}
+
+/// What the first node said of itself, and what the configuration of the built-in one says.
+pub(super) fn limits(plan: &Plan, nodes: &[Node]) -> NodeLimits {
+    let said = nodes.first().map(|node| node.probe.limits);
+    let mut limits = said.unwrap_or_default();
+    if let Nodes::BuiltIn { config, .. } = &plan.nodes {
+        limits.block_txs = config.max_block_txs.map(|txs| txs as u64);
+        limits.mempool_txs = Some(config.mempool.size as u64);
+    }
+    limits
 }
 
 /// The resolved plan under the names of the flags.
@@ -132,10 +160,26 @@ pub(crate) fn host() -> Host {
 }
 
 const FINGERPRINT_SAMPLES: u64 = 256;
+const MOST_IN_A_SECOND: u32 = 1_000;
 
 /// The first `name: value` of a file of the kernel's.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_second_get_folders_of_their_own() {
+        let base = tempfile::tempdir().unwrap();
+        let runs = base.path().join("runs");
+        let made = [(); 3].map(|()| free_folder(&runs, "20261122T060000Z-constant"));
+        let names = made.map(|path| path.file_name().unwrap().to_owned());
+        let name = "20261122T060000Z-constant";
+        assert_eq!(names, [name, &format!("{name}-2"), &format!("{name}-3")]);
+    }
 }

@@ -311,6 +311,7 @@ impl TargetVisitor for Performance<'_> {
         let run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
         display.begin(Scene {
             brief: words == Words::Few,
+            limits: host::limits(plan, &nodes),
             ..Scene::of(plan, Arc::clone(&run.board))
         });
         if let Some(start) = plan.start_at {

@@ -5,6 +5,7 @@ use report::{Page, text};
 
 use super::account::{Account, PointRow};
 use super::table;
+use crate::output::recorded;
 
 pub(super) fn page(account: &Account) -> String {
     let title = format!("txgen {}: {}", account.kind, account.target);
@@ -25,7 +26,9 @@ pub(super) fn page(account: &Account) -> String {
         strain(account),
         order(account),
     ]));
-    let points = table::points(account).text("run folder", |point| &*point.folder);
+    let points = table::points(account)
+        .text("run", |point| &*point.folder)
+        .link(|point| Some(format!("{}/{}", point.folder, recorded::FILE)));
     page.section("Points", &points.table().html());
     page.paragraph(&format!(
         "{} points in {}, begun {}.",
@@ -39,7 +42,7 @@ pub(super) fn page(account: &Account) -> String {
 fn headline(account: &Account) -> String {
     match &account.knee {
         Some(knee) => format!(
-            "The target sustained {} ({} to {} with {} confidence): {}.",
+            "The target sustained **{}** ({} to {} with {} confidence): {}.",
             text::rate(knee.rate_tps),
             text::rate(knee.low_tps),
             text::rate(knee.high_tps),
@@ -54,7 +57,9 @@ fn headline(account: &Account) -> String {
 fn over_rates(account: &Account, title: &str, y: Axis) -> Chart {
     let chart = Chart::new(title, Axis::linear("offered", Unit::PerSecond), y);
     match &account.knee {
-        Some(knee) => chart.mark(knee.rate_tps, "knee"),
+        Some(knee) => chart
+            .shade(knee.low_tps, knee.high_tps, "interval")
+            .mark(knee.rate_tps, "knee"),
         None => chart,
     }
 }
@@ -71,8 +76,12 @@ fn throughput(account: &Account) -> String {
     };
     let axis = Axis::linear("committed", Unit::PerSecond);
     over_rates(account, "Committed against offered", axis)
-        .note("Below the dashed line the target does not keep up.")
-        .line("kept up", Tone::Plan, [(0.0, 0.0), (top, top)])
+        .note("Below the band the target does not keep up.")
+        .line(
+            "all that was offered",
+            Tone::Offered,
+            [(0.0, 0.0), (top, top)],
+        )
         .dots("sustained", Tone::P50, committed("held"))
         .dots("not sustained", Tone::Bad, committed("broken"))
         .tall()

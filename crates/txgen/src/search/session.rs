@@ -14,6 +14,7 @@ use report::Entries;
 
 use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
 use super::request::SearchRequest;
+use super::words::so_far;
 use super::{page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
@@ -140,8 +141,9 @@ impl<'a> Session<'a> {
             "{number:>3}   {offered} for {duration}: {because}"
         ));
         let address = self.guest.as_ref().map(BuiltInNode::address);
+        let so_far = so_far(&self.account).map_or(String::new(), |text| format!(": {text}"));
         self.display
-            .heading(format!("{} point {number}", self.request.kind));
+            .heading(format!("{} point {number}{so_far}", self.request.kind));
         let played = run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display);
         let outcome = match played {
             Ok(outcome) => outcome,
@@ -238,6 +240,9 @@ impl<'a> Session<'a> {
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
+        if let Some(known) = so_far(&self.account) {
+            self.display.message(&format!("      so far: {known}"));
+        }
         self.account.write(self.folder.path()).map_err(failed)
     }
 

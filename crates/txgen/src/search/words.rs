@@ -3,7 +3,28 @@
 use measure::{Ending, KneeSearch};
 use pacing::Nanos;
 
-use super::account::Ended;
+use report::text;
+
+use super::account::{Account, Ended};
+
+/// What is known of the knee by now; nothing before the first point.
+pub(super) fn so_far(account: &Account) -> Option<String> {
+    if let Some(knee) = &account.knee {
+        let [low, high] = [knee.low_tps, knee.high_tps].map(text::number);
+        let rate = text::rate(knee.rate_tps);
+        let confidence = text::percent(knee.confidence);
+        return Some(format!("knee {rate}, {low} to {high} with {confidence}"));
+    }
+    match (account.highest_held_tps, account.lowest_broken_tps) {
+        (Some(held), Some(broken)) => {
+            let [held, broken] = [held, broken].map(text::number);
+            Some(format!("knee between {held} and {broken}/s"))
+        }
+        (Some(held), None) => Some(format!("knee above {}", text::rate(held))),
+        (None, Some(broken)) => Some(format!("knee below {}", text::rate(broken))),
+        (None, None) => None,
+    }
+}
 
 /// Why a search is over; `None` means that time is up.
 pub(super) fn ending_words(

@@ -1,6 +1,6 @@
 //! The HTTP API and the event stream of a BigchainDB server.
 
-use measure::{Failure, IdText, Reply, TxHash};
+use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
 use rpc::{
     BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, bigchaindb_transactions_path,
@@ -110,6 +110,7 @@ impl Target for Bigchaindb {
             version: format!("BigchainDB {}", about.version),
             path: Some(format!("{}{path}", base.trim_end_matches('/'))),
             events,
+            limits: NodeLimits::default(),
         })
     }
 

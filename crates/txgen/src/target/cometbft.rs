@@ -1,6 +1,9 @@
 //! The RPC of a CometBFT or Tendermint node.
 
-use measure::{Failure, IdText, Reply, TxHash};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
 use rpc::{
     AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, Outcome,
@@ -17,6 +20,8 @@ use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
 #[derive(Debug, Clone)]
 pub(crate) struct Cometbft {
     method: BroadcastMethod,
+    /// Shared by the clones of all threads, and touched by refusals only.
+    refusals: Arc<Mutex<RefusalTexts>>,
 }
 
 impl Target for Cometbft {
@@ -41,6 +46,7 @@ impl Target for Cometbft {
     fn new(options: TargetOptions) -> Self {
         Self {
             method: options.method,
+            refusals: Arc::default(),
         }
     }
 
@@ -70,7 +76,15 @@ impl Target for Cometbft {
             None if answer.id == AnswerId::Missing => ReplyTo::OldestRequest,
             None => ReplyTo::Unknown,
         };
-        replies(subject, reply_of(&answer.outcome));
+        let reply = reply_of(&answer.outcome);
+        if let Some((code, text)) = refusal_of(reply, &answer.outcome) {
+            self.refusals().count(code, text);
+        }
+        replies(subject, reply);
+    }
+
+    fn refusal_texts(&self) -> BTreeMap<String, u64> {
+        self.refusals().counts().clone()
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
@@ -90,9 +104,11 @@ impl Target for Cometbft {
                 height: status.latest_block_height,
             });
         }
-        if let Some(limit) = block_limit(queries).await {
+        let limits = block_limits(queries).await;
+        if let Some(bytes) = limits.block_bytes {
+            let for_txs = usize::try_from(bytes).unwrap_or(usize::MAX);
             workload.check_limit(
-                limit,
+                for_txs.saturating_sub(BLOCK_OVERHEAD_BYTES),
                 "the consensus parameters' block.max_bytes, less the header and the commit",
             )?;
         }
@@ -101,6 +117,7 @@ impl Target for Cometbft {
             version: status.version,
             path: None,
             events: None,
+            limits,
         })
     }
 
@@ -117,6 +134,28 @@ impl Target for Cometbft {
 
     async fn pending(queries: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
         queries.num_unconfirmed_txs().await.map(Some)
+    }
+}
+
+impl Cometbft {
+    fn refusals(&self) -> MutexGuard<'_, RefusalTexts> {
+        // Counting leaves whole counts.
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The code of a refusal and what the node said: CometBFT puts the real text of an error into `data`.
+fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(i64, &'a str)> {
+    let text = match outcome {
+        Outcome::Broadcast { log, .. } | Outcome::Commit { log, .. } => log,
+        Outcome::Error { data, message, .. } if data.is_empty() => message,
+        Outcome::Error { data, .. } => data,
+        Outcome::Other => return None,
+    };
+    match reply {
+        Reply::Rejected { code } => Some((i64::from(code), text)),
+        Reply::RpcError { code } => Some((i64::from(code), text)),
+        Reply::Accepted | Reply::Failed(_) => None,
     }
 }
 
@@ -139,8 +178,8 @@ fn reply_of(outcome: &Outcome<'_>) -> Reply {
     }
 }
 
-/// What a block can carry of one transaction; `None` when the node has no limit or does not say.
-async fn block_limit(queries: &Client) -> Option<usize> {
+/// What a block can carry; `None` where the node has no limit (-1) or does not say.
+async fn block_limits(queries: &Client) -> NodeLimits {
     #[derive(Deserialize)]
     struct Answer {
         consensus_params: Params,
@@ -152,10 +191,17 @@ async fn block_limit(queries: &Client) -> Option<usize> {
     #[derive(Deserialize)]
     struct Block {
         max_bytes: String,
+        max_gas: String,
     }
-    let answer: Answer = queries.call("consensus_params", "{}").await.ok()?;
-    let max_bytes: usize = answer.consensus_params.block.max_bytes.parse().ok()?;
-    Some(max_bytes.saturating_sub(BLOCK_OVERHEAD_BYTES))
+    let answer = queries.call::<Answer>("consensus_params", "{}").await;
+    let Ok(Answer { consensus_params }) = answer else {
+        return NodeLimits::default();
+    };
+    NodeLimits {
+        block_bytes: consensus_params.block.max_bytes.parse().ok(),
+        block_gas: consensus_params.block.max_gas.parse().ok(),
+        ..NodeLimits::default()
+    }
 }
 
 /// Also the status of a WebSocket message.

@@ -8,11 +8,12 @@ mod bigchaindb;
 mod cometbft;
 mod drain;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
 use clap::ValueEnum;
-use measure::{Failure, IdText, Reply, TxHash};
+use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
     Follower, Mempool, Message,
@@ -80,6 +81,11 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     }
 
     // Beside the load.
+
+    /// What the node said when it refused, and how often; see [`measure::RefusalTexts`].
+    fn refusal_texts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 
     /// A client for the target's own interface.
     ///
@@ -229,6 +235,8 @@ pub(crate) struct Probe {
     pub(crate) path: Option<String>,
     /// Where the node tells what is committed, when that is not where it is asked.
     pub(crate) events: Option<Endpoint>,
+    /// What it takes at most, as far as it says so.
+    pub(crate) limits: NodeLimits,
 }
 
 /// Why a node cannot be loaded.

@@ -88,6 +88,16 @@ fn a_matrix_leaves_a_folder_for_each_run_and_one_account() {
     ended.says("run 6 of 6: quiet, connections=1 #2");
     let page = fs::read_to_string(place.path().join("all/report.html")).unwrap();
     assert!(page.contains("loud, connections=2"));
+    for run in runs {
+        let folder = run["folder"].as_str().unwrap();
+        assert!(
+            page.contains(&format!("href=\"{folder}/report.html\"")),
+            "{folder}"
+        );
+        let report = place.path().join("all").join(folder).join("report.html");
+        let report = fs::read_to_string(report).unwrap();
+        assert!(report.contains("href=\"../report.html\">all runs of the campaign"));
+    }
     let bursts = fs::read_to_string(place.path().join("all/bursts.csv")).unwrap();
     assert_eq!(bursts.lines().count(), 7);
 }

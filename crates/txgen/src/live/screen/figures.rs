@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
 use report::text::{grouped, narrow_millis, tenths};
 
-use super::panels::panel;
+use super::panels::{mempool_limit, panel};
 use super::plots::{ACCEPTED, COMMITTED, PLAN, SENT};
 use crate::live::track::Track;
 
@@ -19,10 +19,11 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
     let plain = Color::Reset;
     let counted = |name, color, of: fn(&Counts) -> u64| {
         let now = last.map(|row| of(&row.counts));
-        counts_row(name, color, now, Some(of(all)))
+        counts_row(name, color, now, grouped(of(all)))
     };
-    let level =
-        |name, of: fn(&SeriesRow) -> Option<u64>| counts_row(name, plain, last.and_then(of), None);
+    let level = |name, of: fn(&SeriesRow) -> Option<u64>, limit: Option<String>| {
+        counts_row(name, plain, last.and_then(of), limit.unwrap_or_default())
+    };
     let refused: fn(&Counts) -> u64 = |counts| counts.rejected + counts.errors;
     let mut rows = vec![
         counted("offered", PLAN, |counts| counts.offered),
@@ -30,15 +31,19 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         counted("accepted", ACCEPTED, |counts| counts.accepted),
         counted("refused", bad(refused(all)), refused),
         counted("unsent", bad(all.unsent), |counts| counts.unsent),
-        level("in flight", |row| Some(row.in_flight)),
+        level("in flight", |row| Some(row.in_flight), None),
     ];
     if track.scene.follows {
         rows.insert(
             3,
             counted("committed", COMMITTED, |counts| counts.committed),
         );
-        rows.push(level("backlog", |row| Some(row.backlog)));
-        rows.push(level("mempool", |row| row.mempool_txs));
+        rows.push(level("backlog", |row| Some(row.backlog), None));
+        rows.push(level(
+            "mempool",
+            |row| row.mempool_txs,
+            mempool_limit(track),
+        ));
         rows.push(counted("blocks", plain, |counts| counts.blocks));
     }
     let title = match last {
@@ -49,11 +54,11 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
     table(frame, area, &title, &header, rows, &NAMED[..3]);
 }
 
-fn counts_row(name: &str, color: Color, now: Option<u64>, all: Option<u64>) -> Row<'_> {
+fn counts_row(name: &str, color: Color, now: Option<u64>, all: String) -> Row<'_> {
     Row::new([
         Cell::new(name).style(color),
         number(now.map_or("-".into(), grouped)),
-        number(all.map_or(String::new(), grouped)),
+        number(all),
     ])
 }
 

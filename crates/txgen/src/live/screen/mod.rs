@@ -60,7 +60,8 @@ impl View {
             self.draw_small(frame, area, track);
             return;
         }
-        let [head, gauge, body, foot] = Layout::vertical([
+        let [head, gauge, finding, body, foot] = Layout::vertical([
+            Constraint::Length(1),
             Constraint::Length(1),
             Constraint::Length(1),
             Constraint::Fill(1),
@@ -69,6 +70,7 @@ impl View {
         .areas(area);
         panels::head(frame, head, track, self.frozen.is_some());
         panels::gauge(frame, gauge, track);
+        panels::finding(frame, finding, track);
         self.draw_body(frame, body, track);
         panels::foot(frame, foot, self.writing.as_deref(), self.window.seconds());
         if self.help {

@@ -48,6 +48,15 @@ pub(super) fn gauge(frame: &mut Frame, area: Rect, track: &Track) {
     }
 }
 
+/// What the run shows by now.
+pub(super) fn finding(frame: &mut Frame, area: Rect, track: &Track) {
+    let color = match track.onsets.is_empty() {
+        true => Color::Green,
+        false => Color::Red,
+    };
+    frame.render_widget(Line::styled(format!(" {}", track.finding()), color), area);
+}
+
 /// The phase, the step, the time and the time left in one line.
 fn state(track: &Track) -> String {
     let elapsed = clock(track.now.as_secs_f64());
@@ -59,8 +68,9 @@ fn state(track: &Track) -> String {
         }
         (Phase::Offering, None) => format!(" offering{step}, {elapsed}, no fixed end "),
         (Phase::Draining, _) => format!(
-            " draining, {elapsed}, {} still to come ",
-            grouped(track.pending)
+            " draining, {elapsed}, {} still to come, up to {:.0} s ",
+            grouped(track.pending),
+            track.drain_left_s()
         ),
         (Phase::Over, _) => format!(" over, {elapsed} "),
     }
@@ -122,6 +132,12 @@ pub(super) fn nodes(frame: &mut Frame, area: Rect, track: &Track, nodes: &[NodeS
     let text: Vec<Line> = lines.collect();
     let title = if nodes.len() > 1 { " nodes " } else { " node " };
     frame.render_widget(Paragraph::new(text).block(panel(title)), area);
+}
+
+/// How many transactions a mempool takes, where it is known: `of 5,000`.
+pub(super) fn mempool_limit(track: &Track) -> Option<String> {
+    let limit = track.scene.limits.mempool_txs?;
+    Some(format!("of {}", grouped(limit)))
 }
 
 /// What was said, the last first: a long message is read to its end.
@@ -216,6 +232,9 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
             .map_or("-".into(), |depth| depth.to_string());
         let text = format!("{committed} committed, mempool {depth}");
         lines.push(Line::from(text));
+    }
+    if !track.onsets.is_empty() {
+        lines.push(Line::styled(track.finding(), Color::Red));
     }
     let [accept_p50, accept_p99, commit_p50, commit_p99] = [
         last.latency.accept_p50_ms,

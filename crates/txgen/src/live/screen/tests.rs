@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use measure::{Counters, Counts, LatencyColumns, SeriesRow, StepRow};
+use measure::{Counters, Counts, LatencyColumns, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -35,6 +35,11 @@ fn track() -> Track {
         planned: Some(150_150),
         profile: Some(profile),
         follows: true,
+        drain_timeout: Nanos::from_secs(30),
+        limits: NodeLimits {
+            mempool_txs: Some(5_000),
+            ..NodeLimits::default()
+        },
         nodes: Arc::new(nodes),
         ..Scene::default()
     };
@@ -145,9 +150,10 @@ fn a_usual_terminal_shows_everything_but_the_steps() {
             "─plan ─sent ─accepted ─committed ",
             "accepted       1,001    45,090",
             "refused            0         7",
-            "mempool          812",
+            "mempool          812  of 5,000",
             "commit       504    998",
             "10.0.0.7:26657  mempool 812 (203kB)  height",
+            "refusals from 5 s",
             "warning: blocks of",
             "q quit",
         ],
@@ -211,10 +217,34 @@ fn a_flood_has_no_plan_and_a_target_without_blocks_no_commits() {
         &["no fixed end"],
     );
     track.phase = Phase::Draining;
+    track.drain_since = Nanos::from_millis(82_600);
     shows(
         &picture(&View::default(), &track, 100, 30),
-        &["draining, 1:30, 1,700 still to come"],
+        &["draining, 1:30, 1,700 still to come, up to 22 s"],
     );
+}
+
+#[test]
+fn a_healthy_run_says_so_and_an_overload_says_what_gave_first() {
+    let mut track = track();
+    track.scene.limits.mempool_txs = Some(812);
+    let second = track.seconds.back().cloned().unwrap();
+    track.second(SeriesRow {
+        second: 90,
+        ..second.clone()
+    });
+    assert_eq!(
+        track.finding(),
+        "mempool full at 812 from 0 s → refusals from 5 s"
+    );
+    track.begin(track.scene.clone());
+    assert_eq!(track.finding(), "", "nothing is known yet");
+    track.scene.limits.mempool_txs = None;
+    track.second(SeriesRow {
+        second: 0,
+        ..second
+    });
+    assert_eq!(track.finding(), "no sign of an overload so far");
 }
 
 #[test]

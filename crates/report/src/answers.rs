@@ -1,0 +1,154 @@
+//! Answers over time: refusals by their cause, and what each endpoint did.
+
+use std::collections::BTreeMap;
+
+use measure::read::{TxFate, TxRow};
+
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::course::MAX_COLUMNS;
+use crate::stretch::Span;
+use crate::text;
+
+/// Collected of every transaction of a run, in at most [`MAX_COLUMNS`] columns of time.
+#[derive(Debug)]
+pub struct AnswerCourse {
+    origin_unix_us: u64,
+    column_s: f64,
+    columns: usize,
+    refused: BTreeMap<Refusal, Vec<u64>>,
+    endpoints: Vec<Endpoint>,
+}
+
+/// Why a transaction was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Refusal {
+    /// With this code.
+    Code(i64),
+    /// With one of the codes beyond the first [`MAX_CODES`].
+    OtherCode,
+    /// Without a usable answer.
+    Error,
+}
+
+#[derive(Debug)]
+struct Endpoint {
+    accepted: Vec<u64>,
+    /// Milliseconds from due to accepted, of all.
+    waited_ms: Vec<f64>,
+}
+
+impl AnswerCourse {
+    /// Of a run that began at `origin_unix_ns` and ended `ended_s` later.
+    #[must_use]
+    pub fn new(origin_unix_ns: u64, ended_s: f64) -> Self {
+        let column_s = (ended_s / MAX_COLUMNS as f64).ceil().max(1.0);
+        Self {
+            origin_unix_us: origin_unix_ns / 1_000,
+            column_s,
+            columns: (ended_s / column_s).ceil().max(1.0) as usize,
+            refused: BTreeMap::new(),
+            endpoints: Vec::new(),
+        }
+    }
+
+    /// Counts a transaction.
+    pub fn tx(&mut self, row: &TxRow<'_>) {
+        let refusal = match (row.fate(), row.code) {
+            (TxFate::Rejected, Some(code)) => Some(self.known(code)),
+            (TxFate::Error, _) => Some(Refusal::Error),
+            _ => None,
+        };
+        if let (Some(refusal), Some(at)) = (refusal, row.error_unix_us) {
+            let at_s = at.saturating_sub(self.origin_unix_us) as f64 / 1e6;
+            let column = self.column(at_s);
+            let none = || vec![0; self.columns];
+            self.refused.entry(refusal).or_insert_with(none)[column] += 1;
+        }
+        self.count_endpoint(row);
+    }
+
+    fn count_endpoint(&mut self, row: &TxRow<'_>) {
+        let number = usize::from(row.endpoint);
+        while number >= self.endpoints.len() {
+            self.endpoints.push(Endpoint {
+                accepted: vec![0; self.columns],
+                waited_ms: vec![0.0; self.columns],
+            });
+        }
+        if let Some(at) = row.accepted {
+            let column = self.column(at.as_secs_f64());
+            let endpoint = &mut self.endpoints[number];
+            endpoint.accepted[column] += 1;
+            endpoint.waited_ms[column] += at.saturating_sub(row.due).as_millis_f64();
+        }
+    }
+
+    fn known(&self, code: i64) -> Refusal {
+        let refusal = Refusal::Code(code);
+        match self.refused.len() < MAX_CODES || self.refused.contains_key(&refusal) {
+            true => refusal,
+            false => Refusal::OtherCode,
+        }
+    }
+
+    fn column(&self, at_s: f64) -> usize {
+        ((at_s.max(0.0) / self.column_s) as usize).min(self.columns - 1)
+    }
+
+    fn rates<'a>(&'a self, counts: &'a [u64]) -> impl Iterator<Item = Span> + 'a {
+        counts.iter().enumerate().map(|(column, count)| {
+            let from = column as f64 * self.column_s;
+            (from, from + self.column_s, *count as f64 / self.column_s)
+        })
+    }
+
+    /// Adds a line for each cause; `name` says what it is called. `None` where nothing was refused.
+    pub(crate) fn refusals(&self, chart: Chart, name: impl Fn(Refusal) -> String) -> Option<Chart> {
+        if self.refused.is_empty() {
+            return None;
+        }
+        let causes = self.refused.iter().enumerate();
+        Some(causes.fold(chart, |chart, (number, (cause, counts))| {
+            let spans = self.rates(counts);
+            chart.steps(&name(*cause), Tone::Nth(number), spans)
+        }))
+    }
+
+    /// What each endpoint accepted, and how long that took; nothing for a single endpoint.
+    pub(crate) fn endpoints(
+        &self,
+        over_time: impl Fn(&str, Axis) -> Chart,
+        names: &[&str],
+    ) -> Vec<Chart> {
+        if self.endpoints.len() < 2 {
+            return Vec::new();
+        }
+        let rate = Axis::linear("accepted per second", Unit::PerSecond);
+        let wait = Axis::log("mean from due to accepted", Unit::Millis);
+        let mut rates = over_time("Accepted by each endpoint", rate);
+        let mut waits = over_time("Mean response time of each endpoint", wait);
+        for (number, endpoint) in self.endpoints.iter().enumerate().take(MAX_ENDPOINTS) {
+            let name = names.get(number).copied().unwrap_or("another");
+            let tone = Tone::Nth(number);
+            let sum: u64 = endpoint.accepted.iter().sum();
+            let label = format!("{name}: {}", text::grouped(sum));
+            rates = rates.steps(&label, tone, self.rates(&endpoint.accepted));
+            let means = endpoint
+                .accepted
+                .iter()
+                .zip(&endpoint.waited_ms)
+                .enumerate();
+            let means = means.map(|(column, (count, waited))| {
+                let middle = (column as f64 + 0.5) * self.column_s;
+                let mean = (waited / *count as f64).max(0.001);
+                (middle, if *count > 0 { mean } else { f64::NAN })
+            });
+            waits = waits.line(name, tone, means);
+        }
+        vec![rates, waits]
+    }
+}
+
+/// Codes with lines of their own: as many as there are colours, less one for the others.
+const MAX_CODES: usize = 6;
+const MAX_ENDPOINTS: usize = 8;
