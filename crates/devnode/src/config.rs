@@ -5,10 +5,12 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::capacity::CapacityModel;
+use crate::dialect::Dialect;
 use crate::duration;
 
 /// Everything about a node; `Config::default()` is an unlimited node on a free port.
@@ -110,6 +112,34 @@ impl Config {
     }
 }
 
+impl Config {
+    /// What the node commits at most, and which of its settings says so, in words: a rate found on it
+    /// is a property of these settings, not of a CometBFT.
+    #[must_use]
+    pub fn ceiling(&self) -> String {
+        let most = self.max_block_txs.unwrap_or(usize::MAX);
+        let (txs, of) = match self.mempool.size {
+            size if size <= most => (size, "mempool size"),
+            _ => (most, "block size"),
+        };
+        let interval = Nanos::from(self.block_interval);
+        let mut ceilings = vec![(
+            txs as f64 / interval.as_secs_f64(),
+            format!("{of} {txs} / block interval {interval}"),
+        )];
+        if let Some(model) = &self.capacity {
+            ceilings.push((model.initial, "its capacity model, at first".to_owned()));
+        }
+        if !self.check_cost.is_zero() {
+            let cost = Nanos::from(self.check_cost);
+            ceilings.push((1.0 / cost.as_secs_f64(), format!("check_cost {cost}")));
+        }
+        ceilings.sort_by(|(one, _), (two, _)| one.total_cmp(two));
+        let (rate, why) = &ceilings[0];
+        format!("the built-in node commits at most {rate:.0}/s: {why}")
+    }
+}
+
 /// BEP-10 posts on up to 1,000 connections; twice that leaves room for followers.
 const BIGCHAINDB_CONNECTIONS: usize = 2_000;
 /// Mempool and cache in the configuration that BEP-23 measured.
@@ -140,6 +170,10 @@ pub struct BigchaindbConfig {
     /// Threads that check transactions, and as many that execute a block, if that is parallel; 0
     /// for one per core. Default 0.
     pub workers: usize,
+    /// Synchronous workers of the HTTP API, as those of the original's server (there 2 × cores + 1):
+    /// each serves one connection, one request, at a time, and one that is open and silent blocks it
+    /// for 30 s. 0 for none: every connection is served. Default 0.
+    pub server_workers: usize,
     /// Whether what the original forgets to check is checked too ([`bigchain::Mode::Strict`]).
     /// Default false.
     pub strict: bool,
@@ -158,6 +192,7 @@ impl Default for BigchaindbConfig {
             events: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             validation: Validation::default(),
             workers: 0,
+            server_workers: 0,
             strict: false,
             retain_transactions: 1_000_000,
             max_body_bytes: 2 << 20,
@@ -233,6 +268,8 @@ pub struct RpcConfig {
     /// Answers that wait for a slow WebSocket client before nothing more is read from it
     /// (`experimental_websocket_write_buffer_size`). Default 200.
     pub websocket_write_buffer_size: usize,
+    /// Whose answers it gives. Default `0.38`.
+    pub dialect: Dialect,
     /// How long `broadcast_tx_commit` waits for a block. Default `10s`.
     #[serde(with = "duration")]
     pub timeout_broadcast_tx_commit: Duration,
@@ -253,6 +290,7 @@ impl Default for RpcConfig {
             max_subscriptions_per_client: 5,
             subscription_buffer_size: 200,
             websocket_write_buffer_size: 200,
+            dialect: Dialect::default(),
             timeout_broadcast_tx_commit: Duration::from_secs(10),
             max_request_batch_size: 10,
             max_body_bytes: 1_000_000,
@@ -291,7 +329,6 @@ impl Config {
         let interval_ms = self.block_interval.as_millis();
         let max_block_bytes = usize::try_from(self.max_block_bytes).unwrap_or(usize::MAX);
         for (name, value, range) in [
-            ("chain_id's length", characters, 1..=MAX_CHAIN_ID),
             ("max_block_bytes", max_block_bytes, BLOCK_BYTES),
             ("max_block_txs", self.max_block_txs.unwrap_or(1), POSITIVE),
             ("mempool.size", mempool.size, POSITIVE),
@@ -313,16 +350,16 @@ impl Config {
                 bigchaindb.max_body_bytes,
                 POSITIVE,
             ),
-            (
-                "bigchaindb.workers (0: one per core)",
-                bigchaindb.workers,
-                0..=MAX_WORKERS,
-            ),
+            ("bigchaindb.workers", bigchaindb.workers, 0..=MAX_WORKERS),
         ] {
             refuse_outside(name, value, &range)?;
         }
+        if !(1..=MAX_CHAIN_ID).contains(&characters) {
+            let text = format!("chain_id has {characters} characters: give it 1 to {MAX_CHAIN_ID}");
+            return Err(ConfigError(text));
+        }
         if interval_ms == 0 {
-            let text = "block_interval is below 1ms: blocks without a pause would never end";
+            let text = "block_interval is below 1ms: give it at least 1ms";
             return Err(ConfigError(text.to_owned()));
         }
         let Some(model) = &self.capacity else {
@@ -358,6 +395,23 @@ mod tests {
         config.validate().unwrap();
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn the_ceiling_names_the_setting_that_is_reached_first() {
+        let mut config = Config::default();
+        let told = |config: &Config, text: &str| {
+            let ceiling = config.ceiling();
+            assert_eq!(ceiling, format!("the built-in node commits at most {text}"));
+        };
+        told(&config, "5000/s: mempool size 5000 / block interval 1s");
+        config.block_interval = Duration::from_millis(250);
+        config.max_block_txs = Some(500);
+        told(&config, "2000/s: block size 500 / block interval 250ms");
+        config.capacity = Some(CapacityModel::constant(400.0));
+        told(&config, "400/s: its capacity model, at first");
+        config.check_cost = Duration::from_millis(10);
+        told(&config, "100/s: check_cost 10ms");
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl DevNode {
             addresses.api = Some(listeners.open(Service::Api, listen).await?);
             addresses.events = Some(listeners.open(Service::Events, events).await?);
         }
-        let node = Arc::new(Node::new(config, addresses));
         let stop = CancellationToken::new();
+        let node = Arc::new(Node::new(config, addresses, stop.clone()));
         let worker: Worker = Box::pin(work(Arc::clone(&node), listeners, stop.clone()));
         let handle = Self {
             node,
@@ -190,6 +190,7 @@ async fn work(node: Arc<Node>, listeners: Listeners, stop: CancellationToken) {
     tasks.spawn(Arc::clone(&node).produce(stop.clone()));
     tasks.spawn(Arc::clone(&node).clear_mempool_on_restart(stop));
     tasks.join_all().await;
+    node.finished().await;
     if let Some(app) = node.app.bigchaindb() {
         app.stop();
     }

@@ -16,6 +16,7 @@ mod capacity;
 mod chain;
 mod config;
 mod control;
+mod dialect;
 mod duration;
 mod events;
 mod faults;
@@ -33,6 +34,7 @@ pub use capacity::CapacityModel;
 pub use config::{
     Application, BigchaindbConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
 };
+pub use dialect::Dialect;
 pub use faults::{FailedExecution, Faults, Garbage};
 pub use handle::{BlockSummary, DevNode, DevNodeError, Worker};
 pub use snapshot::Snapshot;

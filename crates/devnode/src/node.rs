@@ -1,12 +1,15 @@
 //! The node's shared state and the making of blocks.
 
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wire::encoding::hex_text;
 
 use crate::app::{App, Execution, Finalized};
@@ -57,10 +60,15 @@ pub(crate) struct Node {
     pub(crate) counters: Counters,
     pub(crate) app: App,
     store: RwLock<Store>,
+    /// Places for checks under way. Each begins for an open connection, but outlives one that is
+    /// closed, so that connections alone bound them no longer.
+    checks: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 impl Node {
-    pub(crate) fn new(config: Config, addresses: Addresses) -> Self {
+    pub(crate) fn new(config: Config, addresses: Addresses, stop: CancellationToken) -> Self {
         let genesis = Genesis::new(&config.chain_id, config.max_block_bytes, BlockTime::now());
         let limits = Limits {
             config: config.mempool.clone(),
@@ -87,8 +95,51 @@ impl Node {
             )),
             genesis,
             addresses,
+            checks: Arc::new(Semaphore::new(config.rpc.max_open_connections)),
+            tasks: TaskTracker::new(),
+            stop,
             config,
         }
+    }
+
+    /// Carries a check to its end, also if the client that waits for it goes, as a real node does.
+    ///
+    /// # Cancel safety
+    /// Before there is a place for it nothing is done; after that all is.
+    pub(crate) async fn finish<T: Send + 'static>(
+        self: &Arc<Self>,
+        check: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let place = Arc::clone(&self.checks).acquire_owned().await;
+        let stop = self.stop.clone();
+        let task = self.tasks.spawn(async move {
+            let _place = place;
+            stop.run_until_cancelled(check).await
+        });
+        match task.await {
+            Ok(Some(checked)) => checked,
+            // The node stops, and with it the connection that waits here.
+            Ok(None) => std::future::pending().await,
+            Err(error) => resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Waits for the checks under way to end with the node.
+    pub(crate) async fn finished(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Reads what may take many milliseconds, such as a whole block, on another thread than those
+    /// that serve clients.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let node = Arc::clone(self);
+        let task = tokio::task::spawn_blocking(move || read(&node));
+        let read = task.await;
+        read.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 
     pub(crate) fn store(&self) -> RwLockReadGuard<'_, Store> {
@@ -237,3 +288,6 @@ impl Node {
         (block, finalized)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,8 @@ use crate::{api, control, rpc};
 
 /// Pause before a failed accept or bind is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// After this time of silence gunicorn 19 ends a worker, and with it the connection that blocks it.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Where WebSockets are.
 const WEBSOCKET_PATH: &str = "/websocket";
 
@@ -57,7 +59,11 @@ async fn accept_forever(
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) {
-    let slots = Arc::new(Semaphore::new(node.config.rpc.max_open_connections));
+    let slots = match workers(node, service) {
+        0 => node.config.rpc.max_open_connections,
+        workers => workers,
+    };
+    let slots = Arc::new(Semaphore::new(slots));
     let node_faults = match service {
         Service::Control => Faults::new(),
         _ => node.faults.clone(),
@@ -94,6 +100,14 @@ async fn accept_forever(
             changed = faults.changed() => if changed.is_err() { return },
         }
         listener = Some(open);
+    }
+}
+
+/// Synchronous workers of a service; 0 for none.
+fn workers(node: &Node, service: Service) -> usize {
+    match service {
+        Service::Api => node.config.bigchaindb.server_workers,
+        _ => 0,
     }
 }
 
@@ -154,7 +168,15 @@ impl Connection {
         let config = &self.node.config;
         let (idle, body) = match self.service {
             Service::Rpc | Service::Events => (config.rpc.idle_timeout, config.rpc.max_body_bytes),
-            Service::Api => (config.rpc.idle_timeout, config.bigchaindb.max_body_bytes),
+            Service::Api => {
+                let is_free = workers(&self.node, Service::Api) == 0;
+                let idle = if is_free {
+                    config.rpc.idle_timeout
+                } else {
+                    WORKER_TIMEOUT
+                };
+                (idle, config.bigchaindb.max_body_bytes)
+            }
             Service::Control => (control::IDLE, control::MAX_BODY),
         };
         let limits = Limits { idle, body };
@@ -176,7 +198,7 @@ impl Connection {
 
 impl Handler for Connection {
     async fn answer(&self, request: &Request) -> Response {
-        let node = &*self.node;
+        let node = &self.node;
         if self.service == Service::Control {
             return control::answer(node, request);
         }
@@ -194,6 +216,8 @@ impl Handler for Connection {
             Service::Api => api::handle(node, request).await,
             _ => rpc::http::handle(node, self.peer, request).await,
         };
+        // A synchronous worker serves one request of a connection.
+        response.close |= workers(node, self.service) > 0;
         if !node.faults.spoil(&mut response.body).await {
             std::future::pending::<()>().await;
         }

@@ -76,6 +76,10 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     if let Some(app) = app {
         table.insert("app".into(), app.into());
     }
+    if let Some(dialect) = &args.dialect {
+        let dialect = toml::Value::String(dialect.clone());
+        assign(&mut table, "rpc.dialect", dialect).context("--dialect")?;
+    }
     if table.get("app").and_then(toml::Value::as_str) == Some("bigchaindb") {
         prefer_bigchaindbs_defaults(&mut table);
     }
@@ -85,11 +89,13 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
         .context("the node's configuration is not usable")?;
     config.listen = args.listen;
     config.control = args.control.or(config.control);
-    if config.app != Application::Bigchaindb && (args.api.is_some() || args.events.is_some()) {
+    let of_bigchaindb = args.api.is_some() || args.events.is_some() || args.workers.is_some();
+    if config.app != Application::Bigchaindb && of_bigchaindb {
         return Err(anyhow!(
-            "--api and --events are of BigchainDB: add --app bigchaindb"
+            "--api, --events and --workers are of BigchainDB: add --app bigchaindb"
         ));
     }
+    config.bigchaindb.server_workers = args.workers.unwrap_or(config.bigchaindb.server_workers);
     config.bigchaindb.listen = args.api.unwrap_or(config.bigchaindb.listen);
     config.bigchaindb.events = args.events.unwrap_or(config.bigchaindb.events);
     Ok(config)
@@ -131,6 +137,8 @@ const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
+    use devnode::Dialect;
+
     use super::*;
 
     fn args(set: &[&str]) -> DevnodeArgs {
@@ -139,6 +147,8 @@ mod tests {
             listen: ([127, 0, 0, 1], 0).into(),
             api: None,
             events: None,
+            workers: None,
+            dialect: None,
             control: None,
             config: None,
             set: set.iter().map(ToString::to_string).collect(),
@@ -179,6 +189,20 @@ mod tests {
         given.app = None;
         let error = configure(&given).unwrap_err().to_string();
         assert!(error.contains("--app bigchaindb"), "{error}");
+    }
+
+    #[test]
+    fn the_originals_server_and_dialect_are_flags() {
+        let mut given = args(&[]);
+        given.app = Some(DevnodeApp::Bigchaindb);
+        given.workers = Some(5);
+        given.dialect = Some("0.31".into());
+        let config = configure(&given).unwrap();
+        assert_eq!(config.bigchaindb.server_workers, 5);
+        assert_eq!(config.rpc.dialect, Dialect::Tendermint031);
+        given.dialect = Some("0.32".into());
+        let error = format!("{:#}", configure(&given).unwrap_err());
+        assert!(error.contains("0.31"), "{error}");
     }
 
     #[test]

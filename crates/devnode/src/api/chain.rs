@@ -1,5 +1,7 @@
 //! Outputs, blocks and validators.
 
+use std::sync::Arc;
+
 use bigchain::Id;
 use serde_json::{Value, json};
 
@@ -7,6 +9,7 @@ use super::arguments::{self, Arguments};
 use super::transactions::{list, text_of};
 use super::{Answer, answer};
 use crate::app::bigchaindb::{Bigchaindb, OutputFilter};
+use crate::chain::block::Block;
 use crate::chain::validator::POWER;
 use crate::http::{Request, Response};
 use crate::node::Node;
@@ -48,7 +51,7 @@ pub(super) fn blocks_with(app: &Bigchaindb, request: &Request) -> Answer {
 }
 
 /// `GET /api/v1/blocks/HEIGHT`.
-pub(super) fn block(node: &Node, height: &str) -> Answer {
+pub(super) async fn block(node: &Arc<Node>, height: &str) -> Answer {
     let height = height.parse::<u64>().ok();
     if height == Some(0) {
         let body = br#"{"height": 0, "transactions": []}"#;
@@ -56,6 +59,11 @@ pub(super) fn block(node: &Node, height: &str) -> Answer {
     }
     let block = height.and_then(|height| node.store().block(height).cloned());
     let block = block.ok_or_else(answer::not_found)?;
+    let body = node.read(move |_| block_text(&block)).await;
+    Ok(answer::json_text(200, body.into_bytes()))
+}
+
+fn block_text(block: &Block) -> String {
     let valid = block
         .txs
         .iter()
@@ -63,8 +71,7 @@ pub(super) fn block(node: &Node, height: &str) -> Answer {
         .filter(|(index, _)| block.code(*index) == 0);
     let transactions = list(valid.filter_map(|(_, tx)| text_of(tx)));
     let height = block.header.height;
-    let body = format!(r#"{{"height": {height}, "transactions": {transactions}}}"#);
-    Ok(answer::json_text(200, body.into_bytes()))
+    format!(r#"{{"height": {height}, "transactions": {transactions}}}"#)
 }
 
 /// `GET /api/v1/validators`.

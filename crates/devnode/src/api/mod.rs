@@ -7,13 +7,14 @@ pub(crate) mod events;
 mod transactions;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::app::bigchaindb::Bigchaindb;
 use crate::http::{Request, Response};
 use crate::node::Node;
 
 /// Answers one request.
-pub(crate) async fn handle(node: &Node, request: &Request) -> Response {
+pub(crate) async fn handle(node: &Arc<Node>, request: &Request) -> Response {
     let answer = match node.app.bigchaindb() {
         Some(app) => answer(node, app, request).await,
         None => Ok(answer::no_such_page()),
@@ -24,7 +25,7 @@ pub(crate) async fn handle(node: &Node, request: &Request) -> Response {
 /// The answer to a request; the error is one that refuses it.
 type Answer = Result<Response, Response>;
 
-async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
+async fn answer(node: &Arc<Node>, app: &Bigchaindb, request: &Request) -> Answer {
     if let Some(broken) = request.broken_body {
         return Err(Response {
             close: true,
@@ -41,13 +42,13 @@ async fn answer(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
         Resource::Root => Ok(answer::root(&stream_url(node, request))),
         Resource::V1 => Ok(answer::v1(&stream_url(node, request))),
         Resource::Transactions if request.method() == "POST" => {
-            transactions::post(node, app, request).await
+            transactions::post(node, request).await
         }
-        Resource::Transactions => transactions::of_asset(node, app, request),
+        Resource::Transactions => transactions::of_asset(node, app, request).await,
         Resource::Transaction(id) => transactions::by_id(node, app, id),
         Resource::Outputs => chain::outputs(app, request),
         Resource::Blocks => chain::blocks_with(app, request),
-        Resource::Block(height) => chain::block(node, height),
+        Resource::Block(height) => chain::block(node, height).await,
         Resource::Validators => Ok(chain::validators(node)),
         Resource::Assets | Resource::Metadata => Err(chain::search(request)),
     }

@@ -1,9 +1,11 @@
 //! Transactions: how they come in, and how they are found again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bigchain::{Error, Id, json};
 use bytes::Bytes;
+use tokio::sync::oneshot;
 use wire::jsonrpc::BroadcastMethod;
 
 use super::arguments::{self, Arguments};
@@ -11,27 +13,80 @@ use super::{Answer, answer};
 use crate::app::bigchaindb::{Bigchaindb, Rejection};
 use crate::chain::block::Tx;
 use crate::chain::store::TxPlace;
+use crate::events::bus::Wait;
 use crate::http::{Request, Response};
 use crate::mempool::Refusal;
 use crate::node::Node;
-use crate::rpc::methods::submit;
+use crate::rpc::methods::take_in;
 
-/// `POST /api/v1/transactions?mode=`.
-pub(super) async fn post(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
+/// `POST /api/v1/transactions?mode=`. What is posted is checked and handed over also if the client
+/// goes: the original's workers do not see that.
+pub(super) async fn post(node: &Arc<Node>, request: &Request) -> Answer {
     let mode = Arguments::of(request).optional("mode", arguments::mode)?;
+    let mode = mode.unwrap_or(BroadcastMethod::Async);
     node.counters.broadcasts.fetch_add(1, Ordering::Relaxed);
-    let checked = app.validate(Bytes::copy_from_slice(&request.body)).await;
-    let checked = checked.map_err(|rejection| {
+    let (tell, queued) = oneshot::channel();
+    let body = Bytes::copy_from_slice(&request.body);
+    let check = check_and_hand_over(Arc::clone(node), body, mode, tell);
+    let handed_over = tokio::select! {
+        biased;
+        // As the original's `async`, which returns before `CheckTx`.
+        Ok(text) = queued, if mode == BroadcastMethod::Async => {
+            return Ok(answer::json_text(202, text.to_vec()));
+        }
+        handed_over = node.finish(check) => handed_over?,
+    };
+    if let Some(mut wait) = handed_over.wait {
+        let limit = node.config.rpc.timeout_broadcast_tx_commit;
+        match tokio::time::timeout(limit, wait.committed()).await {
+            Ok(Some(committed)) => passed(committed.code)?,
+            Ok(None) => return Err(internal("the node is stopping")),
+            Err(_) => {
+                let why = "Timed out waiting for tx to be included in a block";
+                return Err(internal(why));
+            }
+        }
+    }
+    Ok(answer::json_text(202, handed_over.text.to_vec()))
+}
+
+/// A transaction that is in the mempool.
+struct HandedOver {
+    /// Its text in the original's form.
+    text: Bytes,
+    /// Until it is in a block, if the mode asks for that.
+    wait: Option<Wait>,
+}
+
+/// Checks a body and puts its transaction into the mempool. `queued` gets the text when only the
+/// check by Tendermint is left.
+async fn check_and_hand_over(
+    node: Arc<Node>,
+    body: Bytes,
+    mode: BroadcastMethod,
+    queued: oneshot::Sender<Bytes>,
+) -> Result<HandedOver, Response> {
+    let app = node.app.bigchaindb().ok_or_else(answer::no_such_page)?;
+    let checked = app.validate(body.clone()).await.map_err(|rejection| {
         node.counters.refused.fetch_add(1, Ordering::Relaxed);
-        refused(&rejection, &request.body)
+        refused(&rejection, &body)
     })?;
-    let text = checked.text.to_vec();
     let tx = Tx {
         effect: Some(checked.effect),
         ..Tx::new(checked.text)
     };
-    hand_over(node, tx, mode.unwrap_or(BroadcastMethod::Async)).await?;
-    Ok(answer::json_text(202, text))
+    let text = tx.bytes.clone();
+    let waits = mode == BroadcastMethod::Commit;
+    let wait = waits.then(|| node.bus.wait_inside(&tx.hash));
+    let tell = || drop(queued.send(text.clone()));
+    let context = if waits {
+        "Error on broadcastTxCommit: "
+    } else {
+        ""
+    };
+    let code = take_in(&node, tx, tell).await;
+    passed(code.map_err(|refusal| not_taken(&refusal, context))?)?;
+    Ok(HandedOver { text, wait })
 }
 
 fn refused(rejection: &Rejection, body: &[u8]) -> Response {
@@ -43,34 +98,6 @@ fn refused(rejection: &Rejection, body: &[u8]) -> Response {
         }
         Rejection::Refused(_) => answer::error(400, rejection.to_string()),
         Rejection::Abandoned => answer::error(500, rejection.to_string()),
-    }
-}
-
-/// Puts a transaction into the mempool and waits until the point that the mode names.
-async fn hand_over(node: &Node, tx: Tx, mode: BroadcastMethod) -> Result<(), Response> {
-    if mode != BroadcastMethod::Commit {
-        let code = submit(node, tx)
-            .await
-            .map_err(|refusal| not_taken(&refusal, ""))?;
-        // As the original's `async`, which returns before the check.
-        return passed(if mode == BroadcastMethod::Async {
-            0
-        } else {
-            code
-        });
-    }
-    let mut wait = node.bus.wait_inside(&tx.hash);
-    let code = submit(node, tx)
-        .await
-        .map_err(|refusal| not_taken(&refusal, "Error on broadcastTxCommit: "))?;
-    passed(code)?;
-    let limit = node.config.rpc.timeout_broadcast_tx_commit;
-    match tokio::time::timeout(limit, wait.committed()).await {
-        Ok(Some(committed)) => passed(committed.code),
-        Ok(None) => Err(internal("the node is stopping")),
-        Err(_) => Err(internal(
-            "Timed out waiting for tx to be included in a block",
-        )),
     }
 }
 
@@ -109,7 +136,7 @@ pub(super) fn by_id(node: &Node, app: &Bigchaindb, id: &str) -> Answer {
 const MOST_TRANSACTIONS: usize = 10_000;
 
 /// `GET /api/v1/transactions?asset_id=`.
-pub(super) fn of_asset(node: &Node, app: &Bigchaindb, request: &Request) -> Answer {
+pub(super) async fn of_asset(node: &Arc<Node>, app: &Bigchaindb, request: &Request) -> Answer {
     let arguments = Arguments::of(request);
     let asset = arguments.required("asset_id", arguments::id)?;
     let operation = arguments.optional("operation", arguments::operation)?;
@@ -124,8 +151,9 @@ pub(super) fn of_asset(node: &Node, app: &Bigchaindb, request: &Request) -> Answ
         let refusal = answer::too_many("transactions", count, MOST_TRANSACTIONS, instead);
         return Err(refusal);
     }
-    let texts = places.into_iter().filter_map(|place| stored(node, place));
-    Ok(answer::json_text(200, list(texts).into_bytes()))
+    let texts = |node: &Node| list(places.into_iter().filter_map(|place| stored(node, place)));
+    let texts = node.read(texts).await;
+    Ok(answer::json_text(200, texts.into_bytes()))
 }
 
 /// The text of a committed transaction; none if its block is not kept.

@@ -84,6 +84,11 @@ impl App {
         }
     }
 
+    /// Whether the application is a process of its own, which is asked over a socket.
+    pub(crate) fn is_behind_socket(&self) -> bool {
+        matches!(self, Self::Bigchaindb(_))
+    }
+
     /// The code of `CheckTx`. What the check learnt for the block stays with the transaction.
     pub(crate) async fn check(&self, tx: &mut Tx) -> u32 {
         match self {

@@ -45,6 +45,8 @@ pub(crate) struct Block {
     /// Bytes of the block's protobuf form.
     pub(crate) size: usize,
     pub(crate) txs: Vec<Tx>,
+    /// Transactions in the chain up to this block.
+    pub(crate) total_txs: u64,
     /// Result codes of transactions that failed, by index in ascending order; all others are 0.
     pub(crate) failed: Vec<(u32, u32)>,
     /// The commit of the height before, which this block carries.
@@ -76,6 +78,7 @@ pub(crate) struct Previous {
     pub(crate) commit: Commit,
     pub(crate) app_hash: Vec<u8>,
     pub(crate) results_hash: Hash,
+    pub(crate) total_txs: u64,
 }
 
 /// What the first block, or the next, is made of.
@@ -111,6 +114,7 @@ impl Block {
             header,
             id,
             size: encoded.len(),
+            total_txs: previous.total_txs + txs.len() as u64,
             txs,
             failed: Vec::new(),
             last_commit: previous.commit,

@@ -8,5 +8,6 @@ pub(crate) mod prefix;
 pub(crate) mod proto;
 pub(crate) mod render;
 pub(crate) mod store;
+pub(crate) mod tendermint;
 pub(crate) mod time;
 pub(crate) mod validator;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::block::{Block, Previous, results_hash};
+use super::block::{Block, Previous, Tx, results_hash};
 use super::genesis::Genesis;
 use super::merkle::{Hash, root};
 
@@ -33,6 +33,12 @@ pub(crate) struct Store {
 
 /// Blocks that stay whatever the retention: the last and the one whose commit it carries.
 const LEAST_BLOCKS: usize = 2;
+
+/// Memory of an empty block: the block, its hashes as heap values, its entry in the index.
+const BLOCK_BYTES: usize = size_of::<Block>() + 512;
+/// What an allocation takes beyond what it is asked for, rounding included: 8 to 24 bytes in glibc, and
+/// the 24 bytes that clones of `Bytes` share.
+const ALLOCATION_BYTES: usize = 24;
 
 impl Store {
     pub(crate) fn new(retention: Retention, tx_index: bool) -> Self {
@@ -95,6 +101,7 @@ impl Store {
                 commit: block.commit.clone(),
                 app_hash: block.app_hash.clone(),
                 results_hash: results_hash(block.txs.len(), &block.failed),
+                total_txs: block.total_txs,
             },
             None => {
                 let (id, commit) = genesis.before_first();
@@ -103,6 +110,7 @@ impl Store {
                     commit,
                     app_hash: first_app_hash.to_vec(),
                     results_hash: root::<Hash>(&[]),
+                    total_txs: 0,
                 }
             }
         }
@@ -119,7 +127,7 @@ impl Store {
                 places.insert(tx.hash, TxPlace { height, index });
             }
         }
-        self.bytes += block.size;
+        self.bytes += self.kept_bytes(&block);
         self.blocks.push_back(block);
         while self.blocks.len() > LEAST_BLOCKS
             && (self.blocks.len() > self.retention.blocks || self.bytes > self.retention.bytes)
@@ -128,11 +136,24 @@ impl Store {
         }
     }
 
+    /// About how much memory a block takes: for each transaction its bytes, two allocations, its place
+    /// in the block and, if there is an index, its entry, of which a hash table keeps up to twice as
+    /// many as it has.
+    fn kept_bytes(&self, block: &Block) -> usize {
+        let entry = match self.tx_places {
+            Some(_) => 2 * (size_of::<(Hash, TxPlace)>() + 1),
+            None => 0,
+        };
+        let each = size_of::<Tx>() + 2 * ALLOCATION_BYTES + entry;
+        let bytes: usize = block.txs.iter().map(|tx| tx.bytes.len()).sum();
+        BLOCK_BYTES + block.txs.len() * each + bytes
+    }
+
     fn drop_oldest(&mut self) {
         let Some(block) = self.blocks.pop_front() else {
             return;
         };
-        self.bytes -= block.size;
+        self.bytes -= self.kept_bytes(&block);
         if let Some(hash) = block.id.hash {
             self.by_hash.remove(&hash);
         }
@@ -199,6 +220,36 @@ mod tests {
             })
         );
         assert_eq!(store.by_hash.len(), 3);
+    }
+
+    /// What is counted is at least what the parts of a transaction take in memory, which is many times
+    /// what it takes in the block's own encoding.
+    #[test]
+    fn the_bound_in_bytes_counts_the_memory_of_small_transactions() {
+        let bytes = 400_000;
+        let mut store = Store::new(
+            Retention {
+                blocks: usize::MAX,
+                bytes,
+            },
+            true,
+        );
+        let genesis = Genesis::new("chain", 1_000_000, BlockTime::from_unix_nanos(1));
+        for height in 1..=60 {
+            let tx = |number: u64| Tx::new(Bytes::from(format!("{height}={number}")));
+            let proposal = Proposal {
+                app: Application::Kvstore,
+                height,
+                txs: (0..300).map(tx).collect(),
+                previous: store.previous(&genesis, &[0; 8]),
+            };
+            let now = BlockTime::from_unix_nanos(2);
+            store.push(Arc::new(Block::new(&genesis, proposal, now)));
+        }
+        let kept: usize = store.blocks().map(|block| block.txs.len()).sum();
+        let least_each = size_of::<Tx>() + size_of::<(Hash, TxPlace)>();
+        assert!(kept * least_each <= bytes, "{kept} transactions are kept");
+        assert!(store.blocks.len() > LEAST_BLOCKS);
     }
 
     #[test]

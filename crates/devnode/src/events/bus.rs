@@ -13,6 +13,7 @@ use wire::jsonrpc::RequestId;
 use super::query::{Query, Tags};
 use crate::chain::merkle::Hash;
 use crate::config::RpcConfig;
+use crate::dialect::Dialect;
 use crate::jsonrpc::{self, RpcError};
 
 /// Longest query (`maxQueryLength` in `rpc/core/events.go`).
@@ -61,14 +62,14 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct Bus {
     limits: RpcConfig,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
 }
 
 impl Bus {
     pub(crate) fn new(limits: RpcConfig) -> Self {
         Self {
             limits,
-            inner: Mutex::default(),
+            inner: Arc::default(),
         }
     }
 
@@ -139,7 +140,7 @@ impl Bus {
     ///
     /// # Errors
     /// The wire's text.
-    pub(crate) fn wait_for(&self, client: SocketAddr, hash: &Hash) -> Result<Wait<'_>, String> {
+    pub(crate) fn wait_for(&self, client: SocketAddr, hash: &Hash) -> Result<Wait, String> {
         let mut inner = self.lock();
         self.admit(&inner, client)?;
         let normal_form = format!("tm.event = 'Tx' AND tx.hash = '{}'", hex_text(hash));
@@ -152,7 +153,7 @@ impl Bus {
 
     /// Waits for a transaction on behalf of a part of the node itself, outside all limits: the
     /// caller has a bound of its own.
-    pub(crate) fn wait_inside(&self, hash: &Hash) -> Wait<'_> {
+    pub(crate) fn wait_inside(&self, hash: &Hash) -> Wait {
         self.wait(&mut self.lock(), hash, None)
     }
 
@@ -161,11 +162,11 @@ impl Bus {
         inner: &mut Inner,
         hash: &Hash,
         subscription: Option<(SocketAddr, String)>,
-    ) -> Wait<'_> {
+    ) -> Wait {
         let (sender, committed) = oneshot::channel();
         inner.waiters.entry(*hash).or_default().push(sender);
         Wait {
-            bus: self,
+            inner: Arc::clone(&self.inner),
             subscription,
             hash: *hash,
             committed,
@@ -186,6 +187,11 @@ impl Bus {
         !self.lock().waiters.is_empty()
     }
 
+    /// Whose shapes events have.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.limits.dialect
+    }
+
     /// Whether any query could match an event of this kind; if not, it is not built.
     pub(crate) fn has_subscribers_to(&self, event: &str) -> bool {
         let tags = [("tm.event", vec![event])];
@@ -204,7 +210,6 @@ impl Bus {
         let mut inner = self.lock();
         let mut content = Some(content);
         let mut made = Vec::new();
-        let limit = self.limits.subscription_buffer_size;
         inner.subscriptions.retain(|subscription| {
             if !subscription.query.matches(tags) {
                 return true;
@@ -212,7 +217,7 @@ impl Bus {
             if let Some(content) = content.take() {
                 made = content();
             }
-            subscription.send(&made, limit)
+            subscription.send(&made, &self.limits)
         });
     }
 
@@ -231,8 +236,12 @@ impl Bus {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parse(query: &str) -> Result<Query, String> {
@@ -256,11 +265,18 @@ impl Inner {
 
 impl Subscription {
     /// Sends an event; false if that ended the subscription.
-    fn send(&self, content: &[u8], limit: usize) -> bool {
+    fn send(&self, content: &[u8], limits: &RpcConfig) -> bool {
+        let limit = limits.subscription_buffer_size;
         let waits = self.waiting.fetch_add(1, Ordering::Relaxed);
         let mut body = Vec::with_capacity(content.len() + self.text.len() + 64);
         if waits < limit {
-            jsonrpc::begin(&mut body, Some(&self.id));
+            match limits.dialect {
+                Dialect::Comet038 => jsonrpc::begin(&mut body, Some(&self.id)),
+                Dialect::Tendermint031 => {
+                    let id = json::Raw(self.id.as_str().trim_matches('"'));
+                    json::fill(&mut body, r#"{"jsonrpc":"2.0","id":"?#event""#, &[&id]);
+                }
+            }
             json::raw(&mut body, r#","result":{"query":"#);
             json::string(&mut body, &self.text);
             body.push(b',');
@@ -276,7 +292,7 @@ impl Subscription {
             );
         }
         let sent = self.outbox.send(Outgoing {
-            body,
+            body: limits.dialect.formatted(body),
             waiting: Arc::clone(&self.waiting),
         });
         sent.is_ok() && waits < limit
@@ -285,25 +301,25 @@ impl Subscription {
 
 /// A call that waits for a transaction; dropping it gives up.
 #[derive(Debug)]
-pub(crate) struct Wait<'a> {
-    bus: &'a Bus,
+pub(crate) struct Wait {
+    inner: Arc<Mutex<Inner>>,
     /// What counts as a subscription, if anything does.
     subscription: Option<(SocketAddr, String)>,
     hash: Hash,
     committed: oneshot::Receiver<Committed>,
 }
 
-impl Wait<'_> {
+impl Wait {
     /// Where the transaction ended up; none if the node ends before it does.
     pub(crate) async fn committed(&mut self) -> Option<Committed> {
         (&mut self.committed).await.ok()
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for Wait {
     fn drop(&mut self) {
         self.committed.close();
-        let mut inner = self.bus.lock();
+        let mut inner = lock(&self.inner);
         if let Some((client, normal_form)) = &self.subscription {
             inner.forget(*client, normal_form);
         }

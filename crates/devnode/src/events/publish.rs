@@ -9,7 +9,9 @@ use super::bus::{Bus, Committed};
 use crate::app::kvstore;
 use crate::chain::block::{Block, Tx};
 use crate::chain::render;
+use crate::chain::tendermint;
 use crate::config::Application;
+use crate::dialect::Dialect;
 use crate::results;
 
 /// Events of single transactions after which the publisher lets subscribers' connections write.
@@ -20,10 +22,15 @@ type TagValues<'a> = [(&'a str, Vec<&'a str>)];
 
 /// Publishes a block to subscribers and waiting calls.
 pub(crate) async fn publish(bus: &Bus, block: &Block) {
-    for (event, write) in BLOCK_EVENTS {
+    let events = match bus.dialect() {
+        Dialect::Comet038 => &BLOCK_EVENTS[..],
+        Dialect::Tendermint031 => &TENDERMINT_EVENTS,
+    };
+    for (event, write) in events {
         if bus.has_subscribers_to(event) {
-            let tags = [("tm.event", vec![event])];
-            bus.publish(&tags, || content(event, &tags, |out| write(out, block)));
+            let tags = [("tm.event", vec![*event])];
+            let members = |out: &mut Vec<u8>| write(out, block);
+            bus.publish(&tags, || content(bus.dialect(), event, &tags, members));
         }
     }
     let waits = bus.has_waiters();
@@ -78,6 +85,26 @@ const BLOCK_EVENTS: [(&str, WriteMembers); 3] = [
     }),
 ];
 
+/// The same of Tendermint 0.31.
+const TENDERMINT_EVENTS: [(&str, WriteMembers); 2] = [
+    ("NewBlock", |out, block| {
+        let block = json::With(tendermint::block, block);
+        json::fill(
+            out,
+            r#""block":?,"result_begin_block":{},"result_end_block":{"validator_updates":null}"#,
+            &[&block],
+        );
+    }),
+    ("NewBlockHeader", |out, block| {
+        let header = json::With(tendermint::header, block);
+        json::fill(
+            out,
+            r#""header":?,"result_begin_block":{},"result_end_block":{"validator_updates":null}"#,
+            &[&header],
+        );
+    }),
+];
+
 fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
     let hash = hex_text(&tx.hash);
     let height = block.header.height.to_string();
@@ -113,7 +140,7 @@ fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
             ],
         );
     };
-    bus.publish(&tags, || content("Tx", &tags, write));
+    bus.publish(&tags, || content(bus.dialect(), "Tx", &tags, write));
 }
 
 /// Key and value in the events of a transaction, if it has events.
@@ -126,21 +153,33 @@ pub(crate) fn events_of(block: &Block, index: usize) -> Option<(Cow<'_, str>, Co
 
 /// The members of an event's `result` behind its query: the value with its `members`, and
 /// the tags.
-fn content(event: &str, tags: &TagValues<'_>, members: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+fn content(
+    dialect: Dialect,
+    event: &str,
+    tags: &TagValues<'_>,
+    members: impl Fn(&mut Vec<u8>),
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
-    let tags = |out: &mut Vec<u8>| {
+    let all = |out: &mut Vec<u8>| {
         for (position, (tag, values)) in tags.iter().enumerate() {
             json::raw(out, if position > 0 { "," } else { "" });
-            let values = |out: &mut Vec<u8>| {
-                json::array(out, values, |out, value| json::string(out, value));
+            let values = |out: &mut Vec<u8>| match dialect {
+                Dialect::Comet038 => {
+                    json::array(out, values, |out, value| json::string(out, value));
+                }
+                Dialect::Tendermint031 => json::string(out, values[0]),
             };
             json::fill(out, "?:?", &[&json::Text(tag), &values]);
         }
     };
+    let name = match dialect {
+        Dialect::Comet038 => "events",
+        Dialect::Tendermint031 => "tags",
+    };
     json::fill(
         &mut out,
-        r#""data":{"type":"tendermint/event/?","value":{?}},"events":{?}"#,
-        &[&json::Raw(event), &members, &tags],
+        r#""data":{"type":"tendermint/event/?","value":{?}},"?":{?}"#,
+        &[&json::Raw(event), &members, &json::Raw(name), &all],
     );
     out
 }

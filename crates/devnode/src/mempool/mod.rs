@@ -108,12 +108,23 @@ impl Mempool {
         }
     }
 
+    /// Whether [`Self::submit`] waits for nothing but the update after a block.
+    pub(crate) fn checks_at_once(&self, app: &App) -> bool {
+        self.limits.check_cost.is_zero() && !app.is_behind_socket()
+    }
+
     /// Checks a transaction and takes it in if it is good; the application's code, or a refusal.
+    /// `queued` is called when nothing but the application's check can still refuse it.
     ///
     /// # Cancel safety
-    /// A call that is dropped while the application checks leaves the transaction in the cache but
-    /// not in the pool, as a node does whose client went away.
-    pub(crate) async fn submit(&self, mut tx: Tx, app: &App) -> Result<u32, Refusal> {
+    /// None: a call that is dropped while the application checks leaves the transaction in the cache
+    /// but not in the pool.
+    pub(crate) async fn submit(
+        &self,
+        mut tx: Tx,
+        app: &App,
+        queued: impl FnOnce() + Send,
+    ) -> Result<u32, Refusal> {
         let _shared = match self.gate.try_read() {
             Ok(guard) => guard,
             Err(_) => self.gate.read().await,
@@ -136,6 +147,7 @@ impl Mempool {
                 inner.app_free_at
             })
         };
+        queued();
         if let Some(done_at) = done_at {
             tokio::time::sleep_until(done_at).await;
         }

@@ -29,9 +29,9 @@ async fn a_full_pool_refuses_before_it_looks_at_anything_else() {
     limits.config.size = 1;
     limits.config.max_tx_bytes = 3;
     let pool = Mempool::new(limits);
-    assert_eq!(pool.submit(tx("a=1"), app()).await, Ok(0));
+    assert_eq!(pool.submit(tx("a=1"), app(), || ()).await, Ok(0));
     let refusal = pool
-        .submit(tx("much too large=1"), app())
+        .submit(tx("much too large=1"), app(), || ())
         .await
         .unwrap_err();
     assert_eq!(
@@ -47,7 +47,12 @@ async fn each_limit_has_its_text() {
     limits.config.max_txs_bytes = 12;
     limits.max_data_bytes = 9;
     let pool = Mempool::new(limits);
-    let text = async |of: &str| pool.submit(tx(of), app()).await.unwrap_err().to_string();
+    let text = async |of: &str| {
+        pool.submit(tx(of), app(), || ())
+            .await
+            .unwrap_err()
+            .to_string()
+    };
     assert_eq!(
         text("abcde=12345").await,
         "Tx too large. Max size is 10, but got 11"
@@ -56,7 +61,7 @@ async fn each_limit_has_its_text() {
         text("abcd=1234").await,
         "tx pre check: tx size is too big: 11, max: 9"
     );
-    assert_eq!(pool.submit(tx("abc=123"), app()).await, Ok(0));
+    assert_eq!(pool.submit(tx("abc=123"), app(), || ()).await, Ok(0));
     assert_eq!(
         text("abd=123").await,
         "mempool is full: number of txs 1 (max: 5000), total txs bytes 7 (max: 12)"
@@ -67,10 +72,13 @@ async fn each_limit_has_its_text() {
 #[tokio::test]
 async fn a_seen_transaction_is_refused_and_a_bad_one_may_come_again() {
     let pool = Mempool::new(limits());
-    assert_eq!(pool.submit(tx("a=1"), app()).await, Ok(0));
-    assert_eq!(pool.submit(tx("a=1"), app()).await, Err(Refusal::InCache));
-    assert_eq!(pool.submit(tx("bad"), app()).await, Ok(2));
-    assert_eq!(pool.submit(tx("bad"), app()).await, Ok(2));
+    assert_eq!(pool.submit(tx("a=1"), app(), || ()).await, Ok(0));
+    assert_eq!(
+        pool.submit(tx("a=1"), app(), || ()).await,
+        Err(Refusal::InCache)
+    );
+    assert_eq!(pool.submit(tx("bad"), app(), || ()).await, Ok(2));
+    assert_eq!(pool.submit(tx("bad"), app(), || ()).await, Ok(2));
     assert_eq!(pool.depth().txs, 1);
 }
 
@@ -78,26 +86,26 @@ async fn a_seen_transaction_is_refused_and_a_bad_one_may_come_again() {
 async fn a_committed_transaction_stays_in_the_cache() {
     let pool = Mempool::new(limits());
     let committed = tx("a=1");
-    pool.submit(committed.clone(), app()).await.unwrap();
+    pool.submit(committed.clone(), app(), || ()).await.unwrap();
     pool.update()
         .await
         .remove_committed(std::slice::from_ref(&committed), |_| true);
     assert_eq!(pool.depth().txs, 0);
     assert_eq!(
-        pool.submit(committed.clone(), app()).await,
+        pool.submit(committed.clone(), app(), || ()).await,
         Err(Refusal::InCache)
     );
     pool.update()
         .await
         .remove_committed(std::slice::from_ref(&committed), |_| false);
-    assert_eq!(pool.submit(committed, app()).await, Ok(0));
+    assert_eq!(pool.submit(committed, app(), || ()).await, Ok(0));
 }
 
 #[tokio::test]
 async fn a_block_takes_the_oldest_that_fit() {
     let pool = Mempool::new(limits());
     for text in ["a=1", "b=1", "c=1"] {
-        pool.submit(tx(text), app()).await.unwrap();
+        pool.submit(tx(text), app(), || ()).await.unwrap();
     }
     let texts = |txs: Vec<Tx>| txs.into_iter().map(|tx| tx.bytes).collect::<Vec<_>>();
     assert_eq!(texts(pool.reap(10, 100)), ["a=1", "b=1"]);
@@ -112,7 +120,10 @@ async fn checks_queue_for_the_one_application() {
     limits.check_cost = Duration::from_millis(10);
     let pool = Arc::new(Mempool::new(limits));
     let start = Instant::now();
-    let both = tokio::join!(pool.submit(tx("a=1"), app()), pool.submit(tx("b=1"), app()));
+    let both = tokio::join!(
+        pool.submit(tx("a=1"), app(), || ()),
+        pool.submit(tx("b=1"), app(), || ())
+    );
     assert_eq!(both, (Ok(0), Ok(0)));
     assert_eq!(start.elapsed().as_millis(), 20);
 }
@@ -123,7 +134,7 @@ async fn a_recheck_keeps_everybody_out_for_as_long_as_it_takes() {
     limits.recheck_cost = Duration::from_millis(5);
     let pool = Mempool::new(limits);
     for text in ["a=1", "b=1", "c=1"] {
-        pool.submit(tx(text), app()).await.unwrap();
+        pool.submit(tx(text), app(), || ()).await.unwrap();
     }
     let start = Instant::now();
     let update = pool.update().await;
@@ -132,7 +143,7 @@ async fn a_recheck_keeps_everybody_out_for_as_long_as_it_takes() {
         update.recheck(app()).await;
         drop(update);
     };
-    let ((), answer) = tokio::join!(recheck, pool.submit(tx("d=1"), app()));
+    let ((), answer) = tokio::join!(recheck, pool.submit(tx("d=1"), app(), || ()));
     assert_eq!(answer, Ok(0));
     assert_eq!(start.elapsed().as_millis(), 10);
 }

@@ -1,6 +1,7 @@
 //! JSON-RPC over POST, methods over URI, and the page of endpoints.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wire::json;
@@ -32,11 +33,15 @@ fn cached(mut answer: Response) -> Response {
 }
 
 /// Answers one HTTP request.
-pub(crate) async fn handle(node: &Node, peer: SocketAddr, request: &Request) -> Response {
+pub(crate) async fn handle(node: &Arc<Node>, peer: SocketAddr, request: &Request) -> Response {
     let asked_at = SystemTime::now();
+    let dialect = node.config.rpc.dialect;
     match batch_of(node, request) {
         Ok(batch) => {
-            let answer = answer(node, peer, request, batch).await;
+            let mut answer = answer(node, peer, request, batch).await;
+            if matches!(answer.body.first(), Some(b'{' | b'[')) {
+                answer.body = dialect.formatted(answer.body);
+            }
             stamped(answer, asked_at)
         }
         // The original stamps its time on answers after these checks.
@@ -80,7 +85,7 @@ fn batch_of<'a>(
 }
 
 async fn answer(
-    node: &Node,
+    node: &Arc<Node>,
     peer: SocketAddr,
     request: &Request,
     batch: Option<Vec<jsonrpc::Request<'_>>>,
@@ -103,7 +108,7 @@ async fn answer(
 
 /// JSON-RPC in the body.
 async fn post(
-    node: &Node,
+    node: &Arc<Node>,
     peer: SocketAddr,
     body: &[u8],
     batch: Option<Vec<jsonrpc::Request<'_>>>,
@@ -159,7 +164,7 @@ async fn post(
 /// One request of a POST: its answer and whether that may be cached, or the error of a panic,
 /// which ends the whole POST.
 async fn one(
-    node: &Node,
+    node: &Arc<Node>,
     peer: SocketAddr,
     id: &RequestId<'_>,
     request: &jsonrpc::Request<'_>,
@@ -170,8 +175,9 @@ async fn one(
     let args = match request.params.map(|given| params::decode(method, given)) {
         Some(Ok(args)) => args,
         Some(Err(text)) => {
+            let error = node.config.rpc.dialect.error();
             let error = RpcError::InvalidParams(format!(
-                "error converting json params to arguments: {text}"
+                "{error} converting json params to arguments: {text}"
             ));
             return Ok((failure_body(Some(id), &error), false));
         }
@@ -199,7 +205,12 @@ pub(crate) fn outcome(id: &RequestId<'_>, result: Result<Vec<u8>, String>) -> Ve
     }
 }
 
-async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Request) -> Response {
+async fn by_uri(
+    node: &Arc<Node>,
+    peer: SocketAddr,
+    method: &Method,
+    request: &Request,
+) -> Response {
     let id = RequestId::NONE;
     if method.ws_only {
         return error(404, Some(&id), &RpcError::MethodNotFound);
@@ -212,7 +223,8 @@ async fn by_uri(node: &Node, peer: SocketAddr, method: &Method, request: &Reques
     let args = match uri::decode(method, request.query(), &String::from_utf8_lossy(form)) {
         Ok(args) => args,
         Err(text) => {
-            let text = format!("error converting http params to arguments: {text}");
+            let word = node.config.rpc.dialect.error();
+            let text = format!("{word} converting http params to arguments: {text}");
             return error(500, Some(&id), &RpcError::InvalidParams(text));
         }
     };

@@ -2,6 +2,7 @@
 //! the next request in the socket and TCP pushes back on the client.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -73,7 +74,7 @@ enum Outbound {
 }
 
 /// Serves an upgraded connection until it ends.
-pub(crate) async fn serve(node: &Node, peer: SocketAddr, upgrade: Upgrade) {
+pub(crate) async fn serve(node: &Arc<Node>, peer: SocketAddr, upgrade: Upgrade) {
     let (frames, stream) = Frames::of(upgrade, node.config.rpc.max_body_bytes);
     let (answers, answered) = mpsc::channel(node.config.rpc.websocket_write_buffer_size);
     let (outbox, events) = mpsc::unbounded_channel();
@@ -101,7 +102,7 @@ impl Drop for Subscriber<'_> {
 
 /// Reads and answers requests until the client is silent or gone.
 async fn read(
-    node: &Node,
+    node: &Arc<Node>,
     peer: SocketAddr,
     mut frames: Frames,
     answers: &mpsc::Sender<Outbound>,
@@ -142,14 +143,25 @@ async fn read(
 }
 
 /// One request with the faults around it.
-async fn handle(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> Option<Vec<u8>> {
+async fn handle(
+    node: &Arc<Node>,
+    peer: SocketAddr,
+    text: &[u8],
+    outbox: &Outbox,
+) -> Option<Vec<u8>> {
     node.counters.requests.fetch_add(1, Ordering::Relaxed);
     node.faults.pass().await;
-    let mut answer = answer(node, peer, text, outbox).await?;
+    let answer = answer(node, peer, text, outbox).await?;
+    let mut answer = node.config.rpc.dialect.formatted(answer);
     node.faults.spoil(&mut answer).await.then_some(answer)
 }
 
-async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> Option<Vec<u8>> {
+async fn answer(
+    node: &Arc<Node>,
+    peer: SocketAddr,
+    text: &[u8],
+    outbox: &Outbox,
+) -> Option<Vec<u8>> {
     if let Some(found) = PlainBroadcast::whole(text)
         && let Some(tx) = found.transaction()
     {
@@ -173,8 +185,10 @@ async fn answer(node: &Node, peer: SocketAddr, text: &[u8], outbox: &Outbox) -> 
     let args = match request.params.map(|given| params::decode(method, given)) {
         Some(Ok(args)) => args,
         Some(Err(text)) => {
-            let error =
-                RpcError::Internal(format!("error converting json params to arguments: {text}"));
+            let word = node.config.rpc.dialect.error();
+            let error = RpcError::Internal(format!(
+                "{word} converting json params to arguments: {text}"
+            ));
             return Some(failure_body(Some(&id), &error));
         }
         None if method.params.is_empty() => params::Args::none(),

@@ -259,6 +259,13 @@ pub struct DevnodeArgs {
     /// Where BigchainDB's event stream listens [default: 127.0.0.1:9985].
     #[arg(long, value_name = "ADDRESS")]
     pub events: Option<std::net::SocketAddr>,
+    /// Synchronous workers of BigchainDB's HTTP server, each blocked by an open, silent connection, as in
+    /// the original (there 2 × cores + 1); 0 serves every connection [default: 0].
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Whose RPC it speaks: CometBFT's 0.38, or 0.31 for that of Tendermint 0.31.5 [default: 0.38].
+    #[arg(long, value_name = "VERSION")]
+    pub dialect: Option<String>,
     /// Where its control endpoint for scripted faults listens (none by default).
     #[arg(long)]
     pub control: Option<std::net::SocketAddr>,

@@ -28,6 +28,8 @@ fn addresses_of_bigchaindb_need_bigchaindb() {
         let ended = place.txgen(&format!("devnode --listen 127.0.0.1:0 {flag} 127.0.0.1:0"));
         ended.expect(2).says("add --app bigchaindb");
     }
+    let ended = place.txgen("devnode --listen 127.0.0.1:0 --workers 5");
+    ended.expect(2).says("add --app bigchaindb");
     let ended = place.txgen("devnode --app bigchaindb --set bigchaindb.validaton=serial");
     ended.expect(2).says("did you mean `validation`?");
     let ended = place.txgen("devnode --app bigchaindb --set bigchaindb.workers=300");

@@ -58,7 +58,7 @@ struct Job {
     verdict: oneshot::Sender<Result<Checked, Error>>,
 }
 
-/// The jobs that wait. Each has a connection that waits for it, so connections are their bound.
+/// The jobs that wait. Each is part of a check of `Node::finish`, which bounds them.
 #[derive(Debug, Default)]
 struct Queue {
     jobs: Mutex<Jobs>,

@@ -1,15 +1,18 @@
 //! Broadcasts and the mempool.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use tokio::sync::oneshot;
 use wire::json::write as json;
 use wire::jsonrpc::BroadcastMethod;
 
 use crate::chain::block::Tx;
 use crate::chain::render;
-use crate::config::Application;
+use crate::chain::tendermint;
+use crate::dialect::Dialect;
 use crate::events::bus::Committed;
 use crate::mempool::{Depth, Refusal};
 use crate::node::Node;
@@ -20,7 +23,7 @@ use crate::results;
 /// # Errors
 /// The wire's text.
 pub(crate) async fn broadcast(
-    node: &Node,
+    node: &Arc<Node>,
     method: BroadcastMethod,
     tx: Vec<u8>,
     client: SocketAddr,
@@ -31,27 +34,62 @@ pub(crate) async fn broadcast(
         return commit(node, tx, client).await;
     }
     let hash = tx.hash;
-    let code = submit(node, tx)
+    let dialect = node.config.rpc.dialect;
+    let code = submit(node, tx, method)
         .await
-        .map_err(|refusal| refusal.to_string())?;
-    // `async` returns before the check: its answer has code 0 always.
-    let code = if method == BroadcastMethod::Sync {
-        code
-    } else {
-        0
+        .map_err(|refusal| text_of(&refusal, dialect))?;
+    let template = match dialect {
+        Dialect::Comet038 => r#"{"code":?,"data":"","log":"","codespace":"","hash":?}"#,
+        Dialect::Tendermint031 => r#"{"code":?,"data":"","log":"","hash":?}"#,
     };
-    Ok(json::filled(
-        r#"{"code":?,"data":"","log":"","codespace":"","hash":?}"#,
-        &[&json::Int(code), &json::Hex(&hash)],
-    ))
+    let values = [&json::Int(code) as _, &json::Hex(&hash) as _];
+    Ok(json::filled(template, &values))
 }
 
-/// Hands a transaction to the mempool; the application's code.
-pub(crate) async fn submit(node: &Node, tx: Tx) -> Result<u32, Refusal> {
+fn text_of(refusal: &Refusal, dialect: Dialect) -> String {
+    match refusal {
+        Refusal::InCache if dialect.is_0_31() => "Tx already exists in cache".to_owned(),
+        refusal => refusal.to_string(),
+    }
+}
+
+/// Hands a transaction to the mempool, which finishes its check also if the client goes. Returns the
+/// application's code, 0 for `async`.
+///
+/// `async` waits for the check of an application inside the node, but not for that of one behind a
+/// socket, whose requests are queued (`abci/client` of CometBFT 0.38).
+async fn submit(node: &Arc<Node>, tx: Tx, method: BroadcastMethod) -> Result<u32, Refusal> {
+    let is_async = method == BroadcastMethod::Async;
+    let code = if node.mempool.checks_at_once(&node.app) {
+        take_in(node, tx, || ()).await
+    } else {
+        let (tell, queued) = oneshot::channel();
+        let own = Arc::clone(node);
+        let check = async move {
+            // Whoever waits for it may have gone.
+            let tell = || _ = tell.send(());
+            take_in(&own, tx, tell).await
+        };
+        tokio::select! {
+            biased;
+            Ok(()) = queued, if is_async && node.app.is_behind_socket() => Ok(0),
+            code = node.finish(check) => code,
+        }
+    }?;
+    Ok(if is_async { 0 } else { code })
+}
+
+/// Checks a transaction and puts it into the mempool; the application's code. `queued` is called when
+/// only the application can still refuse it.
+pub(crate) async fn take_in(
+    node: &Node,
+    tx: Tx,
+    queued: impl FnOnce() + Send,
+) -> Result<u32, Refusal> {
     let answer = if !node.faults.untouched() && node.faults.now().mempool_full {
         Err(node.mempool.full(node.mempool.depth()))
     } else {
-        node.mempool.submit(tx, &node.app).await
+        node.mempool.submit(tx, &node.app, queued).await
     };
     if answer.is_err() {
         node.counters.refused.fetch_add(1, Ordering::Relaxed);
@@ -60,13 +98,16 @@ pub(crate) async fn submit(node: &Node, tx: Tx) -> Result<u32, Refusal> {
 }
 
 /// Broadcasts and waits for the block.
-async fn commit(node: &Node, tx: Tx, client: SocketAddr) -> Result<Vec<u8>, String> {
+async fn commit(node: &Arc<Node>, tx: Tx, client: SocketAddr) -> Result<Vec<u8>, String> {
     let mut wait = node.bus.wait_for(client, &tx.hash)?;
-    let code = submit(node, tx.clone())
+    let code = submit(node, tx.clone(), BroadcastMethod::Commit)
         .await
-        .map_err(|refusal| format!("error on broadcastTxCommit: {refusal}"))?;
+        .map_err(|refusal| match node.config.rpc.dialect {
+            Dialect::Comet038 => format!("error on broadcastTxCommit: {refusal}"),
+            dialect => format!("Error on broadcastTxCommit: {}", text_of(&refusal, dialect)),
+        })?;
     if code != 0 {
-        return Ok(commit_answer(node.app.kind(), &tx, code, None));
+        return Ok(commit_answer(node, &tx, code, None));
     }
     match tokio::time::timeout(
         node.config.rpc.timeout_broadcast_tx_commit,
@@ -74,29 +115,31 @@ async fn commit(node: &Node, tx: Tx, client: SocketAddr) -> Result<Vec<u8>, Stri
     )
     .await
     {
-        Ok(Some(committed)) => Ok(commit_answer(node.app.kind(), &tx, code, Some(committed))),
+        Ok(Some(committed)) => Ok(commit_answer(node, &tx, code, Some(committed))),
         Ok(None) => Err("txSub was canceled (reason: CometBFT exited)".to_owned()),
         Err(_) => Err("timed out waiting for tx to be included in a block".to_owned()),
     }
 }
 
-fn commit_answer(
-    app: Application,
-    tx: &Tx,
-    check_code: u32,
-    committed: Option<Committed>,
-) -> Vec<u8> {
-    let checked = |out: &mut Vec<u8>| results::check_tx(out, app, check_code);
+fn commit_answer(node: &Node, tx: &Tx, check_code: u32, committed: Option<Committed>) -> Vec<u8> {
+    let (app, is_0_31) = (node.app.kind(), node.config.rpc.dialect.is_0_31());
+    let checked = |out: &mut Vec<u8>| match is_0_31 {
+        true => tendermint::result(out, &check_code),
+        false => results::check_tx(out, app, check_code),
+    };
     let result = |out: &mut Vec<u8>| match committed {
+        _ if is_0_31 => tendermint::result(out, &committed.map_or(0, |committed| committed.code)),
         Some(committed) => results::tx_result(out, app, &tx.bytes, committed.code),
         None => results::no_tx_result(out),
     };
+    let name = if is_0_31 { "deliver_tx" } else { "tx_result" };
     let mut out = Vec::with_capacity(900);
     json::fill(
         &mut out,
-        r#"{"check_tx":?,"tx_result":?,"hash":?,"height":?}"#,
+        r#"{"check_tx":?,"?":?,"hash":?,"height":?}"#,
         &[
             &checked,
+            &json::Raw(name),
             &result,
             &json::Hex(&tx.hash),
             &json::IntText(committed.map_or(0, |committed| committed.height)),
@@ -105,8 +148,10 @@ fn commit_answer(
     out
 }
 
-pub(super) async fn check_tx(node: &Node, tx: Vec<u8>) -> Vec<u8> {
-    let code = node.app.check(&mut Tx::new(Bytes::from(tx))).await;
+pub(super) async fn check_tx(node: &Arc<Node>, tx: Vec<u8>) -> Vec<u8> {
+    let own = Arc::clone(node);
+    let check = async move { own.app.check(&mut Tx::new(Bytes::from(tx))).await };
+    let code = node.finish(check).await;
     let mut out = Vec::with_capacity(140);
     results::check_tx(&mut out, node.app.kind(), code);
     out

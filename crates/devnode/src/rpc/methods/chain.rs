@@ -120,14 +120,18 @@ pub(super) fn block_results(node: &Node, wanted: Option<i64>) -> Result<Vec<u8>,
     Ok(out)
 }
 
-pub(super) fn blockchain(node: &Node, min: i64, max: i64) -> Result<Vec<u8>, String> {
+pub(super) fn blockchain(
+    node: &Node,
+    args: &Args,
+    meta: fn(&mut Vec<u8>, &Block),
+) -> Result<Vec<u8>, String> {
     let store = node.store();
     let (base, last) = (store.base().cast_signed(), store.height().cast_signed());
-    let (min, max) = range(base, last, min, max)?;
+    let (min, max) = range(base, last, args.int(0), args.int(1))?;
     let metas = |out: &mut Vec<u8>| {
         let heights = (min..=max).rev();
         let blocks = heights.filter_map(|height| store.block(height.cast_unsigned()));
-        json::array(out, blocks, |out, block| render::block_meta(out, block));
+        json::array(out, blocks, |out, block| meta(out, block));
     };
     let template = r#"{"last_height":?,"block_metas":?}"#;
     Ok(json::filled(template, &[&json::IntText(last), &metas]))

@@ -40,7 +40,7 @@ pub(super) fn status(node: &Node) -> Vec<u8> {
 }
 
 /// Appends the four members about a block.
-fn sync_block(out: &mut Vec<u8>, which: &str, block: Option<&Block>) {
+pub(super) fn sync_block(out: &mut Vec<u8>, which: &str, block: Option<&Block>) {
     let (hash, app_hash, height, time) = match block {
         Some(block) => (
             optional(&block.id.hash),

@@ -4,17 +4,20 @@ mod broadcast;
 mod chain;
 mod info;
 mod search;
+mod tendermint;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use wire::jsonrpc::{BroadcastMethod, RequestId};
 
 use super::params::Args;
 use super::table::Name;
+use crate::chain::render;
 use crate::events::bus::Outbox;
 use crate::node::Node;
 
-pub(crate) use broadcast::{broadcast, submit};
+pub(crate) use broadcast::{broadcast, take_in};
 
 /// The client of a call and its transport.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +42,7 @@ impl Caller<'_> {
 /// # Errors
 /// The text that goes into `data` of an internal error.
 pub(crate) async fn call(
-    node: &Node,
+    node: &Arc<Node>,
     name: Name,
     mut args: Args,
     caller: Caller<'_>,
@@ -50,33 +53,53 @@ pub(crate) async fn call(
         Name::BroadcastTxCommit => tx(BroadcastMethod::Commit, args).await,
         Name::BroadcastTxSync => tx(BroadcastMethod::Sync, args).await,
         Name::CheckTx => Ok(broadcast::check_tx(node, args.take_bytes(0)).await),
+        Name::Subscribe | Name::Unsubscribe | Name::UnsubscribeAll => {
+            subscription(node, name, &args, caller)
+        }
+        // These go through whole blocks.
+        Name::Block
+        | Name::BlockByHash
+        | Name::BlockResults
+        | Name::Tx
+        | Name::TxSearch
+        | Name::BlockSearch => node.read(move |node| read(node, name, &args)).await,
+        _ => read(node, name, &args),
+    }
+}
+
+/// A method that only reads.
+fn read(node: &Node, name: Name, args: &Args) -> Result<Vec<u8>, String> {
+    if node.config.rpc.dialect.is_0_31()
+        && let Some(answer) = tendermint::read(node, name, args)
+    {
+        return answer;
+    }
+    match name {
         Name::NumUnconfirmedTxs => Ok(broadcast::num_unconfirmed_txs(node)),
         Name::UnconfirmedTxs => Ok(broadcast::unconfirmed_txs(node, args.maybe(0))),
         Name::Block => chain::block(node, args.maybe(0)),
         Name::BlockByHash => Ok(chain::block_by_hash(node, args.bytes(0))),
         Name::BlockResults => chain::block_results(node, args.maybe(0)),
-        Name::Blockchain => chain::blockchain(node, args.int(0), args.int(1)),
+        Name::Blockchain => chain::blockchain(node, args, render::block_meta),
         Name::Commit => chain::commit(node, args.maybe(0)),
         Name::Header => chain::header(node, args.maybe(0)),
         Name::HeaderByHash => Ok(chain::header_by_hash(node, args.bytes(0))),
         Name::ConsensusParams => chain::consensus_params(node, args.maybe(0)),
-        Name::Validators => chain::validators(node, &args),
+        Name::Validators => chain::validators(node, args),
         Name::Tx => search::tx(node, args.bytes(0), args.flag(1)),
-        Name::TxSearch => search::tx_search(node, &args),
-        Name::BlockSearch => search::block_search(node, &args),
+        Name::TxSearch => search::tx_search(node, args),
+        Name::BlockSearch => search::block_search(node, args),
         Name::AbciInfo => Ok(info::abci_info(node)),
-        Name::AbciQuery => Ok(info::abci_query(node, &args)),
+        Name::AbciQuery => Ok(info::abci_query(node, args)),
         Name::Genesis => Ok(info::genesis(node)),
         Name::GenesisChunked => info::genesis_chunked(node, args.int(0)),
-        Name::Health => Ok(b"{}".to_vec()),
         Name::NetInfo => Ok(info::net_info()),
         Name::Status => Ok(info::status(node)),
         Name::ConsensusState => Ok(info::consensus_state(node)),
         Name::DumpConsensusState => Ok(info::dump_consensus_state(node)),
         Name::BroadcastEvidence => Err("no evidence was provided".to_owned()),
-        Name::Subscribe | Name::Unsubscribe | Name::UnsubscribeAll => {
-            subscription(node, name, &args, caller)
-        }
+        // `health`; all others were called above.
+        _ => Ok(b"{}".to_vec()),
     }
 }
 

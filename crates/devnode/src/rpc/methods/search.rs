@@ -20,9 +20,9 @@ const INDEX_OFF: &str = "transaction indexing is disabled";
 
 /// A transaction in a block.
 #[derive(Debug, Clone)]
-struct Found {
-    block: Arc<Block>,
-    index: usize,
+pub(super) struct Found {
+    pub(super) block: Arc<Block>,
+    pub(super) index: usize,
 }
 
 pub(super) fn tx(node: &Node, hash: &[u8], with_proof: bool) -> Result<Vec<u8>, String> {
@@ -39,7 +39,7 @@ pub(super) fn tx(node: &Node, hash: &[u8], with_proof: bool) -> Result<Vec<u8>, 
 }
 
 /// A transaction by its hash, if its block is kept.
-fn find(node: &Node, hash: &[u8]) -> Option<Found> {
+pub(super) fn find(node: &Node, hash: &[u8]) -> Option<Found> {
     let store = node.store();
     let place = store.tx_place(hash)?;
     Some(Found {

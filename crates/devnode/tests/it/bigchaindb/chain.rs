@@ -1,21 +1,13 @@
 //! Blocks: Tendermint's way in, double spends inside a block, and the hashes of `blocks.json`.
 
-use bigchain::json::Value;
 use bigchain::{Output, Transfer};
 use devnode::Validation;
 use serde_json::json;
 
-use super::client::{Events, api, bigchaindb, config, create, get, pair, post, vector, vectors};
-use crate::support::{Running, start};
-
-const PAIR: &str = include_str!("../../../../bigchain/tests/vectors/double-spend-pair.json");
-
-/// Hands a transaction to Tendermint as the original does: base64 of the text in a list.
-async fn broadcast(running: &Running, method: &str, text: &str) -> serde_json::Value {
-    let tx = base64_simd::STANDARD.encode_to_string(text);
-    let request = json!({"jsonrpc": "2.0", "id": "one", "method": method, "params": [tx]});
-    running.post(&request.to_string()).await
-}
+use super::client::{
+    Events, api, bigchaindb, broadcast, config, create, double_spends, get, pair, post, vector,
+};
+use crate::support::start;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_comes_in_over_tendermints_rpc() {
@@ -46,14 +38,7 @@ async fn a_transaction_comes_in_over_tendermints_rpc() {
 /// Both pass `CheckTx`, which knows committed transactions only; the block lets the first through.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_spends_in_a_block_one_takes_effect() {
-    let file = vectors(PAIR);
-    let spends: Vec<String> = file
-        .get("pair")
-        .and_then(Value::as_array)
-        .unwrap()
-        .iter()
-        .map(bigchain::json::default_text)
-        .collect();
+    let spends = double_spends();
     for validation in [Validation::Serial, Validation::Parallel] {
         let running = start(config(validation)).await;
         let mut events = Events::of(&running).await;

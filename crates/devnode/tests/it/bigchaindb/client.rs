@@ -68,6 +68,14 @@ pub(crate) async fn refusal(running: &Running, body: &[u8]) -> (u16, String) {
     (status, answer["message"].as_str().unwrap().to_owned())
 }
 
+/// Hands a transaction to Tendermint as the original does: base64 of the text in a list.
+pub(crate) async fn broadcast(running: &Running, method: &str, text: &str) -> serde_json::Value {
+    let tx = base64_simd::STANDARD.encode_to_string(text);
+    let request =
+        serde_json::json!({"jsonrpc": "2.0", "id": "one", "method": method, "params": [tx]});
+    running.post(&request.to_string()).await
+}
+
 /// The event stream's messages.
 pub(crate) struct Events(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
@@ -121,4 +129,13 @@ pub(crate) fn vector(name: &str) -> String {
         }
     }
     panic!("no vector {name}")
+}
+
+const PAIR: &str = include_str!("../../../../bigchain/tests/vectors/double-spend-pair.json");
+
+/// Two TRANSFERs that spend the output of `create-asset`.
+pub(crate) fn double_spends() -> Vec<String> {
+    let file = vectors(PAIR);
+    let pair = file.get("pair").and_then(Value::as_array).unwrap();
+    pair.iter().map(json::default_text).collect()
 }

@@ -4,5 +4,7 @@ mod answers;
 mod bad_input;
 mod chain;
 mod client;
+mod dialect;
 mod events;
 mod validation;
+mod workers;

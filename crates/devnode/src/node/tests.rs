@@ -1,0 +1,115 @@
+//! What goes on when a client does not wait for it, and on which threads.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+
+use futures_util::poll;
+use tokio::time::timeout;
+use wire::jsonrpc::BroadcastMethod;
+
+use super::*;
+use crate::config::Application;
+use crate::rpc::methods::{Caller, broadcast, call};
+use crate::rpc::{params, table};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn client() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7))
+}
+
+fn node(config: Config) -> Arc<Node> {
+    let addresses = Addresses {
+        rpc: client(),
+        api: None,
+        events: None,
+        control: None,
+    };
+    Arc::new(Node::new(config, addresses, CancellationToken::new()))
+}
+
+/// An application that takes an hour for each check.
+fn slow_checks() -> Config {
+    Config {
+        check_cost: HOUR,
+        ..Config::default()
+    }
+}
+
+async fn send(node: &Arc<Node>, method: BroadcastMethod, tx: &str) -> Result<Vec<u8>, String> {
+    broadcast(node, method, tx.as_bytes().to_vec(), client()).await
+}
+
+/// Sends a transaction and leaves before the answer.
+async fn send_and_leave(node: &Arc<Node>, tx: &str) {
+    let sending = send(node, BroadcastMethod::Sync, tx);
+    let answer = timeout(Duration::from_secs(1), sending).await;
+    assert!(answer.is_err(), "the check takes an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_before_its_answer_leaves_its_transaction_to_the_check() {
+    let node = node(slow_checks());
+    send_and_leave(&node, "a=1").await;
+    tokio::time::sleep(2 * HOUR).await;
+    assert_eq!(node.mempool.depth().txs, 1);
+    let again = send(&node, BroadcastMethod::Sync, "a=1").await;
+    assert_eq!(again.unwrap_err(), "tx already exists in cache");
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_are_bounded_though_their_clients_leave() {
+    let mut config = slow_checks();
+    config.rpc.max_open_connections = 2;
+    let node = node(config);
+    for tx in ["a=1", "b=1", "c=1"] {
+        send_and_leave(&node, tx).await;
+    }
+    tokio::time::sleep(4 * HOUR).await;
+    assert_eq!(node.mempool.depth().txs, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn async_waits_for_the_check_of_an_application_inside_the_node_but_not_behind_a_socket() {
+    for (app, hours) in [(Application::Kvstore, 1), (Application::Bigchaindb, 0)] {
+        let node = node(Config {
+            app,
+            ..slow_checks()
+        });
+        let start = Instant::now();
+        send(&node, BroadcastMethod::Async, "a=1").await.unwrap();
+        assert_eq!(start.elapsed().as_secs() / HOUR.as_secs(), hours, "{app:?}");
+        // What the queue's side of the mempool refuses is refused at once by both.
+        let again = send(&node, BroadcastMethod::Async, "a=1").await;
+        assert_eq!(again.unwrap_err(), "tx already exists in cache");
+    }
+}
+
+/// The one thread for long work is busy, so whoever reads a whole block has to wait, and the thread
+/// that serves goes on.
+#[test]
+fn whole_blocks_are_not_read_on_the_threads_that_serve() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    for name in ["block", "block_search", "tx_search"] {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            let node = node(Config::default());
+            let holding = tokio::task::spawn_blocking(move || held.recv());
+            let ask = |name: &str| {
+                let method = table::find(name).unwrap();
+                let query = br#"{"query":"tx.height>0"}"#;
+                let args = params::decode(method, query).unwrap();
+                call(&node, method.name, args, Caller::over_http(client()))
+            };
+            let mut asking = pin!(ask(name));
+            assert!(poll!(asking.as_mut()).is_pending(), "{name}");
+            assert!(poll!(pin!(ask("status"))).is_ready());
+            release.send(()).unwrap();
+            holding.await.unwrap().unwrap();
+            asking.await.unwrap();
+        });
+    }
+}
