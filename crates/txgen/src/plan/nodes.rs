@@ -36,6 +36,14 @@ impl Nodes {
         }
     }
 
+    /// What a node that the run starts commits at most, in words.
+    pub(crate) fn ceiling(&self) -> Option<String> {
+        match self {
+            Self::BuiltIn { config, .. } => Some(config.ceiling()),
+            Self::Endpoints(_) => None,
+        }
+    }
+
     /// How the target is spoken to; mixed endpoints count as HTTP.
     #[must_use]
     pub fn transport(&self) -> Transport {

@@ -330,12 +330,17 @@ impl<'a> Recording<'a> {
             }
             Load::Flood { .. } => (None, self.offered_until.unwrap_or(ended).min(stop_at)),
         };
-        self.recorder.finish(RunEnd {
+        let mut finished = self.recorder.finish(RunEnd {
             planned,
             offered_until,
             ended,
             interrupted,
-        })
+        });
+        let summary = &mut finished.summary;
+        if let (Some(_), Some(ceiling)) = (&summary.knee, self.plan.nodes.ceiling()) {
+            summary.knee_reason = format!("{}; {ceiling}", summary.knee_reason);
+        }
+        finished
     }
 }
 

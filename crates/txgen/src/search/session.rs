@@ -40,6 +40,8 @@ pub(super) enum PointEnd {
 pub(super) struct Session<'a> {
     pub(super) request: SearchRequest,
     guest: Option<BuiltInNode>,
+    /// What that commits at most, in words.
+    ceiling: Option<String>,
     drain: Drain,
     /// Accepted transactions of the last point that no block has shown.
     uncommitted: Vec<String>,
@@ -104,6 +106,7 @@ impl<'a> Session<'a> {
             drain: Drain::new(plan.target, &endpoints, &plan.trust).map_err(failed)?,
             uncommitted: Vec::new(),
             request,
+            ceiling: plan.nodes.ceiling(),
             guest,
             folder,
             account,
@@ -248,6 +251,9 @@ impl<'a> Session<'a> {
 
     /// The last words, the file and the exit code.
     pub(super) fn conclude(mut self, known: &KneeSearch) -> Result<u8, CommandError> {
+        if let (Some(_), Some(ceiling)) = (known.estimate(), &self.ceiling) {
+            self.account.reason = format!("{}; {ceiling}", self.account.reason);
+        }
         self.learn(known)?;
         let report = self.folder.path().join("report.html");
         fs::write(&report, page::page(&self.account))
