@@ -108,6 +108,7 @@ fn sent(index: u64, hash: &TxHash) -> Sent {
         endpoint: 0,
         step: 0,
         cause: Cause::OnTime,
+        own_late: false,
     }
 }
 

@@ -104,6 +104,7 @@ impl Hour {
             endpoint: 0,
             step: 0,
             cause: Cause::OnTime,
+            own_late: false,
         });
         let quarter = due.as_secs() / 900;
         let typical = if quarter == 2 { 9_000 } else { 900 };

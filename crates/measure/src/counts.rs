@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Cause;
+use crate::event::{Cause, Sent};
 
 /// How two parts become a whole.
 pub(crate) trait AddUp {
@@ -87,15 +87,16 @@ counters! {
 }
 
 counters! {
-    /// Transactions later than [`LATE_LIMIT`](crate::LATE_LIMIT), by cause.
+    /// Transactions later than [`LATE_LIMIT`](crate::LATE_LIMIT), by cause. One that its sender saw
+    /// late and that then waited for something else counts in both.
     pub struct Late {
         /// The generator's thread was late.
         schedule,
         /// The transaction was not ready.
         source,
-        /// No connection was up.
+        /// There were too few connections for the rate and the time that an answer takes.
         connection,
-        /// Every connection waited for the node.
+        /// The node held the connections up.
         node,
     }
 }
@@ -135,10 +136,11 @@ impl Counts {
 }
 
 impl Late {
-    pub(crate) const fn count(&mut self, cause: Cause) {
-        match cause {
-            Cause::OnTime => {}
-            Cause::Schedule => self.schedule += 1,
+    pub(crate) const fn count(&mut self, sent: &Sent) {
+        let schedule = sent.own_late || matches!(sent.cause, Cause::Schedule);
+        self.schedule += schedule as u64;
+        match sent.cause {
+            Cause::OnTime | Cause::Schedule => {}
             Cause::Source => self.source += 1,
             Cause::Connection => self.connection += 1,
             Cause::Node => self.node += 1,

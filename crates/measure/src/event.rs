@@ -29,7 +29,8 @@ pub fn hash_prefix(hash: &TxHash) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u16);
 
-/// Why a transaction left when it did. Given by the sender.
+/// Why a transaction left when it did: what it waited for after its sender had seen that it was due.
+/// Given by the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// Within [`LATE_LIMIT`] of its due time.
@@ -38,11 +39,11 @@ pub enum Cause {
     Schedule,
     /// The signed transaction was not ready.
     Source,
-    /// No connection was up, or all were busy with answers that did not take long: more of them would
-    /// carry more.
+    /// All connections were busy with answers that did not take long: more of them would carry more.
+    /// This is a limit of the generator.
     Connection,
-    /// Every connection was held up by the node: by an answer that takes long, or by a socket that
-    /// takes nothing.
+    /// The node held the connections up: by answers that take long, by sockets that take nothing, or
+    /// by ending them.
     Node,
 }
 
@@ -65,6 +66,9 @@ pub struct Sent {
     pub step: u32,
     /// Why it was late, or [`Cause::OnTime`].
     pub cause: Cause,
+    /// Whether the sender's own loop delayed it by more than [`LATE_LIMIT`], whatever `cause` delayed
+    /// it by besides.
+    pub own_late: bool,
 }
 
 /// What came back for a broadcast.
@@ -137,6 +141,8 @@ named! {
         Broken => "broken",
         /// The workload had no transaction for it.
         Source => "source",
+        /// The node held the connections up for so long that one of the limits above was reached.
+        Node => "node",
     }
 }
 

@@ -278,6 +278,7 @@ mod tests {
             endpoint: 0,
             step: 0,
             cause: Cause::OnTime,
+            own_late: false,
         }
     }
 

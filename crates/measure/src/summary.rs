@@ -109,7 +109,8 @@ pub struct LateCauses {
     /// How many of each.
     #[serde(flatten)]
     pub causes: Late,
-    /// The longest lateness of cause `schedule` or `source`, in milliseconds.
+    /// The generator's longest stall, in milliseconds: from the instant when a sender had something to
+    /// do until it did it, or a wait for the source.
     pub generator_max_ms: f64,
 }
 
@@ -222,6 +223,9 @@ pub struct RecorderHealth {
     pub settled_early: u64,
     /// Answers that belong to no pending transaction: second answers, unknown ids.
     pub stray_answers: u64,
+    /// Answers that came after `--answer-timeout`, when their transactions had been given up.
+    #[serde(default)]
+    pub late_answers: u64,
     /// Events stamped before a row that had been written; they count in the next row.
     pub late_events: u64,
     /// Most transactions pending at once.
@@ -239,6 +243,7 @@ pub struct RecorderHealth {
 adds_up!(RecorderHealth {
     sum: settled_early,
     stray_answers,
+    late_answers,
     late_events,
     pending_peak,
     pending_bytes_peak,

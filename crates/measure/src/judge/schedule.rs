@@ -1,13 +1,14 @@
 //! Did the generator keep its schedule?
 //!
 //! The verdict is about the generator alone. A node that pushes back makes transactions late by
-//! cause `node` or `connection`; that is a result, and it is reported, but it does not make the
-//! run invalid: every latency counts from the due time. What the generator did not send, or sent
-//! late by its own fault, does.
+//! cause `node`; that is a result, and it is reported, but it does not make the run invalid: every
+//! latency counts from the due time. What the generator did not send, or sent late by its own fault
+//! or for lack of connections, does.
 
 use super::limits::{
     LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
 };
+use crate::event::UnsentReason;
 use crate::fate::Offered;
 use crate::plan::LoadModel;
 use crate::summary::{ScheduleVerdict, Summary, Verdict};
@@ -80,8 +81,19 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
 }
 
 fn judge_unsent(offered: &Offered, findings: &mut Findings) {
+    let by_node = offered.unsent_for(UnsentReason::Node);
+    if by_node > 0 {
+        findings.add(
+            ScheduleVerdict::Degraded,
+            &format!(
+                "{by_node} of {} planned transactions were not sent: the node held the connections up",
+                offered.planned
+            ),
+        );
+    }
     // What still waited when the run was ended early does not count.
-    let unsent = offered.unsent.saturating_sub(offered.unsent_by_the_end());
+    let not_ours = offered.unsent_by_the_end() + by_node;
+    let unsent = offered.unsent.saturating_sub(not_ours);
     if unsent == 0 {
         return;
     }
@@ -110,14 +122,7 @@ fn judge_unsent(offered: &Offered, findings: &mut Findings) {
 fn judge_lateness(summary: &Summary, findings: &mut Findings) {
     let late = summary.late;
     let share = late.causes.by_generator() as f64 / summary.offered.sent.max(1) as f64;
-    let verdict = if share > LATE_SHARE_INVALID {
-        Some(ScheduleVerdict::Invalid)
-    } else if share > LATE_SHARE_DEGRADED {
-        Some(ScheduleVerdict::Degraded)
-    } else {
-        None
-    };
-    if let Some(verdict) = verdict {
+    if let Some(verdict) = of_share(share) {
         findings.add(
             verdict,
             &format!(
@@ -128,6 +133,7 @@ fn judge_lateness(summary: &Summary, findings: &mut Findings) {
             ),
         );
     }
+    judge_connections(summary, findings);
     if late.generator_max_ms >= STALL_DEGRADED_MS {
         findings.add(
             ScheduleVerdict::Degraded,
@@ -136,16 +142,54 @@ fn judge_lateness(summary: &Summary, findings: &mut Findings) {
     }
 }
 
+/// Too few connections are the generator's limit, and no result about the node.
+fn judge_connections(summary: &Summary, findings: &mut Findings) {
+    let waited = summary.late.causes.connection;
+    let share = waited as f64 / summary.offered.sent.max(1) as f64;
+    let Some(verdict) = of_share(share) else {
+        return;
+    };
+    let rates = summary.steps.iter().map(|step| step.rate_tps);
+    let rate = rates.fold(summary.rate.planned_tps.unwrap_or(0.0), f64::max);
+    // Little's law: as many are busy as requests come in the time of an answer.
+    let lift = match summary.latency_ms.accept_service.mean {
+        Some(answer_ms) => format!(
+            ": {rate:.0}/s x {answer_ms:.1} ms for an answer = {needed} connections needed; give -c {twice} or ws://",
+            needed = (rate * answer_ms / 1e3).ceil(),
+            twice = (2.0 * rate * answer_ms / 1e3).ceil(),
+        ),
+        None => "; give more with -c, or use ws://".to_owned(),
+    };
+    findings.add(
+        verdict,
+        &format!(
+            "{:.2} % of the transactions waited for a free connection{lift}",
+            share * 100.0
+        ),
+    );
+}
+
+/// The verdict on a share of transactions that were late because of the generator.
+fn of_share(share: f64) -> Option<ScheduleVerdict> {
+    if share > LATE_SHARE_INVALID {
+        Some(ScheduleVerdict::Invalid)
+    } else if share > LATE_SHARE_DEGRADED {
+        Some(ScheduleVerdict::Degraded)
+    } else {
+        None
+    }
+}
+
 fn limits() -> Vec<String> {
     vec![
         format!(
-            "late by cause schedule or source: degraded above {} % of the sent, invalid above {} %",
+            "late by cause schedule or source, or by cause connection: degraded above {} % of the sent, invalid above {} %",
             LATE_SHARE_DEGRADED * 100.0,
             LATE_SHARE_INVALID * 100.0
         ),
         format!("a stall of the generator: degraded from {STALL_DEGRADED_MS} ms"),
         format!(
-            "unsent: degraded above 0, invalid above {} % of the planned",
+            "unsent: degraded above 0, invalid above {} % of the planned, without what the node held up",
             UNSENT_SHARE_INVALID * 100.0
         ),
         "transactions not conserved: invalid".to_owned(),

@@ -184,12 +184,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.tally.fate.sent += 1;
         self.windows.sent(sent.sent);
         let lateness = sent.sent.saturating_sub(sent.due);
-        if matches!(sent.cause, Cause::Schedule | Cause::Source) {
+        if sent.cause == Cause::Source {
             self.run.generator_late_max = self.run.generator_late_max.max(lateness);
         }
         let span = &mut self.segment(sent.sent).span;
         span.counts.sent += 1;
-        span.late.count(sent.cause);
+        span.late.count(sent);
         span.latencies.record(LatencyKind::Lateness, lateness);
         if !self.config.answers && self.is_unfollowed() {
             // Neither an answer nor a follower will report on it.
@@ -237,6 +237,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// A sender got answers that belong to none of its requests.
     pub const fn stray_answers(&mut self, count: u64) {
         self.health.stray_answers += count;
+    }
+
+    /// A sender got answers to requests that it had given up.
+    pub const fn late_answers(&mut self, count: u64) {
+        self.health.late_answers += count;
+    }
+
+    /// A sender's loop had its turn this long after it was due.
+    pub fn stalled(&mut self, span: Nanos) {
+        self.run.generator_late_max = self.run.generator_late_max.max(span);
     }
 
     /// A due transaction was given up.

@@ -259,10 +259,41 @@ fn the_generators_own_lateness_costs_the_verdict_and_the_nodes_does_not() {
         ScheduleVerdict::Invalid
     );
     assert_eq!(verdict(Cause::Source, 6).limited_by, LimitedBy::Source);
-    for cause in [Cause::Node, Cause::Connection] {
-        assert_eq!(verdict(cause, 100).verdict.schedule, ScheduleVerdict::Valid);
-    }
+    assert_eq!(
+        verdict(Cause::Node, 100).verdict.schedule,
+        ScheduleVerdict::Valid
+    );
     assert_eq!(verdict(Cause::Node, 100).limited_by, LimitedBy::Node);
+}
+
+#[test]
+fn too_few_connections_are_the_generators_limit_and_the_verdict_says_what_lifts_it() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("100/s", "1s")));
+    for index in 0..100 {
+        let due = ms(index * 10);
+        // One connection, 20 ms for an answer: half the rate.
+        let mut event = sent(index, due, ms(index * 20));
+        event.cause = match index {
+            0 => Cause::OnTime,
+            _ => Cause::Connection,
+        };
+        recorder.sent(&event);
+        let at = event.sent.saturating_add(ms(20));
+        recorder.answered(&answered(index, at, Reply::Accepted));
+    }
+    let verdict = recorder
+        .finish(end(100, ms(1_000), ms(2_100)))
+        .summary
+        .verdict;
+    assert_eq!(verdict.schedule, ScheduleVerdict::Invalid);
+    let reason = &verdict.reasons[0];
+    assert!(
+        reason
+            .contains("99.00 % of the transactions waited for a free connection: 100/s x 20.0 ms")
+            && reason.contains("= 2 connections needed; give -c 4 or ws://"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -161,6 +161,7 @@ impl Run {
             endpoint: 0,
             step: 0,
             cause: Cause::Node,
+            own_late: false,
         };
         events.push((at, Event::Sent(sent)));
         self.sent.push(sent);

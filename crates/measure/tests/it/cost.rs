@@ -86,6 +86,7 @@ fn nanoseconds_for_each_transaction() {
             endpoint: 0,
             step: 0,
             cause: Cause::OnTime,
+            own_late: false,
         });
         let mut answer = answered(
             index,

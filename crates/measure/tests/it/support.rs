@@ -158,6 +158,7 @@ pub(crate) fn sent(index: u64, due: Nanos, at: Nanos) -> Sent {
         endpoint: 0,
         step: 0,
         cause: Cause::OnTime,
+        own_late: false,
     }
 }
 

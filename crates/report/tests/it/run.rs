@@ -106,6 +106,7 @@ fn sent(index: u64, due: Nanos) -> Sent {
         endpoint: 0,
         step: 0,
         cause: Cause::OnTime,
+        own_late: false,
     }
 }
 

@@ -77,7 +77,7 @@ pub fn describe_load(load: &Load) -> String {
 pub fn describe_target(plan: &Plan) -> String {
     match &plan.nodes {
         Nodes::BuiltIn { transport, config } => format!(
-            "the built-in {} (a fast fixture, not a consensus engine) over {}, {} connections",
+            "the built-in {} (a fast fixture, not a consensus engine) over {}, {}",
             match config.app {
                 Application::Kvstore => "node",
                 Application::Bigchaindb => "BigchainDB node",
@@ -86,16 +86,23 @@ pub fn describe_target(plan: &Plan) -> String {
                 Some(interface) => interface.into(),
                 None => transport.to_string(),
             },
-            plan.connections
+            connections(plan)
         ),
         Nodes::Endpoints(endpoints) => {
             let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
-            format!(
-                "{}, {} connections each",
-                names.join(", "),
-                plan.connections
-            )
+            format!("{}, {} each", names.join(", "), connections(plan))
         }
+    }
+}
+
+/// How many connections there are, or will be once the round trip is known.
+fn connections(plan: &Plan) -> String {
+    match plan.connections == plan.most_connections {
+        true => format!("{} connections", plan.connections),
+        false => format!(
+            "{} to {} connections, as the rate and the round trip need",
+            plan.connections, plan.most_connections
+        ),
     }
 }
 

@@ -3,16 +3,19 @@
 use std::num::NonZeroU32;
 
 use pacing::Nanos;
-use rpc::Transport;
+use rpc::{BroadcastMethod, Transport};
 
+use super::Plan;
 use super::error::{PlanError, at_most};
 use super::load::Load;
 use crate::settings::Settings;
+use crate::shard::{QUEUED_FACTOR, SLOW_ANSWER};
 use crate::workload::Workload;
 
 /// How much goes on at a time.
 pub(super) struct Concurrency {
     pub(super) connections: NonZeroU32,
+    pub(super) most_connections: NonZeroU32,
     pub(super) max_in_flight: u64,
     pub(super) threads: NonZeroU32,
     pub(super) signing_threads: NonZeroU32,
@@ -27,9 +30,8 @@ impl Concurrency {
         transport: Transport,
         workload: &Workload,
     ) -> Result<Self, PlanError> {
-        let connections = settings
-            .connections
-            .unwrap_or(default_connections(load, transport));
+        let default = default_connections(load, transport);
+        let connections = settings.connections.unwrap_or(default);
         at_most("--connections", connections.get(), MAX_CONNECTIONS)?;
         let max_in_flight = settings
             .max_in_flight
@@ -44,11 +46,44 @@ impl Concurrency {
         let threads = resolve_threads(settings, load, connections)?;
         Ok(Self {
             connections,
+            most_connections: match (settings.connections, load, transport) {
+                (None, Load::Open { .. }, Transport::Http) => {
+                    let facts = settings.target.unwrap_or_default().facts();
+                    facts.most_connections.max(connections)
+                }
+                _ => connections,
+            },
             max_in_flight,
             threads,
             signing_threads: resolve_signing_threads(settings, workload, threads)?,
             spin,
         })
+    }
+}
+
+impl Plan {
+    /// The plan with the connections that its highest rate needs, when it may grow and `endpoints`
+    /// answer after `round_trip`: over HTTP each carries one request in a round trip. The headroom is
+    /// what an answer may take before the senders say that the node queues requests.
+    pub(crate) fn grown(&self, round_trip: Nanos, endpoints: usize) -> Self {
+        let Load::Open { schedule, .. } = &self.load else {
+            return self.clone();
+        };
+        let shortest = match self.method {
+            BroadcastMethod::Commit => COMMIT_TAKES,
+            BroadcastMethod::Async | BroadcastMethod::Sync => SLOW_ANSWER,
+        };
+        let hold = round_trip.saturating_mul(QUEUED_FACTOR).max(shortest);
+        let rate = schedule.profile().peak().as_f64() / f64::from(self.part.of().get());
+        let needed = (rate * hold.as_secs_f64() / endpoints.max(1) as f64).ceil();
+        let needed = NonZeroU32::new(needed as u32).unwrap_or(NonZeroU32::MIN);
+        let most = self.most_connections;
+        let connections = needed.max(self.connections).min(most);
+        Self {
+            connections,
+            most_connections: connections,
+            ..self.clone()
+        }
     }
 }
 
@@ -109,6 +144,8 @@ fn half_the_cores() -> NonZeroU32 {
 const DEFAULT_HTTP_CONNECTIONS: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
 /// A node reads each WebSocket serially: a few keep its readers busy without starving consensus.
 const DEFAULT_WS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
+/// A commit is answered when the block is made; most chains make one in this time.
+const COMMIT_TAKES: Nanos = Nanos::from_secs(1);
 const DEFAULT_MAX_IN_FLIGHT: u64 = 100_000;
 /// Bounds memory: about 150 MB at one million in flight.
 const MAX_IN_FLIGHT: u64 = 10_000_000;

@@ -17,7 +17,7 @@ use rpc::{BroadcastMethod, Trust};
 
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
-use crate::settings::Settings;
+use crate::settings::{AtMaxInFlight, Settings};
 use crate::start_at::StartAt;
 use crate::target::{Target, TargetKind, TargetOptions};
 use crate::threshold::Threshold;
@@ -45,6 +45,8 @@ pub struct Plan {
     pub method: BroadcastMethod,
     /// Connections per endpoint.
     pub connections: NonZeroU32,
+    /// Connections per endpoint that the run may open when its rate and the round trip need more.
+    pub most_connections: NonZeroU32,
     /// Local addresses that the connections take in turn; the system's choice when empty.
     pub sources: Vec<IpAddr>,
     /// Whose certificates are accepted over https and wss.
@@ -67,6 +69,8 @@ pub struct Plan {
     pub drain_timeout: Nanos,
     /// Transactions due and not yet answered, at most.
     pub max_in_flight: u64,
+    /// What becomes of what falls due past that.
+    pub at_max_in_flight: AtMaxInFlight,
     /// How long an answer may take.
     pub answer_timeout: Nanos,
     /// Sender threads.
@@ -121,6 +125,7 @@ impl Plan {
         let part = part::resolve(&settings, &load, &nodes, &workload)?;
         let Concurrency {
             connections,
+            most_connections,
             max_in_flight,
             threads,
             signing_threads,
@@ -149,6 +154,7 @@ impl Plan {
             nodes,
             target,
             connections,
+            most_connections,
             workload,
             seed,
             part,
@@ -157,6 +163,7 @@ impl Plan {
             warmup: settings.warmup.unwrap_or(Nanos::ZERO),
             drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
             max_in_flight,
+            at_max_in_flight: settings.at_max_in_flight.unwrap_or_default(),
             answer_timeout: settings.answer_timeout.unwrap_or(DEFAULT_ANSWER_TIMEOUT),
             spin,
             follow: !settings.no_follow,

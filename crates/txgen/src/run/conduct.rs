@@ -386,6 +386,7 @@ impl<'a, T: Target> Run<'a, T> {
                 catch_up: self.plan.catch_up,
                 max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1)
                     as usize,
+                at_max_in_flight: self.plan.at_max_in_flight,
                 drain_timeout: self.plan.drain_timeout,
                 spin: self.plan.spin,
             },

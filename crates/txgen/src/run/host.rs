@@ -86,6 +86,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "warmup": plan.warmup.to_string(),
         "drain_timeout": plan.drain_timeout.to_string(),
         "max_in_flight": plan.max_in_flight,
+        "at_max_in_flight": plan.at_max_in_flight.name(),
         "answer_timeout": plan.answer_timeout.to_string(),
         "threads": plan.threads,
         "signing_threads": plan.signing_threads,

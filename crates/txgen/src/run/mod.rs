@@ -37,6 +37,7 @@ use crate::live::{Display, DisplayError, DisplaySettings, Scene};
 use crate::output::{self, recorded};
 use crate::plan::{Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
+use crate::settings::AtMaxInFlight;
 use crate::shutdown::Shutdown;
 use crate::start_at::{StartAt, StartAtError};
 use crate::target::{Target, TargetVisitor};
@@ -294,6 +295,8 @@ impl TargetVisitor for Performance<'_> {
             start.check(Origin::capture().unix_ns())?;
         }
         let nodes = preflight::check(&target, plan, guest)?;
+        let slowest = nodes.iter().map(|node| node.round_trip).max();
+        let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
         let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
         allow_open_files(connections, guest.is_some());
         let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
@@ -356,6 +359,12 @@ fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
         plan.workload,
         plan.seed
     ));
+    if plan.at_max_in_flight == AtMaxInFlight::Wait {
+        display.message(&format!(
+            "limit    {} in flight; what is due beyond waits for answers and leaves late, in its order",
+            output::grouped(plan.max_in_flight)
+        ));
+    }
     if let Some(profiling) = &plan.profiling {
         display.message(&format!("sampling {profiling}"));
     }

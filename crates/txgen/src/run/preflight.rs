@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use pacing::Nanos;
 use rpc::{ClientOptions, ConnectionOptions, Endpoint};
 
 use crate::live::NodeState;
@@ -17,6 +18,8 @@ use crate::target::{Probe, ProbeError, Target};
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) probe: Probe,
+    /// How long a small answer takes; zero where it did not matter.
+    pub(super) round_trip: Nanos,
 }
 
 impl Node {
@@ -109,6 +112,10 @@ async fn ask<T: Target>(
     let queries =
         T::queries(&endpoint, query_options(plan, QUERY_TIMEOUT)).map_err(ProbeError::Query)?;
     let probe = target.probe(&endpoint, &queries, &plan.workload).await?;
+    let round_trip = match plan.most_connections > plan.connections {
+        true => round_trip::<T>(&queries).await,
+        false => Nanos::ZERO,
+    };
     Ok(Node {
         address: Address {
             number,
@@ -121,7 +128,20 @@ async fn ask<T: Target>(
             }),
         },
         probe,
+        round_trip,
     })
+}
+
+/// The shortest of some queries for the mempool's size.
+async fn round_trip<T: Target>(queries: &T::Queries) -> Nanos {
+    let mut shortest = Nanos::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let asked = Instant::now();
+        // An error has its round trip too.
+        let _ = T::pending(queries, &[]).await;
+        shortest = shortest.min(asked.elapsed().into());
+    }
+    shortest
 }
 
 /// Options of a client that asks and does not load.
@@ -173,4 +193,6 @@ fn compare(earlier: &[Node], node: &Node) -> Result<(), PreflightError> {
     Ok(())
 }
 
+/// The first may open a connection.
+const ROUND_TRIPS: usize = 3;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);

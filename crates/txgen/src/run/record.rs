@@ -102,7 +102,7 @@ pub(crate) struct Recording<'a> {
     recorder: Recorder<File, RunPlan>,
     channels: RecordChannels,
     senders: u16,
-    /// Per shard: whether it has offered everything, and whether it has left.
+    /// Per shard: whether nothing falls due any more, and whether it has left.
     offered: Vec<bool>,
     finished: Vec<bool>,
     offered_until: Option<Nanos>,
@@ -206,6 +206,8 @@ impl<'a> Recording<'a> {
             self.recorder.reconnected(reconnected);
         }
         self.recorder.stray_answers(batch.stray_answers);
+        self.recorder.late_answers(batch.late_answers);
+        self.recorder.stalled(batch.stall);
         self.offered[shard] |= batch.offered_all;
         self.finished[shard] |= batch.finished;
         if self.offered_until.is_none() && self.offered.iter().all(|offered| *offered) {

@@ -10,8 +10,10 @@ use super::pace::DueTx;
 pub(super) struct Blockage {
     cause: Option<Cause>,
     until: Nanos,
-    /// Until when the node blocked connections. What was due by then leaves behind that backlog, so
-    /// the node is why it is late, whatever slows the catch-up.
+    /// Until when the node held connections up.
+    held_until: Nanos,
+    /// Until when something waited that was due by `held_until`. What was due by then leaves behind
+    /// that backlog, so the node is why it is late, whatever slows the catch-up.
     node_until: Nanos,
     /// Whether it was noted in this turn of the loop.
     ongoing: bool,
@@ -30,14 +32,33 @@ impl Blockage {
         self.cause = Some(cause);
         self.until = now;
         if cause == Cause::Node {
-            self.node_until = now;
+            (self.held_until, self.node_until) = (now, now);
         }
         self.ongoing = true;
     }
 
-    /// Notes that no connection has room. `judge` examines them all; under a lasting backlog the
-    /// question comes with every answer, so its answer stands for [`LATE_LIMIT`].
-    pub(super) fn note_no_room(&mut self, now: Nanos, judge: impl FnOnce() -> Cause) {
+    /// What waited has left by `now`: what fell due until then waited behind it.
+    pub(super) fn ended(&mut self, now: Nanos) {
+        if self.cause == Some(Cause::Node) {
+            self.node_until = now;
+        }
+        self.until = now;
+    }
+
+    /// Whether something waited before what is due at `at`.
+    pub(super) fn is_before(&self, at: Nanos) -> bool {
+        at < self.until
+    }
+
+    /// Notes that no connection has room for what is due since `oldest`. `judge` examines them all;
+    /// under a lasting backlog the question comes with every answer, so its answer stands for
+    /// [`LATE_LIMIT`].
+    pub(super) fn note_no_room(
+        &mut self,
+        now: Nanos,
+        oldest: Nanos,
+        judge: impl FnOnce() -> Cause,
+    ) {
         let recent = now.saturating_sub(self.judged_at) < LATE_LIMIT;
         let cause = match self.cause {
             Some(cause @ (Cause::Node | Cause::Connection)) if recent => cause,
@@ -47,10 +68,18 @@ impl Blockage {
             }
         };
         self.note(cause, now);
+        if oldest <= self.held_until && self.held_until > Nanos::ZERO {
+            self.node_until = now;
+        }
     }
 
     pub(super) fn is_ongoing(&self) -> bool {
         self.ongoing
+    }
+
+    /// Whether the node holds up what is due.
+    pub(super) fn is_node(&self) -> bool {
+        self.ongoing && self.cause == Some(Cause::Node)
     }
 
     /// Whether the ring is dry and must be looked at again soon.
@@ -58,17 +87,20 @@ impl Blockage {
         self.ongoing && self.cause == Some(Cause::Source)
     }
 
-    /// Why a transaction that is queued at `now` was not queued when it was due.
+    /// Why a transaction that is queued at `now` was not queued when it was due, apart from the part
+    /// of the shard itself.
     pub(super) fn cause_of(&self, due: DueTx, now: Nanos) -> Cause {
-        if due.seen_late {
-            return Cause::Schedule;
-        }
+        let own = due.seen.saturating_sub(due.at);
+        let rest = now.saturating_sub(due.seen);
         if now.saturating_sub(due.at) <= LATE_LIMIT {
             return Cause::OnTime;
         }
         match self.cause {
-            _ if self.node_until >= due.at && self.node_until > Nanos::ZERO => Cause::Node,
-            Some(cause) if self.until >= due.at => cause,
+            _ if rest <= own.min(LATE_LIMIT) => Cause::Schedule,
+            _ if self.node_until >= due.seen && self.node_until > Nanos::ZERO => Cause::Node,
+            // More connections would only have shortened the catch-up after a stall.
+            Some(Cause::Connection) if own > LATE_LIMIT => Cause::Schedule,
+            Some(cause) if self.until >= due.seen => cause,
             _ => Cause::Schedule,
         }
     }

@@ -17,6 +17,8 @@ pub(super) struct Link<S> {
     /// Of the last time that it was not up.
     outage: Outage,
     requests: Requests,
+    /// When it last brought something, or was opened.
+    heard_at: Nanos,
     /// What the platform waits for.
     registered: Interest,
     /// Times in a row that the connection broke without having brought an answer.
@@ -63,6 +65,7 @@ impl<S: Socket> Link<S> {
             },
             outage: Outage::default(),
             requests: Requests::default(),
+            heard_at: Nanos::ZERO,
             registered: NOTHING,
             fruitless: 0,
             stuck: false,
@@ -99,9 +102,30 @@ impl<S: Socket> Link<S> {
         oldest.is_some_and(|sent| now.saturating_sub(sent) >= span)
     }
 
-    /// Whether the node blocks it: by an answer that takes long, or by reading nothing.
-    pub(super) fn is_held_up(&self, now: Nanos) -> bool {
-        self.stuck || self.waits_for(SLOW_ANSWER, now)
+    /// Its endpoint, and the shortest time that an answer took on it.
+    pub(super) fn fastest(&self) -> (usize, Nanos) {
+        (usize::from(self.address.number), self.requests.fastest())
+    }
+
+    /// Whether the node blocks it: by an answer that takes long, by reading nothing, or by having
+    /// ended it.
+    /// `fastest` is how long an answer of its node takes.
+    pub(super) fn is_held_up(&self, now: Nanos, fastest: Nanos) -> bool {
+        match &self.state {
+            State::Up(_) => self.stuck || self.requests.are_queued(now, fastest),
+            State::Down { .. } | State::Opening { .. } => {
+                self.outage.reason == Some(ReconnectReason::Broken)
+            }
+        }
+    }
+
+    /// Gives up the requests whose answers have taken longer than `timeout`; whether the connection
+    /// brought nothing at all for as long.
+    pub(super) fn give_up(&mut self, timeout: Nanos, now: Nanos, reporter: &mut Reporter) -> bool {
+        let before = now.saturating_sub(timeout);
+        self.requests
+            .give_up(before, now, |event| reporter.answered(event));
+        self.heard_at <= before
     }
 
     /// What it needs now, when it is not up.
@@ -136,6 +160,7 @@ impl<S: Socket> Link<S> {
             State::Opening { socket, .. } => State::Up(socket),
             other => other,
         };
+        self.heard_at = now;
         Some(Reconnected {
             at: now,
             endpoint: self.address.number,
@@ -184,6 +209,7 @@ impl<S: Socket> Link<S> {
 
     /// The origin has come: an outage that began before it begins there.
     pub(super) fn restart(&mut self) {
+        self.heard_at = Nanos::ZERO;
         self.outage = Outage {
             since: Nanos::ZERO,
             reason: Some(ReconnectReason::Broken),
@@ -228,18 +254,28 @@ impl<S: Socket> Link<S> {
         let flushed = socket.flush()?;
         let now = clock();
         while let Some(mut sent) = self.requests.next_written(flushed.written_to, now, answers) {
-            if sent.cause == Cause::OnTime && now.saturating_sub(sent.due) > LATE_LIMIT {
-                // Queued in time: either the socket took nothing for a while, or the shard was slow.
-                sent.cause = if self.stuck {
-                    Cause::Node
-                } else {
-                    Cause::Schedule
-                };
+            if !self.stuck {
+                reporter.stalled(now.saturating_sub(sent.sent));
             }
+            self.judge_write(&mut sent, now);
+            sent.sent = now;
             reporter.sent(sent);
         }
         self.stuck = flushed.blocked;
         Ok(())
+    }
+
+    /// What was queued and only now written: either the socket took nothing for a while, or the shard
+    /// was slow. `sent` says until here when it was queued.
+    fn judge_write(&self, sent: &mut Sent, now: Nanos) {
+        let waited = now.saturating_sub(sent.sent) > LATE_LIMIT;
+        let first = sent.cause == Cause::OnTime && now.saturating_sub(sent.due) > LATE_LIMIT;
+        match self.stuck {
+            true if first || waited && sent.cause == Cause::Schedule => sent.cause = Cause::Node,
+            false if first => sent.cause = Cause::Schedule,
+            _ => {}
+        }
+        sent.own_late |= waited && !self.stuck;
     }
 
     /// Reads what the socket holds and gives every reply to its transactions.
@@ -256,7 +292,9 @@ impl<S: Socket> Link<S> {
         };
         let requests = &mut self.requests;
         let before = requests.len();
+        let heard_at = &mut self.heard_at;
         let read = socket.read(&mut |message| {
+            *heard_at = now;
             target.read(&message, &mut |to, reply| {
                 settle(requests, now, in_order, to, reply, reporter);
             });
@@ -312,6 +350,7 @@ fn settle(
     let reply = match to {
         ReplyTo::Index(index) => match requests.answer(index, now, reply) {
             Some(answered) => return reporter.answered(answered),
+            None if requests.is_late(index) => return reporter.late_answer(),
             None if in_order => Reply::Failed(Failure::WrongId),
             None => return reporter.stray_answer(),
         },
@@ -342,9 +381,6 @@ const NOTHING: Interest = Interest {
 /// A connection with this much unwritten is blocked by its node; more would only hide the wait inside
 /// the generator's buffers.
 const UNWRITTEN_LIMIT_BYTES: usize = 64 * 1024;
-/// An answer that takes longer than this blocks its connection by itself; below it, more connections
-/// would carry more.
-const SLOW_ANSWER: Nanos = Nanos::from_millis(100);
 const FIRST_BACKOFF: Nanos = Nanos::from_millis(50);
 const LONGEST_BACKOFF: Nanos = Nanos::from_secs(1);
 /// Between a connection that broke without an answer and the next one.

@@ -101,7 +101,7 @@ impl<T: Target, P: Platform> Links<T, P> {
         self.check_at = Nanos::ZERO;
     }
 
-    /// Checks the connections when that is due: breaks them in a pause, expires answers, and opens what
+    /// Checks the connections when that is due: breaks them in a pause, gives up answers, and opens what
     /// is down.
     pub(super) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
         if now < self.check_at {
@@ -117,11 +117,22 @@ impl<T: Target, P: Platform> Links<T, P> {
                 let planned = Some(ReconnectReason::Planned);
                 self.close(number, planned, Failure::Closed, reporter);
             } else if link.waits_for(self.answer_timeout, now) {
-                let broken = Some(ReconnectReason::Broken);
-                self.close(number, broken, Failure::Timeout, reporter);
+                self.give_up(number, now, reporter);
             }
         }
         self.tend(now);
+    }
+
+    /// Gives up what has waited for its answer too long, and the connection that brought none at all.
+    fn give_up(&mut self, number: usize, now: Nanos, reporter: &mut Reporter) {
+        let link = &mut self.links[number];
+        let before = link.under_way();
+        let silent = link.give_up(self.answer_timeout, now, reporter);
+        self.under_way -= before - link.under_way();
+        if silent {
+            let broken = Some(ReconnectReason::Broken);
+            self.close(number, broken, Failure::Closed, reporter);
+        }
     }
 
     /// Opens what is down and gives up what takes too long to open.
@@ -218,12 +229,19 @@ impl<T: Target, P: Platform> Links<T, P> {
         self.unflushed.clear();
     }
 
-    /// Why no link has room although everything queued was written. None is up: the connections. All
-    /// are busy: the node, when it blocks one of them; otherwise there are too few connections for the
-    /// rate.
+    /// Why no link has room although everything queued was written: the node, when it holds up at
+    /// least half of them; otherwise there are too few for the rate.
     pub(super) fn why_no_room(&self, now: Nanos) -> Cause {
-        let up = self.links.iter().any(Link::is_up);
-        if up && self.links.iter().any(|link| link.is_held_up(now)) {
+        let mut fastest = Vec::new();
+        for (endpoint, took) in self.links.iter().map(Link::fastest) {
+            fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);
+            fastest[endpoint] = took.min(fastest[endpoint]);
+        }
+        let held_up = self.links.iter().filter(|link| {
+            let (endpoint, _) = link.fastest();
+            link.is_held_up(now, fastest[endpoint])
+        });
+        if held_up.count() * 2 >= self.links.len() {
             Cause::Node
         } else {
             Cause::Connection

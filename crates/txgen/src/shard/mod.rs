@@ -35,12 +35,14 @@ use self::reporter::Reporter;
 use self::sender::Sender;
 use self::system::System;
 use crate::clock::Origin;
+use crate::settings::AtMaxInFlight;
 use crate::source::Ring;
 use crate::target::Target;
 
 pub(crate) use self::address::Address;
 pub(crate) use self::orders::{Orders, StopReason};
 pub(crate) use self::reporter::{BATCHES_IN_FLIGHT, ShardBatch};
+pub(crate) use self::requests::{QUEUED_FACTOR, SLOW_ANSWER};
 
 /// What a shard needs to know.
 pub(crate) struct ShardConfig {
@@ -59,6 +61,7 @@ pub(crate) struct Rules {
     pub(crate) catch_up: CatchUp,
     /// This shard's part of `--max-in-flight`.
     pub(crate) max_in_flight: usize,
+    pub(crate) at_max_in_flight: AtMaxInFlight,
     pub(crate) drain_timeout: Nanos,
     pub(crate) spin: Nanos,
 }

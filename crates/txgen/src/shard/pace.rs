@@ -1,6 +1,5 @@
 //! When the next transaction of a shard is due: from the schedule, or from the answers.
 
-use measure::LATE_LIMIT;
 use pacing::{Due, Nanos, Profile, Step};
 
 /// Where a shard's due times come from.
@@ -37,9 +36,9 @@ pub(super) struct DueTx {
     pub(super) index: u64,
     pub(super) at: Nanos,
     pub(super) step: u32,
-    /// Whether it was late already when the shard first saw it, which nothing but the shard itself
-    /// can have caused.
-    pub(super) seen_late: bool,
+    /// Since when the shard itself is not why it waits: when it saw it, or when it was due while others
+    /// waited before it.
+    pub(super) seen: Nanos,
 }
 
 impl Pace {
@@ -79,6 +78,11 @@ impl Pace {
         }
     }
 
+    /// Whether a transaction is due by `now` whose turn the schedule decides.
+    pub(super) fn has_due(&self, now: Nanos, stop_at: Nanos) -> bool {
+        self.next_at().is_some_and(|at| at <= now && at < stop_at)
+    }
+
     /// When the next transaction is due; `None` when there is none, or when an answer decides.
     pub(super) fn next_at(&self) -> Option<Nanos> {
         match self {
@@ -87,13 +91,11 @@ impl Pace {
         }
     }
 
-    /// Whether nothing is due any more before `stop_at`.
+    /// Whether nothing falls due any more before `stop_at`.
     pub(super) fn is_over(&self, now: Nanos, stop_at: Nanos) -> bool {
         match self {
             // A pause at the end belongs to the load as much as one in its middle.
-            Self::Open(open) => {
-                now >= open.ends_at.min(stop_at) && open.next.is_none_or(|due| due.at >= stop_at)
-            }
+            Self::Open(open) => now >= open.ends_at.min(stop_at),
             Self::Closed(closed) => closed.next >= closed.end || now >= stop_at,
         }
     }
@@ -110,7 +112,7 @@ impl Open {
             index: due.index,
             at: due.at,
             step: self.step.index,
-            seen_late: now.saturating_sub(due.at) > LATE_LIMIT,
+            seen: now,
         })
     }
 }
@@ -126,7 +128,7 @@ impl Closed {
             index,
             at: now,
             step: 0,
-            seen_late: false,
+            seen: now,
         })
     }
 }

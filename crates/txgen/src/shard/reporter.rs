@@ -18,7 +18,11 @@ pub(crate) struct ShardBatch {
     pub(crate) reconnected: Vec<Reconnected>,
     /// Answers without a request, since the last batch.
     pub(crate) stray_answers: u64,
-    /// Whether every due transaction of this shard has been sent or given up.
+    /// Answers that came after `--answer-timeout`, since the last batch.
+    pub(crate) late_answers: u64,
+    /// How long the loop was at most behind its times, since the last batch.
+    pub(crate) stall: Nanos,
+    /// Whether nothing falls due any more.
     pub(crate) offered_all: bool,
     /// The shard's last batch.
     pub(crate) finished: bool,
@@ -72,7 +76,18 @@ impl Reporter {
         self.batch.stray_answers += 1;
     }
 
-    /// Whether every due transaction has been sent or given up.
+    /// An answer to a request that was given up.
+    pub(super) fn late_answer(&mut self) {
+        self.batch.late_answers += 1;
+    }
+
+    /// The loop did something this long after it was due.
+    #[inline]
+    pub(super) fn stalled(&mut self, span: Nanos) {
+        self.batch.stall = self.batch.stall.max(span);
+    }
+
+    /// Whether nothing falls due any more.
     pub(super) fn offered_all(&mut self, all: bool) {
         self.batch.offered_all = all;
     }
@@ -136,6 +151,8 @@ impl ShardBatch {
         self.unsent.clear();
         self.reconnected.clear();
         self.stray_answers = 0;
+        self.late_answers = 0;
+        self.stall = Nanos::ZERO;
         self.offered_all = false;
         self.finished = false;
     }

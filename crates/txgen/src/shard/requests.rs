@@ -6,7 +6,7 @@ use measure::{Answered, Failure, Reply, Sent, Unsent, UnsentReason, hash_prefix}
 use pacing::Nanos;
 
 /// What is on a connection, in the order of sending. Indices ascend.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Requests {
     /// Queued, but the last byte has not been handed to the socket.
     writing: VecDeque<Writing>,
@@ -14,6 +14,12 @@ pub(super) struct Requests {
     waiting: VecDeque<Waiting>,
     /// Live entries of `waiting`.
     unanswered: usize,
+    /// Indices that were given up, [`MOST_GIVEN_UP`] of the last: their answers may still come.
+    given_up: VecDeque<u64>,
+    /// The shortest time that an answer took; [`Nanos::MAX`] before the first.
+    fastest: Nanos,
+    /// How long the last one took; [`Nanos::MAX`] when it was given up.
+    last_took: Nanos,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +39,19 @@ struct Waiting {
     answered: bool,
 }
 
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            writing: VecDeque::new(),
+            waiting: VecDeque::new(),
+            unanswered: 0,
+            given_up: VecDeque::new(),
+            fastest: Nanos::MAX,
+            last_took: Nanos::ZERO,
+        }
+    }
+}
+
 impl Requests {
     /// Transactions that are queued or unanswered.
     pub(super) fn len(&self) -> usize {
@@ -49,25 +68,40 @@ impl Requests {
         self.waiting.front().map(|waiting| waiting.sent)
     }
 
+    /// The shortest time that an answer took; [`Nanos::MAX`] before the first.
+    pub(super) fn fastest(&self) -> Nanos {
+        self.fastest
+    }
+
+    /// Whether an answer took so long, or has by `now`, that the node queues requests: more connections
+    /// would only lengthen that queue. `fastest` is how long an answer of this node takes.
+    pub(super) fn are_queued(&self, now: Nanos, fastest: Nanos) -> bool {
+        let slow = match fastest {
+            Nanos::MAX => SLOW_FIRST_ANSWER,
+            fastest => fastest.saturating_mul(QUEUED_FACTOR).max(SLOW_ANSWER),
+        };
+        let since = self.oldest_sent().unwrap_or(now);
+        self.last_took.max(now.saturating_sub(since)) >= slow
+    }
+
     /// Adds a transaction of the request that ends at this offset of the stream.
     pub(super) fn queue(&mut self, end: u64, sent: Sent) {
         self.writing.push_back(Writing { end, sent });
     }
 
-    /// Takes the first queued transaction if the socket has taken all of its request, and stamps it.
-    /// With `answered` it then waits for its answer.
+    /// Takes the first queued transaction if the socket has taken all of its request by `now`; with
+    /// `answered` it then waits for its answer. It still says when it was queued.
     pub(super) fn next_written(
         &mut self,
         written_to: u64,
         now: Nanos,
         answered: bool,
     ) -> Option<Sent> {
-        let Writing { end, mut sent } = *self.writing.front()?;
+        let Writing { end, sent } = *self.writing.front()?;
         if end > written_to {
             return None;
         }
         self.writing.pop_front();
-        sent.sent = now;
         if answered {
             self.unanswered += 1;
             self.waiting.push_back(Waiting {
@@ -97,6 +131,8 @@ impl Requests {
         }
         waiting.answered = true;
         let answered = waiting.answered(at, reply);
+        self.last_took = at.saturating_sub(waiting.sent);
+        self.fastest = self.fastest.min(self.last_took);
         self.unanswered -= 1;
         while self.waiting.front().is_some_and(|first| first.answered) {
             self.waiting.pop_front();
@@ -131,6 +167,30 @@ impl Requests {
             self.waiting.pop_front();
         }
         before - self.unanswered
+    }
+
+    /// Gives up what was sent by `sent_by` and is unanswered.
+    pub(super) fn give_up(&mut self, sent_by: Nanos, at: Nanos, mut failed: impl FnMut(Answered)) {
+        while let Some(first) = self.waiting.front()
+            && first.sent <= sent_by
+        {
+            let request = first.request;
+            let indices = self.waiting.iter();
+            let indices = indices.take_while(|waiting| waiting.request == request);
+            let unanswered = indices.filter(|waiting| !waiting.answered);
+            self.given_up
+                .extend(unanswered.map(|waiting| waiting.index));
+            self.answer_oldest(at, Reply::Failed(Failure::Timeout), &mut failed);
+            self.last_took = Nanos::MAX;
+        }
+        let forgotten = self.given_up.len().saturating_sub(MOST_GIVEN_UP);
+        self.given_up.drain(..forgotten);
+    }
+
+    /// Whether an answer to this index comes after it was given up; the first time that it does.
+    pub(super) fn is_late(&mut self, index: u64) -> bool {
+        let position = self.given_up.binary_search(&index);
+        position.is_ok_and(|position| self.given_up.remove(position).is_some())
     }
 
     /// Gives up what was not handed to the socket: it was never sent.
@@ -171,3 +231,12 @@ impl Waiting {
         }
     }
 }
+
+/// 512 KiB a connection; what is forgotten counts as an answer without a request.
+const MOST_GIVEN_UP: usize = 64 * 1024;
+/// A node that serves requests one by one takes this many times as long when as many wait.
+pub(crate) const QUEUED_FACTOR: u64 = 4;
+/// Below this, an answer may be slow by chance.
+pub(crate) const SLOW_ANSWER: Nanos = Nanos::from_millis(10);
+/// The same, before it is known how fast an answer can be.
+const SLOW_FIRST_ANSWER: Nanos = Nanos::from_millis(100);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use measure::{Cause, Sent, Unsent, UnsentReason};
+use measure::{Cause, LATE_LIMIT, Sent, Unsent, UnsentReason};
 use pacing::Nanos;
 
 use super::Rules;
@@ -14,6 +14,7 @@ use super::orders::Orders;
 use super::pace::{DueTx, Pace};
 use super::platform::Platform;
 use super::reporter::Reporter;
+use crate::settings::AtMaxInFlight;
 use crate::source::{Ring, Take};
 use crate::target::{Framing, Target};
 
@@ -31,6 +32,10 @@ pub(super) struct Sender<'a, T, P: Platform> {
     rules: Rules,
     /// Whether the origin has passed: nothing is sent before.
     offering: bool,
+    /// Whether what is due stays in the schedule until answers make room below the limit in flight.
+    held: bool,
+    /// Until when the loop kept its times; how the connections were later, it has not looked.
+    awake_until: Nanos,
     /// When the last transaction was due, once it is known.
     offered_until: Option<Nanos>,
 }
@@ -63,6 +68,8 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             orders,
             rules,
             offering: false,
+            held: false,
+            awake_until: Nanos::ZERO,
             offered_until: None,
         }
     }
@@ -143,6 +150,8 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             }
             // What is due goes first: an answer can wait a microsecond, its stamp is not late by it.
             let now = self.links.now();
+            self.awake_until = now.min(until);
+            self.reporter.stalled(now.saturating_sub(until));
             if self.next_due().is_some_and(|at| at <= now) {
                 self.send_due(now);
             }
@@ -163,8 +172,11 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         if now >= stop_at {
             self.give_up_backlog(now, self.orders.unsent_reason());
         }
-        self.reporter.offered_all(self.backlog.is_empty());
-        self.links.under_way() == 0 && self.backlog.is_empty()
+        let waits = self.has_waiting();
+        // An open loop has offered everything at an instant of its schedule, sent or not.
+        let offered = !waits || matches!(self.pace, Pace::Open(_));
+        self.reporter.offered_all(offered);
+        self.links.under_way() == 0 && !waits
             || now >= offered_until.saturating_add(self.rules.drain_timeout)
     }
 
@@ -180,11 +192,16 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         until
     }
 
-    /// When the next transaction is due, unless an order ends the offering before.
+    /// When the next transaction is due, unless an order ends the offering before, or answers decide.
     fn next_due(&self) -> Option<Nanos> {
         self.pace
             .next_at()
-            .filter(|due| *due < self.orders.stop_at())
+            .filter(|due| !self.held && *due < self.orders.stop_at())
+    }
+
+    /// Whether something is due and not queued.
+    fn has_waiting(&self) -> bool {
+        self.held || !self.backlog.is_empty()
     }
 
     fn spin_to_due(&self) {
@@ -206,7 +223,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             // A connection that has room again is used at once.
             if let Some(now) = read
                 && self.offering
-                && (!self.backlog.is_empty() || self.pace.next_at().is_none())
+                && (self.has_waiting() || self.pace.next_at().is_none())
             {
                 self.send_due(now);
             }
@@ -215,6 +232,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
 
     /// Sends everything that is due by `now` and can be sent.
     fn send_due(&mut self, now: Nanos) {
+        let waited = self.has_waiting();
         self.take_due(now);
         self.blockage.begin_turn();
         loop {
@@ -226,22 +244,44 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
                 break;
             }
         }
-        if !self.backlog.is_empty() && !self.blockage.is_ongoing() {
-            let links = &self.links;
-            self.blockage.note_no_room(now, || links.why_no_room(now));
+        if self.has_waiting() {
+            match self.backlog.front() {
+                // The limit in flight is there to wait for the node's answers.
+                None => self.blockage.note(Cause::Node, now),
+                Some(oldest) if !self.blockage.is_ongoing() => {
+                    let (links, as_of) = (&self.links, self.awake_until);
+                    self.blockage
+                        .note_no_room(now, oldest.at, || links.why_no_room(as_of));
+                }
+                Some(_) => {}
+            }
+        } else if waited {
+            self.blockage.ended(self.links.now());
         }
     }
 
     /// Moves what is due from the schedule to the backlog, within `--max-in-flight`.
     fn take_due(&mut self, now: Nanos) {
         let stop_at = self.orders.stop_at();
+        let waited = self.has_waiting();
+        self.held = false;
         loop {
             let unanswered = self.backlog.len() + self.links.under_way();
-            let Some(due) = self.pace.next(now, stop_at, unanswered) else {
+            let full = unanswered >= self.rules.max_in_flight;
+            if full && self.rules.at_max_in_flight == AtMaxInFlight::Wait {
+                self.held = self.pace.has_due(now, stop_at);
+                return;
+            }
+            let Some(mut due) = self.pace.next(now, stop_at, unanswered) else {
                 return;
             };
-            if unanswered >= self.rules.max_in_flight {
-                self.unsent(due, now, UnsentReason::MaxInFlight);
+            if waited || self.blockage.is_before(due.at) {
+                due.seen = due.at;
+            } else {
+                self.reporter.stalled(now.saturating_sub(due.at));
+            }
+            if full {
+                self.unsent(due, now, self.reason_now(UnsentReason::MaxInFlight));
             } else {
                 self.backlog.push_back(due);
             }
@@ -298,10 +338,11 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
                 hash: prepared.hash,
                 size: prepared.size,
                 due: due.at,
-                sent: Nanos::ZERO,
+                sent: now,
                 endpoint: 0,
                 step: due.step,
                 cause: self.blockage.cause_of(due, now),
+                own_late: due.seen.saturating_sub(due.at) > LATE_LIMIT,
             };
             if most == 1 {
                 self.links.queue(number, prepared.body, &[sent]);
@@ -321,13 +362,26 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         while let Some(due) = self.backlog.pop_front() {
             self.unsent(due, now, reason);
         }
+        // What answers were awaited for.
+        while let Some(due) = self.pace.next(now, self.orders.stop_at(), usize::MAX) {
+            self.unsent(due, now, reason);
+        }
+        self.held = false;
+    }
+
+    /// This reason, unless the node is why it came to that.
+    fn reason_now(&self, reason: UnsentReason) -> UnsentReason {
+        match self.blockage.is_node() {
+            true => UnsentReason::Node,
+            false => reason,
+        }
     }
 
     /// At the end of the drain: what waits is unsent, what is half-written was never sent. Sent and
     /// unanswered transactions need no event; the recorder has them.
     fn give_up_rest(&mut self, now: Nanos) {
         let reason = match self.orders.stop_at() {
-            Nanos::MAX => UnsentReason::Deadline,
+            Nanos::MAX => self.reason_now(UnsentReason::Deadline),
             _ => self.orders.unsent_reason(),
         };
         self.give_up_backlog(now, reason);

@@ -1,5 +1,7 @@
 //! The HTTP API and the event stream of a BigchainDB server.
 
+use std::num::NonZeroU32;
+
 use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
 use rpc::{
     BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
@@ -38,6 +40,8 @@ impl Target for Bigchaindb {
             no_managed_cometbft: Some(
                 "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
             ),
+            // Its server has a few workers, each of them busy with one connection.
+            most_connections: NonZeroU32::new(16).expect("not zero"),
             method_prefix: "mode=",
             interface: Some("its HTTP API"),
             built_in: BuiltIn::BigchaindbApi,

@@ -1,6 +1,7 @@
 //! The RPC of a CometBFT or Tendermint node.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
@@ -36,6 +37,8 @@ impl Target for Cometbft {
             no_websocket: None,
             no_sentinel: None,
             no_managed_cometbft: None,
+            // A node takes 900 in all by default (`rpc.max_open_connections`).
+            most_connections: NonZeroU32::new(512).expect("not zero"),
             method_prefix: "broadcast_tx_",
             interface: None,
             built_in: BuiltIn::Rpc,

@@ -153,6 +153,8 @@ pub(crate) struct Facts {
     pub(crate) no_sentinel: Option<&'static str>,
     /// Why it does not run on a CometBFT that the run starts, if it does not.
     pub(crate) no_managed_cometbft: Option<&'static str>,
+    /// Connections that are opened to a node without being asked for, at most.
+    pub(crate) most_connections: NonZeroU32,
     /// What stands before the name of the broadcast method in its requests.
     pub(crate) method_prefix: &'static str,
     /// What its requests go over, where the transport does not say it all.

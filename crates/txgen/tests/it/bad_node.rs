@@ -20,10 +20,9 @@ fn run_on(behaviour: Behaviour, websocket: bool, drain_timeout: &str) -> (Summar
          --drain-timeout {drain_timeout} --out run --endpoints {url}"
     ));
     let summary = place.run("run").summary();
-    if summary.count("offered.unsent") == 0 {
-        ended.ends_as_judged(0, &summary);
-    } else {
-        ended.expect(98).prints("were not sent");
+    ended.ends_as_judged(0, &summary);
+    if summary.count("offered.unsent") > 0 {
+        ended.prints("were not sent");
     }
     summary.assert_conserved();
     assert_eq!(summary.count("offered.planned"), PLANNED);
@@ -90,10 +89,10 @@ fn http_without_any_answer() {
         sent
     );
     assert_eq!(
-        summary.count("offered.unsent_by_reason.deadline"),
+        summary.count("offered.unsent_by_reason.node"),
         PLANNED - sent
     );
-    assert_eq!(summary.text("verdict.schedule"), "invalid");
+    assert_eq!(summary.text("verdict.schedule"), "degraded");
 }
 
 #[test]

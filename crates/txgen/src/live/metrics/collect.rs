@@ -327,6 +327,7 @@ mod tests {
             endpoint: 0,
             step: 0,
             cause: measure::Cause::Node,
+            own_late: false,
         });
         recorder.watermark(SourceId(0), Nanos::from_secs(1));
         recorder.counters()

@@ -84,21 +84,46 @@ fn a_connection_that_brings_nothing_is_not_opened_thousands_of_times() {
 }
 
 #[test]
-fn an_answer_that_never_comes_times_out_and_breaks_the_connection() {
+fn an_answer_that_never_comes_is_given_up_and_no_other() {
+    // Ten of a thousand are never answered, and one comes 50 ms after it was given up.
     let react = |number, body: &str| match number {
-        10 => Reaction::Silence,
-        _ if number < 15 => accept(us(100), body),
-        _ => Reaction::Silence,
+        500 => accept(ms(250), body),
+        _ if number % 100 == 10 => Reaction::Silence,
+        _ => accept(us(100), body),
     };
-    let mut scenario = Scenario::open(1_000, ms(20), &[WS], Box::new(react));
+    let mut scenario = Scenario::open(1_000, ms(1_000), &[WS], Box::new(react));
     scenario.config.answer_timeout = ms(200);
     let outcome = scenario.run();
-    assert_eq!(outcome.reply(10), Some(Reply::Failed(Failure::Timeout)));
-    for index in 15..20 {
-        assert_eq!(outcome.reply(index), Some(Reply::Failed(Failure::Closed)));
+    let given_up = Some(Reply::Failed(Failure::Timeout));
+    for index in 0..1_000 {
+        let lost = index == 500 || index % 100 == 10;
+        let expected = if lost {
+            given_up
+        } else {
+            Some(Reply::Accepted)
+        };
+        assert_eq!(outcome.reply(index), expected, "{index}");
     }
-    assert_eq!(outcome.answered.len(), 20);
-    assert_eq!(outcome.ended, ms(210));
+    assert!(outcome.reconnected.is_empty());
+    assert_eq!((outcome.late_answers, outcome.stray_answers), (1, 0));
+}
+
+#[test]
+fn a_websocket_that_brings_no_answer_for_the_timeout_is_opened_anew() {
+    let react = |number, body: &str| match number {
+        0..20 => accept(us(100), body),
+        20..50 => Reaction::Silence,
+        _ => accept(us(100), body),
+    };
+    let mut scenario = Scenario::open(100, ms(1_000), &[WS], Box::new(react));
+    scenario.config.answer_timeout = ms(200);
+    let outcome = scenario.run();
+    // 20 is due at 200 ms, and 19 was answered at 190.1 ms.
+    let again = &outcome.reconnected[0];
+    assert!((ms(400)..=ms(410)).contains(&again.at), "{}", again.at);
+    assert_eq!(outcome.reply(20), Some(Reply::Failed(Failure::Timeout)));
+    assert_eq!(outcome.reply(30), Some(Reply::Failed(Failure::Closed)));
+    assert_eq!(outcome.reply(60), Some(Reply::Accepted));
 }
 
 /// 100 ms of load and 100 ms of pause, three times.

@@ -1,4 +1,4 @@
-//! Why a transaction left late: today's rules, exactly (ARCHITECTURE.md, decision 2).
+//! Why a transaction left late, part by part (ARCHITECTURE.md, decision 2).
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn too_few_connections_are_the_connections_fault() {
 }
 
 #[test]
-fn without_any_connection_the_connections_are_at_fault() {
+fn a_node_that_takes_no_connection_is_why_they_are_late() {
     let scenario = Scenario::open(1_000, ms(300), &[HTTP], accepts(us(100)));
     scenario.break_at(us(50_500), 0);
     scenario.refuse(50, 100);
@@ -85,11 +85,41 @@ fn without_any_connection_the_connections_are_at_fault() {
     // Tried again after 100 ms.
     let back = outcome.reconnected[0].at;
     assert_eq!(back, us(150_500));
-    let late = outcome.caused_by(Cause::Connection);
+    let late = outcome.caused_by(Cause::Node);
     assert_eq!(late[0], 51);
     assert!(late.len() >= 98, "{late:?}");
-    assert!(outcome.caused_by(Cause::Node).is_empty());
+    assert!(outcome.caused_by(Cause::Connection).is_empty());
     assert!(outcome.caused_by(Cause::Schedule).is_empty());
+}
+
+#[test]
+fn a_round_trip_of_20_ms_needs_as_many_connections_as_the_rate_times_it() {
+    // 1,200/s x 20 ms: 24.
+    let over = |links: &[&str]| Scenario::open(1_200, ms(2_000), links, accepts(ms(20))).run();
+    let outcome = over(&[HTTP; 16]);
+    let late = outcome.caused_by(Cause::Connection).len();
+    assert!(late > 2_300, "{late}");
+    assert_eq!(outcome.caused_by(Cause::OnTime).len(), 2_400 - late);
+    let outcome = over(&[HTTP; 24]);
+    assert_eq!(outcome.caused_by(Cause::OnTime).len(), 2_400);
+}
+
+#[test]
+fn a_node_that_serves_requests_one_by_one_is_why_they_are_late() {
+    // 2 ms each: with all 16 connections waiting, an answer takes 32 ms, the first 2 ms.
+    let react = |number: usize, body: &str| {
+        let before_it = number.min(15) as u64;
+        accept(ms(2 * (before_it + 1)), body)
+    };
+    let mut scenario = Scenario::open(1_000, ms(1_000), &[HTTP; 16], Box::new(react));
+    let connections = &mut scenario.config.connections;
+    connections
+        .iter_mut()
+        .for_each(|address| address.number = 0);
+    let outcome = scenario.run();
+    let late = |cause| outcome.caused_by(cause).len();
+    assert!(late(Cause::Node) > 900, "{}", late(Cause::Node));
+    assert_eq!(late(Cause::Connection), 0);
 }
 
 /// Over HTTP an answer takes 300 ms, all others 100 µs.
@@ -142,11 +172,86 @@ fn a_socket_that_takes_nothing_is_the_nodes_fault() {
 }
 
 #[test]
-fn what_the_shard_saw_late_is_its_own_fault_whatever_came_after() {
-    // The thread stands still while the node holds the only connection up.
+fn a_stall_while_the_node_holds_everything_up_delays_nothing() {
     let scenario = one_slow_answer(&[HTTP]);
     scenario.stall(50, 80);
     let outcome = scenario.run();
-    assert_eq!(outcome.caused_by(Cause::Schedule), indices(50..79));
-    assert_eq!(outcome.caused_by(Cause::Node)[..29], indices(21..50));
+    assert_eq!(outcome.caused_by(Cause::Node)[..299], indices(21..320));
+    assert!(outcome.own_late().is_empty());
+    assert_eq!(outcome.stall, ms(30), "it is reported all the same");
+}
+
+/// A thread that does not run for 5 ms, and after that two answers that take 2 s.
+fn a_short_stall_and_a_long_freeze() -> Outcome {
+    let react = |number, body: &str| match number {
+        500 | 501 => accept(ms(2_000), body),
+        _ => accept(us(100), body),
+    };
+    let scenario = Scenario::open(1_000, ms(4_000), &[HTTP; 2], Box::new(react));
+    scenario.stall(500, 505);
+    scenario.run()
+}
+
+#[test]
+fn a_stall_of_5_ms_before_a_freeze_of_2_s_is_a_stall_of_5_ms() {
+    let outcome = a_short_stall_and_a_long_freeze();
+    assert_eq!(outcome.stall, ms(5));
+    assert_eq!(outcome.own_late(), indices(500..504));
+    // Two left at once; all others waited for the node.
+    assert_eq!(outcome.caused_by(Cause::Schedule), indices(500..502));
+    assert_eq!(outcome.caused_by(Cause::Node)[..2_002], indices(502..2_504));
+    let summary = outcome.summary(1_000, ms(4_000));
+    let verdict = summary.verdict;
+    assert_eq!(verdict.schedule, ScheduleVerdict::Valid, "{verdict:?}");
+    assert_eq!(summary.late.causes.schedule, 4);
+    assert_eq!(summary.late.generator_max_ms, 5.0);
+}
+
+#[test]
+fn a_freeze_that_never_ends_is_not_the_generators_fault() {
+    let react = |number, body: &str| match number {
+        0..500 => accept(us(100), body),
+        _ => Reaction::Silence,
+    };
+    let mut scenario = Scenario::open(1_000, ms(1_000), &[HTTP; 2], Box::new(react));
+    scenario.config.rules.drain_timeout = ms(500);
+    let outcome = scenario.run();
+    assert_eq!(outcome.unsent_for(UnsentReason::Node), indices(502..1_000));
+    let verdict = outcome.summary(1_000, ms(1_000)).verdict;
+    assert_eq!(verdict.schedule, ScheduleVerdict::Degraded);
+    assert!(
+        verdict.reasons[0].contains("498 of 1000 planned transactions were not sent: the node"),
+        "{:?}",
+        verdict.reasons
+    );
+}
+
+#[test]
+fn a_generator_that_stalls_for_a_second_is_found_whatever_waits_for_it() {
+    for links in [&[WS; 2], &[HTTP; 2]] {
+        let scenario = Scenario::open(1_000, ms(3_000), links, accepts(us(100)));
+        scenario.stall(500, 1_500);
+        let outcome = scenario.run();
+        assert_eq!(outcome.own_late(), indices(500..1_499));
+        assert_eq!(outcome.stall, ms(1_000));
+        assert!(outcome.caused_by(Cause::Node).is_empty(), "{links:?}");
+        let summary = outcome.summary(1_000, ms(3_000));
+        assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
+        assert_eq!(summary.late.causes.schedule, 999);
+        let reasons = summary.verdict.reasons;
+        let said = |words| reasons.iter().any(|reason| reason.contains(words));
+        assert!(said("the generator stalled for 1000 ms"), "{reasons:?}");
+    }
+}
+
+#[test]
+fn a_stall_before_a_socket_that_takes_nothing_is_a_stall_of_its_own_length() {
+    let scenario = Scenario::open(1_000, ms(1_000), &[WS], accepts(us(100)));
+    scenario.stall(100, 105);
+    scenario.take_nothing(102, 600);
+    let outcome = scenario.run();
+    assert_eq!(outcome.own_late(), indices(100..104));
+    assert_eq!(outcome.stall, ms(5));
+    // 104 and 105 were seen in time; all waited for the socket.
+    assert_eq!(outcome.caused_by(Cause::Node), indices(100..599));
 }

@@ -9,16 +9,21 @@ mod target;
 mod unsent;
 
 use std::collections::HashSet;
+use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use crossbeam_channel::{bounded, unbounded};
-use measure::{Answered, Cause, Reconnected, Reply, Sent, Unsent, UnsentReason};
+use measure::{
+    Answered, Cause, Reconnected, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters,
+    SchedulePlan, ScheduleVerdict, Sent, Summary, Unsent, UnsentReason,
+};
 use pacing::{Arrivals, CatchUp, Nanos, Profile, Rate, Schedule};
 
 use self::script::{React, Reaction, Received, Script};
 use self::target::{Numbers, ScriptedTarget};
 use super::{Orders, Reporter, Rules, ShardBatch, ShardConfig, ShardLoad, assemble};
+use crate::settings::AtMaxInFlight;
 use crate::shard::Address;
 use crate::source::{SourceConfig, SteppedSource};
 use crate::target::Limits;
@@ -43,6 +48,11 @@ struct Outcome {
     unsent: Vec<Unsent>,
     reconnected: Vec<Reconnected>,
     stray_answers: u64,
+    late_answers: u64,
+    /// How far the loop was behind its times at most.
+    stall: Nanos,
+    /// The watermark of the first batch that says that nothing falls due any more.
+    offered: Option<Nanos>,
     /// The watermark of the last batch: when the shard ended.
     ended: Nanos,
     received: Vec<Received>,
@@ -90,6 +100,7 @@ impl Scenario {
                 rules: Rules {
                     catch_up: CatchUp::Full,
                     max_in_flight: 1_000_000,
+                    at_max_in_flight: AtMaxInFlight::Drop,
                     drain_timeout: Nanos::from_secs(10),
                     spin: Nanos::ZERO,
                 },
@@ -98,7 +109,7 @@ impl Scenario {
             target: ScriptedTarget::default(),
             script: Script::new(links.len(), react),
             orders: Rc::default(),
-            prepared: 20,
+            prepared: 40,
             prepared_later: Vec::new(),
             supply: u64::MAX,
         }
@@ -181,6 +192,9 @@ impl Outcome {
             unsent: Vec::new(),
             reconnected: Vec::new(),
             stray_answers: 0,
+            late_answers: 0,
+            stall: Nanos::ZERO,
+            offered: None,
             ended: Nanos::ZERO,
             received,
             attempts,
@@ -202,6 +216,11 @@ impl Outcome {
             outcome.ended = batch.watermark;
             let before = outcome.sent.len();
             outcome.stray_answers += batch.stray_answers;
+            outcome.late_answers += batch.late_answers;
+            outcome.stall = outcome.stall.max(batch.stall);
+            if batch.offered_all && outcome.offered.is_none() {
+                outcome.offered = Some(batch.watermark);
+            }
             outcome.sent.extend(batch.sent);
             outcome.answered.extend(batch.answered);
             outcome.unsent.extend(batch.unsent);
@@ -243,6 +262,45 @@ impl Outcome {
     fn caused_by(&self, cause: Cause) -> Vec<u64> {
         let caused = self.sent.iter().filter(|sent| sent.cause == cause);
         caused.map(|sent| sent.index).collect()
+    }
+
+    /// The indices that the shard's own loop delayed.
+    fn own_late(&self) -> Vec<u64> {
+        let late = self.sent.iter().filter(|sent| sent.own_late);
+        let mut late: Vec<u64> = late.map(|sent| sent.index).collect();
+        late.sort_unstable();
+        late
+    }
+
+    /// What is concluded from a run of one constant rate that had this outcome.
+    fn summary(&self, rate_per_second: u64, duration: Nanos) -> Summary {
+        let rate = Rate::per_second(rate_per_second).unwrap();
+        let profile = Profile::constant(rate, Some(duration)).unwrap();
+        let schedule = Schedule::new(profile, Arrivals::Even);
+        let planned = schedule.planned();
+        let writers = RunFolderWriters {
+            txs: io::sink(),
+            series: io::sink(),
+            steps: io::sink(),
+            blocks: io::sink(),
+            hlog: io::sink(),
+        };
+        let config = RecorderConfig::new(0, 1, 0);
+        let mut recorder = Recorder::new(config, SchedulePlan::new(schedule), writers);
+        self.sent.iter().for_each(|sent| recorder.sent(sent));
+        self.unsent
+            .iter()
+            .for_each(|unsent| recorder.unsent(unsent));
+        let answered = self.answered.iter();
+        answered.for_each(|answered| recorder.answered(answered));
+        recorder.stalled(self.stall);
+        let end = RunEnd {
+            planned,
+            offered_until: duration,
+            ended: self.ended,
+            interrupted: false,
+        };
+        recorder.finish(end).summary
     }
 
     /// The indices that were given up for this reason.

@@ -1,5 +1,7 @@
 //! A target whose transactions are their indices, and whose answers name them.
 
+use std::num::NonZeroU32;
+
 use measure::{Failure, IdText, Reply, TxHash};
 use rpc::{
     Client, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions, Follower,
@@ -60,6 +62,7 @@ impl Target for ScriptedTarget {
             no_websocket: None,
             no_sentinel: None,
             no_managed_cometbft: None,
+            most_connections: NonZeroU32::MIN,
             method_prefix: "",
             interface: None,
             built_in: BuiltIn::Rpc,

@@ -36,6 +36,32 @@ fn an_answer_makes_room_below_the_limit_in_flight() {
     assert_eq!(outcome.unsent_for(UnsentReason::MaxInFlight), given_up);
 }
 
+#[test]
+fn what_may_not_be_left_out_waits_at_the_limit_in_flight() {
+    let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(10_500)));
+    scenario.config.rules.max_in_flight = 10;
+    scenario.config.rules.at_max_in_flight = AtMaxInFlight::Wait;
+    let outcome = scenario.run();
+    let sent: Vec<u64> = outcome.sent.iter().map(|sent| sent.index).collect();
+    assert_eq!(sent, indices(0..200), "all of them, in their order");
+    // Ten in every 10.5 ms, 200 in 210 ms.
+    assert_eq!(outcome.sent[199].sent, us(208_500));
+    assert!(outcome.caused_by(Cause::Connection).is_empty());
+    assert!(outcome.own_late().is_empty());
+    assert_eq!(outcome.stall, Nanos::ZERO);
+}
+
+#[test]
+fn what_waits_at_the_limit_in_flight_waits_as_long_as_the_drain() {
+    let mut scenario = Scenario::open(1_000, ms(200), &[WS], silence());
+    scenario.config.rules.max_in_flight = 10;
+    scenario.config.rules.at_max_in_flight = AtMaxInFlight::Wait;
+    scenario.config.rules.drain_timeout = ms(300);
+    let outcome = scenario.run();
+    assert_eq!(outcome.unsent_for(UnsentReason::Node), indices(10..200));
+    assert_eq!(outcome.ended, ms(500));
+}
+
 /// 200 ms during which the only connection waits for an answer.
 fn hang(catch_up: CatchUp) -> Outcome {
     let react = |number, body: &str| match number {
@@ -62,13 +88,25 @@ fn a_backlog_is_caught_up_or_dropped() {
 }
 
 #[test]
-fn what_waits_when_the_drain_is_over_has_met_its_deadline() {
+fn what_waits_for_a_free_connection_when_the_drain_is_over_has_met_its_deadline() {
+    let mut scenario = Scenario::open(1_000, ms(250), &[HTTP], accepts(ms(20)));
+    scenario.config.rules.drain_timeout = ms(35);
+    let outcome = scenario.run();
+    assert_eq!(outcome.sent.len(), 15);
+    assert_eq!(outcome.unsent_for(UnsentReason::Deadline), indices(15..250));
+}
+
+#[test]
+fn what_waits_when_the_drain_is_over_is_unsent() {
     let mut scenario = Scenario::open(1_000, ms(250), &[HTTP], silence());
     scenario.config.rules.drain_timeout = ms(500);
     let outcome = scenario.run();
     assert_eq!(outcome.sent.len(), 1);
-    assert_eq!(outcome.unsent_for(UnsentReason::Deadline), indices(1..250));
+    assert_eq!(outcome.unsent_for(UnsentReason::Node), indices(1..250));
     assert_eq!(outcome.ended, ms(750));
+    // From here on the recorder counts its own time to drain.
+    let offered = outcome.offered.unwrap();
+    assert!(offered <= ms(260), "{offered}");
     assert_eq!(
         outcome.answered,
         [],

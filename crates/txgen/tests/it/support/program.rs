@@ -218,7 +218,8 @@ impl Ended {
         let schedule = summary.text("verdict.schedule");
         let invalid = format!("{schedule}: ");
         for reason in summary.list("verdict.reasons") {
-            let lateness = reason.contains("by the generator's fault");
+            let lateness = reason.contains("by the generator's fault")
+                || reason.contains("waited for a free connection");
             assert!(
                 schedule != "invalid" || lateness || !reason.starts_with(&invalid),
                 "{reason}\n{self}"
