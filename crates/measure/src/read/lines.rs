@@ -87,18 +87,22 @@ impl<R: BufRead> WholeLines<R> {
 
 impl<R: BufRead> Read for WholeLines<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.taken == self.lines.line.len() {
-            self.taken = 0;
-            if !self.lines.advance().map_err(io::Error::other)? {
-                return Ok(0);
+        let mut filled = 0;
+        while filled < out.len() {
+            if self.taken == self.lines.line.len() {
+                self.taken = 0;
+                if !self.lines.advance().map_err(io::Error::other)? {
+                    break;
+                }
+                self.lines.line.push(b'\n');
             }
-            self.lines.line.push(b'\n');
+            let rest = &self.lines.line[self.taken..];
+            let count = rest.len().min(out.len() - filled);
+            out[filled..filled + count].copy_from_slice(&rest[..count]);
+            self.taken += count;
+            filled += count;
         }
-        let rest = &self.lines.line[self.taken..];
-        let count = rest.len().min(out.len());
-        out[..count].copy_from_slice(&rest[..count]);
-        self.taken += count;
-        Ok(count)
+        Ok(filled)
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Table<R> {
     file: &'static str,
     reader: csv::Reader<WholeLines<R>>,
     header: ByteRecord,
+    /// The columns are just those that were asked for, in their order: fields need no names.
+    in_order: bool,
     record: ByteRecord,
 }
 
@@ -23,18 +25,22 @@ impl<R: BufRead> Table<R> {
     pub(super) fn new(
         file: &'static str,
         reader: R,
-        mut required: impl Iterator<Item = &'static str>,
+        required: impl Iterator<Item = &'static str> + Clone,
     ) -> Result<Self, ReadError> {
         let lines = WholeLines::new(Lines::new(file, reader));
         let mut table = Self {
             file,
             reader: csv::Reader::from_reader(lines),
             header: ByteRecord::new(),
+            in_order: false,
             record: ByteRecord::new(),
         };
         let header = table.reader.byte_headers().cloned();
         table.header = header.map_err(|error| table.error(error))?;
-        let missing = required.find(|column| table.position(column).is_none());
+        table.in_order = required.clone().map(str::as_bytes).eq(table.header.iter());
+        let missing = required
+            .clone()
+            .find(|column| table.position(column).is_none());
         match missing {
             Some(column) if !table.header.is_empty() => Err(ReadError::Content(format!(
                 "{file} has no column {column:?}; is it of a run of format {FORMAT}?"
@@ -65,7 +71,8 @@ impl<R: BufRead> Table<R> {
 
     /// The record as a struct whose fields are named like the columns.
     pub(super) fn deserialize<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ReadError> {
-        let row = self.record.deserialize(Some(&self.header));
+        let names = (!self.in_order).then_some(&self.header);
+        let row = self.record.deserialize(names);
         row.map_err(|error| self.error(error))
     }
 

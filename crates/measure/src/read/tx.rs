@@ -137,7 +137,7 @@ impl<R: BufRead> TxReader<R> {
     }
 }
 
-fn columns() -> impl Iterator<Item = &'static str> {
+fn columns() -> impl Iterator<Item = &'static str> + Clone {
     TXS_HEADER.trim_end().split(',')
 }
 
@@ -147,21 +147,21 @@ fn wall<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 
 /// Milliseconds with up to three decimals, as microseconds.
 fn wall_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let field = <&str>::deserialize(deserializer)?;
+    let field = <&[u8]>::deserialize(deserializer)?;
     if field.is_empty() {
         return Ok(None);
     }
     let micros = || {
-        let (millis, decimals) = field.split_once('.').unwrap_or((field, ""));
-        let scale = [1_000, 100, 10, 1].get(decimals.len())?;
-        let decimals = if decimals.is_empty() {
-            0
-        } else {
-            unsigned(decimals)?
+        let dot = field.iter().rposition(|byte| *byte == b'.');
+        let (millis, decimals) = field.split_at(dot.unwrap_or(field.len()));
+        let (micros, scale) = match decimals {
+            [] | [b'.'] => (0, 1),
+            [b'.', digits @ ..] => (unsigned(digits)?, *[100, 10, 1].get(digits.len() - 1)?),
+            _ => return None,
         };
         unsigned(millis)?
             .checked_mul(1_000)?
-            .checked_add(decimals * scale)
+            .checked_add(micros * scale)
     };
     micros().map(Some).ok_or_else(|| D::Error::custom(WALL))
 }
@@ -171,7 +171,7 @@ fn stamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> 
 }
 
 fn stamp_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    let field = <&str>::deserialize(deserializer)?;
+    let field = <&[u8]>::deserialize(deserializer)?;
     if field.is_empty() {
         return Ok(None);
     }
@@ -179,12 +179,14 @@ fn stamp_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<N
     Ok(Some(Nanos::from_nanos(nanos)))
 }
 
-/// Digits alone.
-fn unsigned(digits: &str) -> Option<u64> {
-    digits
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| digits.parse().ok())?
+/// Digits alone, at least one.
+fn unsigned(digits: &[u8]) -> Option<u64> {
+    let first = digits.first().map(|_| 0_u64);
+    digits.iter().fold(first, |sum, digit| {
+        let value = digit.wrapping_sub(b'0');
+        let sum = sum.filter(|_| value < 10)?.checked_mul(10)?;
+        sum.checked_add(u64::from(value))
+    })
 }
 
 const FILE: &str = "txs.csv";

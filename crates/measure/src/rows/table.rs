@@ -14,7 +14,7 @@ pub trait TableRow: Serialize + DeserializeOwned + Default {
     const OPTIONAL: &'static [&'static str] = &[];
 
     /// The names of the columns, in their order.
-    fn columns() -> impl Iterator<Item = &'static str> {
+    fn columns() -> impl Iterator<Item = &'static str> + Clone {
         Self::HEADER.trim_end().split(',')
     }
 }

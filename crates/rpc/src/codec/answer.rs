@@ -99,7 +99,7 @@ pub enum DecodeError {
 /// # Errors
 /// [`DecodeError`] when the body is not a JSON-RPC answer.
 pub fn decode_answer(body: &[u8]) -> Result<Answer<'_>, DecodeError> {
-    match read::accepted(body) {
+    match read::usual(body) {
         Some(answer) => Ok(answer),
         None => read::any(body),
     }
