@@ -25,7 +25,7 @@ impl<R: BufRead> Table<R> {
     pub(super) fn new(
         file: &'static str,
         reader: R,
-        required: impl Iterator<Item = &'static str> + Clone,
+        mut required: impl Iterator<Item = &'static str> + Clone,
     ) -> Result<Self, ReadError> {
         let lines = WholeLines::new(Lines::new(file, reader));
         let mut table = Self {
@@ -38,9 +38,7 @@ impl<R: BufRead> Table<R> {
         let header = table.reader.byte_headers().cloned();
         table.header = header.map_err(|error| table.error(error))?;
         table.in_order = required.clone().map(str::as_bytes).eq(table.header.iter());
-        let missing = required
-            .clone()
-            .find(|column| table.position(column).is_none());
+        let missing = required.find(|column| table.position(column).is_none());
         match missing {
             Some(column) if !table.header.is_empty() => Err(ReadError::Content(format!(
                 "{file} has no column {column:?}; is it of a run of format {FORMAT}?"
