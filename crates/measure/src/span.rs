@@ -71,6 +71,8 @@ pub(crate) struct Span {
     pub(crate) late: Late,
     pub(crate) blocks: BlockSpan,
     pub(crate) depth: Option<Depth>,
+    /// Processor time of the generator; `None` where it was not looked at.
+    pub(crate) processor: Option<Nanos>,
     pub(crate) latencies: LatencySet,
     /// What people noted.
     pub(crate) marks: Vec<String>,
@@ -83,6 +85,10 @@ impl Span {
         self.late.add_up(&later.late);
         self.blocks.add(&later.blocks);
         self.depth = later.depth.or(self.depth);
+        if let Some(used) = later.processor {
+            let before = self.processor.unwrap_or(Nanos::ZERO);
+            self.processor = Some(before.saturating_add(used));
+        }
         self.latencies.merge(&later.latencies);
         self.marks.extend_from_slice(&later.marks);
     }
@@ -93,6 +99,7 @@ impl Span {
         self.late = Late::default();
         self.blocks = BlockSpan::default();
         self.depth = None;
+        self.processor = None;
         self.latencies.clear();
         self.marks.clear();
     }

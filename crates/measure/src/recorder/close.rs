@@ -177,6 +177,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             mempool_bytes: span.depth.map(|depth| depth.bytes),
             latency: LatencyColumns::of(&span.latencies),
             mark: span.marks.join("; "),
+            generator_cpu: span.processor.map(|used| {
+                let length = end.saturating_sub(begin.start).as_secs_f64();
+                used.as_secs_f64() / length.max(1e-9)
+            }),
         }
     }
 

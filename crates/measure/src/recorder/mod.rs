@@ -282,6 +282,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.segment(sample.at).span.depth = fullest;
     }
 
+    /// The generator's process used so much processor time since the last call.
+    pub fn processor(&mut self, at: Nanos, used: Nanos) {
+        let span = &mut self.segment(at).span;
+        let before = span.processor.unwrap_or(Nanos::ZERO);
+        span.processor = Some(before.saturating_add(used));
+    }
+
     /// A connection is usable again.
     pub const fn reconnected(&mut self, reconnected: &Reconnected) {
         let cost = &mut self.reconnects;

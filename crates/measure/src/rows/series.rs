@@ -32,12 +32,19 @@ pub struct SeriesRow {
     /// What people noted in this second, joined by `; `; empty normally.
     #[serde(default)]
     pub mark: String,
+    /// Processor time of the generator's process over the row's length: 1 is one core all the time. A
+    /// built-in node is part of the process.
+    #[serde(default)]
+    pub generator_cpu: Option<f64>,
 }
 
-adds_up!(SeriesRow { sum: counts, in_flight, backlog; max: span_s, mempool_txs, mempool_bytes });
+adds_up!(SeriesRow {
+    sum: counts, in_flight, backlog;
+    max: span_s, mempool_txs, mempool_bytes, generator_cpu
+});
 
 impl TableRow for SeriesRow {
     const FILE: &'static str = "series.csv";
-    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark\n";
-    const OPTIONAL: &'static [&'static str] = &["mark"];
+    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu\n";
+    const OPTIONAL: &'static [&'static str] = &["mark", "generator_cpu"];
 }

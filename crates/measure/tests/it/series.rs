@@ -305,14 +305,30 @@ fn a_mark_stands_in_its_second_and_changes_no_count() {
     assert_eq!(summary.recorder.late_events, 0);
     let text = folder.series.text();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].ends_with(",commit_p99_ms,mark"), "{}", lines[0]);
     assert!(
-        lines[1].ends_with(",\"plain; said \"\"go\"\", then went\""),
+        lines[0].ends_with(",commit_p99_ms,mark,generator_cpu"),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[1].ends_with(",\"plain; said \"\"go\"\", then went\","),
         "{}",
         lines[1]
     );
-    assert!(lines[2].ends_with(','), "no mark, an empty field");
-    assert!(lines[3].ends_with(",late"), "{}", lines[3]);
+    assert!(lines[2].ends_with(",,"), "no mark, an empty field");
+    assert!(lines[3].ends_with(",late,"), "{}", lines[3]);
+}
+
+#[test]
+fn processor_time_is_a_share_of_a_core_in_its_second() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("1/s", "2s")));
+    recorder.processor(ms(100), ms(100));
+    recorder.processor(ms(900), ms(150));
+    recorder.processor(ms(2_050), ms(50));
+    recorder.finish(end(0, ms(2_000), ms(2_100)));
+    let used = folder.series.column("generator_cpu");
+    assert_eq!(used, ["0.250", "", "0.500"]);
 }
 
 #[test]
@@ -334,11 +350,11 @@ fn the_tables_keep_their_bytes() {
     steady_run(&folder);
     assert_eq!(
         folder.series.text(),
-        "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark\n\
-             0,1.000,0,1000,1000,0,998,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,\n\
-             1,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,\n\
-             2,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,\n\
-             3,1.000,,0,0,0,2,0,0,0,0,2,0,0,,,,,2.000,2.000,1.980,1.980,,,\n"
+        "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu\n\
+             0,1.000,0,1000,1000,0,998,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,\n\
+             1,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,\n\
+             2,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,\n\
+             3,1.000,,0,0,0,2,0,0,0,0,2,0,0,,,,,2.000,2.000,1.980,1.980,,,,\n"
     );
     assert_eq!(
         folder.steps.text(),

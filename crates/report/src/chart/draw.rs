@@ -60,7 +60,7 @@ fn legend(chart: &Chart) -> String {
     let mut named: Vec<&Layer> = Vec::new();
     for layer in &chart.layers {
         let same = |known: &&Layer| known.name == layer.name && known.tone == layer.tone;
-        if !layer.name.is_empty() && !named.iter().any(same) {
+        if !layer.name.is_empty() && !layer.shape.is_empty() && !named.iter().any(same) {
             named.push(layer);
         }
     }
@@ -97,9 +97,9 @@ fn labels(picture: &Picture<'_>) -> String {
         let place = format!("b class=\"mark{side}\" style=\"left:{at:.2}%;--n:{row}\"");
         tag(&place, &escape(label))
     });
-    let shade = picture.chart.shade.iter().map(|(from, _, label)| {
-        let at = picture.x.place(*from) * 100.0;
-        let place = format!("b class=\"zone\" style=\"left:{at:.2}%\"");
+    let shade = picture.chart.shade.iter().map(|(_, to, label)| {
+        let at = 100.0 - picture.x.place(*to) * 100.0;
+        let place = format!("b class=\"zone\" style=\"right:{at:.2}%\"");
         tag(&place, &escape(label))
     });
     let levels = picture.chart.levels.iter().map(|(y, label)| {

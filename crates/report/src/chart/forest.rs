@@ -17,7 +17,7 @@ pub struct ForestRow {
     pub high: f64,
     /// What the change means.
     pub tone: Tone,
-    /// The same in figures.
+    /// The same in words.
     pub text: String,
 }
 

@@ -120,6 +120,19 @@ enum Shape {
     Heat(HeatMap),
 }
 
+impl Shape {
+    const fn is_empty(&self) -> bool {
+        match self {
+            Self::Line(pieces) => pieces.is_empty(),
+            Self::Steps(pieces) => pieces.is_empty(),
+            Self::Dots(points) => points.is_empty(),
+            Self::Ranges(ranges) => ranges.is_empty(),
+            Self::Bars(bars) => bars.is_empty(),
+            Self::Heat(map) => map.is_empty(),
+        }
+    }
+}
+
 /// One bar of a histogram, from 0 up to `height`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {

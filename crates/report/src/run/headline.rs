@@ -41,7 +41,9 @@ pub(super) fn notes(report: &RunReport) -> String {
 pub(super) fn verdict(report: &RunReport) -> String {
     let summary = &report.summary;
     if summary.verdict.schedule == ScheduleVerdict::Invalid {
-        let reasons = summary.verdict.reasons.join("; ");
+        let reasons = summary.verdict.reasons.iter();
+        let reasons = reasons.map(|reason| reason.trim_start_matches("invalid: "));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
         return format!("**Invalid**, so it says nothing about the node: {reasons}.");
     }
     let short = match summary.interrupted {

@@ -146,7 +146,39 @@ fn lateness(report: &RunReport) -> String {
         true => String::new(),
         false => tag("div", &(tag("h3", heading) + &table.html())),
     });
-    Page::grid([time.html(), spread.html()]) + &Page::grid(tables)
+    let charts = [time.html(), spread.html()].into_iter();
+    Page::grid(charts.chain(processor(report))) + &Page::grid(tables)
+}
+
+/// What the generator took of its machine.
+fn processor(report: &RunReport) -> Option<String> {
+    let seconds = report.series.iter();
+    let spans = seconds.filter_map(|row| {
+        let from = row.second as f64;
+        Some((from, from + row.span_s, row.generator_cpu?))
+    });
+    let spans: Vec<_> = spans.collect();
+    if spans.is_empty() {
+        return None;
+    }
+    let cores = f64::from(report.manifest.host.cpus);
+    let busiest = spans.iter().map(|span| span.2).fold(0.0, f64::max);
+    let chart = report
+        .over_time(
+            "Processor time of the generator",
+            Axis::linear("cores", Unit::Number),
+        )
+        .note(
+            match report.manifest.endpoints.iter().any(|it| it.built_in) {
+                true => "Of the whole process, the built-in node included.",
+                false => "Of the whole process.",
+            },
+        )
+        .steps("used", Tone::Sent, spans);
+    Some(match busiest > cores / 2.0 {
+        true => chart.level(cores, "all there are").html(),
+        false => chart.html(),
+    })
 }
 
 /// A logarithmic axis has no zero.

@@ -170,29 +170,36 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     if comparison.limit.is_some() {
         return verdict(comparison);
     }
-    let of = |wanted: Meaning, word: &str| {
-        let found = comparison.others().flat_map(|(side, differences, _)| {
-            let found = differences.iter().filter(move |it| it.meaning() == wanted);
-            found.map(|it| format!("{} of {}", it.metric.name(), side.name))
-        });
-        let names: Vec<String> = found.collect();
-        (!names.is_empty()).then(|| format!("**{word}**: {}", names.join(", ")))
-    };
-    let found = [of(Meaning::Worse, "worse"), of(Meaning::Better, "better")];
-    match found.into_iter().flatten().collect::<Vec<_>>().join("; ") {
-        none if none.is_empty() => "No difference beyond chance was found".to_owned(),
+    let sides = comparison.others().filter_map(|(side, differences, _)| {
+        let of = |meaning: Meaning, word: &str| {
+            let found = differences.iter().filter(|it| it.meaning() == meaning);
+            let names: Vec<&str> = found.map(|it| it.metric.name()).collect();
+            let more = match names.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = names[..names.len().min(NAMED)].join(", ");
+            (!names.is_empty()).then(|| format!("**{word}** in {named}{more}"))
+        };
+        let found = [of(Meaning::Worse, "worse"), of(Meaning::Better, "better")];
+        let found = found.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        (!found.is_empty()).then(|| format!("{} is {found}", side.name))
+    });
+    match sides.collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => "no difference beyond chance was found".to_owned(),
         found => found,
     }
 }
 
+/// Metrics that a headline names.
+const NAMED: usize = 3;
+
 /// A change and its interval in a forest plot; `None` where there is none.
 pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
     let change = difference.change?;
-    let metric = difference.metric;
     let meaning = difference.meaning();
-    let [by, low, high] = [change.by, change.low, change.high].map(|it| signed(metric, it));
     Some(ForestRow {
-        name: metric.name().to_owned(),
+        name: difference.metric.name().to_owned(),
         by: change.by,
         low: change.low,
         high: change.high,
@@ -201,7 +208,7 @@ pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
             Meaning::Worse => Tone::Bad,
             Meaning::Chance | Meaning::Unknown => Tone::Plan,
         },
-        text: format!("{by} ({low} to {high}): {}", meaning_word(meaning)),
+        text: meaning_word(meaning).to_owned(),
     })
 }
 

@@ -11,6 +11,7 @@ use measure::{
     SourceId,
 };
 use pacing::{Nanos, Step};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::Origin;
 use crate::live::Moment;
@@ -107,6 +108,8 @@ pub(crate) struct Recording<'a> {
     finished: Vec<bool>,
     offered_until: Option<Nanos>,
     published_steps: usize,
+    /// Processor time of this process by now.
+    processor: Nanos,
     stop_known: bool,
     check_at: Nanos,
     broken: Option<Verdict>,
@@ -145,6 +148,7 @@ impl<'a> Recording<'a> {
             channels,
             offered_until: None,
             published_steps: 0,
+            processor: processor_time(),
             stop_known: false,
             check_at: CHECK_INTERVAL,
             broken: None,
@@ -161,6 +165,7 @@ impl<'a> Recording<'a> {
             if now >= publish_at {
                 publish_at = now.saturating_add(PUBLISH_INTERVAL);
                 self.check_conditions(now);
+                self.sample_processor(now);
                 self.publish();
             }
             if self.is_done(now) {
@@ -290,6 +295,15 @@ impl<'a> Recording<'a> {
             .find(|verdict| verdict.value.is_some() && !verdict.held);
     }
 
+    /// What was used before the origin belongs to no second.
+    fn sample_processor(&mut self, now: Nanos) {
+        let before = std::mem::replace(&mut self.processor, processor_time());
+        if !now.is_zero() {
+            let used = self.processor.saturating_sub(before);
+            self.recorder.processor(now, used);
+        }
+    }
+
     fn publish(&mut self) {
         let mut state = lock(&self.channels.shared.state);
         for (at, text) in state.marks.drain(..) {
@@ -402,6 +416,13 @@ fn lock(state: &Mutex<SharedState>) -> std::sync::MutexGuard<'_, SharedState> {
     state
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Processor time that all threads of this process have used.
+fn processor_time() -> Nanos {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = Nanos::from_secs(used.tv_sec.unsigned_abs());
+    seconds.saturating_add(Nanos::from_nanos(used.tv_nsec.unsigned_abs()))
 }
 
 /// Beside what is in flight, the node may hold accepted transactions for some blocks.

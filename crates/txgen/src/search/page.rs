@@ -49,7 +49,7 @@ fn headline(account: &Account) -> String {
             text::percent(knee.confidence),
             account.reason
         ),
-        None => format!("No knee was found: {}.", account.reason),
+        None => format!("{}.", account.reason),
     }
 }
 
