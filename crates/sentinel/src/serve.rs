@@ -120,6 +120,9 @@ pub async fn serve(
         seed: seed(),
     };
     let (nodes, events, watching) = Nodes::start(&config, surroundings)?;
+    if !config.upstream.any_version {
+        nodes.check_versions().await?;
+    }
     let reads = Reads::new(&config, &nodes)?;
     let surroundings = lane::Surroundings {
         config: Arc::clone(&config),

@@ -55,9 +55,14 @@ fn argument(key: &Key, flag: Flag, defaults: &Config) -> Arg {
     if key.words.is_empty() {
         return argument;
     }
-    argument
+    let argument = argument
         .value_parser(PossibleValuesParser::new(key.words))
-        .ignore_case(true)
+        .ignore_case(true);
+    match key.words {
+        // A switch: alone it means true.
+        ["false", "true"] => argument.num_args(0..=1).default_missing_value("true"),
+        _ => argument,
+    }
 }
 
 fn set() -> Arg {

@@ -182,6 +182,13 @@ fn default_node() -> Endpoint {
     node.expect("the default address is an address")
 }
 
+/// What a node carries out only for its operator, in all versions.
+fn refused() -> Vec<String> {
+    ["unsafe_*", "dial_seeds", "dial_peers"]
+        .map(str::to_owned)
+        .into()
+}
+
 fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
@@ -210,6 +217,8 @@ settings! {
         // A node under load answers nothing while it commits a block, up to 12 s were seen.
         write_timeout: Duration = Duration::from_secs(30); Span, None,
             "How long a write may stay without an answer before its connection is given up", TIMEOUT;
+        any_version: bool = false; Choice<bool>, flag("any-version", "BOOL"),
+            "Whether nodes of versions are used that were not tested; --any-version alone means true";
         retain_bytes: usize = 32 * MIB; Size, None,
             "Accepted transactions kept until they are committed, to be offered again after a restart of the node; 0 keeps none";
     }
@@ -272,8 +281,8 @@ settings! {
             "Reads under way in all", 1..;
         allow_methods: Vec<String> = Vec::new(); List<String>, None,
             "Methods that may be called, none for every method that is not refused; a trailing * stands for any rest";
-        refuse_methods: Vec<String> = vec!["unsafe_*".to_owned()]; List<String>, None,
-            "Methods that are refused; a trailing * stands for any rest";
+        refuse_methods: Vec<String> = refused(); List<String>, None,
+            "Methods that are refused, writes among them; a trailing * stands for any rest";
         window_bytes: usize = 256 * KIB; Size, None,
             "Bytes of an answer held while a slow client takes them", 4 * KIB..=GIB;
     }

@@ -30,6 +30,9 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     /// Whether a method may be called.
     fn check_method(&self, method: &str) -> Result<(), Refusal>;
 
+    /// Whether the node serves every route under `/v1` too, as far as is known.
+    fn has_v1_routes(&self) -> bool;
+
     /// Takes calls from the client's rate that do not go through [`forward`](Self::forward).
     fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal>;
 

@@ -29,10 +29,10 @@ impl Lanes {
         }
     }
 
-    /// The node that serves a client: the one that takes its writes, so that it reads what it
+    /// The node that serves reads: the one that takes the writes, so that clients read what they
     /// wrote.
-    fn node(&self, client: ClientKey) -> usize {
-        self.lane.node_of(client).unwrap_or(0)
+    fn node(&self) -> usize {
+        self.lane.node().unwrap_or(0)
     }
 }
 
@@ -60,6 +60,10 @@ impl Backend for Lanes {
         self.reads.check_method(method)
     }
 
+    fn has_v1_routes(&self) -> bool {
+        self.reads.has_v1_routes(self.node())
+    }
+
     fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         self.reads.admit(client, calls)
     }
@@ -69,7 +73,7 @@ impl Backend for Lanes {
         client: ClientKey,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        self.reads.forward(client, self.node(client), request).await
+        self.reads.forward(client, self.node(), request).await
     }
 
     async fn pass(
@@ -77,11 +81,11 @@ impl Backend for Lanes {
         client: ClientKey,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        self.reads.pass(self.node(client), request).await
+        self.reads.pass(self.node(), request).await
     }
 
     fn relay(&self, client: ClientKey) -> Relay {
-        self.relays.relay(client, self.node(client))
+        self.relays.relay(client, self.node())
     }
 }
 

@@ -62,6 +62,10 @@ pub(super) struct State {
     pub(super) events: VecDeque<Bytes>,
     /// Whether relays keep their answers to themselves.
     pub(super) mute: bool,
+    /// Methods that are refused, beside `unsafe*`.
+    pub(super) refused: Vec<&'static str>,
+    /// Whether the node serves nothing under `/v1`.
+    pub(super) without_v1: bool,
     /// Clients that were asked for.
     pub(super) clients: Vec<String>,
 }
@@ -144,13 +148,17 @@ impl Backend for Fake {
     }
 
     fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        if method.starts_with("unsafe") {
+        if method.starts_with("unsafe") || self.state().refused.contains(&method) {
             return Err(Refusal::new(
                 Reason::Method,
                 "this method is not served here",
             ));
         }
         Ok(())
+    }
+
+    fn has_v1_routes(&self) -> bool {
+        !self.state().without_v1
     }
 
     fn admit(&self, _client: ClientKey, _calls: u32) -> Result<(), Refusal> {

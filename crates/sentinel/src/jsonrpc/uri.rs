@@ -11,9 +11,11 @@ use wire::query::{Plus, pairs, unescape};
 /// What a request target asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The path without its first slash and without percent escapes: the method's name, if it is
-    /// one. Empty for `/`.
+    /// The path without its first slash, the prefix `v1` and percent escapes: the method's name, if
+    /// it is one. Empty for `/`.
     pub method: Cow<'a, str>,
+    /// Whether it stood under `/v1`, where CometBFT 1.x serves every route a second time.
+    pub is_v1: bool,
     /// What to do with it.
     pub kind: TargetKind,
 }
@@ -52,7 +54,7 @@ pub fn classify_uri(target: &[u8]) -> Target<'_> {
     let is_path = path.first() == Some(&b'/');
     let path = if is_path { path } else { path_of_url(path) };
     let decoded = decode_path(path);
-    let method = without_slash(decoded);
+    let (method, is_v1) = without_version(without_slash(decoded));
     let kind = match BroadcastMethod::of(method.as_bytes()) {
         Some(broadcast) => match tx_of(query).filter(|_| is_path) {
             Some(tx) => TargetKind::Write {
@@ -65,7 +67,11 @@ pub fn classify_uri(target: &[u8]) -> Target<'_> {
         None if method == "websocket" => TargetKind::WebSocket,
         None => in_doubt(&method),
     };
-    Target { method, kind }
+    Target {
+        method,
+        is_v1,
+        kind,
+    }
 }
 
 /// The path of `scheme://authority/path` or `scheme:/path`; Go takes any scheme. A URL without a
@@ -99,6 +105,21 @@ fn without_slash(path: Cow<'_, str>) -> Cow<'_, str> {
             Cow::Owned(path)
         }
     }
+}
+
+/// A path without `v1/` before it, and whether that was there (`RegisterRPCFuncs` in
+/// `rpc/jsonrpc/server/rpc_func.go`, v1.0.1: `/v1` and `/v1/` are roots too).
+fn without_version(path: Cow<'_, str>) -> (Cow<'_, str>, bool) {
+    let rest = match path.strip_prefix("v1") {
+        Some("") => 2,
+        Some(rest) if rest.starts_with('/') => 3,
+        _ => return (path, false),
+    };
+    let rest = match path {
+        Cow::Borrowed(path) => Cow::Borrowed(&path[rest..]),
+        Cow::Owned(path) => Cow::Owned(path[rest..].to_owned()),
+    };
+    (rest, true)
 }
 
 /// Paths that have a broadcast's name in them, such as `//broadcast_tx_sync`. The node redirects

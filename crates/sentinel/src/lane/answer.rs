@@ -1,12 +1,17 @@
 //! What the node's answer to a broadcast means for the lane, and answers the lane gives itself.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use control::Refused;
 use rpc::{Outcome, decode_answer};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use wire::encoding::{decode_hex, push_hex};
 
 use super::job::TxHash;
+use crate::upstream::Version;
 
 /// What the node's answer means.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,17 +28,19 @@ pub(super) enum AnswerKind {
     Other,
 }
 
-/// The member behind the id (`"result":…` or `"error":…`) of a node's answer, and what it means;
-/// none when it is no answer to a broadcast.
-pub(super) fn read(message: &[u8]) -> Option<(u64, &[u8], AnswerKind)> {
-    if let Some((id, member)) = split(message)
+/// The member behind the id (`"result":…` or `"error":…`) of a node's answer, compact, and what it
+/// means; none when it is no answer to a broadcast.
+pub(super) fn read(message: &[u8]) -> Option<(u64, Cow<'_, [u8]>, AnswerKind)> {
+    let plain = split(message);
+    if let Some((id, member)) = plain
         && member.starts_with(ACCEPTED)
     {
-        return Some((id, member, AnswerKind::Accepted));
+        return Some((id, member.into(), AnswerKind::Accepted));
     }
     let answer = decode_answer(message).ok()?;
     let id = answer.id.as_u64()?;
-    let (_, member) = split(message).unwrap_or((id, UNREADABLE));
+    let member = plain.map(|(_, member)| Cow::from(member));
+    let member = member.or_else(|| rewritten(message).map(Cow::from))?;
     let kind = match answer.outcome {
         Outcome::Broadcast { code: 0, .. } => AnswerKind::Accepted,
         Outcome::Broadcast { .. } => AnswerKind::Rejected,
@@ -43,7 +50,40 @@ pub(super) fn read(message: &[u8]) -> Option<(u64, &[u8], AnswerKind)> {
     Some((id, member, kind))
 }
 
-/// `{"jsonrpc":"2.0","id":<digits>,<member>}`, the one form in which CometBFT 0.38 answers
+/// The member of an answer in another form than CometBFT's own: Tendermint up to 0.33 indents its JSON.
+fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Members<'a> {
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
+    }
+    let Members { result, error } = serde_json::from_slice(message).ok()?;
+    let (name, value) = match error {
+        Some(error) => (&br#""error":"#[..], error),
+        None => (&br#""result":"#[..], result?),
+    };
+    let mut out = name.to_vec();
+    push_compact(&mut out, value.get().as_bytes());
+    Some(out)
+}
+
+/// Appends JSON without white space between its tokens. A text has no line ends inside its strings,
+/// so one without any is compact already.
+fn push_compact(out: &mut Vec<u8>, json: &[u8]) {
+    if memchr::memchr(b'\n', json).is_none() {
+        return out.extend_from_slice(json);
+    }
+    let (mut quoted, mut escaped) = (false, false);
+    out.extend(json.iter().filter(|byte| {
+        quoted ^= **byte == b'"' && !escaped;
+        escaped = quoted && **byte == b'\\' && !escaped;
+        quoted || !byte.is_ascii_whitespace()
+    }));
+}
+
+/// `{"jsonrpc":"2.0","id":<digits>,<member>}`, the one form in which CometBFT answers
 /// (`RPCResponse` in `rpc/jsonrpc/types`, through `json.Marshal`).
 fn split(message: &[u8]) -> Option<(u64, &[u8])> {
     let rest = message.strip_prefix(br#"{"jsonrpc":"2.0","id":"#)?;
@@ -96,11 +136,11 @@ pub(super) fn accepted(hash: &TxHash) -> Bytes {
     out.into()
 }
 
-/// A refused check as `broadcast_tx_commit` shows it; errors carry its prefix
-/// (`rpc/core/mempool.go`, v0.38.17: "error on broadcastTxCommit: %v").
-pub(super) fn refused_commit(hash: &TxHash, member: &[u8]) -> Bytes {
+/// A refused check as `broadcast_tx_commit` shows it on a node of this version; errors carry its
+/// prefix (`rpc/core/mempool.go`, v0.38.17: "error on broadcastTxCommit: %v").
+pub(super) fn refused_commit(version: Version, hash: &TxHash, member: &[u8]) -> Bytes {
     if member.starts_with(br#""result":"#) {
-        return committed(member, hash, NOT_EXECUTED, 0);
+        return committed(version, member, hash, (NOT_EXECUTED, 0));
     }
     let Some(at) = memchr::memmem::find(member, DATA) else {
         return Bytes::copy_from_slice(member);
@@ -111,14 +151,21 @@ pub(super) fn refused_commit(hash: &TxHash, member: &[u8]) -> Bytes {
         .into()
 }
 
-/// The result of `broadcast_tx_commit`: `check` is the member that answered the sync before,
-/// `tx_result` JSON text, height 0 for one that is in no block.
-pub(super) fn committed(check: &[u8], hash: &TxHash, tx_result: &[u8], height: u64) -> Bytes {
-    let mut out = Vec::with_capacity(500 + tx_result.len());
+/// The result of `broadcast_tx_commit` of a node of this version: `check` is the member that answered
+/// the sync before, the execution's result is JSON text, the height 0 for one that is in no block.
+pub(super) fn committed(
+    version: Version,
+    check: &[u8],
+    hash: &TxHash,
+    (executed, height): (&[u8], u64),
+) -> Bytes {
+    let mut out = Vec::with_capacity(500 + executed.len());
     out.extend_from_slice(br#""result":{"check_tx":"#);
     out.extend_from_slice(check_tx(check).as_bytes());
-    out.extend_from_slice(br#","tx_result":"#);
-    out.extend_from_slice(tx_result);
+    out.extend_from_slice(br#",""#);
+    out.extend_from_slice(version.executed_key().as_bytes());
+    out.extend_from_slice(br#"":"#);
+    push_compact(&mut out, executed);
     out.extend_from_slice(br#","hash":""#);
     push_hex(&mut out, hash);
     out.extend_from_slice(br#"","height":""#);
@@ -175,7 +222,6 @@ fn internal_error(text: &str, hash: &TxHash) -> Bytes {
 const NOT_EXECUTED: &[u8] = br#"{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}"#;
 const DATA: &[u8] = br#""data":""#;
 const ACCEPTED: &[u8] = br#""result":{"code":0,"#;
-const UNREADABLE: &[u8] = br#""error":{"code":-32603,"message":"Internal error","data":"the node's answer could not be read"}"#;
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +242,8 @@ mod tests {
         let member = r#""result":{"code":0,"data":"","log":"","codespace":"","hash":"AB"}"#;
         let text = format!(r#"{{"jsonrpc":"2.0","id":12,{member}}}"#);
         let read = read(text.as_bytes()).unwrap();
-        assert_eq!(read, (12, member.as_bytes(), AnswerKind::Accepted));
+        let expected = Cow::from(member.as_bytes());
+        assert_eq!(read, (12, expected, AnswerKind::Accepted));
         let refused = text.replace("\"code\":0", "\"code\":3");
         assert_eq!(
             super::read(refused.as_bytes()).unwrap().2,
@@ -235,7 +282,8 @@ mod tests {
     fn a_commit_is_put_together_from_check_and_block() {
         let check =
             br#""result":{"code":2,"data":"AB01","log":"no \"x\"","codespace":"kv","hash":"00"}"#;
-        let member = committed(check, &[0xab; 32], NOT_EXECUTED, 0);
+        let version = Version::default();
+        let member = committed(version, check, &[0xab; 32], (NOT_EXECUTED, 0));
         let text = format!("{{{}}}", String::from_utf8(member.to_vec()).unwrap());
         let value: Value = serde_json::from_str(&text).unwrap();
         let result = &value["result"];
@@ -244,5 +292,65 @@ mod tests {
         assert_eq!(result["check_tx"]["log"], "no \"x\"");
         assert_eq!(result["height"], "0");
         assert_eq!(result["hash"].as_str().unwrap(), "AB".repeat(32));
+    }
+
+    /// What a real Tendermint 0.31.5 answered, bytes as they came.
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_bytes!(concat!(
+                "../../tests/dialects/tendermint-0.31.5/",
+                $name,
+                ".json"
+            ))
+        };
+    }
+
+    #[test]
+    fn versions_58_indented_answers_are_read_and_passed_on_compact() {
+        let cases: [(&[u8], AnswerKind, &str); 4] = [
+            (
+                recorded!("broadcast_tx_sync_ok"),
+                AnswerKind::Accepted,
+                r#""result":{"code":0,"data":"","log":"","hash":"28ABE5C6113CDE129E9177D3A93C7E81CE38A08F9057A0DE3B30D1307B346D23"}"#,
+            ),
+            (
+                recorded!("broadcast_tx_sync_refused"),
+                AnswerKind::Rejected,
+                r#""result":{"code":1,"data":"","log":"","hash":"D33B013F70FA175AA9A5A3D411B336E58BE9861C60B015F1FC5D318A573344E7"}"#,
+            ),
+            (
+                recorded!("broadcast_tx_sync_again"),
+                AnswerKind::Duplicate,
+                r#""error":{"code":-32603,"message":"Internal error","data":"Tx already exists in cache"}"#,
+            ),
+            (
+                recorded!("bad_params"),
+                AnswerKind::Other,
+                r#""error":{"code":-32602,"message":"Invalid params","data":"Error converting json params to arguments: illegal base64 data at input byte 0"}"#,
+            ),
+        ];
+        for (message, kind, member) in cases {
+            let (id, found, meant) = read(message).unwrap();
+            assert_eq!((id, meant), (1, kind));
+            assert_eq!(std::str::from_utf8(&found).unwrap(), member);
+        }
+        let error = "{\n \"jsonrpc\": \"2.0\",\n \"id\": 2,\n \"error\": {\n \"data\": \"a \\\" b: \\\\\" }\n}";
+        let (_, member, _) = read(error.as_bytes()).unwrap();
+        assert_eq!(member.as_ref(), br#""error":{"data":"a \" b: \\"}"#);
+    }
+
+    #[test]
+    fn versions_58_a_commit_is_written_as_its_version_writes_it() {
+        let check = br#""result":{"code":0,"data":"","log":"","hash":"00"}"#;
+        let old = Version::parse("0.31.5").unwrap();
+        let member = committed(old, check, &[0xab; 32], (b"{\n  \"code\": 1\n}", 18));
+        let text = std::str::from_utf8(&member).unwrap();
+        assert!(
+            text.contains(r#","deliver_tx":{"code":1},"hash":"ABAB"#),
+            "{text}"
+        );
+        let refused = refused_commit(old, &[0xab; 32], br#""result":{"code":1}"#);
+        let text = std::str::from_utf8(&refused).unwrap();
+        assert!(text.contains(r#""deliver_tx":{"code":0,"#), "{text}");
     }
 }

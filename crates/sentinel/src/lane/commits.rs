@@ -172,12 +172,14 @@ impl Commits {
         let nodes = nodes.clone();
         self.answering.spawn(async move {
             let results = nodes.results(node, height).await.ok();
+            let version = nodes.version(node).unwrap_or_default();
             for (place, hash, waiters) in shown {
                 let result = results.as_ref().and_then(|all| all.tx_result(place));
                 for waiter in waiters {
                     waiter.deliver(match result {
                         Some(text) => {
-                            answer::committed(&waiter.check, &hash, text.as_bytes(), height)
+                            let executed = (text.as_bytes(), height);
+                            answer::committed(version, &waiter.check, &hash, executed)
                         }
                         None => answer::no_result(&hash, height),
                     });

@@ -175,7 +175,7 @@ impl Connections {
                     answers.push(NodeAnswer {
                         job: sent.job,
                         sent: sent.at,
-                        member: Bytes::copy_from_slice(member),
+                        member: Bytes::from(member.into_owned()),
                         kind,
                     });
                 }

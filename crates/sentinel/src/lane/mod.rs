@@ -155,9 +155,8 @@ impl Lane {
         self.shared.lock().disconnect(client, connection);
     }
 
-    /// The node that takes this client's writes now, by its place in the list; its reads go there
-    /// as well, so that it sees what it wrote.
-    pub fn node_of(&self, _client: ClientKey) -> Option<usize> {
+    /// The node that takes the writes now, by its place in the list.
+    pub fn node(&self) -> Option<usize> {
         self.shared.node()
     }
 

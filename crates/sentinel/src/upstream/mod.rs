@@ -19,6 +19,7 @@ mod step;
 mod target;
 #[cfg(test)]
 mod tests;
+mod version;
 mod watch;
 
 pub(crate) use self::body::Pieces;
@@ -27,4 +28,5 @@ pub use self::nodes::{NodeEvent, NodeIndex, NodeState, Nodes, Surroundings};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
 pub use self::results::BlockResults;
+pub use self::version::Version;
 pub use self::watch::{EVENTS, NodesWorker};

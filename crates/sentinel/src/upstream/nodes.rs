@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pacing::Nanos;
 use rpc::{Client, ClientOptions, Endpoint, FollowedBlock, Transport, Trust};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -12,6 +14,7 @@ use super::UpstreamError;
 use super::dial::Dialer;
 use super::http::{NodeHttp, PoolOptions};
 use super::results::ResultsCache;
+use super::version::{Version, untested};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::ledger::Ledger;
@@ -284,9 +287,25 @@ impl Nodes {
         &self.0.results
     }
 
-    /// Whether a node writes events as CometBFT 0.38 does.
-    pub(super) fn speaks_0_38(&self, node: NodeIndex) -> bool {
-        self.node(node).state().version.starts_with("0.38.")
+    /// The version of a node, once it has told one.
+    pub fn version(&self, node: NodeIndex) -> Option<Version> {
+        Version::parse(&self.node(node).state().version)
+    }
+
+    /// Asks every node for its version; one that does not answer is judged when it does.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Setup`] when a node answers with a version that was not tested.
+    pub async fn check_versions(&self) -> Result<(), UpstreamError> {
+        for node in &self.0.nodes {
+            let asked = timeout(VERSION_LIMIT, node.client.status()).await;
+            if let Ok(Ok(status)) = asked
+                && !Version::parse(&status.version).is_some_and(Version::is_tested)
+            {
+                return Err(setup(&node.endpoint, &untested(&status.version)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -331,3 +350,6 @@ impl Node {
 pub(super) fn setup(endpoint: &Endpoint, error: &impl ToString) -> UpstreamError {
     UpstreamError::Setup(endpoint.to_string(), error.to_string())
 }
+
+/// How long a node may take at the start to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(2);

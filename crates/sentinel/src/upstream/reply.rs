@@ -53,7 +53,9 @@ fn garbage(reason: &impl ToString) -> UpstreamError {
 
 /// Whether a body is an error answer to a question of ours.
 pub(super) fn is_error(body: &[u8]) -> bool {
-    body.starts_with(br#"{"jsonrpc":"2.0","id":1,"error":"#)
+    // Some nodes indent their JSON; the error stands where a result would, at the start.
+    let mut start = body.iter().filter(|byte| !byte.is_ascii_whitespace());
+    (br#"{"jsonrpc":"2.0","id":1,"error":"#.iter()).all(|byte| start.next() == Some(byte))
 }
 
 /// Bytes that stay charged until the last part of them is dropped.

@@ -39,7 +39,9 @@ impl BlockResults {
     /// of `broadcast_tx_commit`, byte for byte. `None` past the last one.
     pub fn tx_result(&self, place: usize) -> Option<&str> {
         let range = self.places.get(place)?.clone();
-        std::str::from_utf8(&self.body[range]).ok()
+        let result = std::str::from_utf8(&self.body[range]).ok()?;
+        // Tendermint up to 0.33 leaves out zero values, and `null` is the code 0 of a whole result.
+        Some(if result == "null" { "{}" } else { result })
     }
 
     /// How many there are.
@@ -57,6 +59,14 @@ impl BlockResults {
         struct Answer<'a> {
             #[serde(borrow, default)]
             txs_results: Option<Vec<&'a RawValue>>,
+            /// Up to Tendermint 0.33.
+            #[serde(borrow, default)]
+            results: Option<OldResults<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct OldResults<'a> {
+            #[serde(borrow, default, rename = "DeliverTx", alias = "deliver_tx")]
+            executed: Option<Vec<&'a RawValue>>,
         }
         let answer: Answer<'_> = reply::result(&body)?;
         let start = body.as_ptr() as usize;
@@ -65,7 +75,8 @@ impl BlockResults {
             let from = result.get().as_ptr() as usize - start;
             from..from + result.get().len()
         };
-        let results = answer.txs_results.unwrap_or_default();
+        let old = answer.results.and_then(|old| old.executed);
+        let results = answer.txs_results.or(old).unwrap_or_default();
         let places = results.into_iter().map(place).collect();
         Ok(Self { body, places })
     }
@@ -122,5 +133,16 @@ mod tests {
         let body = br#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":null}}"#;
         let results = BlockResults::parse(Bytes::from_static(body)).unwrap();
         assert!(results.is_empty());
+    }
+
+    #[test]
+    fn versions_58_the_results_of_tendermint_0_31_are_read() {
+        let recorded = include_bytes!(
+            "../../tests/dialects/tendermint-0.31.5/block_results_with_failures.json"
+        );
+        let results = BlockResults::parse(Bytes::from_static(recorded)).unwrap();
+        assert_eq!(results.tx_result(0), Some("{}"));
+        assert!(results.tx_result(1).unwrap().contains("\"code\": 1"));
+        assert_eq!(results.tx_result(2), None);
     }
 }

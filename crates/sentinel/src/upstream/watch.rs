@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 use super::UpstreamError;
 use super::health::{Change, Health, Seen};
 use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, Surroundings, setup};
+use super::version::{Version, untested};
 use crate::config::Config;
 
 /// Watches the nodes: run it.
@@ -84,6 +85,8 @@ pub(super) struct Watch {
     client: Client,
     health_interval: Duration,
     mempool_interval: Duration,
+    /// Whether versions are used that were not tested.
+    any_version: bool,
 }
 
 /// A health check under way.
@@ -118,6 +121,7 @@ impl Watch {
             client,
             health_interval: config.upstream.health_interval,
             mempool_interval: config.pace.mempool_interval,
+            any_version: config.upstream.any_version,
         };
         // What can go wrong with it goes wrong here and not while it runs.
         drop(watch.follow()?);
@@ -243,6 +247,9 @@ impl Watch {
             Err(error @ ClientError::Unreachable { .. }) => return Seen::Gone(error.to_string()),
             Err(error) => return Seen::Silent(error.to_string()),
         };
+        if !self.any_version && !Version::parse(&status.version).is_some_and(Version::is_tested) {
+            return Seen::Gone(untested(&status.version));
+        }
         if let Some(chain) = self.other_chain(&status.chain_id) {
             return Seen::Gone(format!(
                 "it is on chain '{}', the others are on '{chain}'",

@@ -37,6 +37,11 @@ impl<T: Words> Kind for Choice<T> {
     }
 }
 
+impl Words for bool {
+    const WORDS: &'static [&'static str] = &["false", "true"];
+    const VALUES: &'static [Self] = &[false, true];
+}
+
 macro_rules! words {
     ($($type:ty: $($value:ident $word:literal),+;)+) => {
         $(impl Words for $type {

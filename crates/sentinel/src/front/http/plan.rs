@@ -6,6 +6,7 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
+use rpc::BroadcastMethod;
 
 use super::date::unix_seconds;
 use super::request::Request;
@@ -98,17 +99,18 @@ impl<'a, B: Backend> Planner<'a, B> {
                 let refusal = Refusal::new(Reason::Parse, "CONNECT is not served here");
                 other(Other::Deny(parts.unknown_call(), refusal))
             }
+            // The node has no such route, and says so.
+            _ if target.is_v1 && !self.front.backend.has_v1_routes() => {
+                parts.read(CallInfo::uri(MethodClass::Other), None)
+            }
             TargetKind::Root if !parts.body.is_empty() => self.by_body(parts),
             TargetKind::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
             TargetKind::Write { method, tx } if parts.is_plain(b"GET") => {
-                Plan::Broadcast(Broadcast {
-                    call: CallInfo::uri(MethodClass::of(method.name())),
-                    method,
-                    tx,
-                })
+                let call = CallInfo::uri(MethodClass::of(method.name()));
+                self.broadcast(call, method, tx)
             }
-            TargetKind::Write { .. } | TargetKind::UnusualWrite { .. } => {
-                parts.unusual(CallInfo::uri(MethodClass::BroadcastUnusual))
+            TargetKind::Write { method, .. } | TargetKind::UnusualWrite { method } => {
+                self.unusual(parts, CallInfo::uri(MethodClass::BroadcastUnusual), method)
             }
             TargetKind::WebSocket => other(self.by_handshake(parts)),
             TargetKind::Read => {
@@ -146,14 +148,12 @@ impl<'a, B: Backend> Planner<'a, B> {
     fn by_call(&self, parts: &Parts<'_>, call: Call<'_>) -> Plan {
         match call {
             Call::Write { id, method, tx } if parts.is_plain(b"POST") => {
-                Plan::Broadcast(Broadcast {
-                    call: CallInfo::post(MethodClass::of(method.name()), Some(&id)),
-                    method,
-                    tx,
-                })
+                let call = CallInfo::post(MethodClass::of(method.name()), Some(&id));
+                self.broadcast(call, method, tx)
             }
-            Call::Write { id, .. } | Call::UnusualWrite { id, .. } => {
-                parts.unusual(CallInfo::post(MethodClass::BroadcastUnusual, Some(&id)))
+            Call::Write { id, method, .. } | Call::UnusualWrite { id, method } => {
+                let call = CallInfo::post(MethodClass::BroadcastUnusual, Some(&id));
+                self.unusual(parts, call, method)
             }
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
@@ -161,6 +161,26 @@ impl<'a, B: Backend> Planner<'a, B> {
             }
             Call::Notification => other(Other::Notifications),
         }
+    }
+
+    /// A write in plain form, unless its method is refused.
+    fn broadcast(&self, call: CallInfo, method: BroadcastMethod, tx: Bytes) -> Plan {
+        match self.front.backend.check_method(method.name()) {
+            Ok(()) => Plan::Broadcast(Broadcast { call, method, tx }),
+            Err(refusal) => other(Other::Refuse(call, refusal)),
+        }
+    }
+
+    /// A write that only the node can answer, unless its method is refused.
+    fn unusual(&self, parts: &Parts<'_>, call: CallInfo, method: BroadcastMethod) -> Plan {
+        let request = || parts.request(Bytes::copy_from_slice(parts.body), None, 1);
+        other(match self.front.backend.check_method(method.name()) {
+            Ok(()) => Other::Unusual(Forward {
+                call,
+                request: request(),
+            }),
+            Err(refusal) => Other::Refuse(call, refusal),
+        })
     }
 
     /// A batch is taken apart if a write is in it or a method that is refused; else it goes to the
@@ -175,28 +195,34 @@ impl<'a, B: Backend> Planner<'a, B> {
         let mut is_split = false;
         let elements = elements.into_iter().map(|element| {
             let raw = body.slice(place(parts.body, element.raw));
-            match element.call {
-                Call::Write { id, method, tx } => {
-                    is_split = true;
-                    let call = CallInfo::post(MethodClass::of(method.name()), Some(&id));
-                    Element::Write { call, method, tx }
+            let (id, method) = match &element.call {
+                Call::Write { id, method, .. } | Call::UnusualWrite { id, method } => {
+                    (id, method.name())
                 }
-                Call::UnusualWrite { id, .. } => {
-                    is_split = true;
-                    let call = CallInfo::post(MethodClass::BroadcastUnusual, Some(&id));
-                    Element::Unusual { call, raw }
-                }
-                Call::Read { id, method } => {
-                    let call = CallInfo::post(MethodClass::of(&method), Some(&id));
-                    match backend.check_method(&method) {
-                        Ok(()) => Element::Read { call, raw },
-                        Err(refusal) => {
-                            is_split = true;
-                            Element::Refused { call, refusal }
-                        }
-                    }
-                }
-                Call::Notification => Element::Notification,
+                Call::Read { id, method } => (id, method.as_ref()),
+                Call::Notification => return Element::Notification,
+            };
+            let call = |class| CallInfo::post(class, Some(id));
+            if let Err(refusal) = backend.check_method(method) {
+                is_split = true;
+                let call = call(MethodClass::of(method));
+                return Element::Refused { call, refusal };
+            }
+            is_split |= element.call.is_write();
+            match &element.call {
+                Call::Write { method, tx, .. } => Element::Write {
+                    call: call(MethodClass::of(method.name())),
+                    method: *method,
+                    tx: tx.clone(),
+                },
+                Call::UnusualWrite { .. } => Element::Unusual {
+                    call: call(MethodClass::BroadcastUnusual),
+                    raw,
+                },
+                _ => Element::Read {
+                    call: call(MethodClass::of(method)),
+                    raw,
+                },
             }
         });
         let elements: Vec<Element> = elements.collect();
@@ -229,11 +255,6 @@ impl Parts<'_> {
     fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {
         let request = self.request(Bytes::copy_from_slice(self.body), method, 1);
         other(Other::Read(Forward { call, request }))
-    }
-
-    fn unusual(&self, call: CallInfo) -> Plan {
-        let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
-        other(Other::Unusual(Forward { call, request }))
     }
 
     /// The request as the node gets it.

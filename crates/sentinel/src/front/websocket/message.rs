@@ -20,7 +20,11 @@ pub(super) enum Act {
         tx: Bytes,
     },
     /// To be relayed when its turn as a write has come.
-    Unusual { id: KeptId, text: Bytes },
+    Unusual {
+        id: KeptId,
+        method: BroadcastMethod,
+        text: Bytes,
+    },
     /// To be relayed.
     Relay(Read),
     /// To be refused.
@@ -56,8 +60,9 @@ fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
             method,
             tx,
         },
-        Ok(Classified::One(Call::UnusualWrite { id, .. })) => Act::Unusual {
+        Ok(Classified::One(Call::UnusualWrite { id, method })) => Act::Unusual {
             id: KeptId::from(&id),
+            method,
             text: copy(),
         },
         Ok(Classified::One(Call::Read { id, method })) => Act::Relay(Read {

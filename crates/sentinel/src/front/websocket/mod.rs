@@ -238,6 +238,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     fn act(&mut self, act: Act) -> Result<(), End> {
+        if let Act::Write { id, method, .. } | Act::Unusual { id, method, .. } = &act
+            && let Err(refusal) = self.client.front().backend.check_method(method.name())
+        {
+            let class = MethodClass::of(method.name());
+            self.client
+                .reject(LaneLabel::Write, class, Some(id), &refusal);
+            return Ok(());
+        }
         match act {
             Act::Nothing => {}
             Act::Write { id, method, tx } => {
@@ -250,7 +258,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     self.waiting.for_queue_room(room, (id, method, tx));
                 }
             }
-            Act::Unusual { id, text } => self.waiting.for_unusual(id, text),
+            Act::Unusual { id, text, .. } => self.waiting.for_unusual(id, text),
             Act::Relay(read) => self.relay(read),
             Act::Refuse(refusal) => {
                 let class = MethodClass::Other;

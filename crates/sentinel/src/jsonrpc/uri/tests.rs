@@ -139,3 +139,33 @@ fn methods_are_named_without_escapes() {
         assert_eq!(classify_uri(target.as_bytes()).method, method, "{target}");
     }
 }
+
+#[test]
+fn versions_57_every_route_of_cometbft_1_is_the_same_under_both_prefixes() {
+    for target in ["/v1", "/v1/", "/%761", "http://h/v1/"] {
+        let found = classify_uri(target.as_bytes());
+        assert_eq!(
+            (found.kind, found.is_v1),
+            (TargetKind::Root, true),
+            "{target}"
+        );
+    }
+    assert_eq!(tx("/v1/broadcast_tx_sync?tx=\"a\""), Some(b"a".to_vec()));
+    let found = classify_uri(b"/v1/websocket");
+    assert_eq!((found.kind, found.is_v1), (TargetKind::WebSocket, true));
+    let found = classify_uri(b"/v1/unsafe_flush_mempool");
+    assert_eq!(
+        (found.method.as_ref(), found.kind),
+        ("unsafe_flush_mempool", TargetKind::Read)
+    );
+    // What only looks like it is no prefix, but a broadcast in it is watched.
+    for target in [
+        "/v10/broadcast_tx_sync",
+        "/v1//broadcast_tx_sync",
+        "/v1/v1/broadcast_tx_sync",
+    ] {
+        let kind = classify_uri(target.as_bytes()).kind;
+        assert!(matches!(kind, TargetKind::UnusualWrite { .. }), "{target}");
+    }
+    assert!(!classify_uri(b"/v1x").is_v1);
+}

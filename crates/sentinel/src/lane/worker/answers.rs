@@ -10,6 +10,7 @@ use crate::lane::answer::{self, AnswerKind};
 use crate::lane::connections::NodeAnswer;
 use crate::lane::job::{Job, Recipient, TxHash};
 use crate::metrics::UpstreamError;
+use crate::upstream::Version;
 
 impl Worker {
     /// Ends, keeps or repeats every job whose answer was read.
@@ -91,13 +92,19 @@ impl Worker {
         self.forwarded += u64::from(job.is_counted());
     }
 
+    /// The version of the node that takes the writes.
+    fn version(&self) -> Version {
+        let version = self.active.and_then(|node| self.nodes.version(node));
+        version.unwrap_or_default()
+    }
+
     /// Passes on whatever else the node answered.
     fn pass_on(&mut self, job: &Job, member: Bytes, now: Nanos) {
         self.count_forwarded(job);
         match &job.recipient {
             Recipient::Client { .. } if job.is_commit() => {
                 let hash = job.hash().unwrap_or_default();
-                job.answer(answer::refused_commit(&hash, &member));
+                job.answer(answer::refused_commit(self.version(), &hash, &member));
             }
             Recipient::Client { .. } => job.answer(member),
             Recipient::Acknowledged | Recipient::AcceptedBefore => {

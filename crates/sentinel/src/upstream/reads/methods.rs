@@ -1,5 +1,7 @@
 //! Which methods may be called.
 
+use rpc::BroadcastMethod;
+
 use crate::refusal::{Reason, Refusal};
 
 /// Lists of names; a trailing `*` stands for any rest.
@@ -25,15 +27,12 @@ impl MethodList {
         }
     }
 
-    /// Whether a method may be called. The node looks names up exactly, so does this.
-    fn allows(&self, method: &str) -> bool {
-        let listed = |list: &[Pattern]| list.iter().any(|pattern| pattern.matches(method));
-        !listed(&self.refuse) && (self.allow.is_empty() || listed(&self.allow))
-    }
-
-    /// Whether a method may be called.
+    /// Whether a method may be called. The node looks names up exactly, so does this. The list of
+    /// allowed methods is one of reads: writes are allowed unless they are refused.
     pub(super) fn check(&self, method: &str) -> Result<(), Refusal> {
-        if self.allows(method) {
+        let listed = |list: &[Pattern]| list.iter().any(|pattern| pattern.matches(method));
+        let is_write = || BroadcastMethod::of(method.as_bytes()).is_some();
+        if !listed(&self.refuse) && (self.allow.is_empty() || listed(&self.allow) || is_write()) {
             return Ok(());
         }
         let text = "this method is not served here";
@@ -74,14 +73,43 @@ mod tests {
     #[test]
     fn everything_is_allowed_that_is_not_refused() {
         let list = list(&[], &["unsafe_*", "dump_consensus_state"]);
-        assert!(list.allows("status") && list.allows("") && list.allows("Unsafe_x"));
-        assert!(!list.allows("unsafe_flush_mempool") && !list.allows("dump_consensus_state"));
+        assert!(
+            list.check("status").is_ok()
+                && list.check("").is_ok()
+                && list.check("Unsafe_x").is_ok()
+        );
+        assert!(
+            list.check("unsafe_flush_mempool").is_err()
+                && list.check("dump_consensus_state").is_err()
+        );
     }
 
     #[test]
     fn refusing_wins_over_allowing() {
         let list = list(&["abci_*", "status"], &["abci_query"]);
-        assert!(list.allows("abci_info") && list.allows("status"));
-        assert!(!list.allows("abci_query") && !list.allows("block"));
+        assert!(list.check("abci_info").is_ok() && list.check("status").is_ok());
+        assert!(list.check("abci_query").is_err() && list.check("block").is_err());
+    }
+
+    #[test]
+    fn refused_60_what_only_an_operator_may_call_is_refused_by_default() {
+        let reads = crate::config::Reads::default();
+        let list = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
+        for method in [
+            "dial_seeds",
+            "dial_peers",
+            "unsafe_flush_mempool",
+            "unsafe_start_cpu_profiler",
+        ] {
+            assert!(list.check(method).is_err(), "{method}");
+        }
+        assert!(list.check("net_info").is_ok());
+    }
+
+    #[test]
+    fn a_list_of_allowed_reads_leaves_writes_alone_and_a_refusal_holds_for_them() {
+        let list = list(&["status"], &["broadcast_tx_commit"]);
+        assert!(list.check("broadcast_tx_sync").is_ok() && list.check("block").is_err());
+        assert!(list.check("broadcast_tx_commit").is_err());
     }
 }

@@ -33,6 +33,7 @@ use super::http::{NodeBody, Outgoing, Repeat};
 use super::limits::ClientLimits;
 use super::nodes::{NodeIndex, Nodes, Surroundings};
 use super::step::Step;
+use super::version::Version;
 use super::{UpstreamError, target};
 use crate::config::Config;
 use crate::ledger::Reservation;
@@ -105,6 +106,12 @@ impl Reads {
     /// A refusal with [`Reason::Method`](crate::refusal::Reason::Method).
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
         self.methods.check(method)
+    }
+
+    /// Whether a node serves every route under `/v1` too; true until it has told its version.
+    pub fn has_v1_routes(&self, node: NodeIndex) -> bool {
+        let version = self.node_access.nodes.version(node);
+        version.is_none_or(Version::has_v1_routes)
     }
 
     /// Takes `calls` from the client's rate: for calls that do not come through

@@ -18,6 +18,7 @@ use crate::jsonrpc::KeptId;
 use crate::refusal::Forwarded;
 use crate::upstream::UpstreamError;
 use crate::upstream::query::charged;
+use crate::upstream::version::Version;
 
 impl Relay {
     /// The node answered a repeated subscription.
@@ -112,7 +113,7 @@ impl Relay {
             if missed > MAX_REPLAY {
                 let reason = format!("{missed} blocks were missed");
                 self.end_subscription(key, &reason);
-            } else if !self.relays.0.nodes.speaks_0_38(self.node) {
+            } else if !self.has_known_events() {
                 // Other versions write other events.
                 let reason = format!("blocks {height} to {} were missed", height + missed - 1);
                 self.end_subscription(key, &reason);
@@ -120,6 +121,11 @@ impl Relay {
                 return self.ask_past(key, wanted, Duration::ZERO);
             }
         }
+    }
+
+    fn has_known_events(&self) -> bool {
+        let version = self.relays.0.nodes.version(self.node);
+        version.is_some_and(Version::has_known_events)
     }
 
     fn ask_past(&mut self, key: u64, wanted: EventQuery, pause: Duration) {

@@ -154,6 +154,37 @@ async fn a_node_of_another_chain_is_not_used() {
 }
 
 #[tokio::test]
+async fn versions_59_a_node_of_an_untested_version_is_refused_unless_it_is_allowed() {
+    let server = testkit::ScriptedServer::start(|connection| {
+        while connection.read_request().is_some() {
+            let status = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
+            connection.send(testkit::http_answer(200, status));
+        }
+    });
+    let mut config = super::config(&[server.http_url()]);
+    let mut rig = Rig::start(&config);
+    let refused = rig.nodes.check_versions().await.unwrap_err().to_string();
+    assert!(
+        refused.contains(r#"its version "0.99.1" was not tested"#),
+        "{refused}"
+    );
+    assert!(refused.contains("--any-version"), "{refused}");
+    let reason = rig
+        .until(|event| match event {
+            NodeEvent::Down { reason, .. } => Some(reason),
+            NodeEvent::Up { .. } => panic!("the node is used"),
+            _ => None,
+        })
+        .await;
+    assert!(reason.contains("0.99.1"), "{reason}");
+    rig.stop().await;
+    config.upstream.any_version = true;
+    let mut rig = Rig::start(&config);
+    rig.ready(0).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn the_mempool_is_told() {
     let node = quick().await;
     node.node.faults().halt();

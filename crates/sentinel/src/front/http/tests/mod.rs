@@ -4,6 +4,7 @@ mod abuse;
 mod batches;
 mod lifecycle;
 mod slowdown;
+mod versions;
 
 use std::time::Duration;
 

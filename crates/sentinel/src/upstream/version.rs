@@ -1,0 +1,103 @@
+//! Versions of nodes: which were tested, and what differs between them.
+
+use std::fmt;
+
+/// A version of a node's software, as far as its RPC depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    major: u16,
+    minor: u16,
+}
+
+/// The versions whose answers were recorded, or that run in the tests. `docs/sentinel.md` has the table.
+pub const TESTED: [Version; 5] = [
+    Version::new(0, 31),
+    Version::new(0, 34),
+    Version::new(0, 37),
+    Version::new(0, 38),
+    Version::new(1, 0),
+];
+
+impl Version {
+    const fn new(major: u16, minor: u16) -> Self {
+        Self { major, minor }
+    }
+
+    /// Reads what a node says in its status, such as `0.38.17`, `v0.34.24` or `1.0.0-rc1`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.trim_start_matches('v').split(['.', '-', '+']);
+        let mut number = || numbers.next()?.parse().ok();
+        Some(Self::new(number()?, number()?))
+    }
+
+    /// Whether it was tested.
+    pub fn is_tested(self) -> bool {
+        TESTED.contains(&self)
+    }
+
+    /// Whether every route is also served under `/v1`.
+    pub fn has_v1_routes(self) -> bool {
+        self >= Self::new(1, 0)
+    }
+
+    /// Whether the events of a block can be written from the block as this version writes them.
+    pub fn has_known_events(self) -> bool {
+        self == Self::new(0, 38)
+    }
+
+    /// The key of the execution's result in an answer to `broadcast_tx_commit`.
+    pub fn executed_key(self) -> &'static str {
+        if self < Self::new(0, 38) {
+            "deliver_tx"
+        } else {
+            "tx_result"
+        }
+    }
+}
+
+impl Default for Version {
+    /// What is assumed of a node that has not answered yet.
+    fn default() -> Self {
+        Self::new(0, 38)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Why a node of this version is not used.
+pub(super) fn untested(version: &str) -> String {
+    let tested = TESTED.map(|version| version.to_string()).join(", ");
+    format!(
+        "its version {version:?} was not tested (tested: {tested}); use --any-version to serve it all the same"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_nodes_write_them() {
+        for (text, tested) in [
+            ("0.38.17", true),
+            ("v0.34.24", true),
+            ("1.0.0-rc1", true),
+            ("0.31.5", true),
+            ("0.39.0", false),
+            ("0.20.0", false),
+            ("2.0.1", false),
+        ] {
+            assert_eq!(Version::parse(text).unwrap().is_tested(), tested, "{text}");
+        }
+        for text in ["", "unknown", "0", "a.b"] {
+            assert_eq!(Version::parse(text), None, "{text}");
+        }
+        let keys = ["0.31.5", "0.37.4", "0.38.0", "1.0.1"]
+            .map(|text| Version::parse(text).unwrap().executed_key());
+        assert_eq!(keys, ["deliver_tx", "deliver_tx", "tx_result", "tx_result"]);
+    }
+}
