@@ -77,6 +77,16 @@ impl ClientKey {
         self.0
     }
 
+    /// The tiers in which what a client holds is bounded: the client, and the IPv6 /48 around it. The
+    /// second counts as [`SITE_CLIENTS`](Self::SITE_CLIENTS) clients.
+    pub fn tiers(self) -> impl Iterator<Item = Self> + Clone {
+        std::iter::once(self).chain(self.site().map(Self))
+    }
+
+    /// How many clients an IPv6 /48 counts as where its clients are bounded together: a single
+    /// customer may own one, with its 65,536 networks of 64 bits.
+    pub const SITE_CLIENTS: usize = 4;
+
     /// The IPv6 /48 around this client; none for IPv4 and for clients that are as wide themselves.
     pub(crate) fn site(&self) -> Option<Network> {
         let narrower = self.0.mapped_prefix() > V6_SITE_PREFIX && !self.0.is_ipv4();
@@ -145,6 +155,9 @@ mod tests {
         );
         assert_eq!(site(scheme, "192.0.2.77"), None);
         assert_eq!(site(KeyScheme::new(32, 48).unwrap(), "2001:db8::"), None);
+        let key = scheme.key("2001:db8:1:2::9".parse().unwrap());
+        let tiers: Vec<_> = key.tiers().map(|tier| tier.to_string()).collect();
+        assert_eq!(tiers, ["2001:db8:1:2::/64", "2001:db8:1::/48"]);
     }
 
     #[test]

@@ -63,13 +63,15 @@ fn check(file: &Path) -> Result<u8, CommandError> {
 /// Serves until a signal.
 fn run(resolved: Resolved) -> Result<u8, CommandError> {
     let Resolved {
-        config, notices, ..
+        mut config,
+        notices,
+        ..
     } = resolved;
     log_to_stderr(config.log.level);
     for notice in notices {
         warn!("{notice}");
     }
-    allow_open_files(&config);
+    allow_open_files(&mut config);
     let runtime = runtime(config.listen.threads).map_err(failed)?;
     let ended = runtime.block_on(until_signal(config));
     // Tasks that still run have exceeded the shutdown budget.
@@ -77,16 +79,27 @@ fn run(resolved: Resolved) -> Result<u8, CommandError> {
     ended.map(|()| exit::DONE)
 }
 
-/// Raises the limit of open files to what the configuration needs; warns when it cannot.
-fn allow_open_files(config: &Config) {
+/// Raises the limit of open files to what the configuration needs. When it cannot, fewer connections
+/// of clients are let in, so that there are always files for the nodes and the operator.
+fn allow_open_files(config: &mut Config) {
     if let Err(open_files::TooFew { needed, limit }) = open_files::allow(files_needed(config)) {
+        config.limits.connections = affordable(config, limit);
         warn!(
             needed,
             limit,
-            "too few open files for limits.connections: raise the hard limit (ulimit -Hn, or \
-             LimitNOFILE in the unit), or lower limits.connections"
+            connections = config.limits.connections,
+            "too few open files for limits.connections, which is lowered: raise the hard limit (ulimit -Hn, \
+             or LimitNOFILE in the unit)"
         );
     }
+}
+
+/// Connections of clients that so many open files allow.
+fn affordable(config: &Config, limit: u64) -> usize {
+    let connections = config.limits.connections;
+    let others = files_needed(config) - connections as u64 + open_files::RESERVE;
+    let left = usize::try_from(limit.saturating_sub(others)).unwrap_or(usize::MAX);
+    left.clamp(1, connections)
 }
 
 /// One for each client's connection and each connection to a node.
@@ -184,6 +197,15 @@ fn unserved(error: ServeError) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sharing_64_files_are_kept_for_the_nodes_and_the_operator() {
+        let config = Config::default();
+        let others = 1 + 256 + MAX_RELAYS as u64 + open_files::RESERVE;
+        assert_eq!(affordable(&config, others + 1_000), 1_000);
+        assert_eq!(affordable(&config, 64), 1);
+        assert_eq!(affordable(&config, u64::MAX), 20_000);
+    }
 
     #[test]
     fn every_connection_has_its_file() {

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use fairq::{ClientKey, KeyScheme, Network, NetworkMap};
 
 use crate::config::Trust;
+use crate::refusal::{Reason, Refusal};
 
 /// The name of the header that trusted proxies append to, in lower case.
 pub const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -105,6 +106,11 @@ impl Identities {
         }
         self.of_peer(address)
     }
+}
+
+/// What a client of a network is told that may not use the proxy.
+pub fn denied() -> Refusal {
+    Refusal::new(Reason::Denied, "this network may not use the proxy")
 }
 
 /// An address with or without port and brackets, normalised.

@@ -1,28 +1,62 @@
-//! One account of all bytes that are buffered.
+//! One account of all bytes that are buffered, and of who holds them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts the bytes of everything that is buffered, up to a bound. Clones share the account.
+use fairq::ClientKey;
+
+/// Counts the bytes of everything that is buffered, up to a bound, and shares them between clients.
+/// Clones share the account.
+///
+/// A client may hold as much as is free besides, less a reserve of a sixteenth: alone it gets half of
+/// the bytes, of `n` that want as much each gets a part in `n + 1` (the dynamic thresholds of Choudhury
+/// and Hahne, 1998). So its share shrinks as others need some, without a count of who does. A client that
+/// holds no more than 64 KiB may use the reserve as well. An IPv6 /48 gets no more than a client.
 #[derive(Clone, Debug)]
-pub struct Ledger(Arc<Account>);
+pub struct Ledger {
+    account: Arc<Account>,
+    /// Whose bytes are reserved through this clone; none for the proxy's own.
+    holder: Option<ClientKey>,
+}
 
 #[derive(Debug)]
 struct Account {
-    used: AtomicUsize,
     capacity: usize,
+    held: Mutex<Held>,
 }
+
+/// What is held, in all and by each client that holds something.
+#[derive(Debug, Default)]
+struct Held {
+    all: usize,
+    tiers: HashMap<ClientKey, usize>,
+}
+
+/// The part of all bytes, one in so many, that is left to clients that hold little.
+const RESERVE: usize = 16;
+/// Bytes that a client may hold of the reserve: some requests of common size.
+const SMALL: usize = 64 << 10;
 
 impl Ledger {
     /// An empty account of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
-        Self(Arc::new(Account {
-            used: AtomicUsize::new(0),
-            capacity,
-        }))
+        let held = Mutex::default();
+        Self {
+            account: Arc::new(Account { capacity, held }),
+            holder: None,
+        }
     }
 
-    /// Sets bytes aside before they are read; `None` when they do not fit.
+    /// The same account, for what this client holds.
+    pub fn of(&self, client: ClientKey) -> Self {
+        Self {
+            account: Arc::clone(&self.account),
+            holder: Some(client),
+        }
+    }
+
+    /// Sets bytes aside; `None` when they do not fit, or are more than the client's share.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut reservation = Reservation {
             ledger: self.clone(),
@@ -33,12 +67,60 @@ impl Ledger {
 
     /// Bytes in use.
     pub fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
+        self.account.lock().all
     }
 
     /// The bound.
     pub fn capacity(&self) -> usize {
-        self.0.capacity
+        self.account.capacity
+    }
+
+    fn tiers(&self) -> impl Iterator<Item = ClientKey> + Clone + use<> {
+        self.holder.into_iter().flat_map(ClientKey::tiers)
+    }
+}
+
+impl Account {
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        // Sums are whole between any two statements, so a panic elsewhere leaves them usable.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether one who holds so much, when so much is free, keeps to its share.
+    fn is_fair(&self, own: usize, free: usize) -> bool {
+        let reserve = self.capacity / RESERVE;
+        own <= SMALL.min(reserve) || own.saturating_add(reserve) <= free
+    }
+
+    fn take(&self, tiers: impl Iterator<Item = ClientKey> + Clone, more: usize) -> bool {
+        let mut held = self.lock();
+        let all = held.all.checked_add(more);
+        let Some(all) = all.filter(|all| *all <= self.capacity) else {
+            return false;
+        };
+        let own = |tier| held.tiers.get(&tier).map_or(more, |own| own + more);
+        let mut fair = tiers.clone().map(own);
+        if !fair.all(|own| self.is_fair(own, self.capacity - all)) {
+            return false;
+        }
+        held.all = all;
+        for tier in tiers {
+            *held.tiers.entry(tier).or_default() += more;
+        }
+        true
+    }
+
+    fn give_back(&self, tiers: impl Iterator<Item = ClientKey>, less: usize) {
+        let mut held = self.lock();
+        held.all -= less;
+        for tier in tiers {
+            if let Entry::Occupied(mut own) = held.tiers.entry(tier) {
+                *own.get_mut() -= less;
+                if *own.get() == 0 {
+                    own.remove();
+                }
+            }
+        }
     }
 }
 
@@ -57,14 +139,7 @@ impl Reservation {
 
     /// Sets more aside; false, and nothing changes, when they do not fit.
     pub fn grow(&mut self, more: usize) -> bool {
-        let account = &*self.ledger.0;
-        let fits = account
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(more)
-                    .filter(|sum| *sum <= account.capacity)
-            })
-            .is_ok();
+        let fits = more == 0 || self.ledger.account.take(self.ledger.tiers(), more);
         if fits {
             self.bytes += more;
         }
@@ -74,8 +149,10 @@ impl Reservation {
     /// Gives some back: `bytes` stay, if there were that many.
     pub fn shrink_to(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
-        self.bytes -= less;
-        self.ledger.0.used.fetch_sub(less, Ordering::Relaxed);
+        if less > 0 {
+            self.bytes -= less;
+            self.ledger.account.give_back(self.ledger.tiers(), less);
+        }
     }
 
     /// Splits `bytes` off (or all there are) into a reservation of their own.
@@ -114,5 +191,60 @@ mod tests {
         drop(first);
         assert_eq!(ledger.used(), 0);
         assert!(ledger.reserve(usize::MAX).is_none());
+    }
+
+    fn client(text: &str) -> ClientKey {
+        fairq::KeyScheme::default().key(text.parse().unwrap())
+    }
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn sharing_61_one_client_gets_half_and_shares_shrink_as_others_come() {
+        let ledger = Ledger::new(64 * MIB);
+        let hog = |last: u8| {
+            let mut held = ledger
+                .of(client(&format!("192.0.2.{last}")))
+                .reserve(0)
+                .unwrap();
+            while held.grow(MIB / 4) {}
+            held
+        };
+        // All that is free, but for the reserve of 4 MiB.
+        let first = hog(1);
+        assert_eq!(first.bytes(), 30 * MIB);
+        let second = hog(2);
+        assert_eq!(second.bytes(), 15 * MIB);
+        let third = hog(3);
+        assert_eq!(third.bytes(), 7 * MIB + MIB / 2);
+        drop(first);
+        // What has become free is for all who want it.
+        assert!(hog(4).bytes() > 15 * MIB);
+    }
+
+    #[test]
+    fn sharing_61_who_holds_little_finds_room_when_greedy_ones_do_not() {
+        let ledger = Ledger::new(16 * MIB);
+        let mut hogs = Vec::new();
+        for last in 0..=255 {
+            let mut held = ledger
+                .of(client(&format!("198.51.100.{last}")))
+                .reserve(0)
+                .unwrap();
+            while held.bytes() < 8 * MIB && held.grow(SMALL + 1) {}
+            hogs.push(held);
+        }
+        let polite = ledger.of(client("192.0.2.1"));
+        let held = polite.reserve(16 << 10).unwrap();
+        assert!(polite.reserve(SMALL).is_none());
+        // Addresses of one IPv6 site are no more than one client together.
+        let site = |last: u16| ledger.of(client(&format!("2001:db8:1:{last:x}::1")));
+        let from_site: Vec<_> = (0..100)
+            .filter_map(|last| site(last).reserve(16 << 10))
+            .collect();
+        assert_eq!(from_site.len(), SMALL / (16 << 10));
+        drop((held, hogs, from_site));
+        assert_eq!(ledger.used(), 0);
+        assert!(ledger.account.lock().tiers.is_empty());
     }
 }

@@ -142,6 +142,7 @@ pub async fn serve(
             ledger: ledger.clone(),
             metrics: Arc::clone(&metrics),
             stop: shutdown.clone(),
+            seed: seed(),
         },
     )?;
     let operator = Operator {

@@ -243,6 +243,8 @@ settings! {
             "Connections in all", 1..;
         connections_per_client: usize = 1_000; Count, None,
             "Connections of one client", 1..;
+        connect_rate_per_client: Rate = per_second(500); Text<Rate>, None,
+            "New connections a second of one client; as many as it may have may come at once", ABOVE_ZERO;
         // The node's own.
         body_bytes: usize = 1_000_000; Size, None,
             "Largest body or WebSocket message", KIB..=GIB;

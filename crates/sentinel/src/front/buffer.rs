@@ -88,6 +88,13 @@ impl Buffer {
         self.bytes.reserve(more);
     }
 
+    /// Makes room for more of something that has `whole` bytes in all: for as much again as has come,
+    /// so that what is only announced takes no memory.
+    pub(crate) fn grow_towards(&mut self, whole: usize) {
+        let missing = whole.saturating_sub(self.len());
+        self.make_room(missing.min(self.len().max(READ_BYTES)));
+    }
+
     /// The end, to be written to; what was consumed stays in front of it.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {

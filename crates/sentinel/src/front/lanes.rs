@@ -81,7 +81,7 @@ impl Backend for Lanes {
         client: ClientKey,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        self.reads.pass(self.node(), request).await
+        self.reads.pass(client, self.node(), request).await
     }
 
     fn relay(&self, client: ClientKey) -> Relay {

@@ -12,8 +12,9 @@ use super::accept::{Accept, Acceptor};
 use super::backend::Backend;
 use super::http::Connection;
 use super::peer::Peer;
-use super::slots::Full;
 use super::socket::Stream;
+use crate::identity::denied;
+use crate::refusal::Refusal;
 
 /// Serves until told to stop, then until the last connection has ended or the budget is used up.
 /// Returns how many connections were cut off.
@@ -64,6 +65,9 @@ fn admit<B, IO>(
         identity: front.identities.of_peer(address),
         is_proxy: front.identities.is_proxy(address),
     };
+    if !peer.is_proxy && !peer.identity.allowed {
+        return refuse(front, connections, (stream, peer), denied());
+    }
     let slot = if peer.is_proxy {
         front.slots.enter_proxy()
     } else {
@@ -74,7 +78,7 @@ fn admit<B, IO>(
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);
             connections.spawn(connection.run());
         }
-        Err(full) => refuse(front, connections, (stream, peer), full),
+        Err(full) => refuse(front, connections, (stream, peer), full.refusal()),
     }
 }
 
@@ -82,12 +86,11 @@ fn refuse<B, IO>(
     front: &Arc<Shared<B>>,
     connections: &mut JoinSet<()>,
     (stream, peer): (IO, Peer),
-    full: Full,
+    refusal: Refusal,
 ) where
     B: Backend,
     IO: Stream,
 {
-    let refusal = full.refusal();
     match front.slots.refuse() {
         Some(slot) => {
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);

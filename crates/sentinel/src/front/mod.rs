@@ -61,6 +61,8 @@ pub struct Surroundings {
     pub metrics: Arc<Metrics>,
     /// Cancelled when no more requests are to be taken.
     pub stop: CancellationToken,
+    /// Random numbers that clients cannot guess.
+    pub seed: [u64; 2],
 }
 
 /// What all connections share.
@@ -117,15 +119,20 @@ impl<B: Backend> Shared<B> {
             ledger,
             metrics,
             stop,
+            seed,
         } = surroundings;
         let limits = &config.limits;
         Ok(Self {
             backend,
             identities: Identities::new(&config.trust)?,
-            slots: Slots::new(SlotLimits {
-                total: limits.connections,
-                per_client: limits.connections_per_client,
-            }),
+            slots: Slots::new(
+                SlotLimits {
+                    total: limits.connections,
+                    per_client: limits.connections_per_client,
+                    rate_per_client: limits.connect_rate_per_client,
+                },
+                seed,
+            )?,
             head_limits: HeadLimits {
                 bytes: limits.header_bytes,
                 fields: limits.headers,

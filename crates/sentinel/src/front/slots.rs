@@ -5,9 +5,12 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairq::ClientKey;
+use fairq::{ClientKey, ClientTable, GcraLimit, TableLimits};
+use pacing::{Nanos, Rate};
+use tokio::time::Instant;
 
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::Bucket;
 
 /// Counts connections. Clones share the count.
 ///
@@ -19,6 +22,8 @@ pub(crate) struct Slots(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     limits: SlotLimits,
+    arrivals: GcraLimit,
+    started: Instant,
     count: Mutex<Count>,
 }
 
@@ -29,13 +34,40 @@ pub(crate) struct SlotLimits {
     pub(crate) total: usize,
     /// Of one client. One behind a trusted proxy counts only its WebSockets.
     pub(crate) per_client: usize,
+    /// New ones a second of one client; as many as it may have may come at once.
+    pub(crate) rate_per_client: Rate,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Count {
+    arrivals: ClientTable<Bucket>,
     total: usize,
     refusing: usize,
-    clients: HashMap<ClientKey, usize>,
+    /// Of clients, and of the IPv6 /48 around them.
+    tiers: HashMap<ClientKey, usize>,
+}
+
+impl Count {
+    fn of(&self, tier: ClientKey) -> usize {
+        self.tiers.get(&tier).copied().unwrap_or(0)
+    }
+
+    fn check(&self, client: ClientKey, limits: SlotLimits) -> Result<(), Full> {
+        let mut most = limits.per_client;
+        for tier in client.tiers() {
+            if self.of(tier) >= most {
+                return Err(Full::Client);
+            }
+            most *= ClientKey::SITE_CLIENTS;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, client: ClientKey) {
+        for tier in client.tiers() {
+            *self.tiers.entry(tier).or_default() += 1;
+        }
+    }
 }
 
 /// Why a connection was not let in.
@@ -45,6 +77,8 @@ pub(crate) enum Full {
     All,
     /// The client has as many as one may have.
     Client,
+    /// The client opens them faster than one may.
+    Rate,
 }
 
 impl Full {
@@ -53,6 +87,7 @@ impl Full {
         let text = match self {
             Self::All => "all connections are taken",
             Self::Client => "this client has too many connections",
+            Self::Rate => "this client opens connections too fast",
         };
         Refusal::new(Reason::Connections, text).retry_after(RETRY_AFTER)
     }
@@ -60,6 +95,10 @@ impl Full {
 
 /// Connections end when their clients please; a second is a guess.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Seconds: the longest time after which a client may open all its connections at once again.
+const LONGEST_BURST: f64 = 3_600.0;
+/// Clients whose new connections are counted one by one; more share hashed counts.
+const MOST_ARRIVALS: usize = 1 << 20;
 /// The share of all connections, one in so many, that only clients without a connection get.
 /// Without it a few clients at their own bound could lock everybody else out.
 const RESERVE: usize = 16;
@@ -68,12 +107,28 @@ const RESERVE: usize = 16;
 const REFUSED_AT_ONCE: usize = 64;
 
 impl Slots {
-    /// No connection is open.
-    pub(crate) fn new(limits: SlotLimits) -> Self {
-        Self(Arc::new(Shared {
+    /// No connection is open. `seed` has to be secret.
+    ///
+    /// # Errors
+    /// More connections than can be told apart.
+    pub(crate) fn new(limits: SlotLimits, seed: [u64; 2]) -> Result<Self, fairq::Error> {
+        let burst = limits.per_client as f64 / limits.rate_per_client.as_f64();
+        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
+        let table = TableLimits {
+            clients: limits.total.clamp(1, MOST_ARRIVALS),
+            ..TableLimits::default()
+        };
+        Ok(Self(Arc::new(Shared {
             limits,
-            count: Mutex::default(),
-        }))
+            arrivals: GcraLimit::new(limits.rate_per_client, burst.into()),
+            started: Instant::now(),
+            count: Mutex::new(Count {
+                arrivals: ClientTable::new(table, seed)?,
+                total: 0,
+                refusing: 0,
+                tiers: HashMap::new(),
+            }),
+        })))
     }
 
     /// Counts a connection of a client.
@@ -85,19 +140,17 @@ impl Slots {
         let limits = self.0.limits;
         let total = count.total;
         let reserve = limits.total / RESERVE;
-        let free = match count.clients.entry(client) {
-            Entry::Occupied(entry) if *entry.get() >= limits.per_client => Err(Full::Client),
-            Entry::Occupied(entry) if total < limits.total - reserve => {
-                *entry.into_mut() += 1;
-                Ok(())
-            }
-            Entry::Vacant(entry) if total < limits.total => {
-                entry.insert(1);
-                Ok(())
-            }
-            _ => Err(Full::All),
-        };
-        free?;
+        count.check(client, limits)?;
+        let spare = if count.of(client) > 0 { reserve } else { 0 };
+        if total >= limits.total - spare {
+            return Err(Full::All);
+        }
+        let now = Nanos::from(self.0.started.elapsed());
+        let bucket = count.arrivals.entry(client, now).state;
+        bucket
+            .take(&self.0.arrivals, now, 1)
+            .map_err(|_| Full::Rate)?;
+        count.add(client);
         count.total += 1;
         drop(count);
         Ok(self.slot(Some(client), Held::Connection))
@@ -123,11 +176,8 @@ impl Slots {
     /// The client has too many; nothing was counted.
     pub(crate) fn charge(&self, client: ClientKey) -> Result<Slot, Full> {
         let mut count = self.lock();
-        let own = count.clients.get(&client).copied().unwrap_or(0);
-        if own >= self.0.limits.per_client {
-            return Err(Full::Client);
-        }
-        count.clients.insert(client, own + 1);
+        count.check(client, self.0.limits)?;
+        count.add(client);
         drop(count);
         Ok(self.slot(Some(client), Held::Charge))
     }
@@ -150,7 +200,7 @@ impl Slots {
 
     /// Connections of a client.
     pub(crate) fn of(&self, client: ClientKey) -> usize {
-        self.lock().clients.get(&client).copied().unwrap_or(0)
+        self.lock().of(client)
     }
 
     fn slot(&self, client: Option<ClientKey>, held: Held) -> Slot {
@@ -191,12 +241,12 @@ impl Drop for Slot {
             Held::Refusal => count.refusing -= 1,
             Held::Charge => {}
         }
-        if let Some(client) = self.client
-            && let Entry::Occupied(mut entry) = count.clients.entry(client)
-        {
-            *entry.get_mut() -= 1;
-            if *entry.get() == 0 {
-                entry.remove();
+        for tier in self.client.into_iter().flat_map(ClientKey::tiers) {
+            if let Entry::Occupied(mut entry) = count.tiers.entry(tier) {
+                *entry.get_mut() -= 1;
+                if *entry.get() == 0 {
+                    entry.remove();
+                }
             }
         }
     }
@@ -213,7 +263,13 @@ mod tests {
     }
 
     fn slots(total: usize, per_client: usize) -> Slots {
-        Slots::new(SlotLimits { total, per_client })
+        let rate_per_client = Rate::per_second(1_000_000).unwrap();
+        let limits = SlotLimits {
+            total,
+            per_client,
+            rate_per_client,
+        };
+        Slots::new(limits, [1, 2]).unwrap()
     }
 
     #[test]
@@ -228,7 +284,7 @@ mod tests {
         assert_eq!((slots.total(), slots.of(client(1))), (3, 2));
         drop((second, third, other));
         assert_eq!(slots.total(), 0);
-        assert!(slots.lock().clients.is_empty());
+        assert!(slots.lock().tiers.is_empty());
     }
 
     #[test]
@@ -264,5 +320,37 @@ mod tests {
         assert_eq!(telling.len(), REFUSED_AT_ONCE);
         drop(telling);
         assert!(slots.refuse().is_some());
+    }
+
+    #[test]
+    fn sharing_64_a_48_counts_as_a_few_clients() {
+        let slots = slots(1_000, 10);
+        let client =
+            |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
+        let held: Vec<_> = (0..100)
+            .filter_map(|net| slots.enter(client(net)).ok())
+            .collect();
+        assert_eq!(held.len(), 10 * ClientKey::SITE_CLIENTS);
+        assert_eq!(slots.charge(client(101)).unwrap_err(), Full::Client);
+        drop(held);
+        assert!(slots.lock().tiers.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sharing_64_connections_come_at_a_rate() {
+        let limits = SlotLimits {
+            total: 100,
+            per_client: 3,
+            rate_per_client: Rate::per_second(2).unwrap(),
+        };
+        let slots = Slots::new(limits, [1, 2]).unwrap();
+        for _ in 0..3 {
+            drop(slots.enter(client(1)).unwrap());
+        }
+        assert_eq!(slots.enter(client(1)).unwrap_err(), Full::Rate);
+        drop(slots.enter(client(2)).unwrap());
+        tokio::time::advance(Duration::from_millis(500)).await;
+        drop(slots.enter(client(1)).unwrap());
+        assert_eq!(slots.enter(client(1)).unwrap_err(), Full::Rate);
     }
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, READ_BYTES};
 use crate::ledger::{Ledger, Reservation};
 use crate::timer::Timer;
 
@@ -39,6 +39,10 @@ pub(crate) struct Socket<IO> {
     /// What the client is to get.
     pub(crate) output: Buffer,
     timer: Timer,
+    /// Bytes of a request or message that is held apart from the input: what came in chunks or
+    /// fragments.
+    pub(crate) apart: usize,
+    /// The account, for the client of this socket.
     ledger: Ledger,
     held: Option<Reservation>,
 }
@@ -68,6 +72,7 @@ impl<IO: Stream> Socket<IO> {
             input: Buffer::new(),
             output: Buffer::new(),
             timer: Timer::default(),
+            apart: 0,
             ledger,
             held: None,
         }
@@ -118,6 +123,10 @@ impl<IO: Stream> Socket<IO> {
         let read = pin!(self.io.read_buf(self.input.tail())).poll(context);
         match read {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Ended::Closed)),
+            // What is large is charged as it comes; what is small, once it waits.
+            Poll::Ready(Ok(_)) if self.input.capacity() > READ_BYTES && !self.charge() => {
+                Poll::Ready(Err(Ended::Full))
+            }
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
             Poll::Pending => {
                 self.input.release();
@@ -247,8 +256,8 @@ impl<IO: Stream> Socket<IO> {
         }
     }
 
-    /// Charges the ledger with what the buffers hold while they wait; false if it does not fit.
-    fn charge(&mut self) -> bool {
+    /// Charges the ledger with what has come and is to be written; false if it does not fit.
+    pub(crate) fn charge(&mut self) -> bool {
         let waiting = |buffer: &Buffer| {
             if buffer.is_empty() {
                 0
@@ -256,7 +265,7 @@ impl<IO: Stream> Socket<IO> {
                 buffer.capacity()
             }
         };
-        let bytes = waiting(&self.input) + waiting(&self.output);
+        let bytes = waiting(&self.input) + waiting(&self.output) + self.apart;
         if bytes == 0 {
             self.held = None;
             return true;
@@ -264,16 +273,16 @@ impl<IO: Stream> Socket<IO> {
         self.hold(bytes)
     }
 
-    /// Reserves this much in all for what is held or about to be read; false if it does not fit.
-    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+    /// Reserves this much in all; false if it does not fit.
+    fn hold(&mut self, bytes: usize) -> bool {
         match &mut self.held {
             None => {
                 self.held = self.ledger.reserve(bytes);
                 self.held.is_some()
             }
             Some(held) => {
-                let missing = bytes.saturating_sub(held.bytes());
-                missing == 0 || held.grow(missing)
+                held.shrink_to(bytes);
+                held.grow(bytes - held.bytes())
             }
         }
     }

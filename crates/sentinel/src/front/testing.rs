@@ -309,6 +309,7 @@ impl Bench {
                 ledger: Ledger::new(config.buffer.bytes),
                 metrics: Arc::new(Metrics::new()),
                 stop: stop.clone(),
+                seed: [1, 2],
                 config: Arc::new(config),
             },
         );

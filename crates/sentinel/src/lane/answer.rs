@@ -334,9 +334,12 @@ mod tests {
             assert_eq!((id, meant), (1, kind));
             assert_eq!(std::str::from_utf8(&found).unwrap(), member);
         }
-        let error = "{\n \"jsonrpc\": \"2.0\",\n \"id\": 2,\n \"error\": {\n \"data\": \"a \\\" b: \\\\\" }\n}";
+        let error = "{\n \"jsonrpc\": \"2.0\",\n \"id\": 2,\n \"error\": {\n \"code\": -1,\n \"message\": \"m\",\n \"data\": \"a \\\" b: \\\\\" }\n}";
         let (_, member, _) = read(error.as_bytes()).unwrap();
-        assert_eq!(member.as_ref(), br#""error":{"data":"a \" b: \\"}"#);
+        assert_eq!(
+            member.as_ref(),
+            br#""error":{"code":-1,"message":"m","data":"a \" b: \\"}"#
+        );
     }
 
     #[test]

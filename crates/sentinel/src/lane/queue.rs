@@ -92,11 +92,13 @@ pub struct Explained {
 impl WriteQueue {
     pub(super) fn new(config: &Config, seed: [u64; 2]) -> Result<Self, fairq::Error> {
         let fair = &config.fair;
+        // Less than the account of all bytes, so that the longest queue gives way before a newcomer
+        // finds that account full.
         let limits = QueueLimits {
             clients: fair.clients_max,
             per_client: fair.queue_per_client,
             entries: MOST_ENTRIES,
-            bytes: config.buffer.bytes,
+            bytes: config.buffer.bytes / 4 * 3,
             ..QueueLimits::default()
         };
         let mut weights = NetworkMap::new();
@@ -354,3 +356,58 @@ const RETRY_ELSEWHERE: Duration = Duration::from_secs(5);
 const MOST_ENTRIES: usize = 1 << 22;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::OnceCell;
+
+    use bytes::Bytes;
+    use fairq::KeyScheme;
+    use rpc::BroadcastMethod;
+
+    use super::*;
+    use crate::lane::api::WriteBody;
+    use crate::ledger::Ledger;
+
+    fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
+        Some(Job {
+            client,
+            connection: 1,
+            body: WriteBody::Tx {
+                method: BroadcastMethod::Sync,
+                tx: Bytes::from_static(b"a=1"),
+            },
+            hash: OnceCell::new(),
+            arrived: Nanos::ZERO,
+            deadline: Nanos::from_secs(30),
+            ambiguous: false,
+            recipient: Recipient::Acknowledged,
+            reservation: ledger.of(client).reserve(bytes)?,
+        })
+    }
+
+    #[test]
+    fn sharing_62_small_clients_get_in_whatever_an_elephant_holds() {
+        let mut config = Config::default();
+        config.buffer.bytes = 16 << 20;
+        config.fair.queue_per_client = 1 << 20;
+        config.fair.queue_timeout = Duration::from_hours(1);
+        let ledger = Ledger::new(config.buffer.bytes);
+        let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+        let client = |last: u8| KeyScheme::default().key([192, 0, 2, last].into());
+        // Three that take what they get, then twenty that want a little.
+        for elephant in 0..3 {
+            while let Some(job) = job(client(elephant), &ledger, 30_000) {
+                queue.admit(job, Nanos::ZERO).unwrap();
+            }
+        }
+        assert!(ledger.used() > 12 << 20);
+        for small in 100..120 {
+            let job = job(client(small), &ledger, 30_000).expect("room in the account");
+            queue.admit(job, Nanos::ZERO).expect("room in the queue");
+        }
+        // The longest queue has given way.
+        assert!(queue.accounts().displaced > 0);
+        assert_eq!(queue.accounts().refused, 0);
+    }
+}

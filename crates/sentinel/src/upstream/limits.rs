@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
-use pacing::Nanos;
+use pacing::{Nanos, Rate};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -14,25 +14,52 @@ use crate::refusal::{Reason, Refusal};
 #[derive(Debug)]
 pub(super) struct ClientLimits {
     rate: GcraLimit,
+    /// Of an IPv6 /48.
+    site_rate: GcraLimit,
     reads: u32,
     clock: Clock,
     table: Mutex<ClientTable<Usage>>,
     under_way: AtomicUsize,
 }
 
-/// What one client has used.
+/// What one client has used, or the IPv6 /48 around it.
 #[derive(Debug, Default)]
 struct Usage {
-    bucket: GcraState,
-    /// When the bucket will be full, if nothing more is taken.
-    full_at: Nanos,
+    bucket: Bucket,
     reads: u32,
     relays: u32,
 }
 
 impl Neutral for Usage {
     fn is_neutral(&self, now: Nanos) -> bool {
-        self.reads == 0 && self.relays == 0 && self.full_at <= now
+        self.reads == 0 && self.relays == 0 && self.bucket.is_neutral(now)
+    }
+}
+
+/// What one client has taken from a rate.
+#[derive(Debug, Default)]
+pub(crate) struct Bucket {
+    state: GcraState,
+    /// When it will be full, if nothing more is taken.
+    full_at: Nanos,
+}
+
+impl Bucket {
+    /// Takes so many tokens, or all there ever are if that is less.
+    ///
+    /// # Errors
+    /// When there will be so many.
+    pub(crate) fn take(&mut self, rate: &GcraLimit, now: Nanos, count: u32) -> Result<(), Nanos> {
+        let most = u32::try_from(rate.burst_tokens()).unwrap_or(u32::MAX);
+        let taken = rate.try_take_many(&mut self.state, now, count.min(most));
+        self.full_at = rate.next_at(&self.state, now, u32::MAX);
+        taken
+    }
+}
+
+impl Neutral for Bucket {
+    fn is_neutral(&self, now: Nanos) -> bool {
+        self.full_at <= now
     }
 }
 
@@ -47,7 +74,8 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct ClientSlot {
     limits: Arc<ClientLimits>,
-    id: SlotId,
+    /// Of the client, and of the IPv6 /48 around it.
+    ids: [Option<SlotId>; 2],
     kind: Kind,
 }
 
@@ -62,8 +90,13 @@ impl ClientLimits {
             clients: config.fair.clients_max,
             ..TableLimits::default()
         };
+        let burst = reads.burst_per_client.into();
+        let micros = reads.rate_per_client.as_micros();
+        let site_rate = Rate::from_micros(micros.saturating_mul(ClientKey::SITE_CLIENTS as u64));
+        let site_rate = site_rate.unwrap_or(reads.rate_per_client);
         Ok(Self {
-            rate: GcraLimit::new(reads.rate_per_client, reads.burst_per_client.into()),
+            rate: GcraLimit::new(reads.rate_per_client, burst),
+            site_rate: GcraLimit::new(site_rate, burst),
             reads: u32::try_from(reads.concurrency_per_client).unwrap_or(u32::MAX),
             clock,
             table: Mutex::new(ClientTable::new(limits, seed)?),
@@ -75,36 +108,37 @@ impl ClientLimits {
     pub(super) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         let now = self.clock.now();
         let mut table = self.table();
-        self.take(table.entry(client, now).state, now, calls)
+        for (tier, rate) in client.tiers().zip([&self.rate, &self.site_rate]) {
+            let taken = table.entry(tier, now).state.bucket.take(rate, now, calls);
+            taken.map_err(|at| {
+                let text = format!("more than {} reads of one client", rate.rate());
+                let refusal = Refusal::new(Reason::Rate, text);
+                match at == Nanos::MAX {
+                    true => refusal,
+                    false => refusal.retry_after(at.saturating_sub(now).into()),
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// Counts a read until the slot is dropped.
     pub(super) fn enter(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        let now = self.clock.now();
-        let mut table = self.table();
-        let entry = table.entry(client, now);
-        if entry.state.reads >= self.reads {
-            let text = format!("{} reads of this client are under way", self.reads);
-            return Err(Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE.into()));
-        }
-        entry.state.reads += 1;
+        let slot = self.take(client, Kind::Read, self.reads).map_err(|most| {
+            let text = format!("{most} reads of this client are under way");
+            Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE.into())
+        })?;
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        Ok(self.slot(entry.id, Kind::Read))
+        Ok(slot)
     }
 
     /// Counts a relay until the slot is dropped.
     pub(super) fn open_relay(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        let now = self.clock.now();
-        let mut table = self.table();
-        let entry = table.entry(client, now);
-        if entry.state.relays >= RELAYS_PER_CLIENT {
-            return Err(Refusal::new(
-                Reason::Connections,
-                format!("{RELAYS_PER_CLIENT} WebSockets of this client use the node already"),
-            ));
-        }
-        entry.state.relays += 1;
-        Ok(self.slot(entry.id, Kind::Relay))
+        let slot = self.take(client, Kind::Relay, RELAYS_PER_CLIENT);
+        slot.map_err(|most| {
+            let text = format!("{most} WebSockets of this client use the node already");
+            Refusal::new(Reason::Connections, text)
+        })
     }
 
     /// Reads under way.
@@ -112,32 +146,32 @@ impl ClientLimits {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    fn take(&self, usage: &mut Usage, now: Nanos, calls: u32) -> Result<(), Refusal> {
-        // More than ever fits at once would never pass.
-        let most = u32::try_from(self.rate.burst_tokens()).unwrap_or(u32::MAX);
-        let taken = self
-            .rate
-            .try_take_many(&mut usage.bucket, now, calls.min(most));
-        usage.full_at = self.rate.next_at(&usage.bucket, now, u32::MAX);
-        taken.map_err(|at| {
-            let rate = self.rate.rate();
-            let refusal = Refusal::new(
-                Reason::Rate,
-                format!("more than {rate} reads of one client"),
-            );
-            match at == Nanos::MAX {
-                true => refusal,
-                false => refusal.retry_after(at.saturating_sub(now).into()),
+    /// A slot of a client that may have `most`.
+    ///
+    /// # Errors
+    /// It has so many, or the IPv6 /48 around it.
+    fn take(self: &Arc<Self>, client: ClientKey, kind: Kind, most: u32) -> Result<ClientSlot, u32> {
+        let now = self.clock.now();
+        let mut table = self.table();
+        let mut ids = [None; 2];
+        let bounds = [most, most.saturating_mul(ClientKey::SITE_CLIENTS as u32)];
+        for ((tier, most), id) in client.tiers().zip(bounds).zip(&mut ids) {
+            let entry = table.entry(tier, now);
+            if *entry.state.slots(kind) >= most {
+                return Err(most);
             }
-        })
-    }
-
-    fn slot(self: &Arc<Self>, id: SlotId, kind: Kind) -> ClientSlot {
-        ClientSlot {
-            limits: Arc::clone(self),
-            id,
-            kind,
+            *id = Some(entry.id);
         }
+        for id in ids.into_iter().flatten() {
+            if let Some(usage) = table.get_mut(id) {
+                *usage.slots(kind) += 1;
+            }
+        }
+        Ok(ClientSlot {
+            limits: Arc::clone(self),
+            ids,
+            kind,
+        })
     }
 
     fn table(&self) -> MutexGuard<'_, ClientTable<Usage>> {
@@ -145,16 +179,24 @@ impl ClientLimits {
     }
 }
 
+impl Usage {
+    const fn slots(&mut self, kind: Kind) -> &mut u32 {
+        match kind {
+            Kind::Read => &mut self.reads,
+            Kind::Relay => &mut self.relays,
+        }
+    }
+}
+
 impl Drop for ClientSlot {
     fn drop(&mut self) {
         let mut table = self.limits.table();
-        // A state in use is not neutral, so it is still there.
-        if let Some(usage) = table.get_mut(self.id) {
-            let count = match self.kind {
-                Kind::Read => &mut usage.reads,
-                Kind::Relay => &mut usage.relays,
-            };
-            *count = count.saturating_sub(1);
+        for id in self.ids.into_iter().flatten() {
+            // A state in use is not neutral, so it is still there.
+            if let Some(usage) = table.get_mut(id) {
+                let slots = usage.slots(self.kind);
+                *slots = slots.saturating_sub(1);
+            }
         }
         if self.kind == Kind::Read {
             self.limits.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -166,3 +208,29 @@ impl Drop for ClientSlot {
 pub(super) const RELAYS_PER_CLIENT: u32 = 128;
 /// A read takes some milliseconds; whoever has too many under way may try again soon.
 const BUSY_PAUSE: Nanos = Nanos::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sharing_64_the_reads_of_a_48_are_those_of_a_few_clients() {
+        let mut config = Config::default();
+        config.reads.concurrency_per_client = 8;
+        config.reads.rate_per_client = "0.001/s".parse().unwrap();
+        config.reads.burst_per_client = std::time::Duration::from_secs(10_000);
+        let limits = Arc::new(ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap());
+        let client =
+            |net: u16| fairq::KeyScheme::default().key([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into());
+        let held: Vec<_> = (0..100)
+            .filter_map(|net| limits.enter(client(net)).ok())
+            .collect();
+        assert_eq!(held.len(), 8 * ClientKey::SITE_CLIENTS);
+        drop(held);
+        assert!(limits.enter(client(100)).is_ok());
+        let admitted = (0..100)
+            .filter(|net| limits.admit(client(*net), 10).is_ok())
+            .count();
+        assert_eq!(admitted, ClientKey::SITE_CLIENTS);
+    }
+}

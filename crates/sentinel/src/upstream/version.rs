@@ -10,7 +10,7 @@ pub struct Version {
 }
 
 /// The versions whose answers were recorded, or that run in the tests. `docs/sentinel.md` has the table.
-pub const TESTED: [Version; 5] = [
+pub(super) const TESTED: [Version; 5] = [
     Version::new(0, 31),
     Version::new(0, 34),
     Version::new(0, 37),

@@ -49,7 +49,14 @@ pub(super) enum Room {
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer) -> Self {
         Self {
-            socket: Socket::new(io, front.ledger.clone()),
+            // A trusted proxy's socket is no client's.
+            socket: Socket::new(
+                io,
+                match peer.is_proxy {
+                    true => front.ledger.clone(),
+                    false => front.ledger.of(peer.identity.client),
+                },
+            ),
             queue: Queue::new(front.backend.clone(), front.next_connection()),
             client: peer.identity.client,
             slowdown: Slowdown::default(),
@@ -82,6 +89,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let planner = Planner::new(&self.front, &self.peer);
         let planned = planner.plan(&request, self.socket.input.filled());
         self.socket.input.consume(request.in_place());
+        self.socket.apart = 0;
         self.client = planned.client;
         Ok((planned.plan, planned.asked, overhead))
     }
@@ -92,8 +100,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// The ledger is full.
     pub(super) fn reserve(&mut self, room: &Room) -> Result<Reservation, Refusal> {
         let reserved = match *room {
-            Room::Request(bytes) => self.socket.take_reserved(bytes),
-            Room::Part(bytes) => self.socket.ledger().reserve(bytes),
+            Room::Request(bytes) if !self.peer.is_proxy => self.socket.take_reserved(bytes),
+            Room::Request(bytes) | Room::Part(bytes) => {
+                self.front.ledger.of(self.client).reserve(bytes)
+            }
         };
         reserved.ok_or_else(Refusal::buffers_full)
     }

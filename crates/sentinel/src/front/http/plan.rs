@@ -14,7 +14,7 @@ use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::peer::Peer;
-use crate::identity::{FORWARDED_FOR, Identity};
+use crate::identity::{FORWARDED_FOR, Identity, denied};
 use crate::jsonrpc::{self, Call, Classified, TargetKind, classify_uri};
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
@@ -68,11 +68,7 @@ impl<'a, B: Backend> Planner<'a, B> {
         let plan = if identity.allowed {
             self.by_target(&parts)
         } else {
-            let text = "this network may not use the proxy";
-            other(Other::Deny(
-                parts.unknown_call(),
-                Refusal::new(Reason::Denied, text),
-            ))
+            other(Other::Deny(parts.unknown_call(), denied()))
         };
         Planned {
             client: identity.client,

@@ -191,23 +191,19 @@ impl RequestReader {
         })
     }
 
-    /// Reads until head and body are there. Room is set aside before anything is read.
+    /// Reads until head and body are there.
     async fn rest_of_body<IO: Stream>(
         &mut self,
         socket: &mut Socket<IO>,
         head: &Head,
         whole: usize,
     ) -> Result<(), NoRequest> {
-        if !socket.hold(whole) {
-            return Err(no_room());
-        }
         if head.expect == Expect::Continue && socket.input.len() == head.len {
             self.ask_for_body(socket).await?;
         }
         let until = Instant::now() + self.config.limits.body_timeout;
         while socket.input.len() < whole {
-            let missing = whole - socket.input.len();
-            socket.input.make_room(missing);
+            socket.input.grow_towards(whole);
             self.more(socket, until, HttpError::BodyTimeout).await?;
         }
         Ok(())
@@ -228,7 +224,8 @@ impl RequestReader {
         loop {
             let progress = reader.read(socket.input.filled(), &mut bytes)?;
             socket.input.consume(progress.used);
-            if !socket.hold(bytes.capacity()) {
+            socket.apart = bytes.capacity();
+            if !socket.charge() {
                 return Err(no_room());
             }
             if progress.done {

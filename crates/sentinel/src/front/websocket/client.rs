@@ -119,7 +119,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     fn queue(&mut self, call: PendingCall, body: WriteBody, bytes: usize) -> bool {
         let class = call.class;
         let room = bytes + WRITE_OVERHEAD + call.id.heap_bytes();
-        let Some(room) = self.socket.ledger().reserve(room) else {
+        let Some(room) = self.front.ledger.of(self.key).reserve(room) else {
             let id = Some(call.id);
             self.reject(
                 LaneLabel::Write,

@@ -58,6 +58,11 @@ impl MessageReader {
             Step::Event { used, event } => {
                 let act = act_on(&event, &self.json);
                 socket.input.consume(used);
+                let held = self.frames.held_bytes();
+                let is_more = held > std::mem::replace(&mut socket.apart, held);
+                if is_more && !socket.charge() {
+                    return Err(Ended::Full.into());
+                }
                 Ok(Input::Frame(act))
             }
         }
@@ -71,11 +76,7 @@ impl MessageReader {
         context: &mut Context<'_>,
     ) -> Result<Input, End> {
         if needed > READ_BYTES {
-            if !socket.hold(needed + self.frames.held_bytes()) {
-                return Err(Ended::Full.into());
-            }
-            let missing = needed.saturating_sub(socket.input.len());
-            socket.input.make_room(missing);
+            socket.input.grow_towards(needed);
         }
         match socket.poll_read(context) {
             Poll::Ready(Ok(())) => Ok(Input::Bytes),

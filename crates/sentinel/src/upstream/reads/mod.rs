@@ -159,11 +159,12 @@ impl Reads {
     /// Dropping the future gives the answer up; the node may have carried the request out.
     pub async fn pass(
         &self,
+        client: ClientKey,
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let access = &self.node_access;
-        let asking = access.ask(node, request, Repeat::IfUnwritten, None);
+        let asking = access.ask((client, node), request, Repeat::IfUnwritten, None);
         asking.await.map_err(|error| match error.is_ambiguous() {
             true => error.refusal().maybe_forwarded(),
             false => error.refusal(),
@@ -202,7 +203,8 @@ fn stack(
             let access = node_access.clone();
             async move {
                 let node = access.nodes.nearest_up(read.node);
-                let asking = access.ask(node, read.request, Repeat::Always, Some(read.admitted));
+                let (from, admitted) = ((read.client, node), Some(read.admitted));
+                let asking = access.ask(from, read.request, Repeat::Always, admitted);
                 asking.await.map_err(|error| error.refusal())
             }
         }))
@@ -210,10 +212,10 @@ fn stack(
 
 impl NodeAccess {
     /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is
-    /// charged to the ledger.
+    /// charged to the client.
     async fn ask(
         &self,
-        node: NodeIndex,
+        (client, node): (ClientKey, NodeIndex),
         request: ReadRequest,
         repeat: Repeat,
         admitted: Option<Admitted>,
@@ -233,7 +235,8 @@ impl NodeAccess {
             repeat,
         };
         let first = HEAD_BYTES.min(self.window_bytes);
-        let mut window = nodes.ledger().reserve(first).ok_or(UpstreamError::Memory)?;
+        let ledger = nodes.ledger().of(client);
+        let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
         let started = Instant::now();
         let (head, body) = nodes.http(node).send(outgoing).await?.into_parts();
         let took = started.elapsed().into();

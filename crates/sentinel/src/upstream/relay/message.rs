@@ -55,7 +55,6 @@ pub(super) struct Queued {
     pub(super) text: Bytes,
     /// The answer to expect.
     pub(super) pending: Pending,
-    pub(super) charge: Reservation,
 }
 
 /// An answer that is to come.
@@ -67,6 +66,9 @@ pub(super) struct Pending {
     /// Whether the node may have seen a transaction in it, if the answer never comes.
     pub(super) forwarded: Forwarded,
     pub(super) since: Instant,
+    /// The bytes of the message, until it is answered: its id is kept so long, and more of one that
+    /// subscribes. None for what the relay asks itself.
+    pub(super) charge: Option<Reservation>,
 }
 
 /// What a request was for.

@@ -38,6 +38,7 @@ use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
 use crate::config::Config;
+use crate::ledger::Ledger;
 use crate::refusal::{Forwarded, Reason, Refusal};
 use crate::timer::Timer;
 
@@ -190,11 +191,8 @@ impl Relay {
         if matches!(purpose, Purpose::Subscribe { .. }) {
             self.check_subscriptions()?;
         }
-        let nodes = &self.relays.0.nodes;
-        let charge = nodes
-            .ledger()
-            .reserve(message.text.len())
-            .ok_or_else(Refusal::buffers_full)?;
+        let charge = self.ledger().reserve(message.text.len());
+        let charge = charge.ok_or_else(Refusal::buffers_full)?;
         self.take_place()?;
         let since = Instant::now();
         let pending = Pending {
@@ -206,17 +204,22 @@ impl Relay {
                 false => Forwarded::No,
             },
             since,
+            charge: Some(charge),
         };
         self.queue.push_back(Queued {
             text: message.text.clone(),
             pending,
-            charge,
         });
         self.used = since;
         if matches!(self.link, Link::Idle) {
             self.link = Link::Waiting(since);
         }
         Ok(())
+    }
+
+    /// The account, for the client of this relay.
+    fn ledger(&self) -> Ledger {
+        self.relays.0.nodes.ledger().of(self.client)
     }
 
     /// What comes next. All of the relay's work is done in here, so it should always be polled.

@@ -110,9 +110,15 @@ impl Relay {
     }
 
     fn on_answer(&mut self, id: Option<&str>, error: Option<&str>, text: Bytes) {
-        let Some(Pending { tag, purpose, .. }) = self.answered(id) else {
+        let Some(answered) = self.answered(id) else {
             return self.ready.push_back(RelayEvent::Text(text));
         };
+        let Pending {
+            tag,
+            purpose,
+            charge,
+            ..
+        } = answered;
         match (purpose, error) {
             (Purpose::Resubscribe { key }, error) => {
                 return self.on_subscribed_again(key, error);
@@ -132,6 +138,7 @@ impl Relay {
                 self.subscriptions.add(Subscription {
                     since: nodes.height(self.node),
                     chain: nodes.replacements(),
+                    _charge: charge,
                     ..Subscription::new(id.unwrap_or_default(), query, request)
                 });
             }

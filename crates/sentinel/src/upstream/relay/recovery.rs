@@ -179,7 +179,7 @@ impl Relay {
             return Ok(());
         };
         let text = event.text(&known.id, &known.query);
-        let ledger = self.relays.0.nodes.ledger();
+        let ledger = self.relays.0.nodes.ledger().of(self.client);
         let charge = ledger.reserve(text.len()).ok_or(UpstreamError::Memory)?;
         known.next = Some(known.expected() + 1);
         self.ready
@@ -227,18 +227,18 @@ impl Relay {
         .into_bytes();
         quote(&mut request, &known.query);
         request.extend_from_slice(b"}}");
-        let charge = self.relays.0.nodes.ledger().reserve(request.len());
-        let (Link::Open(socket), Some(charge)) = (&mut self.link, charge) else {
+        let Link::Open(socket) = &mut self.link else {
             // Further events are dropped, and the next connection does not have the subscription.
             return;
         };
-        socket.write_text(&request, charge);
+        socket.write_text(&request);
         self.pending.push_back(Pending {
             id: Some(KeptId::new(&format!("\"{LEAVE_ID}\""))),
             tag: None,
             purpose: Purpose::Leave { key },
             forwarded: Forwarded::No,
             since: Instant::now(),
+            charge: None,
         });
     }
 

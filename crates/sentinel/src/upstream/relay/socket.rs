@@ -41,8 +41,6 @@ struct Output {
     keys: MaskKeys,
     bytes: Vec<u8>,
     written: usize,
-    /// What the bytes are charged to; given back when all of them are written.
-    charges: Vec<Reservation>,
 }
 
 /// Why a socket is of no use any more.
@@ -90,7 +88,6 @@ impl NodeSocket {
                 keys,
                 bytes: Vec::new(),
                 written: 0,
-                charges: Vec::new(),
             },
             last_read: Instant::now(),
             _buffers: buffers,
@@ -112,15 +109,14 @@ impl NodeSocket {
         self.output.has_room()
     }
 
-    /// Puts a text into the output. `charge` is given back when it is written.
-    pub(super) fn write_text(&mut self, text: &[u8], charge: Reservation) {
+    /// Puts a text into the output.
+    pub(super) fn write_text(&mut self, text: &[u8]) {
         // What is no UTF-8 came in a binary message; the node takes either.
         let opcode = match std::str::from_utf8(text) {
             Ok(_) => TEXT,
             Err(_) => BINARY,
         };
         self.output.write(opcode, text);
-        self.output.charges.push(charge);
     }
 
     /// Writes what is in the output.
@@ -245,7 +241,6 @@ impl Output {
         self.bytes.clear();
         self.bytes.shrink_to(OUTPUT_ENOUGH);
         self.written = 0;
-        self.charges.clear();
     }
 }
 

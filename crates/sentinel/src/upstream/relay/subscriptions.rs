@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::ledger::Reservation;
+
 /// One subscription that the node has confirmed.
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -21,6 +23,8 @@ pub(super) struct Subscription {
     /// The node's height when it was confirmed.
     pub(super) since: u64,
     pub(super) state: SubscriptionState,
+    /// The bytes of its request, and so of its id and its query.
+    pub(super) _charge: Option<Reservation>,
 }
 
 /// What a subscription is about, as far as it matters here.
@@ -83,6 +87,7 @@ impl Subscription {
             chain: 0,
             since: 0,
             state: SubscriptionState::Live,
+            _charge: None,
         }
     }
 

@@ -77,7 +77,7 @@ impl Relay {
         while socket.has_room()
             && let Some(queued) = self.queue.pop_front()
         {
-            socket.write_text(&queued.text, queued.charge);
+            socket.write_text(&queued.text);
             self.pending.push_back(queued.pending);
         }
     }
@@ -136,27 +136,28 @@ impl Relay {
         }
         let nodes = &self.relays.0.nodes;
         self.node = nodes.nearest_up(self.home);
-        let (dialer, ledger) = (nodes.dialer(self.node).clone(), nodes.ledger().clone());
-        self.link = Link::Connecting(Box::pin(open(dialer, ledger)));
+        let dialer = nodes.dialer(self.node).clone();
+        self.link = Link::Connecting(Box::pin(open(dialer, self.ledger())));
     }
 
     /// The connection is open: the subscriptions of the previous one are sent first.
     pub(super) fn on_open(&mut self, mut socket: Box<NodeSocket>) {
         let since = Instant::now();
-        let ledger = self.relays.0.nodes.ledger();
+        let ledger = self.ledger();
         for known in self.subscriptions.iter() {
             let Some(charge) = ledger.reserve(known.request.len()) else {
                 self.link = Link::Waiting(since + self.backoff.pause());
                 self.pending.clear();
                 return;
             };
-            socket.write_text(&known.request, charge);
+            socket.write_text(&known.request);
             self.pending.push_back(Pending {
                 id: Some(KeptId::new(&known.id)),
                 tag: None,
                 purpose: Purpose::Resubscribe { key: known.key },
                 forwarded: Forwarded::No,
                 since,
+                charge: Some(charge),
             });
         }
         self.link = Link::Open(socket);
@@ -218,14 +219,8 @@ impl Relay {
             Purpose::Resubscribe { .. } | Purpose::Leave { .. } => return,
             // The connection that knew of the subscription is gone, so sending it again is safe.
             Purpose::Subscribe { request, .. } => {
-                if let Some(charge) = self.relays.0.nodes.ledger().reserve(request.len()) {
-                    self.queue.push_front(Queued {
-                        text: request.clone(),
-                        charge,
-                        pending,
-                    });
-                    return;
-                }
+                let text = request.clone();
+                return self.queue.push_front(Queued { text, pending });
             }
             Purpose::Other | Purpose::Unsubscribe { .. } | Purpose::UnsubscribeAll => {}
         }

@@ -155,10 +155,10 @@ async fn a_node_of_another_chain_is_not_used() {
 
 #[tokio::test]
 async fn versions_59_a_node_of_an_untested_version_is_refused_unless_it_is_allowed() {
-    let server = testkit::ScriptedServer::start(|connection| {
+    let server = ScriptedServer::start(|connection| {
         while connection.read_request().is_some() {
             let status = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
-            connection.send(testkit::http_answer(200, status));
+            connection.send(http_answer(200, status));
         }
     });
     let mut config = super::config(&[server.http_url()]);

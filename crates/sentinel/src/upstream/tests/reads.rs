@@ -141,9 +141,9 @@ async fn a_read_on_a_dead_connection_is_sent_once_more() {
 async fn a_write_on_a_dead_connection_is_not() {
     let server = forgetful(1);
     let rig = Rig::to(&[server.http_url()]);
-    let answer = rig.reads.pass(0, post("{}")).await.unwrap();
+    let answer = rig.reads.pass(client(2), 0, post("{}")).await.unwrap();
     assert_eq!(body(answer).await.unwrap(), b"{}");
-    let refusal = rig.reads.pass(0, post("{}")).await.unwrap_err();
+    let refusal = rig.reads.pass(client(2), 0, post("{}")).await.unwrap_err();
     assert_eq!(
         (refusal.reason, refusal.forwarded),
         (Reason::Upstream, Forwarded::Unknown)
@@ -186,7 +186,7 @@ async fn case_23_a_node_that_is_not_there_or_breaks_off_is_a_refusal() {
 /// A read and a write to this node are refused, and what is said of the write.
 async fn refuses(rig: &Rig, node: usize, forwarded: Forwarded) {
     let read = rig.reads.forward(client(2), node, post("{}")).await;
-    let write = rig.reads.pass(node, post("{}")).await;
+    let write = rig.reads.pass(client(2), node, post("{}")).await;
     for (refused, forwarded) in [(read, Forwarded::No), (write, forwarded)] {
         let refusal = refused.unwrap_err();
         assert_eq!(
@@ -261,7 +261,7 @@ async fn a_large_answer_needs_no_more_than_its_window() {
     });
     let mut settings = config(&[server.http_url()]);
     settings.reads.window_bytes = 64 << 10;
-    settings.buffer.bytes = 100 << 10;
+    settings.buffer.bytes = 160 << 10;
     let rig = Rig::start(&settings);
     let mut answer = rig.reads.forward(client(2), 0, post("{}")).await.unwrap();
     let refusal = rig

@@ -228,12 +228,13 @@ async fn http_31_the_body_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_fit_the_ledger_is_not_read() {
+async fn a_body_that_does_not_fit_the_ledger_is_not_read_further() {
     let bench = Bench::with(|config| config.buffer.bytes = 100_000);
     let mut client = bench.connect();
     client
         .send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n")
         .await;
+    client.send([b'x'; 100_000]).await;
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     assert!(head.contains("\r\nRetry-After: "), "{head}");

@@ -321,3 +321,34 @@ async fn ws_47_pages_of_other_origins_may_be_kept_out() {
     good.send(with("https://good")).await;
     assert!(good.answer().await.0.starts_with("HTTP/1.1 101 "));
 }
+
+#[tokio::test(start_paused = true)]
+async fn sharing_61_a_frame_that_is_only_announced_costs_nothing() {
+    let bench = Bench::new();
+    let mut client = Client::open(&bench).await;
+    let whole = text(&"x".repeat(990_000));
+    client.send(&whole[..14]).await;
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.shared.ledger.used(), 16 << 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharing_63_fragments_are_in_the_account() {
+    let bench = Bench::with(|config| config.buffer.bytes = 4 << 20);
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = Client::open(&bench).await;
+        client.send(frame(TEXT, &vec![b'x'; 50_000])).await;
+        for _ in 0..8 {
+            client.send(frame(0, &vec![b'x'; 50_000])).await;
+        }
+        clients.push(client);
+    }
+    sleep(Duration::from_millis(1)).await;
+    // At d833505 this was 0, and the fragments of all of them were held.
+    let held = bench.shared.ledger.used();
+    assert!((1 << 20..=2 << 20).contains(&held), "{held}");
+    let mut other = Client::open_from(&bench, [192, 0, 2, 9]).await;
+    other.send(text(&sync(1, "a=1"))).await;
+    assert_eq!(other.frame().await.1, answer_to(1, "a=1").as_bytes());
+}
