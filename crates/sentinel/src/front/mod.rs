@@ -10,6 +10,7 @@
 
 mod accept;
 mod backend;
+mod backlog;
 mod buffer;
 mod http;
 mod lanes;

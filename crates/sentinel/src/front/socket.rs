@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::backlog::Backlog;
 use super::buffer::{Buffer, READ_BYTES};
 use crate::ledger::{Ledger, Reservation};
 use crate::timer::Timer;
@@ -84,6 +85,7 @@ impl<IO: Stream> Socket<IO> {
     }
 
     /// The account its waiting bytes are charged to.
+    #[cfg(test)]
     pub(crate) const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -197,29 +199,57 @@ impl<IO: Stream> Socket<IO> {
         self.timer.poll_until(until, context).map(|()| Ended::Late)
     }
 
-    /// Writes everything in `output`; the client may take nothing for as long as `patience`.
+    /// Writes everything in `output`. Within `patience` the client has to take 64 KiB, or all there is.
     ///
     /// # Errors
-    /// It took nothing for that long, or the socket has ended.
+    /// It took too little for that long, or the socket has ended.
     ///
     /// # Cancel safety
     /// What was not written stays in `output`.
     pub(crate) async fn flush(&mut self, patience: Duration) -> Result<(), Ended> {
-        let mut until = None;
-        poll_fn(|context| {
-            loop {
-                match self.poll_write(context) {
-                    Poll::Ready(Ok(true)) => until = None,
-                    Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
-                    Poll::Ready(Err(ended)) => return Poll::Ready(Err(ended)),
-                    Poll::Pending => {
-                        let until = *until.get_or_insert_with(|| Instant::now() + patience);
-                        return self.poll_late(until, context).map(Err);
-                    }
+        let mut backlog = Backlog::default();
+        poll_fn(|context| self.poll_flush(&mut backlog, patience, context)).await
+    }
+
+    /// The same as a poll function; `backlog` is what it notes meanwhile.
+    pub(crate) fn poll_flush(
+        &mut self,
+        backlog: &mut Backlog,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Ended>> {
+        let before = self.output.len();
+        loop {
+            match self.poll_write(context) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => {
+                    backlog.written();
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Err(ended)) => return Poll::Ready(Err(ended)),
+                Poll::Pending => {
+                    let waiting = self.output.len();
+                    backlog.blocked(before.saturating_sub(waiting), waiting);
+                    let until = backlog.overdue_at(patience);
+                    let until = until.unwrap_or_else(|| Instant::now() + patience);
+                    return self.poll_late(until, context).map(Err);
                 }
             }
-        })
-        .await
+        }
+    }
+
+    /// Makes room for so many more bytes in `output`, if the account has room for them.
+    pub(crate) fn make_output_room(&mut self, more: usize) -> bool {
+        let (len, capacity) = (self.output.len(), self.output.capacity());
+        if capacity < len + more {
+            // As a list grows.
+            let grown = (2 * capacity).max(len + more);
+            if !self.hold(self.waiting() + grown - capacity) {
+                return false;
+            }
+            self.output.make_room(more);
+        }
+        true
     }
 
     /// Writes some of `output`: whether there was anything to write.
@@ -258,19 +288,21 @@ impl<IO: Stream> Socket<IO> {
 
     /// Charges the ledger with what has come and is to be written; false if it does not fit.
     pub(crate) fn charge(&mut self) -> bool {
-        let waiting = |buffer: &Buffer| {
-            if buffer.is_empty() {
-                0
-            } else {
-                buffer.capacity()
-            }
-        };
-        let bytes = waiting(&self.input) + waiting(&self.output) + self.apart;
+        let bytes = self.waiting();
         if bytes == 0 {
             self.held = None;
             return true;
         }
         self.hold(bytes)
+    }
+
+    /// Bytes of the buffers that are in use, and of what is held apart.
+    fn waiting(&self) -> usize {
+        let used = |buffer: &Buffer| match buffer.is_empty() {
+            true => 0,
+            false => buffer.capacity(),
+        };
+        used(&self.input) + used(&self.output) + self.apart
     }
 
     /// Reserves this much in all; false if it does not fit.
@@ -336,22 +368,43 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn http_28_a_reader_that_stops_is_given_up_and_a_slow_one_is_not() {
-        let (mut client, mut socket) = socket(10, 1 << 20);
+        let (mut client, mut socket) = socket(1_000, 1 << 20);
         let start = Instant::now();
-        socket.output.tail().extend_from_slice(&[b'x'; 100]);
+        socket.output.tail().extend_from_slice(&[b'x'; 400_000]);
         let reader = async {
-            for _ in 0..10 {
+            for _ in 0..5 {
                 tokio::time::sleep(MINUTE - Duration::from_secs(1)).await;
-                let mut ten = [0; 10];
-                client.read_exact(&mut ten).await.unwrap();
+                let mut some = [0; 80_000];
+                client.read_exact(&mut some).await.unwrap();
             }
         };
         let (flushed, ()) = tokio::join!(socket.flush(MINUTE), reader);
         assert_eq!(flushed, Ok(()));
-        assert!(start.elapsed() > 8 * MINUTE);
-        socket.output.tail().extend_from_slice(&[b'x'; 100]);
+        assert!(start.elapsed() > 4 * MINUTE);
+        socket.output.tail().extend_from_slice(&[b'x'; 2_000]);
         let start = Instant::now();
         assert_eq!(socket.flush(MINUTE).await, Err(Ended::Late));
+        assert_eq!(start.elapsed(), MINUTE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sharing_65_a_byte_now_and_then_is_no_progress() {
+        let (mut client, mut socket) = socket(1_000, 1 << 20);
+        socket.output.tail().extend_from_slice(&[b'x'; 100_000]);
+        let start = Instant::now();
+        let reader = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if client.read_u8().await.is_err() {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            flushed = socket.flush(MINUTE) => assert_eq!(flushed, Err(Ended::Late)),
+            () = reader => panic!("the socket is open"),
+        }
+        // At d833505 each byte was worth another minute.
         assert_eq!(start.elapsed(), MINUTE);
     }
 

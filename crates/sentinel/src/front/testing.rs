@@ -202,9 +202,9 @@ impl Backend for Fake {
     }
 }
 
-/// The pieces of an answer; an empty one breaks it off.
+/// The pieces of an answer; an empty one breaks it off. Beside them what it was admitted with.
 #[derive(Debug)]
-pub(super) struct Body(VecDeque<Bytes>);
+pub(super) struct Body(VecDeque<Bytes>, pub(super) Arc<()>);
 
 impl Pieces for Body {
     type Error = Refusal;
@@ -234,7 +234,7 @@ impl ReadAnswer<Body> {
             headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
             length: None,
             took: Nanos::from_millis(2),
-            body: Body(pieces.iter().map(bytes).collect()),
+            body: Body(pieces.iter().map(bytes).collect(), Arc::default()),
         }
     }
 }

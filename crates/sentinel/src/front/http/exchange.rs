@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairq::ClientKey;
 use tokio::time::Instant;
@@ -37,6 +38,9 @@ pub(super) struct Exchange<B: Backend, IO> {
     client: ClientKey,
     slowdown: Slowdown,
 }
+
+/// Bytes around a chunk: its length, and two line ends.
+const CHUNK_FRAME: usize = 32;
 
 /// Room that a request needs beyond what it holds.
 pub(super) enum Room {
@@ -157,6 +161,14 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
         let patience = self.front.config.limits.write_timeout;
         self.socket.flush(patience).await
+    }
+
+    /// How long a client may take too little of an answer, and what a piece of one has at most.
+    pub(super) fn stream_limits(&self) -> (Duration, usize) {
+        let config = &self.front.config;
+        // Beside the piece stands the frame of a chunk.
+        let piece = config.reads.window_bytes + CHUNK_FRAME;
+        (config.limits.write_timeout, piece)
     }
 
     /// Counts the end of a request.

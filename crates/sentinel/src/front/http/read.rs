@@ -1,12 +1,17 @@
 //! Reads over HTTP: forwarded, and their answers passed on as they come.
 
+use std::future::poll_fn;
+use std::task::{Poll, ready};
+
 use wire::http::{BodyLength, LAST_CHUNK, Version, write_chunk_end, write_chunk_start};
 
 use super::exchange::{Exchange, Room};
 use super::work::{CallInfo, Forward, Next};
 use crate::front::backend::Backend;
+use crate::front::backlog::Backlog;
 use crate::front::outcome;
 use crate::front::socket::{Ended, Stream};
+use crate::lane::Permit;
 use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::respond::Asked;
 use crate::upstream::{Pieces as _, ReadAnswer};
@@ -27,7 +32,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             Ok(Ok(answer)) => {
                 self.count(&call, lane, OutcomeLabel::Forwarded);
                 self.served();
-                self.stream(&call, answer, asked).await
+                self.stream(&call, answer, asked, None).await
             }
             Ok(Err(refusal)) => {
                 self.count(&call, lane, outcome::of_read(refusal.reason));
@@ -40,44 +45,69 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         }
     }
 
-    /// Passes an answer on, piece by piece: the next is taken when the last was.
+    /// Passes an answer on. What the node has is taken as the client takes it and as far as the account
+    /// allows, so that the answer of a slow client is soon complete here, and gives its place in the lane
+    /// (or its `permit`) back.
     pub(super) async fn stream(
         &mut self,
         call: &CallInfo,
         mut answer: ReadAnswer<B::Body>,
         mut asked: Asked,
+        permit: Option<Permit>,
     ) -> Result<Next, Ended> {
         let length = body_length(&answer, asked);
         asked.keep_alive &= length != BodyLength::UntilClose;
         let has_body =
             asked.with_body && !matches!(length, BodyLength::Nothing | BodyLength::Known(0));
         // As long as nothing of the answer went out, the client can still be told what went wrong.
-        let mut piece = None;
+        let mut first = None;
         if has_body {
-            piece = match answer.body.next().await.transpose() {
+            first = match answer.body.next().await.transpose() {
                 Ok(piece) => piece,
                 Err(refusal) => return Ok(self.refuse(call, &refusal, asked)),
             };
         }
         self.head(answer.status, &answer.headers, length, asked);
-        while let Some(bytes) = piece {
-            let out = self.socket().output.tail();
-            if length == BodyLength::Chunked {
-                write_chunk_start(out, bytes.len());
-                out.extend_from_slice(&bytes);
-                write_chunk_end(out);
-            } else {
-                out.extend_from_slice(&bytes);
-            }
-            self.flush().await?;
+        let is_chunked = has_body && length == BodyLength::Chunked;
+        if let Some(piece) = first {
+            push(self.socket().output.tail(), &piece, is_chunked);
+            let (patience, most) = self.stream_limits();
+            let (socket, body) = (self.socket(), &mut answer.body);
+            let mut backlog = Backlog::default();
+            let passing = poll_fn(|context| {
+                loop {
+                    let written = socket.poll_flush(&mut backlog, patience, context)?;
+                    if written.is_pending() && !socket.make_output_room(most) {
+                        return Poll::Pending;
+                    }
+                    match ready!(body.poll_next(context)) {
+                        Some(Ok(piece)) => push(socket.output.tail(), &piece, is_chunked),
+                        end => return Poll::Ready(Ok(end.is_none())),
+                    }
+                }
+            });
             // Half an answer cannot be taken back: the connection ends, and the client sees that.
-            let next = answer.body.next().await.transpose();
-            piece = next.map_err(|_| Ended::Closed)?;
+            if !passing.await? {
+                self.flush().await?;
+                return Err(Ended::Closed);
+            }
         }
-        if has_body && length == BodyLength::Chunked {
+        drop((answer.body, permit));
+        if is_chunked {
             self.socket().output.tail().extend_from_slice(LAST_CHUNK);
         }
         Ok(Next::after(asked.keep_alive))
+    }
+}
+
+/// Appends a piece of an answer.
+fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {
+    if is_chunked {
+        write_chunk_start(out, piece.len());
+        out.extend_from_slice(piece);
+        write_chunk_end(out);
+    } else {
+        out.extend_from_slice(piece);
     }
 }
 

@@ -61,9 +61,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) async fn unusual(&mut self, write: Forward, asked: Asked) -> Result<Next, Ended> {
         let Forward { call, request } = write;
         match self.pass_in_turn(&call, request).await? {
-            Ok((_permit, answer)) => {
+            Ok((permit, answer)) => {
                 self.count(&call, LaneLabel::Write, OutcomeLabel::Forwarded);
-                self.stream(&call, answer, asked).await
+                self.stream(&call, answer, asked, Some(permit)).await
             }
             Err(refusal) => Ok(self.refuse(&call, &refusal, asked)),
         }

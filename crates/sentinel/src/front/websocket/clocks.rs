@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::config;
+use crate::front::backlog::Backlog;
 
 /// The deadlines of a session.
 #[derive(Debug)]
@@ -14,16 +15,9 @@ pub(super) struct Clocks {
     write_timeout: Duration,
     ping_at: Instant,
     received_at: Instant,
-    /// Since when what is to be written waits, and how much has to be gone until that is over.
-    backlog: Option<Backlog>,
+    /// What the client has still to take.
+    pub(super) backlog: Backlog,
     pings: Pings,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Backlog {
-    since: Instant,
-    taken: usize,
-    needed: usize,
 }
 
 /// The client's pings that are answered, counted by the second.
@@ -34,10 +28,6 @@ struct Pings {
     since: Instant,
 }
 
-/// What a client with a backlog must take within the write timeout, in bytes, or all there is.
-/// Without it a client could keep its events waiting for ever by taking a byte now and then.
-const LEAST_TAKEN: usize = 64 << 10;
-
 impl Clocks {
     pub(super) fn new(ws: &config::Ws, write_timeout: Duration) -> Self {
         let now = Instant::now();
@@ -47,7 +37,7 @@ impl Clocks {
             write_timeout,
             ping_at: now + ws.ping_interval,
             received_at: now,
-            backlog: None,
+            backlog: Backlog::default(),
             pings: Pings {
                 most: ws.pings_per_second,
                 left: ws.pings_per_second,
@@ -76,30 +66,9 @@ impl Clocks {
         self.ping_at = now + self.ping_interval;
     }
 
-    /// Notes that `waiting` bytes could not be written, after `taken` were.
-    pub(super) fn blocked(&mut self, taken: usize, waiting: usize) {
-        if let Some(backlog) = &mut self.backlog {
-            backlog.taken += taken;
-            if backlog.taken < backlog.needed {
-                return;
-            }
-        }
-        self.backlog = Some(Backlog {
-            since: Instant::now(),
-            taken: 0,
-            needed: waiting.clamp(1, LEAST_TAKEN),
-        });
-    }
-
-    /// Notes that everything was written.
-    pub(super) const fn written(&mut self) {
-        self.backlog = None;
-    }
-
     /// When the client has taken too little for too long, if it has a backlog.
     pub(super) fn overdue_at(&self) -> Option<Instant> {
-        self.backlog
-            .map(|backlog| backlog.since + self.write_timeout)
+        self.backlog.overdue_at(self.write_timeout)
     }
 
     /// Whether one more ping of this second is answered.

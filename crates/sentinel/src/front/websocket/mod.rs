@@ -299,13 +299,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             match self.client.socket().poll_write(context) {
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
-                    self.clocks.written();
+                    self.clocks.backlog.written();
                     return Ok(());
                 }
                 Poll::Ready(Err(_)) => return Err(End::Gone),
                 Poll::Pending => {
                     let waiting = self.client.unsent();
-                    self.clocks.blocked(before.saturating_sub(waiting), waiting);
+                    let taken = before.saturating_sub(waiting);
+                    self.clocks.backlog.blocked(taken, waiting);
                     return Ok(());
                 }
             }

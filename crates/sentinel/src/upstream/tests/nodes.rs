@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use testkit::{ScriptedServer, free_port};
+use testkit::{ScriptedServer, free_port, http_answer};
 
 use super::{NodeEvent, Rig, devnode, quick};
 

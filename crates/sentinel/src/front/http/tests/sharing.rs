@@ -79,3 +79,46 @@ async fn sharing_64_a_denied_network_gets_neither_slot_nor_buffer() {
     assert_eq!(first.status().await.0, 403);
     assert_eq!(bench.fake.state().txs, ["a=1"]);
 }
+
+/// An answer of 400 kB, and what it was admitted with.
+fn long_answer() -> (ReadAnswer<crate::front::testing::Body>, std::sync::Weak<()>) {
+    let piece = "x".repeat(10_000);
+    let answer = ReadAnswer::pieces(200, &[piece.as_str(); 40]);
+    let place = std::sync::Arc::downgrade(&answer.body.1);
+    (answer, place)
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharing_65_a_slow_reader_holds_its_own_bytes_and_no_place() {
+    let bench = Bench::new();
+    let (answer, place) = long_answer();
+    bench.fake.state().answers.push_back(Ok(answer));
+    let mut client = bench.connect();
+    client.post(&call("1", "genesis")).await;
+    settle().await;
+    // At d833505 the place was held until the client had taken the last byte.
+    assert!(place.upgrade().is_none());
+    assert!(bench.shared.ledger.used() > 300_000);
+    let (_, body) = client.answer().await;
+    assert!(body.len() > 400_000 && body.ends_with("x\r\n0\r\n\r\n"));
+    settle().await;
+    assert_eq!(bench.shared.ledger.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharing_65_beyond_its_share_a_slow_reader_holds_the_node_back() {
+    let bench = Bench::with(|config| {
+        config.buffer.bytes = 1 << 20;
+        config.reads.window_bytes = 64 << 10;
+    });
+    let (first, place) = long_answer();
+    bench.fake.state().answers.push_back(Ok(first));
+    let mut client = bench.connect();
+    client.post(&call("1", "genesis")).await;
+    settle().await;
+    assert!(place.upgrade().is_some());
+    assert!(bench.shared.ledger.used() <= 512 << 10);
+    let (_, body) = client.answer().await;
+    assert!(body.len() > 400_000);
+    assert!(place.upgrade().is_none());
+}
