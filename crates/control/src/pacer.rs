@@ -1,5 +1,7 @@
 //! How many writes may leave now.
 
+use std::time::Duration;
+
 use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
@@ -214,6 +216,11 @@ impl Pacer {
     /// Transactions a second that the chain commits, smoothed.
     pub fn committed_rate(&self, now: Nanos) -> f64 {
         self.adaptive.throughput().rate_at(now)
+    }
+
+    /// Mean time between blocks; zero until two were seen.
+    pub fn block_interval(&self) -> Nanos {
+        Duration::from_secs_f64(self.adaptive.throughput().interval()).into()
     }
 
     /// What the rate follows.

@@ -58,11 +58,16 @@ impl Ledger {
 
     /// Sets bytes aside; `None` when they do not fit, or are more than the client's share.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        let mut reservation = Reservation {
+        let mut reservation = self.nothing();
+        reservation.grow(bytes).then_some(reservation)
+    }
+
+    /// A reservation of no bytes, to be grown.
+    pub fn nothing(&self) -> Reservation {
+        Reservation {
             ledger: self.clone(),
             bytes: 0,
-        };
-        reservation.grow(bytes).then_some(reservation)
+        }
     }
 
     /// Bytes in use.
@@ -135,6 +140,12 @@ impl Reservation {
     /// How many.
     pub const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The account it is in.
+    #[cfg(test)]
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Sets more aside; false, and nothing changes, when they do not fit.

@@ -25,6 +25,7 @@ pub mod metrics;
 mod named;
 pub mod refusal;
 pub mod respond;
+mod sampled;
 pub mod serve;
 mod timer;
 pub mod upstream;

@@ -3,11 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rpc::Trust;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -111,7 +113,7 @@ pub async fn serve(
     let ledger = Ledger::new(config.buffer.bytes);
     // The admin listener and the nodes' watchers outlive the clients.
     let end = CancellationToken::new();
-    let _end = end.clone().drop_guard();
+    let ending = end.clone().drop_guard();
     let surroundings = upstream::Surroundings {
         ledger: ledger.clone(),
         clock,
@@ -155,8 +157,8 @@ pub async fn serve(
         relays,
         shutdown: shutdown.clone(),
     };
-    let background = Background::start().map_err(ServeError::System)?;
-    background.runtime().spawn(watching.run());
+    let mut background = Background::start().map_err(ServeError::System)?;
+    background.spawn(watching.run());
     if let Some(listener) = listeners.admin {
         let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end.clone());
         background
@@ -170,6 +172,8 @@ pub async fn serve(
     tasks.spawn(pump.run(shutdown));
     tasks.spawn(serve_clients(front, listeners.front));
     tasks.join_all().await;
+    drop(ending);
+    background.ended().await;
     Ok(lane.status().accounts)
 }
 
@@ -183,8 +187,14 @@ async fn serve_clients(front: Front, listener: TcpListener) {
     }
 }
 
-/// The thread that watches the nodes and serves the operator.
-struct Background(Option<Runtime>);
+/// The thread that watches the nodes and serves the operator, and its tasks.
+struct Background {
+    runtime: Option<Runtime>,
+    tasks: JoinSet<()>,
+}
+
+/// How long its tasks may take to end.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 impl Background {
     fn start() -> io::Result<Self> {
@@ -193,16 +203,32 @@ impl Background {
             .thread_name("sentinel-watch")
             .enable_all()
             .build()
-            .map(|runtime| Self(Some(runtime)))
+            .map(|runtime| Self {
+                runtime: Some(runtime),
+                tasks: JoinSet::new(),
+            })
     }
 
     fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("taken only when dropped")
+        self.runtime.as_ref().expect("taken only when dropped")
+    }
+
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = self.runtime().handle().clone();
+        self.tasks.spawn_on(task, &handle);
+    }
+
+    /// Waits for its tasks, which were told to end.
+    async fn ended(&mut self) {
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(GOODBYE, ended).await.is_err() {
+            warn!("the nodes' watchers and the operator's listener were cut off");
+        }
     }
 
     /// Moves a listener to this thread's runtime and serves it there.
     fn serve<F>(
-        &self,
+        &mut self,
         listener: TcpListener,
         serve: impl FnOnce(TcpListener) -> F,
     ) -> io::Result<()>
@@ -210,9 +236,11 @@ impl Background {
         F: Future<Output = ()> + Send + 'static,
     {
         let listener = listener.into_std()?;
-        let _entered = self.runtime().enter();
-        let serving = serve(TcpListener::from_std(listener)?);
-        self.runtime().spawn(serving);
+        let serving = {
+            let _entered = self.runtime().enter();
+            serve(TcpListener::from_std(listener)?)
+        };
+        self.spawn(serving);
         Ok(())
     }
 }
@@ -220,7 +248,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         // A runtime must not be waited for inside another one.
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }

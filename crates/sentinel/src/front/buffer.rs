@@ -91,8 +91,10 @@ impl Buffer {
     /// Makes room for more of something that has `whole` bytes in all: for as much again as has come,
     /// so that what is only announced takes no memory.
     pub(crate) fn grow_towards(&mut self, whole: usize) {
-        let missing = whole.saturating_sub(self.len());
-        self.make_room(missing.min(self.len().max(READ_BYTES)));
+        if self.bytes.capacity() - self.bytes.len() < READ_BYTES / 4 {
+            let missing = whole.saturating_sub(self.len());
+            self.make_room(missing.min(self.len().max(READ_BYTES)));
+        }
     }
 
     /// The end, to be written to; what was consumed stays in front of it.

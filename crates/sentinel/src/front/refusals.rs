@@ -1,30 +1,19 @@
 //! The log of refusals: one line a second for each reason. All of them are counted.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fairq::ClientKey;
 use tracing::info;
 
 use crate::refusal::{Reason, Refusal};
+use crate::sampled::Sampled;
 
 /// The log lines about refusals: for each reason one a second at most, with how many were left out.
-///
-/// A flood of refusals costs a look at the clock and an atomic addition each.
 #[derive(Debug)]
 pub(crate) struct RefusalLog {
     started: Instant,
     by_reason: [Sampled; Reason::ALL.len()],
 }
-
-#[derive(Debug, Default)]
-struct Sampled {
-    /// Nanoseconds since the start from which a line may be written again.
-    from: AtomicU64,
-    untold: AtomicU64,
-}
-
-const BETWEEN: Duration = Duration::from_secs(1);
 
 impl RefusalLog {
     /// Nothing was refused yet.
@@ -50,28 +39,15 @@ impl RefusalLog {
 
     /// How many refusals for this reason were left out before, if this one is to be logged.
     fn turn(&self, reason: Reason, now: Instant) -> Option<u64> {
-        let sampled = &self.by_reason[reason as usize];
         let since = now.saturating_duration_since(self.started);
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let at = nanos(since);
-        let next = at.saturating_add(nanos(BETWEEN));
-        let from = sampled.from.load(Ordering::Relaxed);
-        // Of several threads that find a line due, one writes it and reports the others.
-        let won = at >= from
-            && sampled
-                .from
-                .compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok();
-        if won {
-            return Some(sampled.untold.swap(0, Ordering::Relaxed));
-        }
-        sampled.untold.fetch_add(1, Ordering::Relaxed);
-        None
+        self.by_reason[reason as usize].turn(since.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -43,9 +43,8 @@ pub(crate) struct Socket<IO> {
     /// Bytes of a request or message that is held apart from the input: what came in chunks or
     /// fragments.
     pub(crate) apart: usize,
-    /// The account, for the client of this socket.
-    ledger: Ledger,
-    held: Option<Reservation>,
+    /// What its client holds in the account.
+    held: Reservation,
 }
 
 /// Why a socket is of no more use.
@@ -67,15 +66,14 @@ const LINGER_BYTES: usize = 1 << 20;
 
 impl<IO: Stream> Socket<IO> {
     /// Nothing read, nothing to write.
-    pub(crate) fn new(io: IO, ledger: Ledger) -> Self {
+    pub(crate) fn new(io: IO, ledger: &Ledger) -> Self {
         Self {
             io,
             input: Buffer::new(),
             output: Buffer::new(),
             timer: Timer::default(),
             apart: 0,
-            ledger,
-            held: None,
+            held: ledger.nothing(),
         }
     }
 
@@ -87,24 +85,19 @@ impl<IO: Stream> Socket<IO> {
     /// The account its waiting bytes are charged to.
     #[cfg(test)]
     pub(crate) const fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.held.ledger()
     }
 
     /// Takes over what was set aside, for a request that was read completely: at least `bytes`.
     pub(crate) fn take_reserved(&mut self, bytes: usize) -> Option<Reservation> {
-        match &mut self.held {
-            None => self.ledger.reserve(bytes),
-            Some(held) => {
-                let missing = bytes.saturating_sub(held.bytes());
-                (missing == 0 || held.grow(missing)).then(|| held.split(bytes))
-            }
-        }
+        let missing = bytes.saturating_sub(self.held.bytes());
+        self.held.grow(missing).then(|| self.held.split(bytes))
     }
 
     /// Gives back what was set aside, unless something still waits in a buffer.
     pub(crate) fn settle(&mut self) {
         if self.input.is_empty() && self.output.is_empty() {
-            self.held = None;
+            self.held.shrink_to(0);
         }
     }
 
@@ -247,8 +240,8 @@ impl<IO: Stream> Socket<IO> {
             if !self.hold(self.waiting() + grown - capacity) {
                 return false;
             }
-            self.output.make_room(more);
         }
+        self.output.make_room(more);
         true
     }
 
@@ -288,12 +281,7 @@ impl<IO: Stream> Socket<IO> {
 
     /// Charges the ledger with what has come and is to be written; false if it does not fit.
     pub(crate) fn charge(&mut self) -> bool {
-        let bytes = self.waiting();
-        if bytes == 0 {
-            self.held = None;
-            return true;
-        }
-        self.hold(bytes)
+        self.hold(self.waiting())
     }
 
     /// Bytes of the buffers that are in use, and of what is held apart.
@@ -307,16 +295,8 @@ impl<IO: Stream> Socket<IO> {
 
     /// Reserves this much in all; false if it does not fit.
     fn hold(&mut self, bytes: usize) -> bool {
-        match &mut self.held {
-            None => {
-                self.held = self.ledger.reserve(bytes);
-                self.held.is_some()
-            }
-            Some(held) => {
-                held.shrink_to(bytes);
-                held.grow(bytes - held.bytes())
-            }
-        }
+        self.held.shrink_to(bytes);
+        self.held.grow(bytes - self.held.bytes())
     }
 }
 
@@ -334,7 +314,7 @@ mod tests {
         ledger: usize,
     ) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
         let (client, server) = duplex(capacity);
-        (client, Socket::new(server, Ledger::new(ledger)))
+        (client, Socket::new(server, &Ledger::new(ledger)))
     }
 
     #[tokio::test(start_paused = true)]

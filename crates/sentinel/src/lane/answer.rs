@@ -50,6 +50,11 @@ pub(super) fn read(message: &[u8]) -> Option<(u64, Cow<'_, [u8]>, AnswerKind)> {
     Some((id, member, kind))
 }
 
+/// Whether a member says that the check passed.
+pub(super) fn is_accepted(member: &[u8]) -> bool {
+    member.starts_with(ACCEPTED)
+}
+
 /// The member of an answer in another form than CometBFT's own: Tendermint up to 0.33 indents its JSON.
 fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]

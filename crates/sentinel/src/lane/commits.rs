@@ -110,6 +110,11 @@ impl Commits {
         }
     }
 
+    /// Whether a block has shown a transaction, sent at this instant, before its answer was read.
+    pub(super) fn has_shown(&self, hash: &TxHash, sent: Nanos) -> bool {
+        self.place(hash, sent).is_some()
+    }
+
     /// The early block that shows a transaction sent at this instant.
     fn place(&self, hash: &TxHash, sent: Nanos) -> Option<BlockPlace> {
         let mut later = self.early.iter().filter(|block| block.observed >= sent);
@@ -302,7 +307,7 @@ mod tests {
 
     /// A block is read on another connection than the answers, and may come before them.
     #[test]
-    fn a_block_that_comes_before_the_answer_is_found() {
+    fn acknowledged_67_a_block_that_comes_before_the_answer_is_found() {
         let outbox = Outbox::new();
         let at = Nanos::from_secs;
         let mut commits = Commits::new(4, at(60));
@@ -333,6 +338,7 @@ mod tests {
             place: 1,
         };
         assert_eq!(sent_and_added(&mut commits, at(9)), [(place, hash)]);
+        assert!(commits.has_shown(&hash, at(9)) && !commits.has_shown(&hash, at(11)));
         // Sent after the block: a later one will show it.
         assert_eq!(sent_and_added(&mut commits, at(11)), []);
         // Everything older is answered: the block is forgotten.

@@ -9,6 +9,7 @@ use pacing::Nanos;
 use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
 
+use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
 use crate::ledger::Reservation;
 use crate::metrics::MethodClass;
@@ -39,7 +40,7 @@ pub(super) enum Recipient {
     /// A connection of a client.
     Client { outbox: Arc<Outbox>, tag: u64 },
     /// None: it was acknowledged when it was admitted.
-    Acknowledged,
+    Acknowledged(Arc<Acknowledged>),
     /// None: the node accepted it and may have lost it since. It was counted when it was accepted.
     AcceptedBefore,
 }
@@ -116,8 +117,10 @@ impl Job {
 impl Recipient {
     /// Hands the answer to the client that waits, if any.
     pub(super) fn deliver(&self, answer: WriteAnswer) {
-        if let Self::Client { outbox, tag } = self {
-            outbox.deliver(Delivery { tag: *tag, answer });
+        match self {
+            Self::Client { outbox, tag } => outbox.deliver(Delivery { tag: *tag, answer }),
+            Self::Acknowledged(acknowledged) => acknowledged.answered(&answer),
+            Self::AcceptedBefore => {}
         }
     }
 }

@@ -7,6 +7,7 @@
 //! accepted transactions that no block has shown (`retained`), calls that wait for a block
 //! (`commits`), and breaks (`breaks`). None of these parts depends on the worker.
 
+mod acknowledged;
 mod answer;
 mod api;
 mod breaks;
@@ -14,6 +15,7 @@ mod commits;
 mod connection;
 mod connections;
 mod job;
+mod passive;
 mod queue;
 mod reoffers;
 mod retained;
@@ -30,6 +32,7 @@ use fairq::{Backlog, ClientKey};
 use pacing::Nanos;
 use tokio::sync::mpsc;
 
+use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
 use self::job::{Job, Recipient};
 use self::queue::WriteQueue;
@@ -47,6 +50,7 @@ use crate::upstream::{NodeEvent, Nodes};
 #[derive(Clone, Debug)]
 pub struct Lane {
     shared: Arc<Shared>,
+    acknowledged: Arc<Acknowledged>,
     async_ack: AsyncAck,
     timeout: Nanos,
 }
@@ -77,12 +81,15 @@ pub fn lane(surroundings: Surroundings) -> Result<(Lane, Worker), fairq::Error> 
     let config = &surroundings.config;
     let queue = WriteQueue::new(config, surroundings.seed)?;
     let shared = Arc::new(Shared::new(queue, surroundings.clock));
+    let metrics = Arc::clone(&surroundings.metrics);
+    let acknowledged = Arc::new(Acknowledged::new(metrics, surroundings.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
+        acknowledged: Arc::clone(&acknowledged),
         async_ack: config.fair.async_ack,
         timeout: config.fair.queue_timeout.into(),
     };
-    Ok((lane, Worker::new(shared, surroundings)))
+    Ok((lane, Worker::new(shared, acknowledged, surroundings)))
 }
 
 impl Lane {
@@ -109,7 +116,8 @@ impl Lane {
         let is_answered_now =
             self.async_ack == AsyncAck::Buffered && job.class() == MethodClass::BroadcastAsync;
         let acknowledged = is_answered_now.then(|| job.hash()).flatten().map(|hash| {
-            let waiting = std::mem::replace(&mut job.recipient, Recipient::Acknowledged);
+            let acknowledged = Recipient::Acknowledged(Arc::clone(&self.acknowledged));
+            let waiting = std::mem::replace(&mut job.recipient, acknowledged);
             (waiting, answer::accepted(&hash))
         });
         let was_empty = {

@@ -72,6 +72,8 @@ pub struct Accounts {
     pub cancelled: u64,
     /// Still here when the proxy stopped.
     pub lost: u64,
+    /// Acknowledged before, and then not accepted by the node, or in no block: some of all of these.
+    pub unkept: u64,
 }
 
 /// Why a client waits.
@@ -381,7 +383,7 @@ mod tests {
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(30),
             ambiguous: false,
-            recipient: Recipient::Acknowledged,
+            recipient: Recipient::AcceptedBefore,
             reservation: ledger.of(client).reserve(bytes)?,
         })
     }
@@ -401,7 +403,7 @@ mod tests {
                 queue.admit(job, Nanos::ZERO).unwrap();
             }
         }
-        assert!(ledger.used() > 12 << 20);
+        assert!(ledger.used() > 11 << 20);
         for small in 100..120 {
             let job = job(client(small), &ledger, 30_000).expect("room in the account");
             queue.admit(job, Nanos::ZERO).expect("room in the queue");

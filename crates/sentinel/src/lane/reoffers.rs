@@ -60,12 +60,21 @@ impl Reoffers {
     }
 
     /// Whether it is known now what the node has: a block came after the connections, or the chain
-    /// has shown none for so long that none is to be expected.
-    pub(super) fn can_end_recovery(&self, now: Nanos, last_block: Option<Nanos>) -> bool {
+    /// has shown none for so long that none is to be expected. `interval` is the chain's own, 0 while
+    /// unknown.
+    pub(super) fn can_end_recovery(
+        &self,
+        now: Nanos,
+        last_block: Option<Nanos>,
+        interval: Nanos,
+    ) -> bool {
         let Recovery::AwaitingBlock(since) = self.recovery else {
             return false;
         };
-        last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > NO_BLOCK
+        let patience = interval
+            .saturating_mul(INTERVALS)
+            .clamp(NO_BLOCK, LONGEST_NO_BLOCK);
+        last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > patience
     }
 
     /// AwaitingBlock => NotNeeded. What the node had accepted and no block has shown goes first.
@@ -180,6 +189,10 @@ impl Reoffers {
 
 /// A chain that makes no empty blocks makes none while the node's mempool is empty.
 const NO_BLOCK: Nanos = Nanos::from_secs(5);
+/// Blocks of many chains are further apart: so many of the chain's own intervals are awaited,
+const INTERVALS: u64 = 3;
+/// but no longer than this. Without empty blocks an interval may be an hour.
+const LONGEST_NO_BLOCK: Nanos = Nanos::from_secs(60);
 /// A node is asked again this long after it refused because it is full, or when it made a block.
 const REFUSED: Nanos = Nanos::from_millis(250);
 
@@ -207,7 +220,7 @@ mod tests {
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(deadline),
             ambiguous: false,
-            recipient: Recipient::Acknowledged,
+            recipient: Recipient::AcceptedBefore,
             reservation: Ledger::new(100).reserve(1).unwrap(),
         }
     }
@@ -229,8 +242,8 @@ mod tests {
         reoffers.disconnected(vec![job(1, 60), job(2, 60)]);
         assert!(reoffers.hold_everything() && reoffers.refused_until().is_none());
         reoffers.connected(at(2), true);
-        assert!(!reoffers.can_end_recovery(at(3), Some(at(2))));
-        assert!(reoffers.can_end_recovery(at(3), Some(at(3))));
+        assert!(!reoffers.can_end_recovery(at(3), Some(at(2)), Nanos::ZERO));
+        assert!(reoffers.can_end_recovery(at(3), Some(at(3)), Nanos::ZERO));
         reoffers.end_recovery(vec![job(0, 60)]);
         assert!(!reoffers.hold_everything());
         let all = reoffers.take_all();
@@ -243,13 +256,19 @@ mod tests {
     }
 
     #[test]
-    fn recovery_ends_without_a_block_after_a_while_and_at_once_if_nothing_is_at_stake() {
+    fn acknowledged_67_recovery_ends_without_a_block_after_a_while_and_at_once_if_nothing_is_at_stake()
+     {
         let mut reoffers = Reoffers::default();
         reoffers.disconnected(vec![job(1, 60)]);
-        assert!(!reoffers.can_end_recovery(at(100), Some(at(99))));
+        assert!(!reoffers.can_end_recovery(at(100), Some(at(99)), Nanos::ZERO));
         reoffers.connected(at(100), true);
-        assert!(!reoffers.can_end_recovery(at(105), None));
-        assert!(reoffers.can_end_recovery(at(106), None));
+        assert!(!reoffers.can_end_recovery(at(105), None, Nanos::ZERO));
+        assert!(reoffers.can_end_recovery(at(106), None, Nanos::ZERO));
+        // Where blocks are six seconds apart, or an hour.
+        assert!(!reoffers.can_end_recovery(at(117), None, at(6)));
+        assert!(reoffers.can_end_recovery(at(119), None, at(6)));
+        assert!(!reoffers.can_end_recovery(at(159), None, at(3_600)));
+        assert!(reoffers.can_end_recovery(at(161), None, at(3_600)));
 
         let mut reoffers = Reoffers::default();
         reoffers.disconnected(Vec::new());

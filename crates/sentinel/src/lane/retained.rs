@@ -19,8 +19,8 @@ pub(super) struct Retained {
     in_order: Slots<Job>,
     bytes: usize,
     capacity: usize,
-    /// Not kept because the bound was reached.
-    not_kept: u64,
+    /// Until when the node may have some that were not kept, because the bound was reached.
+    incomplete_until: Nanos,
 }
 
 impl Retained {
@@ -31,7 +31,7 @@ impl Retained {
             in_order: Slots::new(),
             bytes: 0,
             capacity,
-            not_kept: 0,
+            incomplete_until: Nanos::ZERO,
         }
     }
 
@@ -39,9 +39,9 @@ impl Retained {
         self.in_order.len() == 0
     }
 
-    /// Whether everything was kept so far.
-    pub(super) const fn is_complete(&self) -> bool {
-        self.not_kept == 0
+    /// Whether everything was kept that the node may still have.
+    pub(super) fn is_complete(&self, now: Nanos) -> bool {
+        self.incomplete_until <= now
     }
 
     /// Bytes of the transactions kept.
@@ -56,7 +56,7 @@ impl Retained {
             return;
         };
         if self.bytes + bytes > self.capacity {
-            self.not_kept += 1;
+            self.incomplete_until = now.saturating_add(RETAINED_FOR);
             return;
         }
         if self.by_hash.contains_key(&hash) {
@@ -84,14 +84,16 @@ impl Retained {
         job.is_some()
     }
 
-    /// Forgets what no block has shown for so long that the node must have dropped it.
-    pub(super) fn forget_old(&mut self, now: Nanos) {
+    /// Forgets what no block has shown for so long that the node must have dropped it: how many.
+    pub(super) fn forget_old(&mut self, now: Nanos) -> usize {
+        let before = self.in_order.len();
         while let Some(job) = self.in_order.oldest()
             && job.deadline < now
             && let Some(hash) = job.hash()
         {
             self.release(&hash);
         }
+        before - self.in_order.len()
     }
 
     /// Takes everything out, in the order of acceptance.
@@ -126,7 +128,7 @@ mod tests {
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(1),
             ambiguous: false,
-            recipient: Recipient::Acknowledged,
+            recipient: Recipient::AcceptedBefore,
             reservation: ledger.reserve(30).unwrap(),
         }
     }
@@ -136,18 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn order_and_bounds_hold() {
+    fn acknowledged_67_order_and_bounds_hold_and_nothing_stays_unknown() {
         let ledger = Ledger::new(1000);
         let mut retained = Retained::new(40);
         for name in 1..=5 {
             retained.keep(job(&ledger, name), Nanos::from_secs(name.into()));
         }
-        assert_eq!((retained.bytes(), retained.not_kept), (40, 1));
+        assert_eq!(retained.bytes(), 40);
+        // What was not kept is committed or dropped some time, and nothing is unknown any more.
+        assert!(!retained.is_complete(Nanos::from_secs(64)));
+        assert!(retained.is_complete(Nanos::from_secs(65)));
         // Only the transactions themselves count from now on.
         assert_eq!(ledger.used(), 40);
         assert!(retained.release(&hash(2)));
         assert!(!retained.release(&hash(2)));
-        retained.forget_old(Nanos::from_secs(62));
+        assert_eq!(retained.forget_old(Nanos::from_secs(62)), 1);
         assert_eq!(retained.bytes(), 20);
         retained.keep(job(&ledger, 6), Nanos::from_secs(6));
         assert!(retained.release(&hash(4)));
@@ -169,6 +174,6 @@ mod tests {
         retained.keep(job(&ledger, 1), Nanos::from_secs(1));
         retained.keep(job(&ledger, 1), Nanos::from_secs(2));
         assert_eq!((retained.bytes(), ledger.used()), (10, 10));
-        assert!(retained.is_complete());
+        assert!(retained.is_complete(Nanos::ZERO));
     }
 }

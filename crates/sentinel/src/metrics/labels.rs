@@ -142,6 +142,26 @@ named! {
 }
 
 named! {
+    /// How a write ended that its client had been told was taken.
+    AckEnd {
+        /// The node accepted it.
+        Accepted => "accepted",
+        /// The node refused it.
+        Refused => "refused",
+        /// It waited past its deadline.
+        Expired => "expired",
+        /// It was pushed out of the queue.
+        Displaced => "displaced",
+        /// It was still here when the program ended.
+        Lost => "lost",
+        /// The node had accepted it, lost it, and refused it when it was offered again.
+        RefusedLater => "refused_later",
+        /// The node had accepted it, and no block has shown it for a minute.
+        Uncommitted => "uncommitted",
+    }
+}
+
+named! {
     /// Why a write connection was opened again.
     ReconnectCause {
         /// A break of the schedule.

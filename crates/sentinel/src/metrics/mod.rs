@@ -24,7 +24,8 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use gauges::Gauges;
 pub use labels::{
-    ConnectionState, LaneLabel, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError,
+    AckEnd, ConnectionState, LaneLabel, MethodClass, OutcomeLabel, ReconnectCause, Transport,
+    UpstreamError,
 };
 
 use crate::refusal::Reason;
@@ -60,6 +61,9 @@ metrics! { r;
     requests: Vec<Counter> = requests(r);
     rejected: [Counter; Reason::ALL.len()] =
         family(r, "rejected", "Requests refused here", "reason", Reason::ALL.map(Reason::name));
+    acknowledged: [Counter; AckEnd::ALL.len()] =
+        family(r, "acknowledged", "Writes by their end whose clients had been told before that they were taken", "end",
+            AckEnd::ALL.map(AckEnd::name));
     queue_wait: Histogram =
         seconds(r, "queue_wait", "Time writes spent in the fair queue", Histogram::new(QUEUE_WAITS));
     overhead: Histogram =
@@ -113,6 +117,11 @@ impl Metrics {
     /// A request, or a connection, was refused.
     pub fn refused(&self, reason: Reason) {
         self.rejected[reason as usize].inc();
+    }
+
+    /// A write ended that had been acknowledged.
+    pub fn acknowledged(&self, end: AckEnd) {
+        self.acknowledged[end.index()].inc();
     }
 
     /// A write has left the queue.

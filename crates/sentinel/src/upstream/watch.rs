@@ -1,5 +1,6 @@
 //! Watches the nodes: their health, their blocks, their mempools.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use rpc::{
     Client, ClientError, ClientOptions, FollowEvent, FollowOptions, Follower, Status, follow,
 };
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
-use tracing::{debug, info, warn};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
 
 use super::UpstreamError;
 use super::health::{Change, Health, Seen};
@@ -56,12 +58,41 @@ impl NodesWorker {
     /// # Cancel safety
     /// Dropping the future ends the watching.
     pub async fn run(self) {
-        let mut watches = JoinSet::new();
-        for watch in self.watches {
-            watches.spawn(watch.run());
-        }
-        while watches.join_next().await.is_some() {}
+        let shutdown = self.nodes.surroundings().shutdown.clone();
+        let watches = self.watches.into_iter();
+        let watch = |watch: &Watch| watch.clone().run();
+        supervise(watches.collect(), watch, &shutdown).await;
         self.nodes.closed().await;
+    }
+}
+
+/// Runs a task for each of these until shutdown. One that ends before, by a panic or by itself, is
+/// reported and begins anew a little later; the others go on.
+async fn supervise<T, F>(all: Vec<T>, run: impl Fn(&T) -> F, shutdown: &CancellationToken)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    let mut places = HashMap::new();
+    for (place, one) in all.iter().enumerate() {
+        places.insert(tasks.spawn(run(one)).id(), place);
+    }
+    while let Some(ended) = tasks.join_next_with_id().await {
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+        let Some(place) = places.remove(&id).filter(|_| !shutdown.is_cancelled()) else {
+            continue;
+        };
+        let reason = ended.err().map(|error| error.to_string());
+        error!(
+            node = place,
+            reason, "the watching of a node ended; it begins anew"
+        );
+        let again = run(&all[place]);
+        let delayed = async move {
+            sleep(WATCH_AGAIN).await;
+            again.await;
+        };
+        places.insert(tasks.spawn(delayed).id(), place);
     }
 }
 
@@ -75,7 +106,11 @@ impl std::fmt::Debug for NodesWorker {
 /// queue would only hide a reader that is stuck.
 pub const EVENTS: usize = 64;
 
+/// The pause before a watch that has ended begins anew.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
+
 /// Watches one node.
+#[derive(Clone)]
 pub(super) struct Watch {
     nodes: Nodes,
     index: NodeIndex,
@@ -403,3 +438,37 @@ const MAX_STATUS_BYTES: usize = 1 << 20;
 /// A node so many blocks behind the others, and at the same height for so long, is stuck.
 const STUCK_BLOCKS: u64 = 20;
 const STUCK_AFTER: Nanos = Nanos::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn acknowledged_68_a_watch_that_ends_begins_anew_without_spinning() {
+        let shutdown = CancellationToken::new();
+        let begun = [0, 0].map(|_| Arc::new(AtomicUsize::new(0)));
+        let end = shutdown.clone();
+        let run = |place: &usize| {
+            let (count, end, ends) = (Arc::clone(&begun[*place]), end.clone(), *place == 0);
+            async move {
+                let count = count.fetch_add(1, Ordering::Relaxed);
+                assert!(!ends || count != 1, "a watch that panics");
+                if ends && count < 3 {
+                    return;
+                }
+                end.cancelled().await;
+            }
+        };
+        let stop = async {
+            sleep(WATCH_AGAIN * 10).await;
+            shutdown.cancel();
+        };
+        tokio::join!(supervise(vec![0, 1], run, &shutdown), stop);
+        // It ended three times, once by a panic; the other went on.
+        let counts = begun.map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, [4, 1]);
+    }
+}

@@ -97,6 +97,13 @@ impl FrameReader {
         self.message.capacity()
     }
 
+    /// Gives the memory of a message back that was handed over.
+    pub fn release(&mut self) {
+        if self.open.is_none() {
+            self.message = Vec::new();
+        }
+    }
+
     /// Whether a message has begun and is not complete.
     pub const fn is_mid_message(&self) -> bool {
         self.open.is_some()

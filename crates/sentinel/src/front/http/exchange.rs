@@ -52,15 +52,13 @@ pub(super) enum Room {
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer) -> Self {
+        // A trusted proxy's socket is no client's.
+        let ledger = match peer.is_proxy {
+            true => front.ledger.clone(),
+            false => front.ledger.of(peer.identity.client),
+        };
         Self {
-            // A trusted proxy's socket is no client's.
-            socket: Socket::new(
-                io,
-                match peer.is_proxy {
-                    true => front.ledger.clone(),
-                    false => front.ledger.of(peer.identity.client),
-                },
-            ),
+            socket: Socket::new(io, &ledger),
             queue: Queue::new(front.backend.clone(), front.next_connection()),
             client: peer.identity.client,
             slowdown: Slowdown::default(),

@@ -58,6 +58,7 @@ impl MessageReader {
             Step::Event { used, event } => {
                 let act = act_on(&event, &self.json);
                 socket.input.consume(used);
+                self.frames.release();
                 let held = self.frames.held_bytes();
                 let is_more = held > std::mem::replace(&mut socket.apart, held);
                 if is_more && !socket.charge() {

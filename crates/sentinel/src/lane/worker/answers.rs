@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use control::Refused;
 use pacing::Nanos;
-use tracing::warn;
 
 use super::Worker;
 use crate::lane::answer::{self, AnswerKind};
@@ -31,7 +30,7 @@ impl Worker {
                 AnswerKind::Refused(why) => self.refused(job, why, now),
                 AnswerKind::Duplicate if job.ambiguous => self.duplicate(job, now),
                 AnswerKind::Rejected | AnswerKind::Duplicate | AnswerKind::Other => {
-                    self.pass_on(&job, member, now);
+                    self.pass_on(&job, member);
                 }
             }
         }
@@ -43,7 +42,10 @@ impl Worker {
     fn accepted(&mut self, job: Job, member: Bytes, sent: Nanos, now: Nanos) {
         self.pacer.accepted(now, 1);
         self.answer_check(&job, member, sent, now);
-        self.retained.keep(job, now);
+        let is_committed = (job.hash()).is_some_and(|hash| self.commits.has_shown(&hash, sent));
+        if !is_committed {
+            self.retained.keep(job, now);
+        }
     }
 
     /// Answers a write whose check passed; a commit waits for its block.
@@ -76,6 +78,7 @@ impl Worker {
             self.reoffers.await_confirmation(job);
         } else {
             self.count_forwarded(&job);
+            job.answer(answer::accepted(&job.hash().unwrap_or_default()));
             self.retained.keep(job, now);
         }
     }
@@ -99,42 +102,15 @@ impl Worker {
     }
 
     /// Passes on whatever else the node answered.
-    fn pass_on(&mut self, job: &Job, member: Bytes, now: Nanos) {
+    fn pass_on(&mut self, job: &Job, member: Bytes) {
         self.count_forwarded(job);
         match &job.recipient {
             Recipient::Client { .. } if job.is_commit() => {
                 let hash = job.hash().unwrap_or_default();
                 job.answer(answer::refused_commit(self.version(), &hash, &member));
             }
-            Recipient::Client { .. } => job.answer(member),
-            Recipient::Acknowledged | Recipient::AcceptedBefore => {
-                self.later_refusals.log(&member, now);
-            }
+            Recipient::AcceptedBefore => self.acknowledged.refused_later(&member),
+            Recipient::Client { .. } | Recipient::Acknowledged(_) => job.answer(member),
         }
-    }
-}
-
-/// Log lines about transactions that were acknowledged and that the node refused later: at most one
-/// a second.
-#[derive(Debug, Default)]
-pub(super) struct LaterRefusals {
-    last: Option<Nanos>,
-    not_logged: u64,
-}
-
-impl LaterRefusals {
-    fn log(&mut self, member: &[u8], now: Nanos) {
-        let recent = |last| now.saturating_sub(last) < Nanos::from_secs(1);
-        if self.last.is_some_and(recent) {
-            self.not_logged += 1;
-            return;
-        }
-        self.last = Some(now);
-        let not_logged = std::mem::take(&mut self.not_logged);
-        let answer = String::from_utf8_lossy(&member[..member.len().min(200)]);
-        warn!(
-            %answer,
-            not_logged, "the node refused a transaction that was acknowledged before"
-        );
     }
 }

@@ -12,15 +12,16 @@ use fairq::Popped;
 use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
-use self::answers::LaterRefusals;
 use super::Surroundings;
+use super::acknowledged::Acknowledged;
 use super::api::{Permit, WriteBody};
 use super::breaks::Breaks;
 use super::commits::Commits;
 use super::connections::{Connections, ConnectionsEvent, NodeAnswer};
 use super::job::Job;
+use super::passive::PassiveBlocks;
 use super::queue::expired;
 use super::reoffers::Reoffers;
 use super::retained::Retained;
@@ -48,17 +49,24 @@ pub struct Worker {
     commits: Commits,
     retained: Retained,
     reoffers: Reoffers,
-    later_refusals: LaterRefusals,
+    passive: PassiveBlocks,
+    acknowledged: Arc<Acknowledged>,
     /// Empty lists that keep their memory between turns.
     answers: Vec<NodeAnswer>,
     popped: Vec<Popped<Job>>,
     forwarded: u64,
     last_block: Option<Nanos>,
     next_tick: Nanos,
+    /// Whether nothing more will be told of the nodes.
+    is_unwatched: bool,
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, surroundings: Surroundings) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        acknowledged: Arc<Acknowledged>,
+        surroundings: Surroundings,
+    ) -> Self {
         let Surroundings {
             config,
             metrics,
@@ -78,7 +86,9 @@ impl Worker {
             commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
             retained: Retained::new(upstream.retain_bytes),
             reoffers: Reoffers::default(),
-            later_refusals: LaterRefusals::default(),
+            passive: PassiveBlocks::default(),
+            is_unwatched: false,
+            acknowledged,
             shared,
             config,
             metrics,
@@ -112,10 +122,12 @@ impl Worker {
             sleep.as_mut().reset(self.shared.clock.instant(wake_at));
             tokio::select! {
                 event = self.connections.next(now) => self.on_connections(event),
-                event = self.events.recv() => match event {
+                event = self.events.recv(), if !self.is_unwatched => match event {
                     Some(event) => self.on_node(event),
-                    // The nodes are watched until the proxy ends.
-                    None => break,
+                    None => {
+                        error!("the nodes are no longer watched; writes go on to the node they go to");
+                        self.is_unwatched = true;
+                    }
                 },
                 () = self.shared.wake.notified() => {}
                 () = &mut sleep => {}
@@ -336,6 +348,7 @@ impl Worker {
             job.refuse(stopped());
         }
         self.commits.expire(Nanos::MAX);
+        self.shared.lock().accounts().unkept = self.acknowledged.all_unkept();
         if lost > 0 {
             warn!(lost, "stopped with writes that were not forwarded");
         } else {

@@ -29,8 +29,8 @@ impl Worker {
                 self.pacer.chain_replaced(now);
                 self.breaks.chain_replaced(now);
             }
-            NodeEvent::Block { .. }
-            | NodeEvent::Mempool { .. }
+            NodeEvent::Block { node, block } => self.passive.note(node, block),
+            NodeEvent::Mempool { .. }
             | NodeEvent::Missing { .. }
             | NodeEvent::ChainReplaced { .. } => {}
         }
@@ -71,7 +71,7 @@ impl Worker {
             height: block.height,
             txs: block.hashes.len(),
             // Transactions that were not kept look like those of others.
-            ours: self.retained.is_complete().then_some(ours),
+            ours: self.retained.is_complete(now).then_some(ours),
             observed: block.observed,
         };
         self.pacer.block(now, &seen);
@@ -89,9 +89,11 @@ impl Worker {
     /// Once it is known what the node has after a broken connection, the rest is offered again:
     /// first what it had accepted, then what was under way.
     fn recover(&mut self, now: Nanos, block: Option<Nanos>) {
-        if !self.reoffers.can_end_recovery(now, block) {
+        let interval = self.pacer.block_interval();
+        if !self.reoffers.can_end_recovery(now, block, interval) {
             return;
         }
+        self.count_passive_blocks(now);
         let accepted = self.retained.take_all();
         info!(
             accepted = accepted.len(),
@@ -102,19 +104,32 @@ impl Worker {
         self.reoffers.end_recovery(accepted);
     }
 
+    /// What nodes made known while another took the writes is committed as well.
+    fn count_passive_blocks(&mut self, now: Nanos) {
+        for (node, block) in self.passive.take() {
+            let shown = self.reoffers.take_shown(&block.hashes);
+            self.answer_shown(shown, now);
+            for hash in &block.hashes {
+                self.retained.release(hash);
+            }
+            self.commits.answer(&block, &self.nodes, node);
+        }
+    }
+
     /// Does everything that time decides.
     pub(super) fn tick(&mut self, now: Nanos) {
         let queued = {
             let mut queue = self.shared.lock();
             queue.expire(now);
             queue.accounts().forwarded = self.forwarded;
+            queue.accounts().unkept = self.acknowledged.all_unkept();
             queue.len()
         };
         for job in self.reoffers.take_expired(now) {
             self.expire(&job);
         }
         self.commits.expire(now);
-        self.retained.forget_old(now);
+        self.acknowledged.uncommitted(self.retained.forget_old(now));
         self.recover(now, None);
         self.give_up_silent(now);
         self.choose(now);

@@ -29,7 +29,7 @@ pub(super) async fn open(dialer: Dialer, ledger: Ledger) -> Result<Box<NodeSocke
     let shaken = timeout(dialer.limit(), shake_hands(&dialer, &mut stream, &mut keys)).await;
     let input = shaken.map_err(|_| UpstreamError::Timeout(dialer.endpoint().to_string()))??;
     let socket = NodeSocket::new(stream, input, keys, &ledger, buffers);
-    socket.map(Box::new).ok_or(UpstreamError::Memory)
+    Ok(Box::new(socket))
 }
 
 /// What has come behind the handshake.

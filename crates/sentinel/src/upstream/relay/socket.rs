@@ -64,16 +64,16 @@ enum Taken {
 }
 
 impl NodeSocket {
-    /// A socket whose handshake is done; `input` has come after it. None when the ledger is full.
+    /// A socket whose handshake is done; `input` has come after it.
     pub(super) fn new(
         stream: Stream,
         input: BytesMut,
         keys: MaskKeys,
         ledger: &Ledger,
         buffers: Reservation,
-    ) -> Option<Self> {
+    ) -> Self {
         let limit = ledger.capacity() / MESSAGE_SHARE;
-        Some(Self {
+        Self {
             stream,
             limit,
             frames: FrameReader::of_server(WsLimits {
@@ -81,7 +81,7 @@ impl NodeSocket {
                 fragments: usize::MAX,
             }),
             input,
-            charge: ledger.reserve(0)?,
+            charge: ledger.nothing(),
             is_charged: false,
             pause: None,
             output: Output {
@@ -91,7 +91,7 @@ impl NodeSocket {
             },
             last_read: Instant::now(),
             _buffers: buffers,
-        })
+        }
     }
 
     /// When something was last read.

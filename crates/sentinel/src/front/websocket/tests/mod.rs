@@ -338,9 +338,13 @@ async fn sharing_63_fragments_are_in_the_account() {
     let mut clients = Vec::new();
     for _ in 0..20 {
         let mut client = Client::open(&bench).await;
-        client.send(frame(TEXT, &vec![b'x'; 50_000])).await;
-        for _ in 0..8 {
-            client.send(frame(0, &vec![b'x'; 50_000])).await;
+        for fragment in 0..9 {
+            let opcode = if fragment == 0 { TEXT } else { 0 };
+            // Who is beyond the share of its address is closed.
+            let _ = client
+                .0
+                .write_all(&frame(opcode, &vec![b'x'; 50_000]))
+                .await;
         }
         clients.push(client);
     }

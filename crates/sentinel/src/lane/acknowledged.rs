@@ -1,0 +1,126 @@
+//! Writes whose clients were told that they were taken, before the node or a block had them: how each of
+//! them ends, counted and logged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::warn;
+
+use super::answer::is_accepted;
+use super::api::WriteAnswer;
+use crate::clock::Clock;
+use crate::metrics::{AckEnd, Metrics};
+use crate::refusal::Reason;
+use crate::sampled::Sampled;
+
+/// Counts the ends of acknowledged writes. Those that the client would not expect are logged, one a
+/// second of each kind.
+#[derive(Debug)]
+pub(super) struct Acknowledged {
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    logs: [Sampled; AckEnd::ALL.len()],
+    /// Acknowledged, and not accepted or not committed after all.
+    unkept: AtomicU64,
+}
+
+impl Acknowledged {
+    pub(super) fn new(metrics: Arc<Metrics>, clock: Clock) -> Self {
+        Self {
+            metrics,
+            clock,
+            logs: std::array::from_fn(|_| Sampled::default()),
+            unkept: AtomicU64::new(0),
+        }
+    }
+
+    /// What would have been answered to an acknowledged write.
+    pub(super) fn answered(&self, answer: &WriteAnswer) {
+        match answer {
+            WriteAnswer::Member(member) if is_accepted(member) => {
+                self.metrics.acknowledged(AckEnd::Accepted);
+            }
+            WriteAnswer::Member(member) => self.unkept(AckEnd::Refused, &start(member)),
+            WriteAnswer::Refused(refusal) => {
+                let end = match refusal.reason {
+                    Reason::QueueTimeout => AckEnd::Expired,
+                    Reason::Bytes => AckEnd::Displaced,
+                    _ => AckEnd::Lost,
+                };
+                self.unkept(end, &refusal.detail);
+            }
+            // Only unusual writes are given one, and these are not acknowledged.
+            WriteAnswer::Permit(_) => {}
+        }
+    }
+
+    /// The node refuses what it had accepted before.
+    pub(super) fn refused_later(&self, member: &[u8]) {
+        self.unkept(AckEnd::RefusedLater, &start(member));
+    }
+
+    /// No block has shown so many that the node had accepted.
+    pub(super) fn uncommitted(&self, count: usize) {
+        for _ in 0..count {
+            self.unkept(AckEnd::Uncommitted, "no block has shown it for a minute");
+        }
+    }
+
+    /// Acknowledged writes that the node did not accept, or did not commit.
+    pub(super) fn all_unkept(&self) -> u64 {
+        self.unkept.load(Ordering::Relaxed)
+    }
+
+    fn unkept(&self, end: AckEnd, detail: &str) {
+        self.metrics.acknowledged(end);
+        self.unkept.fetch_add(1, Ordering::Relaxed);
+        if let Some(untold) = self.logs[end.index()].turn(self.clock.now()) {
+            warn!(
+                end = end.name(),
+                detail, untold, "a write that was acknowledged has not been carried out"
+            );
+        }
+    }
+}
+
+/// The start of a node's answer, for the log.
+fn start(member: &[u8]) -> String {
+    String::from_utf8_lossy(&member[..member.len().min(200)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Gauges;
+    use crate::refusal::Refusal;
+
+    #[test]
+    fn acknowledged_66_every_end_has_a_metric_and_a_place_in_the_account() {
+        let metrics = Arc::new(Metrics::new());
+        let acknowledged = Acknowledged::new(Arc::clone(&metrics), Clock::start());
+        let refused = |reason| WriteAnswer::Refused(Refusal::new(reason, "no"));
+        let member = |text: &'static str| WriteAnswer::Member(text.into());
+        for answer in [
+            member(r#""result":{"code":0,"data":""}"#),
+            member(r#""result":{"code":5,"data":""}"#),
+            refused(Reason::QueueTimeout),
+            refused(Reason::QueueTimeout),
+            refused(Reason::Bytes),
+            refused(Reason::Shutdown),
+        ] {
+            acknowledged.answered(&answer);
+        }
+        acknowledged.refused_later(br#""error":{"code":-1}"#);
+        acknowledged.uncommitted(3);
+        assert_eq!(acknowledged.all_unkept(), 9);
+        let text = metrics.render(&Gauges::default());
+        let ends = [1, 1, 2, 1, 1, 1, 3];
+        for (end, count) in AckEnd::ALL.into_iter().zip(ends) {
+            let line = format!(
+                "sentinel_acknowledged_total{{end=\"{}\"}} {count}\n",
+                end.name()
+            );
+            assert!(text.contains(&line), "{line}{text}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Log lines of which one a second is written. All of them are counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pacing::Nanos;
+
+/// Log lines of one kind: one a second at most, with how many were left out. A flood of them costs a
+/// look at the clock and an atomic addition each.
+#[derive(Debug, Default)]
+pub(crate) struct Sampled {
+    /// Nanoseconds from which a line may be written again.
+    from: AtomicU64,
+    untold: AtomicU64,
+}
+
+const BETWEEN: Nanos = Nanos::from_secs(1);
+
+impl Sampled {
+    /// How many lines were left out before, if this one is to be written.
+    pub(crate) fn turn(&self, now: Nanos) -> Option<u64> {
+        let next = now.saturating_add(BETWEEN).as_nanos();
+        let from = self.from.load(Ordering::Relaxed);
+        // Of several threads that find a line due, one writes it and reports the others.
+        let won = now.as_nanos() >= from
+            && (self.from)
+                .compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if won {
+            return Some(self.untold.swap(0, Ordering::Relaxed));
+        }
+        self.untold.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
