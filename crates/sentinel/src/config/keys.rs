@@ -266,7 +266,7 @@ settings! {
         idle_timeout: Duration = Duration::from_secs(60); Span, None,
             "How long a connection may be idle between requests", TIMEOUT;
         write_timeout: Duration = Duration::from_secs(10); Span, None,
-            "How long a client may take nothing of its answer", TIMEOUT;
+            "Within this a client has to take 64 KiB of its answer, or all of it", TIMEOUT;
         refusal_rest: Duration = Duration::from_millis(250); Span, None,
             "Longest time for which an HTTP connection is not read after refusals in a row; 0s for never";
     }
