@@ -15,6 +15,7 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod context;
 pub mod front;
 pub mod identity;
 mod inspect;

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rpc::Trust;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -14,14 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admin;
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::front::{self, Front, Lanes};
+use crate::context::Context;
+use crate::front::{Front, Lanes};
 use crate::identity::Identities;
 use crate::inspect::Operator;
-use crate::lane::{self, Accounts, lane};
-use crate::ledger::Ledger;
-use crate::metrics::Metrics;
+use crate::lane::{Accounts, lane};
 use crate::upstream::{self, Nodes, Reads, Relays};
 
 /// The sockets that wait for clients and for the operator.
@@ -107,52 +104,25 @@ pub async fn serve(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
-    let config = Arc::new(config);
-    let clock = Clock::start();
-    let metrics = Arc::new(Metrics::new());
-    let ledger = Ledger::new(config.buffer.bytes);
-    // The admin listener and the nodes' watchers outlive the clients.
-    let end = CancellationToken::new();
-    let ending = end.clone().drop_guard();
-    let surroundings = upstream::Surroundings {
-        ledger: ledger.clone(),
-        clock,
-        trust: Trust::native(),
-        shutdown: end.clone(),
-        seed: seed(),
-    };
-    let (nodes, events, watching) = Nodes::start(&config, surroundings)?;
+    let context = Context::new(config, shutdown.clone());
+    let config = &context.config;
+    let ending = context.end.clone().drop_guard();
+    let (nodes, events, watching) = Nodes::start(context.clone())?;
     if !config.upstream.any_version {
         nodes.check_versions().await?;
     }
-    let reads = Reads::new(&config, &nodes)?;
-    let surroundings = lane::Surroundings {
-        config: Arc::clone(&config),
-        clock,
-        metrics: Arc::clone(&metrics),
-        nodes: nodes.clone(),
-        events,
-        seed: seed(),
-    };
-    let (lane, pump) = lane(surroundings)?;
+    let reads = Reads::new(config, &nodes)?;
+    let (lane, pump) = lane(&context, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
-    let relays = Relays::new(&config, &nodes, &reads);
-    let front = Front::new(
-        Lanes::new(lane.clone(), reads, relays.clone()),
-        front::Surroundings {
-            config: Arc::clone(&config),
-            ledger: ledger.clone(),
-            metrics: Arc::clone(&metrics),
-            stop: shutdown.clone(),
-            seed: seed(),
-        },
-    )?;
+    let relays = Relays::new(config, &nodes, &reads);
+    let lanes = Lanes::new(lane.clone(), reads, relays.clone());
+    let front = Front::new(lanes, context.clone())?;
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
-        config: Arc::clone(&config),
+        config: Arc::clone(config),
         lane: lane.clone(),
         nodes,
-        ledger,
+        ledger: context.ledger.clone(),
         front: front.clone(),
         relays,
         shutdown: shutdown.clone(),
@@ -160,7 +130,8 @@ pub async fn serve(
     let mut background = Background::start().map_err(ServeError::System)?;
     background.spawn(watching.run());
     if let Some(listener) = listeners.admin {
-        let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end.clone());
+        let (metrics, end) = (Arc::clone(&context.metrics), context.end.clone());
+        let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end);
         background
             .serve(listener, serve)
             .map_err(ServeError::System)?;
@@ -252,11 +223,4 @@ impl Drop for Background {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Numbers that clients cannot guess: the keys of the standard library's hash maps, which come
-/// from the system's randomness.
-fn seed() -> [u64; 2] {
-    use std::hash::{BuildHasher, RandomState};
-    [1, 2].map(|number: u64| RandomState::new().hash_one(number))
 }

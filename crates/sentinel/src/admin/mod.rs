@@ -4,7 +4,6 @@
 //! it belongs on loopback or on a network that clients cannot reach.
 
 mod pages;
-mod query;
 #[cfg(test)]
 mod tests;
 mod views;

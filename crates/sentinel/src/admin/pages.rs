@@ -7,8 +7,9 @@ use hyper::{Request, StatusCode};
 use ops::page::{self, Page, json, problem, text};
 use serde::Serialize;
 use serde_json::json;
+use wire::query::{Plus, unescape};
 
-use super::{Inspect, query};
+use super::Inspect;
 use crate::metrics::Metrics;
 
 /// The page a request asks for.
@@ -58,7 +59,7 @@ fn readyz(inspect: &dyn Inspect) -> Page {
 }
 
 fn clients(query: Option<&str>, inspect: &dyn Inspect) -> Page {
-    let top = match query::only(query, "top") {
+    let top = match only(query, "top") {
         Ok(None) => DEFAULT_TOP,
         Ok(Some(text)) => match text.parse() {
             Ok(top @ 1..=MAX_TOP) => top,
@@ -78,7 +79,7 @@ const DEFAULT_TOP: usize = 20;
 const MAX_TOP: usize = 1_000;
 
 fn explain(query: Option<&str>, as_text: bool, inspect: &dyn Inspect) -> Page {
-    let address = match query::only(query, "ip") {
+    let address = match only(query, "ip") {
         Ok(Some(text)) => text.parse::<IpAddr>().ok(),
         Ok(None) => None,
         Err(reason) => return problem(StatusCode::BAD_REQUEST, &reason),
@@ -101,4 +102,52 @@ fn wants_text<B>(request: &Request<B>) -> bool {
         .headers()
         .get(ACCEPT)
         .is_some_and(|accept| accept.as_bytes().starts_with(b"text/plain"))
+}
+
+/// The value of the only query parameter that is understood, if it is given.
+///
+/// # Errors
+/// A sentence for the operator when there is another one, or the same one twice.
+fn only(query: Option<&str>, name: &str) -> Result<Option<String>, String> {
+    let mut found = None;
+    let pairs = query.unwrap_or_default().split('&');
+    for pair in pairs.filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key != name {
+            return Err(format!(
+                "unknown parameter {key:?}; only {name} is understood"
+            ));
+        }
+        let decoded = unescape(value.as_bytes(), Plus::Literal)
+            .ok_or_else(|| format!("{value:?} is not percent-encoded properly"))?;
+        let text = String::from_utf8(decoded.into_owned())
+            .map_err(|_| format!("{value:?} is not UTF-8"))?;
+        if found.replace(text).is_some() {
+            return Err(format!("{name} is given twice"));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_parameter_decoded() {
+        assert_eq!(only(None, "ip"), Ok(None));
+        assert_eq!(only(Some(""), "ip"), Ok(None));
+        assert_eq!(only(Some("ip=10.0.0.1"), "ip"), Ok(Some("10.0.0.1".into())));
+        assert_eq!(only(Some("ip=%3A%3a1"), "ip"), Ok(Some("::1".into())));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        let refused = |query| only(Some(query), "ip").unwrap_err();
+        assert!(refused("pi=1").contains("\"pi\""));
+        assert!(refused("ip=1&ip=2").contains("twice"));
+        assert!(refused("ip=%3").contains("percent"));
+        assert!(refused("ip=%zz").contains("percent"));
+        assert!(refused("ip=%ff").contains("UTF-8"));
+    }
 }

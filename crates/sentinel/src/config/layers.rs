@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::error::ConfigError;
+use super::error::{ConfigError, Origin};
 use super::keys::{self, KEYS, VARIABLE_PREFIX};
-use super::origin::Origin;
 use super::suggest;
 use super::value::Given;
 

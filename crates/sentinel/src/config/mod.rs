@@ -4,8 +4,6 @@ mod check;
 mod error;
 mod keys;
 mod layers;
-mod origin;
-mod print;
 mod resolve;
 mod suggest;
 #[cfg(test)]
@@ -16,13 +14,12 @@ use control::PaceSettings;
 
 pub use control::{PaceMode, PauseAction, PauseMode, PauseSettings};
 
-pub use self::error::{ConfigError, ConfigErrors};
+pub use self::error::{ConfigError, ConfigErrors, Origin};
 pub use self::keys::{
     Admin, Buffer, Config, Fair, Flag, KEYS, Key, Limits, Listen, Log, Pace, Reads, Shutdown,
     Trust, Upstream, Ws,
 };
 pub use self::layers::{FlagValue, Sources};
-pub use self::origin::Origin;
 pub use self::resolve::{Resolved, load, parse};
 
 /// When a `broadcast_tx_async` is answered.

@@ -15,7 +15,6 @@ mod buffer;
 mod http;
 mod lanes;
 mod listener;
-mod outcome;
 mod overhead;
 mod peer;
 mod queue;
@@ -40,6 +39,7 @@ use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
 use crate::config::Config;
+use crate::context::Context;
 use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
 use crate::ledger::Ledger;
@@ -50,21 +50,6 @@ use wire::http::HeadLimits;
 /// The clients' side. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Front(Arc<Shared<Lanes>>);
-
-/// What surrounds a front, beside the lanes.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// The configuration.
-    pub config: Arc<Config>,
-    /// The account of buffered bytes.
-    pub ledger: Ledger,
-    /// Where events are counted.
-    pub metrics: Arc<Metrics>,
-    /// Cancelled when no more requests are to be taken.
-    pub stop: CancellationToken,
-    /// Random numbers that clients cannot guess.
-    pub seed: [u64; 2],
-}
 
 /// What all connections share.
 #[derive(Debug)]
@@ -88,8 +73,8 @@ impl Front {
     ///
     /// # Errors
     /// `[trust]` lists more networks than can be told apart.
-    pub fn new(lanes: Lanes, surroundings: Surroundings) -> Result<Self, fairq::Error> {
-        let shared = Shared::new(lanes, surroundings)?;
+    pub fn new(lanes: Lanes, context: Context) -> Result<Self, fairq::Error> {
+        let shared = Shared::new(lanes, context)?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -114,14 +99,15 @@ impl Front {
 }
 
 impl<B: Backend> Shared<B> {
-    fn new(backend: B, surroundings: Surroundings) -> Result<Self, fairq::Error> {
-        let Surroundings {
+    fn new(backend: B, context: Context) -> Result<Self, fairq::Error> {
+        let Context {
             config,
             ledger,
             metrics,
             stop,
             seed,
-        } = surroundings;
+            ..
+        } = context;
         let limits = &config.limits;
         Ok(Self {
             backend,

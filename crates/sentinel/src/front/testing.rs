@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use super::accept::Accept;
 use super::backend::{Backend, RelayLink};
 use super::socket::Stream;
-use super::{Shared, Surroundings, listener};
+use super::{Shared, listener};
 use crate::config::Config;
+use crate::context::Context;
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
-use crate::ledger::Ledger;
-use crate::metrics::{Gauges, Metrics};
+use crate::metrics::Gauges;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayMessage};
 
@@ -305,12 +305,9 @@ impl Bench {
         let stop = CancellationToken::new();
         let shared = Shared::new(
             fake.clone(),
-            Surroundings {
-                ledger: Ledger::new(config.buffer.bytes),
-                metrics: Arc::new(Metrics::new()),
-                stop: stop.clone(),
+            Context {
                 seed: [1, 2],
-                config: Arc::new(config),
+                ..Context::new(config, stop.clone())
             },
         );
         let shared = Arc::new(shared.unwrap());

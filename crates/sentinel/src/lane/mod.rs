@@ -40,9 +40,9 @@ pub use self::queue::{Accounts, Explained, Tally};
 use self::shared::Shared;
 pub use self::status::Status;
 pub use self::worker::Worker;
-use crate::clock::Clock;
-use crate::config::{AsyncAck, Config};
-use crate::metrics::{MethodClass, Metrics};
+use crate::config::AsyncAck;
+use crate::context::Context;
+use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 use crate::upstream::{NodeEvent, Nodes};
 
@@ -55,41 +55,28 @@ pub struct Lane {
     timeout: Nanos,
 }
 
-/// What surrounds a lane.
-#[derive(Debug)]
-pub struct Surroundings {
-    /// The configuration.
-    pub config: Arc<Config>,
-    /// The clock that stamps everything.
-    pub clock: Clock,
-    /// Where events are counted.
-    pub metrics: Arc<Metrics>,
-    /// The nodes.
-    pub nodes: Nodes,
-    /// What happens at them.
-    pub events: mpsc::Receiver<NodeEvent>,
-    /// Random numbers that clients cannot guess: the seeds of the queue's hashes and of the
-    /// jitter of breaks.
-    pub seed: [u64; 2],
-}
-
 /// A write lane and the task that serves it. Nothing is sent before the worker runs.
 ///
 /// # Errors
 /// The limits of the queue contradict each other.
-pub fn lane(surroundings: Surroundings) -> Result<(Lane, Worker), fairq::Error> {
-    let config = &surroundings.config;
-    let queue = WriteQueue::new(config, surroundings.seed)?;
-    let shared = Arc::new(Shared::new(queue, surroundings.clock));
-    let metrics = Arc::clone(&surroundings.metrics);
-    let acknowledged = Arc::new(Acknowledged::new(metrics, surroundings.clock));
+pub fn lane(
+    context: &Context,
+    nodes: Nodes,
+    events: mpsc::Receiver<NodeEvent>,
+) -> Result<(Lane, Worker), fairq::Error> {
+    let config = &context.config;
+    let queue = WriteQueue::new(config, context.seed)?;
+    let shared = Arc::new(Shared::new(queue, context.clock));
+    let metrics = Arc::clone(&context.metrics);
+    let acknowledged = Arc::new(Acknowledged::new(metrics, context.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
         acknowledged: Arc::clone(&acknowledged),
         async_ack: config.fair.async_ack,
         timeout: config.fair.queue_timeout.into(),
     };
-    Ok((lane, Worker::new(shared, acknowledged, surroundings)))
+    let worker = Worker::new((shared, acknowledged), context, nodes, events);
+    Ok((lane, worker))
 }
 
 impl Lane {

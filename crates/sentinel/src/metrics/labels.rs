@@ -4,6 +4,7 @@
 use rpc::BroadcastMethod;
 
 use crate::named::named;
+use crate::refusal::Reason;
 
 named! {
     /// How a request came in.
@@ -114,6 +115,24 @@ named! {
         Cancelled => "cancelled",
         /// The node was lost under it, or the program ended.
         Lost => "lost",
+    }
+}
+
+impl OutcomeLabel {
+    /// The outcome of a read that was refused.
+    pub const fn of_read(reason: Reason) -> Self {
+        match reason {
+            Reason::Upstream | Reason::Shutdown => Self::Lost,
+            _ => Self::Rejected,
+        }
+    }
+
+    /// The outcome of a write that was refused after it had been queued.
+    pub const fn of_write(reason: Reason) -> Self {
+        match reason {
+            Reason::QueueTimeout => Self::Expired,
+            _ => Self::of_read(reason),
+        }
     }
 }
 

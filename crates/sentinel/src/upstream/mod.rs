@@ -25,7 +25,7 @@ mod watch;
 pub(crate) use self::body::Pieces;
 pub use self::error::UpstreamError;
 pub(crate) use self::limits::Bucket;
-pub use self::nodes::{NodeEvent, NodeIndex, NodeState, Nodes, Surroundings};
+pub use self::nodes::{NodeEvent, NodeIndex, NodeState, Nodes};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
 pub use self::results::BlockResults;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use pacing::Nanos;
 use rpc::{Client, ClientOptions, Endpoint, FollowedBlock, Transport, Trust};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::UpstreamError;
@@ -15,8 +14,7 @@ use super::dial::Dialer;
 use super::http::{NodeHttp, PoolOptions};
 use super::results::ResultsCache;
 use super::version::{Version, untested};
-use crate::clock::Clock;
-use crate::config::Config;
+use crate::context::Context;
 use crate::ledger::Ledger;
 
 /// The place of a node in the configuration.
@@ -29,25 +27,10 @@ pub struct Nodes(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     nodes: Vec<Node>,
-    surroundings: Surroundings,
+    context: Context,
     results: ResultsCache,
     replacements: AtomicU64,
     tracker: TaskTracker,
-}
-
-/// What surrounds the upstream side.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// The account of buffered bytes.
-    pub ledger: Ledger,
-    /// The clock that stamps everything.
-    pub clock: Clock,
-    /// Whose certificates are accepted for `https` and `wss`.
-    pub trust: Trust,
-    /// Ends everything.
-    pub shutdown: CancellationToken,
-    /// Random numbers that nobody outside can guess, for the hashes of clients' limits.
-    pub seed: [u64; 2],
 }
 
 /// What happens to a node.
@@ -149,23 +132,24 @@ impl Nodes {
     ///
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
-    pub(super) fn new(config: &Config, surroundings: Surroundings) -> Result<Self, UpstreamError> {
+    pub(super) fn new(context: Context) -> Result<Self, UpstreamError> {
         let tracker = TaskTracker::new();
+        let config = Arc::clone(&context.config);
         let upstream = &config.upstream;
         let options = PoolOptions {
             // The library holds a buffer and the piece that was cut off it.
             window_bytes: config.reads.window_bytes / 2,
             tracker: tracker.clone(),
-            shutdown: surroundings.shutdown.clone(),
+            shutdown: context.end.clone(),
         };
         let nodes = upstream.urls.iter().map(|url| {
-            let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
+            let dialer = Dialer::new(url, &context.trust, upstream.connect_timeout)?;
             let http = NodeHttp::new(dialer.clone(), options.clone(), upstream.read_timeout)?;
-            Node::new(dialer, http, &surroundings.trust)
+            Node::new(dialer, http, &context.trust)
         });
         Ok(Self(Arc::new(Inner {
             nodes: nodes.collect::<Result<_, _>>()?,
-            surroundings,
+            context,
             results: ResultsCache::default(),
             replacements: AtomicU64::new(0),
             tracker,
@@ -259,12 +243,12 @@ impl Nodes {
         &self.node(node).dialer
     }
 
-    pub(super) fn surroundings(&self) -> &Surroundings {
-        &self.0.surroundings
+    pub(super) fn context(&self) -> &Context {
+        &self.0.context
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
-        &self.0.surroundings.ledger
+        &self.0.context.ledger
     }
 
     /// Forgets what was known of a node's chain, which is another one now.

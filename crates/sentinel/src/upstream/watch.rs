@@ -16,9 +16,10 @@ use tracing::{debug, error, info, warn};
 
 use super::UpstreamError;
 use super::health::{Change, Health, Seen};
-use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, Surroundings, setup};
+use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
+use crate::context::Context;
 
 /// Watches the nodes: run it.
 pub struct NodesWorker {
@@ -36,13 +37,12 @@ impl Nodes {
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
     pub fn start(
-        config: &Config,
-        surroundings: Surroundings,
+        context: Context,
     ) -> Result<(Self, mpsc::Receiver<NodeEvent>, NodesWorker), UpstreamError> {
-        let nodes = Self::new(config, surroundings)?;
+        let nodes = Self::new(context)?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let watches = (0..nodes.count())
-            .map(|index| Watch::new(nodes.clone(), index, events.clone(), config))
+            .map(|index| Watch::new(nodes.clone(), index, events.clone()))
             .collect::<Result<_, _>>()?;
         let worker = NodesWorker {
             watches,
@@ -58,7 +58,7 @@ impl NodesWorker {
     /// # Cancel safety
     /// Dropping the future ends the watching.
     pub async fn run(self) {
-        let shutdown = self.nodes.surroundings().shutdown.clone();
+        let shutdown = self.nodes.context().end.clone();
         let watches = self.watches.into_iter();
         let watch = |watch: &Watch| watch.clone().run();
         supervise(watches.collect(), watch, &shutdown).await;
@@ -118,10 +118,6 @@ pub(super) struct Watch {
     health: Health,
     /// Short calls: health and mempool.
     client: Client,
-    health_interval: Duration,
-    mempool_interval: Duration,
-    /// Whether versions are used that were not tested.
-    any_version: bool,
 }
 
 /// A health check under way.
@@ -136,15 +132,14 @@ impl Watch {
         nodes: Nodes,
         index: NodeIndex,
         events: mpsc::Sender<NodeEvent>,
-        config: &Config,
     ) -> Result<Self, UpstreamError> {
         let endpoint = nodes.endpoint(index);
-        let patience = config.upstream.write_timeout;
+        let patience = nodes.context().config.upstream.write_timeout;
         let options = ClientOptions {
             // An answer that is late is still one.
             timeout: (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
             max_answer_bytes: MAX_STATUS_BYTES,
-            trust: nodes.surroundings().trust.clone(),
+            trust: nodes.context().trust.clone(),
         };
         let client =
             Client::with_options(endpoint, options).map_err(|error| setup(endpoint, &error))?;
@@ -154,9 +149,6 @@ impl Watch {
             events,
             health: Health::new(patience.into()),
             client,
-            health_interval: config.upstream.health_interval,
-            mempool_interval: config.pace.mempool_interval,
-            any_version: config.upstream.any_version,
         };
         // What can go wrong with it goes wrong here and not while it runs.
         drop(watch.follow()?);
@@ -165,7 +157,7 @@ impl Watch {
 
     /// Watches until shutdown.
     pub(super) async fn run(mut self) {
-        let shutdown = self.nodes.surroundings().shutdown.clone();
+        let shutdown = self.nodes.context().end.clone();
         let mempool = MempoolPoll {
             nodes: self.nodes.clone(),
             index: self.index,
@@ -174,13 +166,13 @@ impl Watch {
         };
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = mempool.run(self.mempool_interval) => {}
+            () = mempool.run(self.config().pace.mempool_interval) => {}
             () = self.watch() => {}
         }
     }
 
     async fn watch(&mut self) {
-        let mut checks = interval(self.health_interval);
+        let mut checks = interval(self.config().upstream.health_interval);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut check: Option<Check> = None;
         // A task of its own, so that announcements are stamped while events wait for their reader.
@@ -229,13 +221,11 @@ impl Watch {
             events: FOLLOW_EVENTS,
             // Watermarks are not used here.
             watermark_interval: Duration::from_secs(60),
-            trust: self.nodes.surroundings().trust.clone(),
+            trust: self.nodes.context().trust.clone(),
             ..FollowOptions::default()
         };
-        let Surroundings {
-            clock, shutdown, ..
-        } = self.nodes.surroundings().clone();
-        let (follower, worker) = follow(endpoint, options, move || clock.now(), shutdown)
+        let (clock, end) = (self.nodes.context().clock, self.nodes.context().end.clone());
+        let (follower, worker) = follow(endpoint, options, move || clock.now(), end)
             .map_err(|error| setup(endpoint, &error))?;
         Ok((follower, worker.run()))
     }
@@ -282,7 +272,9 @@ impl Watch {
             Err(error @ ClientError::Unreachable { .. }) => return Seen::Gone(error.to_string()),
             Err(error) => return Seen::Silent(error.to_string()),
         };
-        if !self.any_version && !Version::parse(&status.version).is_some_and(Version::is_tested) {
+        if !self.config().upstream.any_version
+            && !Version::parse(&status.version).is_some_and(Version::is_tested)
+        {
             return Seen::Gone(untested(&status.version));
         }
         if let Some(chain) = self.other_chain(&status.chain_id) {
@@ -295,7 +287,7 @@ impl Watch {
             let mut known = self.node().state();
             (known.chain_id, known.version) = (status.chain_id, status.version);
         }
-        let now = self.nodes.surroundings().clock.now();
+        let now = self.nodes.context().clock.now();
         if self.is_stuck(status.latest_block_height, now) {
             return Seen::Gone(format!(
                 "it stands at height {} while others go on",
@@ -333,7 +325,7 @@ impl Watch {
     }
 
     async fn see(&mut self, seen: Seen) {
-        let now = self.nodes.surroundings().clock.now();
+        let now = self.nodes.context().clock.now();
         for change in self.health.see(seen, now).into_iter().flatten() {
             let event = self.change(change);
             self.tell(event).await;
@@ -372,6 +364,10 @@ impl Watch {
     fn node(&self) -> &Node {
         self.nodes.node(self.index)
     }
+
+    fn config(&self) -> &Config {
+        &self.nodes.context().config
+    }
 }
 
 /// The result of the check under way; never while there is none.
@@ -408,7 +404,7 @@ impl MempoolPoll {
     }
 
     async fn ask(&self) {
-        let at = self.nodes.surroundings().clock.now();
+        let at = self.nodes.context().clock.now();
         let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
             return;
         };

@@ -13,7 +13,6 @@ use super::exchange::{Exchange, Room};
 use super::replies::WholeAnswer;
 use super::work::{Batch, CallInfo, Element, Next};
 use crate::front::backend::Backend;
-use crate::front::outcome;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{WriteAnswer, WriteBody};
@@ -152,7 +151,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 }
                 Some(WriteAnswer::Refused(refusal)) => {
                     let outcome = match was_queued {
-                        true => outcome::of_write(refusal.reason),
+                        true => OutcomeLabel::of_write(refusal.reason),
                         false => OutcomeLabel::Rejected,
                     };
                     self.count(&call, outcome);
@@ -179,7 +178,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         let forwarded = self.collect(forwarded).await?;
         let outcome = match &forwarded {
             Ok(_) => OutcomeLabel::Forwarded,
-            Err(refusal) => outcome::of_read(refusal.reason),
+            Err(refusal) => OutcomeLabel::of_read(refusal.reason),
         };
         for (call, _) in &reads {
             self.exchange.count(call, LaneLabel::Read, outcome);

@@ -9,7 +9,6 @@ use super::exchange::{Exchange, Room};
 use super::work::{CallInfo, Forward, Next};
 use crate::front::backend::Backend;
 use crate::front::backlog::Backlog;
-use crate::front::outcome;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::Permit;
 use crate::metrics::{LaneLabel, OutcomeLabel};
@@ -35,7 +34,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                 self.stream(&call, answer, asked, None).await
             }
             Ok(Err(refusal)) => {
-                self.count(&call, lane, outcome::of_read(refusal.reason));
+                self.count(&call, lane, OutcomeLabel::of_read(refusal.reason));
                 Ok(self.refuse(&call, &refusal, asked))
             }
             Err(ended) => {

@@ -3,7 +3,6 @@
 use super::exchange::{Exchange, Room};
 use super::work::{Broadcast, CallInfo, Forward, Next};
 use crate::front::backend::Backend;
-use crate::front::outcome;
 use crate::front::overhead::Overhead;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
@@ -44,7 +43,11 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                 self.member(&call, &member, asked)
             }
             WriteAnswer::Refused(refusal) => {
-                self.count(&call, LaneLabel::Write, outcome::of_write(refusal.reason));
+                self.count(
+                    &call,
+                    LaneLabel::Write,
+                    OutcomeLabel::of_write(refusal.reason),
+                );
                 self.refuse(&call, &refusal, asked)
             }
             // Only unusual writes are given one; without it nothing is lost.
@@ -85,7 +88,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                         Err(refusal) => (OutcomeLabel::Lost, refusal),
                     }
                 }
-                WriteAnswer::Refused(refusal) => (outcome::of_write(refusal.reason), refusal),
+                WriteAnswer::Refused(refusal) => (OutcomeLabel::of_write(refusal.reason), refusal),
                 // A write without a transaction has no member to answer with.
                 WriteAnswer::Member(_) => return Err(Ended::Closed),
             },

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::front::Shared;
 use crate::front::backend::Backend;
-use crate::front::outcome;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
 use crate::jsonrpc::KeptId;
@@ -154,7 +153,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
             }
             WriteAnswer::Refused(refusal) => {
                 self.refuse(Some(&call.id), &refusal);
-                let outcome = outcome::of_write(refusal.reason);
+                let outcome = OutcomeLabel::of_write(refusal.reason);
                 self.count(LaneLabel::Write, call.class, outcome);
                 (call.class == MethodClass::BroadcastUnusual).then_some(Turn::Refused)
             }

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::Surroundings;
 use super::acknowledged::Acknowledged;
 use super::api::{Permit, WriteBody};
 use super::breaks::Breaks;
@@ -27,6 +26,7 @@ use super::reoffers::Reoffers;
 use super::retained::Retained;
 use super::shared::Shared;
 use crate::config::Config;
+use crate::context::Context;
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::{NodeEvent, Nodes};
@@ -63,21 +63,16 @@ pub struct Worker {
 
 impl Worker {
     pub(super) fn new(
-        shared: Arc<Shared>,
-        acknowledged: Arc<Acknowledged>,
-        surroundings: Surroundings,
+        (shared, acknowledged): (Arc<Shared>, Arc<Acknowledged>),
+        context: &Context,
+        nodes: Nodes,
+        events: mpsc::Receiver<NodeEvent>,
     ) -> Self {
-        let Surroundings {
-            config,
-            metrics,
-            nodes,
-            events,
-            seed,
-            ..
-        } = surroundings;
+        let config = Arc::clone(&context.config);
+        let metrics = Arc::clone(&context.metrics);
         let now = shared.clock.now();
         let (fair, upstream) = (&config.fair, &config.upstream);
-        let jitter = seed[0] ^ seed[1];
+        let jitter = context.seed[0] ^ context.seed[1];
         Self {
             connections: Connections::new(upstream.connections, upstream.connect_timeout),
             connect_failed: false,

@@ -31,11 +31,12 @@ pub use self::request::{ReadAnswer, ReadRequest};
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
 use super::limits::ClientLimits;
-use super::nodes::{NodeIndex, Nodes, Surroundings};
+use super::nodes::{NodeIndex, Nodes};
 use super::step::Step;
 use super::version::Version;
 use super::{UpstreamError, target};
 use crate::config::Config;
+use crate::context::Context;
 use crate::ledger::Reservation;
 use crate::refusal::Refusal;
 
@@ -82,7 +83,7 @@ impl Reads {
     /// `fair.clients_max` is out of its range.
     pub fn new(config: &Config, nodes: &Nodes) -> Result<Self, fairq::Error> {
         let reads = &config.reads;
-        let Surroundings { clock, seed, .. } = *nodes.surroundings();
+        let Context { clock, seed, .. } = *nodes.context();
         let node_access = NodeAccess {
             nodes: nodes.clone(),
             window_bytes: reads.window_bytes,

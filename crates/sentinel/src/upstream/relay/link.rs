@@ -1,12 +1,12 @@
-//! The state of a relay's connection, and what can happen to it.
+//! The state of a relay's connection, what can happen to it, and what a relay asks for itself.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::event::PastEvent;
-use super::replay::QueryFuture;
 use super::socket::NodeSocket;
 use crate::upstream::UpstreamError;
 
@@ -61,3 +61,23 @@ pub(super) enum LinkEvent {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Events of past blocks that are to be given to subscriptions.
+pub(super) struct Replay {
+    /// The last height.
+    pub(super) to: u64,
+    /// The only subscription concerned; else all.
+    pub(super) only: Option<u64>,
+    /// The event that showed the gap.
+    pub(super) held: Option<Bytes>,
+}
+
+/// A question of the relay's own that is under way; meanwhile nothing is read from the node.
+pub(super) enum OwnQuery {
+    /// The node's height.
+    Height(QueryFuture<u64>),
+    /// The event of a past block for this subscription.
+    Event(u64, QueryFuture<PastEvent>),
+}
+
+pub(super) type QueryFuture<T> = Pin<Box<dyn Future<Output = Result<T, UpstreamError>> + Send>>;

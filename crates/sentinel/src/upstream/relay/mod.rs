@@ -11,7 +11,6 @@ mod node_message;
 mod open;
 mod receive;
 mod recovery;
-mod replay;
 mod socket;
 pub(super) mod subscriptions;
 mod upkeep;
@@ -29,10 +28,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use self::link::{Backoff, Link, LinkEvent, Outage};
+use self::link::{Backoff, Link, LinkEvent, Outage, OwnQuery, Replay};
 use self::message::{Pending, Purpose, Queued};
 pub use self::message::{RelayEvent, RelayMessage};
-use self::replay::{OwnQuery, Replay};
 use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions};
 use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
@@ -143,14 +141,7 @@ impl Relays {
             work: None,
             used: Instant::now(),
             timer: Timer::default(),
-            shutdown: Box::pin(
-                self.0
-                    .nodes
-                    .surroundings()
-                    .shutdown
-                    .clone()
-                    .cancelled_owned(),
-            ),
+            shutdown: Box::pin(self.0.nodes.context().end.clone().cancelled_owned()),
         }
     }
 

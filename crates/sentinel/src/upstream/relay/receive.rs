@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::Relay;
+use super::link::Replay;
 use super::message::{Pending, Purpose, RelayEvent};
 use super::node_message::{EXITED, NodeMessage, height};
-use super::replay::Replay;
 use super::subscriptions::{EventKind, Subscription, SubscriptionState};
 
 /// What to do with an event.

@@ -8,10 +8,9 @@ use tokio::time::{Instant, sleep};
 use wire::json::quote;
 
 use super::event::{self, EventQuery, PastEvent};
-use super::link::Link;
+use super::link::{Link, OwnQuery, Replay};
 use super::message::{Pending, Purpose, RelayEvent};
 use super::node_message::cancelled;
-use super::replay::{OwnQuery, Replay};
 use super::subscriptions::SubscriptionState;
 use super::{Relay, Relays};
 use crate::jsonrpc::KeptId;

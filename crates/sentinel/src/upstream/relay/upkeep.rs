@@ -8,10 +8,9 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::Relay;
-use super::link::{Backoff, Link, LinkEvent, Outage};
+use super::link::{Backoff, Link, LinkEvent, Outage, OwnQuery};
 use super::message::{Pending, Purpose, Queued};
 use super::open::open;
-use super::replay::OwnQuery;
 use super::socket::NodeSocket;
 use crate::jsonrpc::KeptId;
 use crate::refusal::Forwarded;
@@ -202,7 +201,7 @@ impl Relay {
         let nodes = &self.relays.0.nodes;
         let height = nodes.height(self.node);
         let age = nodes
-            .surroundings()
+            .context()
             .clock
             .now()
             .saturating_sub(nodes.risen_at(self.node));

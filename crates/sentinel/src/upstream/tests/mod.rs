@@ -13,16 +13,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use devnode::{DevNode, Worker};
 use fairq::{ClientKey, KeyScheme};
-use rpc::Trust;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::relay::event::{EventQuery, fetch};
 use super::relay::subscriptions::EventKind;
-use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays, Surroundings};
-use crate::clock::Clock;
+use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays};
 use crate::config::Config;
+use crate::context::Context;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::ledger::Ledger;
 
@@ -50,16 +49,12 @@ pub(super) fn config(urls: &[String]) -> Config {
 
 impl Rig {
     pub(super) fn start(config: &Config) -> Self {
-        let ledger = Ledger::new(config.buffer.bytes);
-        let shutdown = CancellationToken::new();
-        let surroundings = Surroundings {
-            ledger: ledger.clone(),
-            clock: Clock::start(),
-            trust: Trust::native(),
-            shutdown: shutdown.clone(),
+        let context = Context {
             seed: [1, 2],
+            ..Context::new(config.clone(), CancellationToken::new())
         };
-        let (nodes, events, worker) = Nodes::start(config, surroundings).unwrap();
+        let (ledger, shutdown) = (context.ledger.clone(), context.end.clone());
+        let (nodes, events, worker) = Nodes::start(context).unwrap();
         let reads = Reads::new(config, &nodes).unwrap();
         let relays = Relays::new(config, &nodes, &reads);
         let mut tasks = JoinSet::new();

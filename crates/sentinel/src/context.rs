@@ -1,0 +1,56 @@
+//! What the parts of one proxy share.
+
+use std::sync::Arc;
+
+use rpc::Trust;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+
+/// What the parts of one proxy share. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The clock that stamps everything.
+    pub clock: Clock,
+    /// Where events are counted.
+    pub metrics: Arc<Metrics>,
+    /// The account of buffered bytes.
+    pub ledger: Ledger,
+    /// Whose certificates are accepted of nodes.
+    pub trust: Trust,
+    /// Random numbers that clients cannot guess: the seeds of all hashes of what clients send, and of
+    /// the jitter of breaks.
+    pub seed: [u64; 2],
+    /// Cancelled when no more requests are to be taken.
+    pub stop: CancellationToken,
+    /// Cancelled last: the nodes' watchers and the operator's listener outlive the clients.
+    pub end: CancellationToken,
+}
+
+impl Context {
+    /// What surrounds a proxy of this configuration, which takes requests until `stop`.
+    pub fn new(config: Config, stop: CancellationToken) -> Self {
+        Self {
+            ledger: Ledger::new(config.buffer.bytes),
+            config: Arc::new(config),
+            clock: Clock::start(),
+            metrics: Arc::new(Metrics::new()),
+            trust: Trust::native(),
+            seed: seed(),
+            stop,
+            end: CancellationToken::new(),
+        }
+    }
+}
+
+/// Numbers that clients cannot guess: the keys of the standard library's hash maps, which come
+/// from the system's randomness.
+fn seed() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
+    [1, 2].map(|number: u64| RandomState::new().hash_one(number))
+}
