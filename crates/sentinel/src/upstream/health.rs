@@ -12,10 +12,9 @@ pub(super) enum Seen {
     },
     /// It did not answer in time, or not as a node does.
     Silent(String),
-    /// It cannot be reached, or it is not the node that it should be.
+    /// It cannot be reached, is not the node that it should be, or ended a connection that it does not
+    /// close while it runs.
     Gone(String),
-    /// A connection that it does not close while it runs ended.
-    Broke(String),
 }
 
 /// What follows from it, for whoever uses the node.
@@ -74,7 +73,7 @@ impl Health {
                     false => self.down(reason),
                 }
             }
-            Seen::Gone(reason) | Seen::Broke(reason) => self.down(reason),
+            Seen::Gone(reason) => self.down(reason),
         }
     }
 
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_break_is_told_even_if_the_node_is_back_at_once() {
-        let broke = Seen::Broke("closed".to_owned());
+        let broke = Seen::Gone("closed".to_owned());
         assert_eq!(
             changes([ANSWER, broke, ANSWER]),
             [Change::Up, down("closed"), Change::Up]

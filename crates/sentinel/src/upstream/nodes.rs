@@ -55,21 +55,12 @@ pub enum NodeEvent {
         /// Whether it does.
         catching_up: bool,
     },
-    /// A block of its chain: every height once and in order, as long as nothing is told missing.
+    /// A block of its chain: every height that it still has once and in order.
     Block {
         /// Which.
         node: NodeIndex,
         /// The block, without the codes of its transactions.
         block: FollowedBlock,
-    },
-    /// It no longer has these heights.
-    Missing {
-        /// Which.
-        node: NodeIndex,
-        /// The first of them.
-        first: u64,
-        /// The last of them.
-        last: u64,
     },
     /// Its chain is another one now, or was set back: nothing known of its heights holds. Follows
     /// on [`Down`](Self::Down); the next block may have any height.

@@ -44,16 +44,6 @@ impl BlockResults {
         Some(if result == "null" { "{}" } else { result })
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Whether the block has no transactions.
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
     pub(super) fn parse(body: Bytes) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
@@ -125,14 +115,14 @@ mod tests {
         let results = BlockResults::parse(Bytes::from_static(body.as_bytes())).unwrap();
         assert_eq!(results.tx_result(0), Some(r#"{"code":0,"data":null}"#));
         assert_eq!(results.tx_result(1), Some(r#"{"code":7}"#));
-        assert_eq!((results.tx_result(2), results.len()), (None, 2));
+        assert_eq!((results.tx_result(2), results.places.len()), (None, 2));
     }
 
     #[test]
     fn a_block_without_transactions_has_no_results() {
         let body = br#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":null}}"#;
         let results = BlockResults::parse(Bytes::from_static(body)).unwrap();
-        assert!(results.is_empty());
+        assert!(results.places.is_empty());
     }
 
     #[test]

@@ -240,12 +240,11 @@ impl Watch {
             }
             FollowEvent::Missing { first, last } => {
                 warn!(node, first, last, "the node no longer has these blocks");
-                self.tell(NodeEvent::Missing { node, first, last }).await;
             }
             FollowEvent::Disconnected { reason, closed } => {
                 debug!(node, reason, closed, "following interrupted");
                 if closed {
-                    self.see(Seen::Broke(reason)).await;
+                    self.see(Seen::Gone(reason)).await;
                 }
                 return true;
             }

@@ -30,9 +30,7 @@ impl Worker {
                 self.breaks.chain_replaced(now);
             }
             NodeEvent::Block { node, block } => self.passive.note(node, block),
-            NodeEvent::Mempool { .. }
-            | NodeEvent::Missing { .. }
-            | NodeEvent::ChainReplaced { .. } => {}
+            NodeEvent::Mempool { .. } | NodeEvent::ChainReplaced { .. } => {}
         }
     }
 
