@@ -14,11 +14,11 @@ use tracing::{info, warn};
 
 use crate::admin;
 use crate::config::Config;
-use crate::context::Context;
 use crate::front::{Front, Lanes};
 use crate::identity::Identities;
 use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
+use crate::surroundings::Surroundings;
 use crate::upstream::{self, Nodes, Reads, Relays};
 
 /// The sockets that wait for clients and for the operator.
@@ -104,25 +104,25 @@ pub async fn serve(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
-    let context = Context::new(config, shutdown.clone());
-    let config = &context.config;
-    let ending = context.end.clone().drop_guard();
-    let (nodes, events, watching) = Nodes::start(context.clone())?;
+    let surroundings = Surroundings::new(config, shutdown.clone());
+    let config = &surroundings.config;
+    let ending = surroundings.end.clone().drop_guard();
+    let (nodes, events, watching) = Nodes::start(surroundings.clone())?;
     if !config.upstream.any_version {
         nodes.check_versions().await?;
     }
     let reads = Reads::new(config, &nodes)?;
-    let (lane, pump) = lane(&context, nodes.clone(), events)?;
+    let (lane, pump) = lane(&surroundings, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let relays = Relays::new(config, &nodes, &reads);
     let lanes = Lanes::new(lane.clone(), reads, relays.clone());
-    let front = Front::new(lanes, context.clone())?;
+    let front = Front::new(lanes, surroundings.clone())?;
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
         config: Arc::clone(config),
         lane: lane.clone(),
         nodes,
-        ledger: context.ledger.clone(),
+        ledger: surroundings.ledger.clone(),
         front: front.clone(),
         relays,
         shutdown: shutdown.clone(),
@@ -130,7 +130,7 @@ pub async fn serve(
     let mut background = Background::start().map_err(ServeError::System)?;
     background.spawn(watching.run());
     if let Some(listener) = listeners.admin {
-        let (metrics, end) = (Arc::clone(&context.metrics), context.end.clone());
+        let (metrics, end) = (Arc::clone(&surroundings.metrics), surroundings.end.clone());
         let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end);
         background
             .serve(listener, serve)

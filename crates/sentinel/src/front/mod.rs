@@ -39,12 +39,12 @@ use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
 use crate::config::Config;
-use crate::context::Context;
 use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
+use crate::surroundings::Surroundings;
 use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
@@ -73,8 +73,8 @@ impl Front {
     ///
     /// # Errors
     /// `[trust]` lists more networks than can be told apart.
-    pub fn new(lanes: Lanes, context: Context) -> Result<Self, fairq::Error> {
-        let shared = Shared::new(lanes, context)?;
+    pub fn new(lanes: Lanes, surroundings: Surroundings) -> Result<Self, fairq::Error> {
+        let shared = Shared::new(lanes, surroundings)?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -99,15 +99,15 @@ impl Front {
 }
 
 impl<B: Backend> Shared<B> {
-    fn new(backend: B, context: Context) -> Result<Self, fairq::Error> {
-        let Context {
+    fn new(backend: B, surroundings: Surroundings) -> Result<Self, fairq::Error> {
+        let Surroundings {
             config,
             ledger,
             metrics,
             stop,
             seed,
             ..
-        } = context;
+        } = surroundings;
         let limits = &config.limits;
         Ok(Self {
             backend,

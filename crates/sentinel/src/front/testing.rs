@@ -19,11 +19,11 @@ use super::backend::{Backend, RelayLink};
 use super::socket::Stream;
 use super::{Shared, listener};
 use crate::config::Config;
-use crate::context::Context;
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
 use crate::metrics::Gauges;
 use crate::refusal::{Reason, Refusal};
+use crate::surroundings::Surroundings;
 use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayMessage};
 
 /// Lanes under a test's control.
@@ -305,9 +305,9 @@ impl Bench {
         let stop = CancellationToken::new();
         let shared = Shared::new(
             fake.clone(),
-            Context {
+            Surroundings {
                 seed: [1, 2],
-                ..Context::new(config, stop.clone())
+                ..Surroundings::new(config, stop.clone())
             },
         );
         let shared = Arc::new(shared.unwrap());

@@ -41,9 +41,9 @@ use self::shared::Shared;
 pub use self::status::Status;
 pub use self::worker::Worker;
 use crate::config::AsyncAck;
-use crate::context::Context;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
+use crate::surroundings::Surroundings;
 use crate::upstream::{NodeEvent, Nodes};
 
 /// The front's side of the write lane. Clones share it.
@@ -60,22 +60,22 @@ pub struct Lane {
 /// # Errors
 /// The limits of the queue contradict each other.
 pub fn lane(
-    context: &Context,
+    surroundings: &Surroundings,
     nodes: Nodes,
     events: mpsc::Receiver<NodeEvent>,
 ) -> Result<(Lane, Worker), fairq::Error> {
-    let config = &context.config;
-    let queue = WriteQueue::new(config, context.seed)?;
-    let shared = Arc::new(Shared::new(queue, context.clock));
-    let metrics = Arc::clone(&context.metrics);
-    let acknowledged = Arc::new(Acknowledged::new(metrics, context.clock));
+    let config = &surroundings.config;
+    let queue = WriteQueue::new(config, surroundings.seed)?;
+    let shared = Arc::new(Shared::new(queue, surroundings.clock));
+    let metrics = Arc::clone(&surroundings.metrics);
+    let acknowledged = Arc::new(Acknowledged::new(metrics, surroundings.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
         acknowledged: Arc::clone(&acknowledged),
         async_ack: config.fair.async_ack,
         timeout: config.fair.queue_timeout.into(),
     };
-    let worker = Worker::new((shared, acknowledged), context, nodes, events);
+    let worker = Worker::new((shared, acknowledged), surroundings, nodes, events);
     Ok((lane, worker))
 }
 

@@ -14,8 +14,8 @@ use super::dial::Dialer;
 use super::http::{NodeHttp, PoolOptions};
 use super::results::ResultsCache;
 use super::version::{Version, untested};
-use crate::context::Context;
 use crate::ledger::Ledger;
+use crate::surroundings::Surroundings;
 
 /// The place of a node in the configuration.
 pub type NodeIndex = usize;
@@ -27,7 +27,7 @@ pub struct Nodes(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     nodes: Vec<Node>,
-    context: Context,
+    surroundings: Surroundings,
     results: ResultsCache,
     replacements: AtomicU64,
     tracker: TaskTracker,
@@ -123,24 +123,24 @@ impl Nodes {
     ///
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
-    pub(super) fn new(context: Context) -> Result<Self, UpstreamError> {
+    pub(super) fn new(surroundings: Surroundings) -> Result<Self, UpstreamError> {
         let tracker = TaskTracker::new();
-        let config = Arc::clone(&context.config);
+        let config = Arc::clone(&surroundings.config);
         let upstream = &config.upstream;
         let options = PoolOptions {
             // The library holds a buffer and the piece that was cut off it.
             window_bytes: config.reads.window_bytes / 2,
             tracker: tracker.clone(),
-            shutdown: context.end.clone(),
+            shutdown: surroundings.end.clone(),
         };
         let nodes = upstream.urls.iter().map(|url| {
-            let dialer = Dialer::new(url, &context.trust, upstream.connect_timeout)?;
+            let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
             let http = NodeHttp::new(dialer.clone(), options.clone(), upstream.read_timeout)?;
-            Node::new(dialer, http, &context.trust)
+            Node::new(dialer, http, &surroundings.trust)
         });
         Ok(Self(Arc::new(Inner {
             nodes: nodes.collect::<Result<_, _>>()?,
-            context,
+            surroundings,
             results: ResultsCache::default(),
             replacements: AtomicU64::new(0),
             tracker,
@@ -234,12 +234,12 @@ impl Nodes {
         &self.node(node).dialer
     }
 
-    pub(super) fn context(&self) -> &Context {
-        &self.0.context
+    pub(super) fn surroundings(&self) -> &Surroundings {
+        &self.0.surroundings
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
-        &self.0.context.ledger
+        &self.0.surroundings.ledger
     }
 
     /// Forgets what was known of a node's chain, which is another one now.

@@ -19,7 +19,7 @@ use super::health::{Change, Health, Seen};
 use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
-use crate::context::Context;
+use crate::surroundings::Surroundings;
 
 /// Watches the nodes: run it.
 pub struct NodesWorker {
@@ -37,9 +37,9 @@ impl Nodes {
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
     pub fn start(
-        context: Context,
+        surroundings: Surroundings,
     ) -> Result<(Self, mpsc::Receiver<NodeEvent>, NodesWorker), UpstreamError> {
-        let nodes = Self::new(context)?;
+        let nodes = Self::new(surroundings)?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let watches = (0..nodes.count())
             .map(|index| Watch::new(nodes.clone(), index, events.clone()))
@@ -58,7 +58,7 @@ impl NodesWorker {
     /// # Cancel safety
     /// Dropping the future ends the watching.
     pub async fn run(self) {
-        let shutdown = self.nodes.context().end.clone();
+        let shutdown = self.nodes.surroundings().end.clone();
         let watches = self.watches.into_iter();
         let watch = |watch: &Watch| watch.clone().run();
         supervise(watches.collect(), watch, &shutdown).await;
@@ -134,12 +134,12 @@ impl Watch {
         events: mpsc::Sender<NodeEvent>,
     ) -> Result<Self, UpstreamError> {
         let endpoint = nodes.endpoint(index);
-        let patience = nodes.context().config.upstream.write_timeout;
+        let patience = nodes.surroundings().config.upstream.write_timeout;
         let options = ClientOptions {
             // An answer that is late is still one.
             timeout: (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
             max_answer_bytes: MAX_STATUS_BYTES,
-            trust: nodes.context().trust.clone(),
+            trust: nodes.surroundings().trust.clone(),
         };
         let client =
             Client::with_options(endpoint, options).map_err(|error| setup(endpoint, &error))?;
@@ -157,7 +157,7 @@ impl Watch {
 
     /// Watches until shutdown.
     pub(super) async fn run(mut self) {
-        let shutdown = self.nodes.context().end.clone();
+        let shutdown = self.nodes.surroundings().end.clone();
         let mempool = MempoolPoll {
             nodes: self.nodes.clone(),
             index: self.index,
@@ -221,10 +221,13 @@ impl Watch {
             events: FOLLOW_EVENTS,
             // Watermarks are not used here.
             watermark_interval: Duration::from_secs(60),
-            trust: self.nodes.context().trust.clone(),
+            trust: self.nodes.surroundings().trust.clone(),
             ..FollowOptions::default()
         };
-        let (clock, end) = (self.nodes.context().clock, self.nodes.context().end.clone());
+        let (clock, end) = (
+            self.nodes.surroundings().clock,
+            self.nodes.surroundings().end.clone(),
+        );
         let (follower, worker) = follow(endpoint, options, move || clock.now(), end)
             .map_err(|error| setup(endpoint, &error))?;
         Ok((follower, worker.run()))
@@ -286,7 +289,7 @@ impl Watch {
             let mut known = self.node().state();
             (known.chain_id, known.version) = (status.chain_id, status.version);
         }
-        let now = self.nodes.context().clock.now();
+        let now = self.nodes.surroundings().clock.now();
         if self.is_stuck(status.latest_block_height, now) {
             return Seen::Gone(format!(
                 "it stands at height {} while others go on",
@@ -324,7 +327,7 @@ impl Watch {
     }
 
     async fn see(&mut self, seen: Seen) {
-        let now = self.nodes.context().clock.now();
+        let now = self.nodes.surroundings().clock.now();
         for change in self.health.see(seen, now).into_iter().flatten() {
             let event = self.change(change);
             self.tell(event).await;
@@ -365,7 +368,7 @@ impl Watch {
     }
 
     fn config(&self) -> &Config {
-        &self.nodes.context().config
+        &self.nodes.surroundings().config
     }
 }
 
@@ -403,7 +406,7 @@ impl MempoolPoll {
     }
 
     async fn ask(&self) {
-        let at = self.nodes.context().clock.now();
+        let at = self.nodes.surroundings().clock.now();
         let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
             return;
         };

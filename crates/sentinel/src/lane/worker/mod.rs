@@ -26,9 +26,9 @@ use super::reoffers::Reoffers;
 use super::retained::Retained;
 use super::shared::Shared;
 use crate::config::Config;
-use crate::context::Context;
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::{Reason, Refusal};
+use crate::surroundings::Surroundings;
 use crate::upstream::{NodeEvent, Nodes};
 
 /// The one task that sends writes to nodes. It passes events of the node and of the
@@ -64,15 +64,15 @@ pub struct Worker {
 impl Worker {
     pub(super) fn new(
         (shared, acknowledged): (Arc<Shared>, Arc<Acknowledged>),
-        context: &Context,
+        surroundings: &Surroundings,
         nodes: Nodes,
         events: mpsc::Receiver<NodeEvent>,
     ) -> Self {
-        let config = Arc::clone(&context.config);
-        let metrics = Arc::clone(&context.metrics);
+        let config = Arc::clone(&surroundings.config);
+        let metrics = Arc::clone(&surroundings.metrics);
         let now = shared.clock.now();
         let (fair, upstream) = (&config.fair, &config.upstream);
-        let jitter = context.seed[0] ^ context.seed[1];
+        let jitter = surroundings.seed[0] ^ surroundings.seed[1];
         Self {
             connections: Connections::new(upstream.connections, upstream.connect_timeout),
             connect_failed: false,

@@ -36,9 +36,9 @@ use super::step::Step;
 use super::version::Version;
 use super::{UpstreamError, target};
 use crate::config::Config;
-use crate::context::Context;
 use crate::ledger::Reservation;
 use crate::refusal::Refusal;
+use crate::surroundings::Surroundings;
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Reads {
     /// `fair.clients_max` is out of its range.
     pub fn new(config: &Config, nodes: &Nodes) -> Result<Self, fairq::Error> {
         let reads = &config.reads;
-        let Context { clock, seed, .. } = *nodes.context();
+        let Surroundings { clock, seed, .. } = *nodes.surroundings();
         let node_access = NodeAccess {
             nodes: nodes.clone(),
             window_bytes: reads.window_bytes,

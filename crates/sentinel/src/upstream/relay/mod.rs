@@ -141,7 +141,7 @@ impl Relays {
             work: None,
             used: Instant::now(),
             timer: Timer::default(),
-            shutdown: Box::pin(self.0.nodes.context().end.clone().cancelled_owned()),
+            shutdown: Box::pin(self.0.nodes.surroundings().end.clone().cancelled_owned()),
         }
     }
 

@@ -201,7 +201,7 @@ impl Relay {
         let nodes = &self.relays.0.nodes;
         let height = nodes.height(self.node);
         let age = nodes
-            .context()
+            .surroundings()
             .clock
             .now()
             .saturating_sub(nodes.risen_at(self.node));

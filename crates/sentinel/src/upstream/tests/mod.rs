@@ -21,9 +21,9 @@ use super::relay::event::{EventQuery, fetch};
 use super::relay::subscriptions::EventKind;
 use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays};
 use crate::config::Config;
-use crate::context::Context;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::ledger::Ledger;
+use crate::surroundings::Surroundings;
 
 /// The upstream side of a proxy, running.
 pub(super) struct Rig {
@@ -49,12 +49,12 @@ pub(super) fn config(urls: &[String]) -> Config {
 
 impl Rig {
     pub(super) fn start(config: &Config) -> Self {
-        let context = Context {
+        let surroundings = Surroundings {
             seed: [1, 2],
-            ..Context::new(config.clone(), CancellationToken::new())
+            ..Surroundings::new(config.clone(), CancellationToken::new())
         };
-        let (ledger, shutdown) = (context.ledger.clone(), context.end.clone());
-        let (nodes, events, worker) = Nodes::start(context).unwrap();
+        let (ledger, shutdown) = (surroundings.ledger.clone(), surroundings.end.clone());
+        let (nodes, events, worker) = Nodes::start(surroundings).unwrap();
         let reads = Reads::new(config, &nodes).unwrap();
         let relays = Relays::new(config, &nodes, &reads);
         let mut tasks = JoinSet::new();

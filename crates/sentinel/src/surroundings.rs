@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 
 /// What the parts of one proxy share. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct Surroundings {
     /// The configuration.
     pub config: Arc<Config>,
     /// The clock that stamps everything.
@@ -32,7 +32,7 @@ pub struct Context {
     pub end: CancellationToken,
 }
 
-impl Context {
+impl Surroundings {
     /// What surrounds a proxy of this configuration, which takes requests until `stop`.
     pub fn new(config: Config, stop: CancellationToken) -> Self {
         Self {
