@@ -1,0 +1,218 @@
+//! Questions about a chain with transactions.
+
+use super::{Request, gets};
+
+/// Questions about the chains that [`transactions`](super::transactions) made.
+pub(crate) fn queries() -> Vec<Request> {
+    // Hash of `a=1`.
+    const HASH: &str = "C22FEA5D7428E5CF47EF6354C97C9223C95D6DCDC3E0D2300FF79056B1FF3D85";
+    let mut requests = gets(&[
+        "/status",
+        "/abci_info",
+        "/num_unconfirmed_txs",
+        "/unconfirmed_txs?limit=0",
+        "/unconfirmed_txs?limit=x",
+        "/block?height=2",
+        "/block?height=\"3\"",
+        "/block?height=0",
+        "/block?height=-5",
+        "/block?height=99999",
+        "/block?height=abc",
+        "/block?height=0x12",
+        "/block?height=1.5",
+        "/block?height=",
+        "/block?height=null",
+        "/block?height=99999999999999999999",
+        "/block?height=\"x\"",
+        "/block?height=3&height=4",
+        "/block?height=%33",
+        "/block_results?height=2",
+        "/block_results?height=3",
+        "/commit?height=2",
+        "/header?height=2",
+        "/block",
+        "/block_results",
+        "/commit",
+        "/header",
+        "/validators",
+        "/consensus_params",
+        "/validators?height=1",
+        "/validators?height=1&page=1&per_page=5",
+        "/validators?height=1&page=2",
+        "/validators?page=0",
+        "/validators?page=-1",
+        "/validators?page=x",
+        "/consensus_params?height=1",
+        "/consensus_params?height=5000",
+        "/blockchain",
+        "/blockchain?minHeight=2&maxHeight=4",
+        "/blockchain?minHeight=5&maxHeight=4",
+        "/blockchain?minHeight=-1",
+        "/blockchain?maxHeight=9999",
+        "/blockchain?minHeight=\"2\"&maxHeight=\"3\"",
+        "/tx?hash=0xAB",
+        "/tx?hash=zz",
+        "/tx",
+        "/tx?hash=0xabc",
+        "/tx?hash=0xzz",
+        "/tx?hash=\"x\"",
+        "/tx_search",
+        "/tx_search?query=\"\"",
+        "/tx_search?query=tx.height=2",
+        "/tx_search?query=\"tx.height=2\"",
+        "/tx_search?query=\"tx.height=2\"&prove=true",
+        "/tx_search?query=\"tx.height>2\"&per_page=2",
+        "/tx_search?query=\"tx.height>2\"&per_page=2&page=2",
+        "/tx_search?query=\"tx.height>2\"&order_by=\"desc\"",
+        "/tx_search?query=\"tx.height>2\"&order_by=\"up\"",
+        "/tx_search?query=\"tx.height>2\"&page=9",
+        "/tx_search?query=\"app.key='a'\"",
+        "/tx_search?query=\"app.key='1'\"",
+        "/tx_search?query=\"app.noindex_key='index is working'\"",
+        "/tx_search?query=\"app.creator='Cosmoshi' AND tx.height<5\"",
+        "/tx_search?query=\"tx.hash='zz'\"",
+        "/tx_search?query=\"tx.hash='AB'\"",
+        "/tx_search?query=\"tx.height\"",
+        "/tx_search?query=\"= 1\"",
+        "/tx_search?query=\"tx.height = 'x\"",
+        "/tx_search?query=\"tx.height=2 OR tx.height=3\"",
+        "/block_by_hash",
+        "/block_by_hash?hash=0xAB",
+        "/header_by_hash?hash=0xAB",
+        "/header_by_hash?hash=AB",
+        "/block_search?query=\"block.height=3\"",
+        "/block_search?query=\"block.height<4\"&order_by=\"asc\"",
+        "/block_search?query=\"block.height<4\"",
+        "/block_search?query=\"\"",
+        "/check_tx",
+        "/check_tx?tx=\"x:1\"",
+        "/check_tx?tx=\"bad\"",
+        "/check_tx?tx=abc",
+        "/check_tx?tx=0xzz",
+        "/check_tx?tx=0xabc",
+        "/check_tx?tx=\"",
+        "/check_tx?tx=\"a=1",
+        "/check_tx?tx=5",
+        "/check_tx?tx=%22a%3D1%22",
+        "/check_tx?tx=\"a+b=1\"",
+        "/check_tx?tx=\"val=ed25519!AAAA!5\"",
+        "/check_tx?tx=\"val=ed25519!AAAA!-5\"",
+        "/check_tx?tx=\"a\\u003d1\"",
+        "/abci_query",
+        "/abci_query?data=\"a\"",
+        "/abci_query?data=0x61",
+        "/abci_query?data=61",
+        "/abci_query?data=\"zz\"&prove=true",
+        "/abci_query?data=\"a\"&prove=true",
+        "/abci_query?data=\"a\"&prove=maybe",
+        "/abci_query?path=\"/val\"&data=0x00",
+        "/abci_query?path=\"x\"&data=\"a\"&height=2",
+        "/abci_query?data=\"a\"&height=x",
+        "/abci_query?data=\"%3Ck%3E\"",
+        "/broadcast_evidence",
+        "/broadcast_evidence?evidence=5",
+        "/broadcast_tx_sync",
+        "/broadcast_tx_sync?tx=abc",
+        "/broadcast_tx_sync?tx=\"a=1\"",
+        "/broadcast_tx_commit?tx=\"a=1\"",
+        "/broadcast_tx_async?tx=\"a=1\"",
+        "/broadcast_tx_async?tx=\"bad\"",
+    ]);
+    requests.push(Request::get(&format!("/tx?hash=0x{HASH}")));
+    requests.push(Request::get(&format!("/tx?hash=0x{HASH}&prove=true")));
+    requests.push(Request::get(&format!(
+        "/tx_search?query=\"tx.hash='{HASH}'\"&prove=true"
+    )));
+    requests.push(Request::get(&format!(
+        "/tx_search?query=\"tx.hash='{HASH}' AND tx.height=77\""
+    )));
+    requests.push(Request::get(&format!(
+        "/tx_search?query=\"{}\"",
+        "a".repeat(513)
+    )));
+    for params in [
+        r#"{"height":"2"}"#,
+        r#"{"height":2}"#,
+        r#"{"height":"x"}"#,
+        r#"{"height":""}"#,
+        r#"{"height":null}"#,
+        r#"{"height":"1.5"}"#,
+        r#"{"height":"null"}"#,
+        r#"{"height":true}"#,
+        r#"{"height":"0"}"#,
+        r#"{"height":"99999"}"#,
+        r#"["2"]"#,
+        r#"["1","2"]"#,
+        "[]",
+        "{}",
+        "null",
+        "\"x\"",
+        "7",
+        r#"{"HEIGHT":"2"}"#,
+        r#"{"height":"2","x":1}"#,
+    ] {
+        requests.push(Request::call("block", params));
+    }
+    for params in [
+        r#"{"tx":"!!"}"#,
+        r#"{"tx":5}"#,
+        r#"{"tx":{}}"#,
+        r#"{"tx":true}"#,
+        r#"{"tx":null}"#,
+        "{}",
+        r#"{"tx":"YQ"}"#,
+        r#"{"tx":"YQ=="}"#,
+        r#"{"tx":"YT0x\nYQ=="}"#,
+        r#"{"tx":[300]}"#,
+        r#"{"tx":["x"]}"#,
+        r#"{"tx":"YT0\u0078"}"#,
+        r#"{"tx":"YT1="}"#,
+        r#"{"tx":"Y==="}"#,
+    ] {
+        requests.push(Request::call("check_tx", params));
+    }
+    for (method, params) in [
+        (
+            "abci_query",
+            r#"{"path":"","data":"61","height":"0","prove":false}"#,
+        ),
+        ("abci_query", r#"{"data":"6"}"#),
+        ("abci_query", r#"{"data":"zz"}"#),
+        ("abci_query", r#"{"data":5}"#),
+        ("abci_query", r#"{"path":5}"#),
+        ("abci_query", r#"{"prove":"true"}"#),
+        ("abci_query", r#"["","61","0",true]"#),
+        (
+            "tx",
+            r#"{"hash":"wi/qXXQo5c9H72NUyXySI8ldbc3D4NIwD/eQVrH/PYU=","prove":true}"#,
+        ),
+        ("tx", r#"{"hash":"C22F"}"#),
+        ("header_by_hash", r#"{"hash":"AB"}"#),
+        ("block_by_hash", r#"{"hash":"AB=="}"#),
+        (
+            "tx_search",
+            r#"{"query":"tx.height=2","prove":false,"page":"1","per_page":"10","order_by":"asc"}"#,
+        ),
+        ("tx_search", r#"{"query":"tx.height=2","page":1}"#),
+        ("validators", r#"{"height":"2","page":"1","per_page":"1"}"#),
+        ("genesis_chunked", r#"{"chunk":"-1"}"#),
+        ("genesis_chunked", r#"{"chunk":0}"#),
+        ("broadcast_evidence", r#"{"evidence":null}"#),
+        (
+            "broadcast_evidence",
+            r#"{"evidence":{"type":"x","value":{}}}"#,
+        ),
+        ("unconfirmed_txs", r#"{"limit":"5"}"#),
+        ("num_unconfirmed_txs", "{}"),
+        ("blockchain", r#"{"minHeight":"2","maxHeight":"3"}"#),
+        ("broadcast_tx_sync", r#"{"tx":"YT0x"}"#),
+    ] {
+        requests.push(Request::call(method, params));
+    }
+    // More than a body may have.
+    requests.push(Request::call(
+        "broadcast_tx_sync",
+        &format!(r#"{{"tx":"{}"}}"#, "A".repeat(1_000_004)),
+    ));
+    requests
+}
