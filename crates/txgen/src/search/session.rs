@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
 
     /// The last words, the file and the exit code.
     pub(super) fn conclude(mut self, known: &KneeSearch) -> Result<u8, CommandError> {
-        if let (Some(_), Some(ceiling)) = (known.estimate(), &self.ceiling) {
+        if let Some(ceiling) = &self.ceiling {
             self.account.reason = format!("{}; {ceiling}", self.account.reason);
         }
         self.learn(known)?;

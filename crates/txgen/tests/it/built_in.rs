@@ -228,5 +228,7 @@ fn a_ramp_without_an_end_stops_when_the_node_is_saturated() {
             "saturated: step {step} ({knee:.0}/s) was the last one sustained"
         ));
         ended.prints(&format!("{knee:.0}/s: step {step}"));
+        let limit = "the built-in node commits at most 500/s: its capacity model, at first";
+        assert!(summary.text("knee_reason").ends_with(limit));
     }
 }

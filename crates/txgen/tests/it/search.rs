@@ -81,6 +81,24 @@ fn a_scan_goes_through_its_rates_in_order() {
     assert!([100.0, 200.0, 600.0].starts_with(&rates), "{rates:?}");
 }
 
+/// A rate found on the built-in node says which of its settings it is.
+#[test]
+fn beside_a_knee_of_the_built_in_node_stands_the_setting_that_is_its_limit() {
+    let place = Place::new();
+    let ended = place.txgen("scan --rates 50 --duration 1s --out scan");
+    let account = account(&place, "scan");
+    let limit = "the built-in node commits at most 5000/s: mempool size 5000 / block interval 1s";
+    let reason = account["reason"].as_str().unwrap();
+    assert!(reason.ends_with(limit), "{reason}");
+    ended.prints(limit);
+    let node = node_with(400.0);
+    let ended = place.txgen(&format!(
+        "scan --rates 50 --duration 1s --out foreign --endpoints {}",
+        node.url()
+    ));
+    assert!(!ended.out.contains("built-in"), "{ended}");
+}
+
 #[test]
 fn a_search_tells_each_point_and_ends_as_its_file_says() {
     let node = node_with(400.0);
