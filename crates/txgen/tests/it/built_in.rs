@@ -26,7 +26,7 @@ fn a_ramp_on_the_built_in_node_is_accounted_for_in_every_file() {
         .prints("2,505 = 2,505 sent + 0 unsent")
         .prints("2,505 = 2,505 committed + 0 commit failed + 0 pending")
         .prints("limited by")
-        .says("second  offered");
+        .says("second offered");
     assert_eq!(
         names(&run),
         [
