@@ -137,6 +137,7 @@ impl Hour {
                 height: end.as_secs(),
                 header_time_unix_ns: (ORIGIN_UNIX_NS + end.as_nanos()).cast_signed(),
                 observed: end,
+                resolution: None,
                 bytes: 1_000 + 250 * txs.len() as u64,
                 txs,
             });
@@ -171,6 +172,7 @@ fn manifest() -> Manifest {
         version: env!("CARGO_PKG_VERSION").into(),
         command: vec!["recorded_hour".into()],
         origin_unix_ns: ORIGIN_UNIX_NS,
+        origin_error_ns: 0,
         started: "2026-11-20T00:00:00Z".into(),
         plan: serde_json::json!({ "arrivals": "even", "warmup": "0s" }),
         profile: "a simulated hour with 1,000,000 transactions".into(),
@@ -188,6 +190,7 @@ fn manifest() -> Manifest {
             cpu: None,
             cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
             memory_bytes: None,
+            clock: None,
         },
     }
 }

@@ -26,7 +26,11 @@ impl WaitingBlocks {
         }
         self.waiting
             .entry(height)
-            .and_modify(|other| other.observed = other.observed.min(block.observed))
+            .and_modify(|other| {
+                if block.observed < other.observed {
+                    (other.observed, other.resolution) = (block.observed, block.resolution);
+                }
+            })
             .or_insert(block);
     }
 

@@ -40,14 +40,17 @@ impl Conservation {
                 fate.accepted + fate.rejected + fate.errors + fate.unanswered,
             ),
             Law::new(
-                "accepted = committed + commit_failed + pending",
+                "accepted = committed + commit_failed + unverified + pending",
                 fate.accepted,
-                fate.committed + fate.commit_failed + fate.pending,
+                fate.committed + fate.commit_failed + fate.unverified + fate.pending,
             ),
             Law::new(
-                "own transactions in blocks = committed + commit_failed + committed_anyway",
+                "own transactions in blocks = committed + commit_failed + unverified + committed_anyway",
                 own_txs,
-                fate.committed + fate.commit_failed + fate.committed_anyway.total(),
+                fate.committed
+                    + fate.commit_failed
+                    + fate.unverified
+                    + fate.committed_anyway.total(),
             ),
         ];
         Self {

@@ -81,6 +81,9 @@ counters! {
         committed,
         /// Own transactions seen in blocks, other code.
         commit_failed,
+        /// Own transactions seen in blocks whose results the node did not give.
+        #[serde(default)]
+        unverified,
         /// Blocks observed.
         blocks,
     }
@@ -124,14 +127,13 @@ impl Counts {
     /// Accepted and not in a block.
     #[must_use]
     pub const fn backlog(&self) -> u64 {
-        self.accepted
-            .saturating_sub(self.committed + self.commit_failed)
+        self.accepted.saturating_sub(self.in_blocks())
     }
 
     /// Own transactions in blocks, whatever their code.
     #[must_use]
     pub const fn in_blocks(&self) -> u64 {
-        self.committed + self.commit_failed
+        self.committed + self.commit_failed + self.unverified
     }
 }
 

@@ -166,13 +166,16 @@ pub struct Unsent {
 pub struct BlockTx {
     /// The transaction's id.
     pub hash: TxHash,
-    /// Result code of its execution; 0 is success.
+    /// Result code of its execution; 0 is success, [`UNKNOWN_CODE`] when the node does not say.
     pub code: u32,
 }
 
+/// The code of a transaction in a block whose results the node does not give: it may have failed.
+pub const UNKNOWN_CODE: u32 = u32::MAX;
+
 /// One block, seen by one follower. Several followers may report the same height: the earliest
 /// observation counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockSeen {
     /// The chain's height, from 1.
     pub height: u64,
@@ -180,6 +183,9 @@ pub struct BlockSeen {
     pub header_time_unix_ns: i64,
     /// When the height was first announced or seen.
     pub observed: Nanos,
+    /// How much earlier the node may have had it, where it was found by polling; `None` when the node
+    /// announced it.
+    pub resolution: Option<Nanos>,
     /// Size of the block, or of its transactions where the node does not say.
     pub bytes: u64,
     /// Every transaction of the block, in its order.

@@ -64,7 +64,7 @@ impl Offered {
 
 /// Where every sent transaction ended.
 ///
-/// `committed`, `commit_failed` and `pending` divide the accepted ones. What was committed without
+/// `committed`, `commit_failed`, `unverified` and `pending` divide the accepted ones. What was committed without
 /// having been accepted is in `committed_anyway`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fate {
@@ -82,6 +82,9 @@ pub struct Fate {
     pub committed: u64,
     /// Accepted, and in a block with another code.
     pub commit_failed: u64,
+    /// Accepted, and in a block whose results the node did not give: it may have failed.
+    #[serde(default)]
+    pub unverified: u64,
     /// Accepted, and in no block by the end.
     pub pending: u64,
     /// In a block although not accepted, by what the answer was.
@@ -104,6 +107,7 @@ adds_up!(Fate {
     unanswered,
     committed,
     commit_failed,
+    unverified,
     pending,
     committed_anyway,
     rejected_by_code,

@@ -47,7 +47,8 @@ pub use conservation::{Conservation, Law};
 pub use counts::{CommittedAnyway, Counts, Late};
 pub use event::{
     AcceptanceSeen, Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample,
-    ReconnectReason, Reconnected, Reply, Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
+    ReconnectReason, Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent,
+    UnsentReason, hash_prefix,
 };
 pub use fate::{Fate, Offered};
 pub use files::{RecordError, RunFolderWriters};
@@ -60,8 +61,10 @@ pub use latency::{
     HIGHEST, Latencies, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS,
 };
 pub use live::{Counters, LiveView};
-pub use manifest::{EndpointInfo, Host, Manifest, NodeLimits};
-pub use merge::{MergeError, MergePart, PartName, merge, merged_manifest};
+pub use manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits};
+pub use merge::{
+    ClockOffset, MergeError, MergePart, PartName, clock_words, merge, merged_manifest, note_clocks,
+};
 pub use plan::{ClosedLoop, LoadModel, Plan, SchedulePlan};
 pub use rates::RateStats;
 pub use rebuild::KilledRun;

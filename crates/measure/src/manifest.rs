@@ -17,6 +17,10 @@ pub struct Manifest {
     pub command: Vec<String>,
     /// When the run's origin was, in Unix nanoseconds.
     pub origin_unix_ns: u64,
+    /// By how much the wall clock had moved against the monotonic one since the origin was set, when
+    /// this was written; the origin is the number that was agreed on with other generators.
+    #[serde(default)]
+    pub origin_error_ns: i64,
     /// The same instant for people: RFC 3339 in UTC.
     pub started: String,
     /// The resolved plan; its shape is the program's.
@@ -63,7 +67,7 @@ pub struct EndpointInfo {
 }
 
 /// The machine that generates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Operating system and its release.
     pub os: String,
@@ -73,6 +77,18 @@ pub struct Host {
     pub cpus: u32,
     /// Memory in bytes.
     pub memory_bytes: Option<u64>,
+    /// How exact its clock is, where the system says so.
+    #[serde(default)]
+    pub clock: Option<ClockBound>,
+}
+
+/// What keeps a machine's wall clock says of its error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClockBound {
+    /// Who says it, for example `chrony`.
+    pub source: String,
+    /// The largest error that the clock may have, in milliseconds.
+    pub error_ms: f64,
 }
 
 impl Manifest {

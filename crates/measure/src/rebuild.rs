@@ -170,6 +170,7 @@ impl<'a> KilledRun<'a> {
             rejected,
             errors,
             commit_failed,
+            unverified,
             ..
         } = self.counts;
         let in_blocks = self.counts.in_blocks();
@@ -185,7 +186,8 @@ impl<'a> KilledRun<'a> {
             unanswered: self.counts.in_flight(),
             committed,
             commit_failed,
-            pending: accepted.saturating_sub(committed + commit_failed),
+            unverified,
+            pending: accepted.saturating_sub(committed + commit_failed + unverified),
             committed_anyway: anyway,
             rejected_by_code: self.rejected_by_code.clone(),
             rejected_by_text: BTreeMap::new(),

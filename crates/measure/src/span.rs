@@ -57,11 +57,45 @@ impl BlockSpan {
     }
 }
 
-/// The fullest mempool at its last sample.
+/// The depth of a mempool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Depth {
     pub(crate) txs: u64,
     pub(crate) bytes: u64,
+}
+
+/// The fullest mempool over the samples of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depths {
+    pub(crate) last: Depth,
+    /// Transactions in it at least.
+    pub(crate) min: u64,
+    /// And at most.
+    pub(crate) max: u64,
+}
+
+impl Depths {
+    /// Of one sample.
+    pub(crate) const fn one(last: Depth) -> Self {
+        let (min, max) = (last.txs, last.txs);
+        Self { last, min, max }
+    }
+
+    /// With those of a later span.
+    fn then(self, later: Self) -> Self {
+        Self {
+            last: later.last,
+            min: self.min.min(later.min),
+            max: self.max.max(later.max),
+        }
+    }
+}
+
+/// Adds later samples, where there are some.
+pub(crate) fn add_depths(depths: &mut Option<Depths>, later: Option<Depths>) {
+    if let Some(later) = later {
+        *depths = Some(depths.map_or(later, |before| before.then(later)));
+    }
 }
 
 /// Everything about a span.
@@ -70,7 +104,7 @@ pub(crate) struct Span {
     pub(crate) counts: Counts,
     pub(crate) late: Late,
     pub(crate) blocks: BlockSpan,
-    pub(crate) depth: Option<Depth>,
+    pub(crate) depth: Option<Depths>,
     /// Processor time of the generator; `None` where it was not looked at.
     pub(crate) processor: Option<Nanos>,
     pub(crate) latencies: LatencySet,
@@ -84,7 +118,7 @@ impl Span {
         self.counts.add_up(&later.counts);
         self.late.add_up(&later.late);
         self.blocks.add(&later.blocks);
-        self.depth = later.depth.or(self.depth);
+        add_depths(&mut self.depth, later.depth);
         if let Some(used) = later.processor {
             let before = self.processor.unwrap_or(Nanos::ZERO);
             self.processor = Some(before.saturating_add(used));

@@ -6,7 +6,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::conservation::Conservation;
-use crate::counts::{Late, adds_up};
+use crate::counts::{Late, adds_up, raise};
 use crate::fate::{Fate, Offered};
 use crate::format::{self, ReadError};
 use crate::latency::Latencies;
@@ -129,7 +129,8 @@ pub struct Blocks {
     pub missing: u64,
     /// Transactions in them.
     pub txs: u64,
-    /// Of those, transactions of this run: committed + commit_failed + committed_anyway.
+    /// Of those, transactions of this run: committed + commit_failed + unverified +
+    /// committed_anyway.
     pub own_txs: u64,
     /// Transactions of others, or of this run after their fate had been settled.
     pub foreign_txs: u64,
@@ -137,6 +138,16 @@ pub struct Blocks {
     pub bytes: u64,
     /// Blocks in each second, over the same seconds as `rate`.
     pub per_s: Option<RateStats>,
+    /// Blocks that no node announced: they were found by polling.
+    #[serde(default)]
+    pub polled: u64,
+    /// How much earlier the node may have had a polled block, on average: the resolution of its commit
+    /// latencies.
+    #[serde(default)]
+    pub resolution_ms_mean: Option<f64>,
+    /// The same at most.
+    #[serde(default)]
+    pub resolution_ms_max: Option<f64>,
 }
 
 impl Blocks {
@@ -155,6 +166,22 @@ impl Blocks {
         self.own_txs += row.own_txs;
         self.foreign_txs += row.txs.saturating_sub(row.own_txs);
         self.bytes += row.bytes;
+        if let Some(resolution) = row.resolution_ms {
+            self.polled += 1;
+            let mean = self.resolution_ms_mean.unwrap_or(0.0);
+            self.resolution_ms_mean = Some(mean + (resolution - mean) / self.polled as f64);
+            raise(&mut self.resolution_ms_max, &Some(resolution));
+        }
+    }
+
+    /// How exactly commits were seen, where the nodes did not announce their blocks.
+    #[must_use]
+    pub fn resolution(&self) -> Option<String> {
+        let (mean, max) = (self.resolution_ms_mean?, self.resolution_ms_max?);
+        Some(format!(
+            "commits seen by polling ({} of {} blocks), resolution {mean:.0} ms (mean), {max:.0} ms (max)",
+            self.polled, self.count
+        ))
     }
 }
 

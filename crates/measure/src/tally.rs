@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Failure, Reply, UnsentReason};
+use crate::event::{Failure, Reply, UNKNOWN_CODE, UnsentReason};
 use crate::fate::{self, Fate, Offered};
 use crate::pending::{Record, RecordState};
 
@@ -38,6 +38,7 @@ impl Tally {
             RecordState::Free => debug_assert!(false, "a free record has no fate"),
             RecordState::Accepted if committed == 0 => fate.pending += 1,
             RecordState::Accepted if record.code == 0 => fate.committed += 1,
+            RecordState::Accepted if record.code == UNKNOWN_CODE => fate.unverified += 1,
             RecordState::Accepted => fate.commit_failed += 1,
             RecordState::Rejected | RecordState::RpcError => {
                 fate.committed_anyway.rejected += committed;

@@ -6,10 +6,12 @@
 //! Read first: [`CometBft`], [`CometOptions`], [`Http`].
 
 mod comet;
+mod dialects;
 mod http;
 mod scripted;
 
 pub use comet::{CometBft, CometError, CometOptions};
+pub use dialects::Dialect;
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
 pub use scripted::{
     FrameKind, ScriptedConnection, ScriptedFrame, ScriptedRequest, ScriptedServer, frame,

@@ -53,7 +53,7 @@ impl RunClock {
 }
 
 impl Origin {
-    /// Takes the present as the origin. The wall clock is read here and nowhere else in a run.
+    /// Takes the present as the origin. The wall clock is read here and nowhere else.
     #[must_use]
     pub fn capture() -> Self {
         let unix = SystemTime::now()
@@ -81,6 +81,19 @@ impl Origin {
     #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos::from(self.instant.elapsed())
+    }
+
+    /// By how much the wall clock has moved against the monotonic one since this origin was taken, in
+    /// nanoseconds: what the origin's number is wrong by, beyond the error of the wall clock itself.
+    #[must_use]
+    pub fn error_ns(&self) -> i64 {
+        let present = Self::capture();
+        let passed = match present.instant.checked_duration_since(self.instant) {
+            Some(passed) => passed.as_nanos().cast_signed(),
+            None => -((self.instant - present.instant).as_nanos().cast_signed()),
+        };
+        let on_the_wall = i128::from(present.unix_ns) - i128::from(self.unix_ns);
+        i64::try_from(on_the_wall - passed).unwrap_or(i64::MAX)
     }
 
     /// The origin in nanoseconds since the Unix epoch.

@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::{self, BufReader, Write as _};
 
 use anyhow::{Context as _, anyhow};
-use measure::{MergeError, MergePart, RunFolderWriters, merge, merged_manifest};
+use measure::{
+    BlockRow, ClockOffset, MergeError, MergePart, RunFolderWriters, merge, merged_manifest,
+    note_clocks,
+};
 use ops::command::{CommandError, failed, usage};
 use report::Entries;
 
@@ -35,7 +38,10 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
         .iter()
         .map(|(name, run)| (name.clone(), run.manifest().clone()))
         .collect();
-    let manifest = merged_manifest(&manifests).map_err(unmerged)?;
+    let mut manifest = merged_manifest(&manifests).map_err(unmerged)?;
+    let offsets = clock_offsets(&runs).map_err(failed)?;
+    let limit_ms = args.max_clock_offset.as_millis_f64();
+    note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
     let parts = runs
         .iter()
         .map(|(_, run)| part(run))
@@ -63,6 +69,22 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     // A reader that has gone does not make the merge a failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(exit::DONE)
+}
+
+/// How far the clock of each generator is from that of the first, by the blocks that both saw.
+fn clock_offsets(
+    runs: &[(String, RecordedRun)],
+) -> Result<Vec<Option<ClockOffset>>, anyhow::Error> {
+    let blocks = |(name, run): &(String, RecordedRun)| -> Result<Vec<BlockRow>, anyhow::Error> {
+        let rows: Result<_, _> = run.rows()?.collect();
+        rows.with_context(|| format!("cannot read {name}"))
+    };
+    let Some((first, others)) = runs.split_first() else {
+        return Ok(Vec::new());
+    };
+    let first = blocks(first)?;
+    let offset = |other| Ok(ClockOffset::between(&first, &blocks(other)?));
+    others.iter().map(offset).collect()
 }
 
 /// Folders that do not belong together are the caller's fault; what cannot be read or written is not.

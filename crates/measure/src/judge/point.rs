@@ -134,7 +134,7 @@ fn lost(summary: &Summary, followed: bool) -> f64 {
     let (offered, fate) = (&summary.offered, &summary.fate);
     let kept = if followed {
         fate.accepted
-            .saturating_sub(fate.pending + fate.commit_failed)
+            .saturating_sub(fate.pending + fate.commit_failed + fate.unverified)
     } else {
         fate.accepted
     };
@@ -151,6 +151,7 @@ fn lost_words(summary: &Summary, share: f64) -> String {
         ("without a usable answer", fate.errors + fate.unanswered),
         ("in no block by the end", fate.pending),
         ("failed in their block", fate.commit_failed),
+        ("in a block without results", fate.unverified),
         ("never sent", summary.offered.unsent),
     ]
     .into_iter()

@@ -70,6 +70,10 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
             "followers could not go on: commits in later blocks count as pending",
         ),
         (
+            summary.fate.unverified,
+            "transactions are in blocks whose results the node does not give: whether they succeeded is unknown",
+        ),
+        (
             summary.blocks.missing,
             "heights were not seen: commits in them count as pending",
         ),

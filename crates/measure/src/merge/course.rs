@@ -54,10 +54,14 @@ pub(super) fn blocks<R: BufRead, W: Write>(
 }
 
 fn add_block(block: &mut BlockRow, other: &BlockRow) {
-    block.observed_ns = block.observed_ns.min(other.observed_ns);
+    if other.observed_ns < block.observed_ns {
+        block.observed_ns = other.observed_ns;
+        block.resolution_ms = other.resolution_ms;
+    }
     block.interval_ms = block.interval_ms.or(other.interval_ms);
     block.own_txs += other.own_txs;
     block.own_failed += other.own_failed;
+    block.own_unverified += other.own_unverified;
     raise(&mut block.commit_max_ms, &other.commit_max_ms);
 }
 
@@ -148,6 +152,10 @@ fn add_seconds<R: BufRead>(
 }
 
 fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
+    sum.mempool_min = match (sum.mempool_min, row.mempool_min) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
     sum.add_up(row);
     sum.step = sum.step.or(row.step);
     // The same mark may have been sent to all generators.

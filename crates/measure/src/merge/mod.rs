@@ -5,12 +5,14 @@
 //! over each file, in the memory of a few rows of each.
 
 mod account;
+mod clocks;
 mod course;
 mod manifest;
 mod transactions;
 
 use std::io::{BufRead, Write};
 
+pub use clocks::{ClockOffset, clock_words, note_clocks};
 pub use manifest::{PartName, merged_manifest};
 
 use crate::files::{Files, RecordError, RunFolderWriters};
@@ -94,7 +96,8 @@ pub fn merge<R: BufRead, W: Write>(
         incomplete_files: files.incomplete(),
         followed: follow.and_then(|follow| follow.as_bool()).unwrap_or(true),
     };
-    let summary = account::summary(&summaries, joined);
+    let mut summary = account::summary(&summaries, joined);
+    summary.verdict.reasons.extend(clock_words(manifest));
     match files.into_error() {
         Some(error) => Err(error.into()),
         None => Ok(summary),

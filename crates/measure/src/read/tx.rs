@@ -66,6 +66,8 @@ pub enum TxFate {
     Committed,
     /// In a block with another code.
     CommitFailed,
+    /// In a block whose results the node did not give.
+    Unverified,
     /// Accepted and in no block by the end.
     Pending,
     /// Answered with another code or a JSON-RPC error.
@@ -83,6 +85,7 @@ impl TxRow<'_> {
     pub const fn fate(&self) -> TxFate {
         match (self.committed, self.accepted, self.error_unix_us, self.code) {
             (Some(_), _, _, Some(0)) => TxFate::Committed,
+            (Some(_), _, _, None) => TxFate::Unverified,
             (Some(_), ..) => TxFate::CommitFailed,
             (None, Some(_), ..) => TxFate::Pending,
             (None, None, Some(_), Some(_)) => TxFate::Rejected,

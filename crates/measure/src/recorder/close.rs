@@ -173,14 +173,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             counts: span.counts,
             in_flight: self.run.counts.in_flight(),
             backlog: self.run.counts.backlog(),
-            mempool_txs: span.depth.map(|depth| depth.txs),
-            mempool_bytes: span.depth.map(|depth| depth.bytes),
+            mempool_txs: span.depth.map(|depth| depth.last.txs),
+            mempool_bytes: span.depth.map(|depth| depth.last.bytes),
             latency: LatencyColumns::of(&span.latencies),
             mark: span.marks.join("; "),
             generator_cpu: span.processor.map(|used| {
                 let length = end.saturating_sub(begin.start).as_secs_f64();
                 used.as_secs_f64() / length.max(1e-9)
             }),
+            mempool_min: span.depth.map(|depth| depth.min),
+            mempool_max: span.depth.map(|depth| depth.max),
         }
     }
 
@@ -217,7 +219,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             in_flight_growth: growth(in_flight, self.step.in_flight_before),
             backlog,
             backlog_growth: growth(backlog, self.step.backlog_before),
-            mempool_txs: span.depth.map(|depth| depth.txs),
+            mempool_txs: span.depth.map(|depth| depth.last.txs),
             latency: LatencyColumns::of(&span.latencies),
             ..StepRow::default()
         };

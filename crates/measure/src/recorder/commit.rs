@@ -5,7 +5,7 @@ use std::io::Write;
 use pacing::Nanos;
 
 use super::Recorder;
-use crate::event::{BlockSeen, BlockTx, Reply};
+use crate::event::{BlockSeen, BlockTx, Reply, UNKNOWN_CODE};
 use crate::latency::LatencyKind;
 use crate::pending::RecordState;
 use crate::plan::Plan;
@@ -38,10 +38,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     fn take_block(&mut self, block: &BlockSeen, interval_ns: Option<i64>) {
         self.scratch.clear();
-        let mut own_failed = 0;
+        let (mut own_failed, mut own_unverified) = (0, 0);
         for tx in &block.txs {
             if self.commit(tx, block) {
-                own_failed += u64::from(tx.code != 0);
+                own_failed += u64::from(!matches!(tx.code, 0 | UNKNOWN_CODE));
+                own_unverified += u64::from(tx.code == UNKNOWN_CODE);
             }
         }
         let own_txs = self.scratch.len() as u64;
@@ -57,11 +58,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             bytes: block.bytes,
             commit_p50_ms,
             commit_max_ms,
+            own_unverified,
+            resolution_ms: block.resolution.map(Nanos::as_millis_f64),
         };
         let span = &mut self.segment(block.observed).span;
         span.counts.blocks += 1;
         span.counts.committed += row.committed();
         span.counts.commit_failed += own_failed;
+        span.counts.unverified += own_unverified;
         span.blocks
             .add(&BlockSpan::one(block.observed, row.committed()));
         self.run.blocks.add(&row);

@@ -29,7 +29,7 @@ use crate::pending::{Pending, RecordState, Slot};
 use crate::plan::{LoadModel, Plan};
 use crate::rows::{IdText, SeriesRow, StepRow, TxWriter};
 use crate::segments::{Segment, Segments};
-use crate::span::{Depth, Span};
+use crate::span::{Depth, Depths, Span, add_depths};
 use crate::summary::{Reconnects, RecorderHealth};
 use crate::tally::Tally;
 use crate::watermarks::Watermarks;
@@ -278,8 +278,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             bytes: sample.bytes,
         });
         let fullest = self.mempools.iter().flatten().max_by_key(|depth| depth.txs);
-        let fullest = fullest.copied();
-        self.segment(sample.at).span.depth = fullest;
+        let fullest = fullest.copied().map(Depths::one);
+        add_depths(&mut self.segment(sample.at).span.depth, fullest);
     }
 
     /// The generator's process used so much processor time since the last call.

@@ -55,7 +55,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn totals(&self) -> Counts {
-        let commit_failed = self.run.counts.commit_failed;
+        let Counts {
+            commit_failed,
+            unverified,
+            ..
+        } = self.run.counts;
         Counts {
             offered: self.run.counts.offered,
             sent: self.tally.fate.sent,
@@ -63,8 +67,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             accepted: self.tally.fate.accepted,
             rejected: self.tally.fate.rejected,
             errors: self.tally.fate.errors,
-            committed: self.run.blocks.own_txs.saturating_sub(commit_failed),
+            committed: self
+                .run
+                .blocks
+                .own_txs
+                .saturating_sub(commit_failed + unverified),
             commit_failed,
+            unverified,
             blocks: self.run.blocks.count,
         }
     }

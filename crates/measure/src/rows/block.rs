@@ -28,17 +28,26 @@ pub struct BlockRow {
     pub commit_p50_ms: Option<f64>,
     /// Maximum of the same.
     pub commit_max_ms: Option<f64>,
+    /// Of the own transactions, those whose results the node did not give.
+    #[serde(default)]
+    pub own_unverified: u64,
+    /// How much earlier the node may have had the block, where it was found by polling; empty when the
+    /// node announced it.
+    #[serde(default)]
+    pub resolution_ms: Option<f64>,
 }
 
 impl BlockRow {
     /// Own transactions with code 0.
     #[must_use]
     pub const fn committed(&self) -> u64 {
-        self.own_txs.saturating_sub(self.own_failed)
+        self.own_txs
+            .saturating_sub(self.own_failed + self.own_unverified)
     }
 }
 
 impl TableRow for BlockRow {
     const FILE: &'static str = "blocks.csv";
-    const HEADER: &'static str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms\n";
+    const HEADER: &'static str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms\n";
+    const OPTIONAL: &'static [&'static str] = &["own_unverified", "resolution_ms"];
 }

@@ -36,15 +36,27 @@ pub struct SeriesRow {
     /// built-in node is part of the process.
     #[serde(default)]
     pub generator_cpu: Option<f64>,
+    /// Fewest transactions in the fullest mempool, over the samples of the row.
+    #[serde(default)]
+    pub mempool_min: Option<u64>,
+    /// Most of them.
+    #[serde(default)]
+    pub mempool_max: Option<u64>,
 }
 
 adds_up!(SeriesRow {
     sum: counts, in_flight, backlog;
-    max: span_s, mempool_txs, mempool_bytes, generator_cpu
+    max: span_s, mempool_txs, mempool_bytes, mempool_max, generator_cpu
 });
 
 impl TableRow for SeriesRow {
     const FILE: &'static str = "series.csv";
-    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu\n";
-    const OPTIONAL: &'static [&'static str] = &["mark", "generator_cpu"];
+    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max\n";
+    const OPTIONAL: &'static [&'static str] = &[
+        "mark",
+        "generator_cpu",
+        "unverified",
+        "mempool_min",
+        "mempool_max",
+    ];
 }

@@ -5,7 +5,7 @@
 
 use pacing::Nanos;
 
-use crate::event::TxHash;
+use crate::event::{TxHash, UNKNOWN_CODE};
 use crate::pending::{NEVER, Record, RecordState};
 
 pub(crate) const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
@@ -81,9 +81,10 @@ impl TxWriter {
 }
 
 /// The code that decided the fate: of the execution when it is in a block, of CheckTx or of the
-/// JSON-RPC error otherwise; empty without one.
+/// JSON-RPC error otherwise; empty without one, and where the node did not give the execution's.
 fn push_code(out: &mut Vec<u8>, record: &Record) {
     let code = match record.state {
+        _ if record.is_committed() && record.code == UNKNOWN_CODE => return out.push(b','),
         _ if record.is_committed() => i64::from(record.code),
         RecordState::Accepted => 0,
         RecordState::Rejected => i64::from(record.code),

@@ -1,9 +1,10 @@
 //! What becomes of single transactions, and the rows they leave.
 
 use measure::{
-    BlockTx, Cause, Failure, LimitedBy, RecorderConfig, Reply, SchedulePlan, ScheduleVerdict,
-    Unsent, UnsentReason,
+    BlockSeen, BlockTx, Cause, Failure, LimitedBy, RecorderConfig, Reply, SchedulePlan,
+    ScheduleVerdict, UNKNOWN_CODE, Unsent, UnsentReason,
 };
+use pacing::Nanos;
 
 use crate::support::{
     FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, hash, ms, sent,
@@ -163,6 +164,68 @@ fn an_execution_that_fails_is_a_failed_commit() {
     assert_eq!((summary.fate.committed, summary.fate.commit_failed), (0, 1));
     assert_eq!(folder.txs.column("code"), ["12"]);
     assert_eq!(folder.blocks.column("own_failed"), ["1"]);
+}
+
+/// The node has lost the results, or writes them in a form that nobody knows.
+#[test]
+fn a_transaction_in_a_block_without_results_is_not_committed() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), one_second());
+    recorder.sent(&sent(0, ms(0), ms(1)));
+    recorder.answered(&answered(0, ms(3), Reply::Accepted));
+    let mut unknown = block(7, ms(900), &[]);
+    unknown.txs = vec![BlockTx {
+        hash: hash(0),
+        code: UNKNOWN_CODE,
+    }];
+    recorder.block(unknown);
+    let summary = recorder.finish(end(1, ms(1_000), ms(1_000))).summary;
+    let fate = &summary.fate;
+    assert_eq!((fate.committed, fate.commit_failed), (0, 0));
+    assert_eq!((fate.unverified, fate.pending), (1, 0));
+    assert!(summary.conservation.holds);
+    assert_eq!(summary.verdict.schedule, ScheduleVerdict::Degraded);
+    let reasons = summary.verdict.reasons.join("; ");
+    assert!(
+        reasons.contains("whether they succeeded is unknown"),
+        "{reasons}"
+    );
+    // Neither a row nor a column calls it committed.
+    assert_eq!(folder.txs.column("code"), [""]);
+    assert_eq!(folder.blocks.column("own_unverified"), ["1"]);
+    assert_eq!(
+        (
+            folder.series.sum("committed"),
+            folder.series.sum("unverified")
+        ),
+        (0, 1)
+    );
+    assert_eq!(folder.series.column("backlog"), ["0"]);
+}
+
+#[test]
+fn the_resolution_of_polled_blocks_is_in_the_summary_and_announced_ones_have_none() {
+    let run = |resolutions: [Option<Nanos>; 3]| {
+        let folder = Folder::new();
+        let mut recorder = folder.recorder(config(), one_second());
+        for (height, resolution) in (1..).zip(resolutions) {
+            recorder.block(BlockSeen {
+                resolution,
+                ..block(height, ms(height * 200), &[])
+            });
+        }
+        let summary = recorder.finish(end(0, ms(1_000), ms(1_000))).summary;
+        (summary.blocks, folder.blocks.column("resolution_ms"))
+    };
+    let (blocks, column) = run([Some(ms(20)), None, Some(ms(240))]);
+    assert_eq!(column, ["20.000", "", "240.000"]);
+    assert_eq!(blocks.polled, 2);
+    assert_eq!(
+        blocks.resolution().unwrap(),
+        "commits seen by polling (2 of 3 blocks), resolution 130 ms (mean), 240 ms (max)"
+    );
+    let (blocks, _) = run([None; 3]);
+    assert_eq!((blocks.polled, blocks.resolution()), (0, None));
 }
 
 #[test]

@@ -106,6 +106,7 @@ impl Run {
                     height,
                     header_time_unix_ns: 0,
                     observed: ms(height * 250 + 13),
+                    resolution: None,
                     bytes: 10,
                     txs: vec![BlockTx {
                         hash: hash(FOREIGN + height),

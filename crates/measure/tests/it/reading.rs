@@ -21,6 +21,7 @@ pub(crate) fn manifest() -> Manifest {
         version: "0.1.0".into(),
         command: vec!["txgen".into()],
         origin_unix_ns: ORIGIN_UNIX_NS,
+        origin_error_ns: 0,
         started: "2026-11-20T00:00:00.123456789Z".into(),
         plan: serde_json::json!({ "warmup": "0s", "arrivals": "even" }),
         profile: "1000/s for 3s".into(),
@@ -38,6 +39,7 @@ pub(crate) fn manifest() -> Manifest {
             cpu: None,
             cpus: 2,
             memory_bytes: None,
+            clock: None,
         },
     }
 }
@@ -229,7 +231,7 @@ proptest! {
 fn errors_name_file_line_and_column() {
     let message = |error: ReadError| error.to_string();
     let header = BlockRow::HEADER;
-    let bad = format!("{header}1,2,3,,5,6,7,8,,\n1,2,x,,5,6,7,8,,\n");
+    let bad = format!("{header}1,2,3,,5,6,7,8,,,0,\n1,2,x,,5,6,7,8,,,0,\n");
     let error = read_all::<BlockRow>(bad.as_bytes()).unwrap_err();
     assert_eq!(
         message(error),
@@ -239,7 +241,7 @@ fn errors_name_file_line_and_column() {
     let error = read_all::<BlockRow>(short.as_bytes()).unwrap_err();
     assert_eq!(
         message(error),
-        "blocks.csv, line 2: it has 2 fields where the first line names 10"
+        "blocks.csv, line 2: it has 2 fields where the first line names 12"
     );
     let error = read_all::<BlockRow>(&b"height,size\n1,2\n"[..]).unwrap_err();
     assert!(message(error).starts_with("blocks.csv has no column \"header_time_ns\""));

@@ -250,6 +250,7 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             height: block.height,
             header_time: HeaderTime::default(),
             observed: self.last_observed,
+            resolution: None,
             hashes: block.ids,
             codes: Vec::new(),
             codes_known: true,

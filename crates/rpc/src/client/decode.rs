@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 
 use super::types::{BlockCodes, BlockContent, HeaderTime, number};
@@ -30,11 +30,14 @@ impl<'de> Deserialize<'de> for BlockAnswer {
             proposer_address,
         } = block.header;
         let header_time: HeaderTime = time.parse().map_err(de::Error::custom)?;
+        let id = answer
+            .block_meta
+            .map_or(answer.block_id, |meta| meta.block_id);
         let content = BlockContent {
             height,
             chain_id,
             header_time,
-            hash: decode_hash(answer.block_id.hash.as_bytes()),
+            hash: decode_hash(id.hash.as_bytes()),
             last_hash: last_block_id.and_then(|id| decode_hash(id.hash.as_bytes())),
             proposer: proposer_address,
             hashes: block.data.txs.hashes,
@@ -50,7 +53,14 @@ impl<'de> Deserialize<'de> for BlockAnswer {
 struct RawAnswer {
     #[serde(default)]
     block_id: RawId,
+    /// Where the id is up to 0.32.
+    block_meta: Option<RawMeta>,
     block: Option<RawBlock>,
+}
+
+#[derive(Deserialize)]
+struct RawMeta {
+    block_id: RawId,
 }
 
 #[derive(Default, Deserialize)]
@@ -148,7 +158,9 @@ impl Visitor<'_> for TxSeed<'_> {
     }
 }
 
-/// The result of `block_results`, of which only the codes matter.
+/// The result of `block_results`, of which only the codes matter: `txs_results` from 0.33 to CometBFT
+/// 1.0, `results.deliver_tx` in 0.32, `results.DeliverTx` from 0.20 to 0.31 (`ResultBlockResults` in
+/// `rpc/core/types/responses.go`, `ABCIResponses` in `state/store.go`).
 #[derive(Debug)]
 pub(crate) struct CodesAnswer {
     pub(crate) codes: BlockCodes,
@@ -158,22 +170,29 @@ impl<'de> Deserialize<'de> for CodesAnswer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Answer {
-            #[serde(default)]
-            txs_results: Codes,
+            #[serde(default, deserialize_with = "codes")]
+            txs_results: Option<BlockCodes>,
+            results: Option<Responses>,
         }
-        Answer::deserialize(deserializer).map(|answer| Self {
-            codes: answer.txs_results.0,
-        })
+        #[derive(Deserialize)]
+        struct Responses {
+            #[serde(default, alias = "DeliverTx", deserialize_with = "codes")]
+            deliver_tx: Option<BlockCodes>,
+        }
+        let answer = Answer::deserialize(deserializer)?;
+        let old = answer.results.and_then(|responses| responses.deliver_tx);
+        match answer.txs_results.or(old) {
+            Some(codes) => Ok(Self { codes }),
+            None => Err(de::Error::custom(
+                "there is neither txs_results nor results.DeliverTx",
+            )),
+        }
     }
 }
 
-#[derive(Default)]
-struct Codes(BlockCodes);
-
-impl<'de> Deserialize<'de> for Codes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CodesVisitor).map(Self)
-    }
+/// A list that is there, also as null; [`CodesVisitor`] reads it.
+fn codes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BlockCodes>, D::Error> {
+    deserializer.deserialize_any(CodesVisitor).map(Some)
 }
 
 struct CodesVisitor;
@@ -191,7 +210,9 @@ impl<'de> Visitor<'de> for CodesVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<BlockCodes, A::Error> {
         let mut found = BlockCodes::default();
-        while let Some(Code(code)) = list.next_element()? {
+        // Amino writes null for a result whose fields are all zero.
+        while let Some(result) = list.next_element::<Option<TxResult>>()? {
+            let code = result.unwrap_or_default().code;
             // Nearly every block has nothing but zeros: then there is no list.
             if code != 0 && found.codes.is_empty() {
                 found.codes.resize(found.count, 0);
@@ -205,58 +226,67 @@ impl<'de> Visitor<'de> for CodesVisitor {
     }
 }
 
-struct Code(u32);
+/// What was made of one transaction.
+#[derive(Default, Deserialize)]
+struct TxResult {
+    #[serde(default)]
+    code: u32,
+}
 
-impl<'de> Deserialize<'de> for Code {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(CodeVisitor).map(Self)
+/// The result of `blockchain`, of which only the hashes over the results of the blocks before matter.
+#[derive(Deserialize)]
+pub(super) struct ResultsHash {
+    block_metas: Vec<RawHashes>,
+}
+
+#[derive(Deserialize)]
+struct RawHashes {
+    header: RawResultsHash,
+}
+
+#[derive(Deserialize)]
+struct RawResultsHash {
+    #[serde(deserialize_with = "number")]
+    height: u64,
+    #[serde(default)]
+    last_results_hash: String,
+}
+
+impl ResultsHash {
+    /// That in the header of this height.
+    pub(super) fn of(&self, height: u64) -> Option<[u8; 32]> {
+        let mut headers = self.block_metas.iter().map(|meta| &meta.header);
+        let header = headers.find(|header| header.height == height)?;
+        decode_hash(header.last_results_hash.as_bytes())
     }
 }
 
-struct CodeVisitor;
-
-impl<'de> Visitor<'de> for CodeVisitor {
-    type Value = u32;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the result of a transaction")
+/// The hash over so many results that are all of code 0, without data and without gas: their leaves
+/// are empty. RFC 6962's tree of SHA-256, `crypto/merkle/tree.go` and `types/results.go` of Tendermint
+/// 0.31 to CometBFT 1.0.
+pub(crate) fn hash_of_successes(count: usize) -> [u8; 32] {
+    if count <= 1 {
+        return Sha256::digest([LEAF]).into();
     }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
-        let mut code = 0;
-        while let Some(is_code) = map.next_key_seed(CodeKey)? {
-            if is_code {
-                code = map.next_value()?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(code)
-    }
+    let left = count.next_power_of_two() / 2;
+    let mut node = Sha256::new_with_prefix([INNER]);
+    node.update(full_tree(left));
+    node.update(hash_of_successes(count - left));
+    node.finalize().into()
 }
 
-/// Whether a key is `code`, without a copy of it.
-struct CodeKey;
-
-impl<'de> DeserializeSeed<'de> for CodeKey {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_identifier(self)
+/// Of a power of two.
+fn full_tree(count: usize) -> [u8; 32] {
+    let mut hash: [u8; 32] = Sha256::digest([LEAF]).into();
+    for _ in 0..count.trailing_zeros() {
+        let node = Sha256::new_with_prefix([INNER]).chain_update(hash);
+        hash = node.chain_update(hash).finalize().into();
     }
+    hash
 }
 
-impl Visitor<'_> for CodeKey {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E: de::Error>(self, key: &str) -> Result<bool, E> {
-        Ok(key == "code")
-    }
-}
+const LEAF: u8 = 0;
+const INNER: u8 = 1;
 
 #[cfg(test)]
 mod tests {
@@ -317,9 +347,20 @@ mod tests {
                 codes: vec![0, 7, 0]
             }
         );
-        assert_eq!(
-            read(r#"{"height":"2","txs_results":null}"#),
-            BlockCodes::default()
-        );
+    }
+
+    #[test]
+    fn results_in_a_form_that_no_version_has_are_refused_and_not_read_as_success() {
+        for text in [
+            r#"{"height":"2"}"#,
+            r#"{"height":"2","results":null}"#,
+            r#"{"height":"2","results":{"EndBlock":{}}}"#,
+            r#"{"height":"2","tx_results":[{"code":7}]}"#,
+            r#"{"height":"2","txs_results":{"code":7}}"#,
+            r#"{"height":"2","txs_results":[7]}"#,
+            r#"{"height":"2","txs_results":[{"code":"seven"}]}"#,
+        ] {
+            assert!(serde_json::from_str::<CodesAnswer>(text).is_err(), "{text}");
+        }
     }
 }

@@ -83,7 +83,9 @@ pub enum ClientError {
         data: String,
     },
     /// A JSON-RPC result of another shape than CometBFT's.
-    #[error("{endpoint} answered {method} in another form than CometBFT 0.34 to 0.38: {reason}")]
+    #[error(
+        "{endpoint} answered {method} in another form than Tendermint 0.20 to CometBFT 1.0: {reason}"
+    )]
     Unexpected {
         /// The node.
         endpoint: String,

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub(crate) use self::decode::{BlockAnswer, CodesAnswer};
+use self::decode::ResultsHash;
+pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
 pub use self::error::ClientError;
 pub(crate) use self::types::number;
 pub use self::types::{
@@ -170,6 +171,23 @@ impl Client {
             .await?;
         self.decode("block_results", &body)
             .map(|answer: CodesAnswer| answer.codes)
+    }
+
+    /// The hash over the results of a height's transactions, which the next height's header carries:
+    /// `last_results_hash`, some hundred bytes of answer whatever the block's size.
+    ///
+    /// # Errors
+    /// [`ClientError::Rpc`] when the node does not have the next height, and the others.
+    pub(crate) async fn results_hash(
+        &self,
+        height: u64,
+        body: &mut Vec<u8>,
+    ) -> Result<Option<[u8; 32]>, ClientError> {
+        let next = height + 1;
+        let params = format!(r#"{{"minHeight":"{next}","maxHeight":"{next}"}}"#);
+        self.fetch("blockchain", &params, body).await?;
+        let answer: ResultsHash = self.decode("blockchain", body)?;
+        Ok(answer.of(next))
     }
 
     /// The headers of some heights, the highest first. The node cuts the range to at most 21

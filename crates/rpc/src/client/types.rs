@@ -45,7 +45,8 @@ impl<'de> Deserialize<'de> for Status {
             latest_block_height: u64,
             #[serde(default, deserialize_with = "number")]
             earliest_block_height: u64,
-            #[serde(default)]
+            /// `syncing` in 0.20.
+            #[serde(default, alias = "syncing")]
             catching_up: bool,
         }
         let Answer {
@@ -64,14 +65,29 @@ impl<'de> Deserialize<'de> for Status {
 }
 
 /// How full a mempool is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mempool {
     /// Transactions waiting.
-    #[serde(rename = "total", deserialize_with = "number")]
     pub txs: u64,
-    /// Their size in bytes.
-    #[serde(rename = "total_bytes", deserialize_with = "number")]
+    /// Their size in bytes; 0 where the node does not say (before 0.31).
     pub bytes: u64,
+}
+
+impl<'de> Deserialize<'de> for Mempool {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// Of `num_unconfirmed_txs`, which has no more than `n_txs` before 0.31.
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(deserialize_with = "number")]
+            n_txs: u64,
+            #[serde(default, deserialize_with = "number")]
+            total_bytes: u64,
+        }
+        Answer::deserialize(deserializer).map(|answer| Self {
+            txs: answer.n_txs,
+            bytes: answer.total_bytes,
+        })
+    }
 }
 
 /// A block without its transactions' bytes.

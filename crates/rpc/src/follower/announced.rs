@@ -7,14 +7,24 @@ use pacing::Nanos;
 /// The heights that were announced and not delivered yet, with their instants.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// Both parts rise.
-    heights: VecDeque<(u64, Nanos)>,
+    /// Heights and instants rise.
+    heights: VecDeque<Heard>,
     latest: u64,
 }
 
+/// A height that was heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    height: u64,
+    /// When.
+    pub(super) at: Nanos,
+    /// How much earlier the node may have had it; `None` where it said so by itself.
+    pub(super) resolution: Option<Nanos>,
+}
+
 impl Announced {
-    /// The node has block `height` at the instant `now`.
-    pub(super) fn hear(&mut self, height: u64, now: Nanos) {
+    /// The node has block `height` at the instant `now`, and perhaps has had it for up to `resolution`.
+    pub(super) fn hear(&mut self, height: u64, now: Nanos, resolution: Option<Nanos>) {
         if height <= self.latest {
             return;
         }
@@ -22,7 +32,11 @@ impl Announced {
         // Past the bound only the instants of later heights are lost: they get that of the next
         // announcement that is kept, or of their arrival.
         if self.heights.len() < MAX_HEIGHTS {
-            self.heights.push_back((height, now));
+            self.heights.push_back(Heard {
+                height,
+                at: now,
+                resolution,
+            });
         }
     }
 
@@ -31,19 +45,15 @@ impl Announced {
         self.latest
     }
 
-    /// When this height or a higher one was first heard of.
-    pub(super) fn instant(&self, height: u64) -> Option<Nanos> {
-        let at = self
-            .heights
-            .partition_point(|(announced, _)| *announced < height);
-        self.heights.get(at).map(|(_, instant)| *instant)
+    /// When and how this height or a higher one was first heard of.
+    pub(super) fn first_of(&self, height: u64) -> Option<Heard> {
+        let at = self.heights.partition_point(|heard| heard.height < height);
+        self.heights.get(at).copied()
     }
 
     /// Forgets this height and those below.
     pub(super) fn forget_to(&mut self, height: u64) {
-        let gone = self
-            .heights
-            .partition_point(|(announced, _)| *announced <= height);
+        let gone = self.heights.partition_point(|heard| heard.height <= height);
         self.heights.drain(..gone);
     }
 }
@@ -58,15 +68,20 @@ mod tests {
     #[test]
     fn a_height_has_the_first_instant_that_implies_it() {
         let mut announced = Announced::default();
-        assert_eq!(announced.instant(1), None);
-        announced.hear(3, Nanos::new(30));
-        announced.hear(2, Nanos::new(31));
-        announced.hear(5, Nanos::new(50));
-        let instants = [1, 3, 4, 5].map(|height| announced.instant(height).unwrap().as_nanos());
-        assert_eq!((instants, announced.instant(6)), ([30, 30, 50, 50], None));
+        assert_eq!(announced.first_of(1), None);
+        announced.hear(3, Nanos::new(30), None);
+        announced.hear(2, Nanos::new(31), None);
+        announced.hear(5, Nanos::new(50), Some(Nanos::new(9)));
+        let first = |height| announced.first_of(height).unwrap();
+        let instants = [1, 3, 4, 5].map(|height| first(height).at.as_nanos());
+        assert_eq!((instants, announced.first_of(6)), ([30, 30, 50, 50], None));
+        assert_eq!(
+            (first(3).resolution, first(4).resolution),
+            (None, Some(Nanos::new(9)))
+        );
         announced.forget_to(4);
-        assert_eq!(announced.instant(1), Some(Nanos::new(50)));
+        assert_eq!(announced.first_of(1).unwrap().at, Nanos::new(50));
         announced.forget_to(5);
-        assert_eq!((announced.latest(), announced.instant(1)), (5, None));
+        assert_eq!((announced.latest(), announced.first_of(1)), (5, None));
     }
 }

@@ -1,76 +1,109 @@
-//! One block with its codes.
+//! One block, and then its codes.
 
 use crate::client::{
     BlockAnswer, BlockCodes, BlockContent, Client, ClientError, CodesAnswer, Status, at_height,
+    hash_of_successes,
 };
 
 /// What a fetch found, and the buffer for the next one.
 pub(super) struct Fetched {
-    pub(super) result: Result<Found, ClientError>,
+    pub(super) found: Found,
     pub(super) buffer: Vec<u8>,
 }
 
 /// The state of one height at the node.
 pub(super) enum Found {
-    /// The block and, where asked for and there, its codes.
-    Block(Box<BlockContent>, Result<Option<BlockCodes>, ClientError>),
+    /// The block.
+    Block(Box<BlockContent>),
     /// The node says it has no such block: what it has instead.
     Absent(Status),
+    /// No answer.
+    Unknown(ClientError),
+    /// What became of the transactions of a block that was fetched before; `None` when the header of the
+    /// next height does not show it and the results are not asked for.
+    Codes(Box<BlockContent>, Result<Option<BlockCodes>, ClientError>),
+}
+
+/// How the codes of a block are found.
+#[derive(Clone, Copy)]
+pub(super) struct CodeSources {
+    /// The header of the next height is there: its hash over the results shows whether all succeeded, in
+    /// a kilobyte.
+    pub(super) next_header: bool,
+    /// `block_results`, hundreds of bytes for each transaction.
+    pub(super) results: bool,
 }
 
 /// Asks for a block. Large bodies are decoded on the blocking pool, so that announcements are
 /// stamped meanwhile.
-pub(super) async fn fetch(client: Client, height: u64, codes: bool, buffer: Vec<u8>) -> Fetched {
-    let mut buffer = buffer;
-    let result = find(&client, height, codes, &mut buffer).await;
-    buffer.clear();
-    buffer.shrink_to(KEEP_BUFFER);
-    Fetched { result, buffer }
+pub(super) async fn fetch_block(client: Client, height: u64, mut buffer: Vec<u8>) -> Fetched {
+    let found = find(&client, height, &mut buffer).await;
+    Fetched::with(found.unwrap_or_else(Found::Unknown), buffer)
 }
 
-async fn find(
-    client: &Client,
-    height: u64,
-    codes: bool,
-    buffer: &mut Vec<u8>,
-) -> Result<Found, ClientError> {
+/// Asks for the codes of a block that has transactions.
+pub(super) async fn fetch_codes(
+    client: Client,
+    block: Box<BlockContent>,
+    sources: CodeSources,
+    mut buffer: Vec<u8>,
+) -> Fetched {
+    let (height, count) = (block.height, block.hashes.len());
+    let found = find_codes(&client, height, count, sources, &mut buffer).await;
+    Fetched::with(Found::Codes(block, found), buffer)
+}
+
+impl Fetched {
+    fn with(found: Found, mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.shrink_to(KEEP_BUFFER);
+        Self { found, buffer }
+    }
+}
+
+async fn find(client: &Client, height: u64, buffer: &mut Vec<u8>) -> Result<Found, ClientError> {
     let asked = client.fetch("block", &at_height(height), buffer).await;
     let answer = match asked {
         Ok(()) => decode(client, "block", buffer).await,
         Err(error) => Err(error),
     };
-    let block = match answer {
+    match answer {
         Ok(BlockAnswer {
             content: Some(block),
-        }) if block.height == height => Box::new(block),
+        }) if block.height == height => Ok(Found::Block(Box::new(block))),
         Ok(BlockAnswer {
             content: Some(block),
         }) => {
             let reason = format!("asked for block {height}, got block {}", block.height);
-            return Err(client.unexpected("block", &reason));
+            Err(client.unexpected("block", &reason))
         }
         Ok(BlockAnswer { content: None }) | Err(ClientError::Rpc { .. }) => {
-            return client.status().await.map(Found::Absent);
+            client.status().await.map(Found::Absent)
         }
-        Err(error) => return Err(error),
-    };
-    if !codes || block.hashes.is_empty() {
-        let known = codes.then(BlockCodes::default);
-        return Ok(Found::Block(block, Ok(known)));
+        Err(error) => Err(error),
     }
-    let codes = match results(client, height, block.hashes.len(), buffer).await {
-        Err(error) if !error.is_from_node() => return Err(error),
-        result => result.map(Some),
-    };
-    Ok(Found::Block(block, codes))
 }
 
-async fn results(
+async fn find_codes(
     client: &Client,
     height: u64,
     count: usize,
+    sources: CodeSources,
     buffer: &mut Vec<u8>,
-) -> Result<BlockCodes, ClientError> {
+) -> Result<Option<BlockCodes>, ClientError> {
+    if sources.next_header {
+        let hash = match client.results_hash(height, buffer).await {
+            Err(error) if error.is_from_node() => None,
+            answer => answer?,
+        };
+        if hash == Some(hash_of_successes(count)) {
+            let codes = Vec::new();
+            return Ok(Some(BlockCodes { count, codes }));
+        }
+    }
+    if !sources.results {
+        return Ok(None);
+    }
     client
         .fetch("block_results", &at_height(height), buffer)
         .await?;
@@ -79,7 +112,7 @@ async fn results(
         let reason = format!("{} results for {count} transactions", answer.codes.count);
         return Err(client.unexpected("block_results", &reason));
     }
-    Ok(answer.codes)
+    Ok(Some(answer.codes))
 }
 
 async fn decode<T>(

@@ -2,6 +2,7 @@
 
 mod announced;
 mod fetch;
+mod forecast;
 mod wake;
 mod worker;
 
@@ -31,11 +32,13 @@ pub enum Height {
 pub struct FollowOptions {
     /// Where it begins. Default: the next block.
     pub from: Height,
-    /// Whether the codes of the transactions are asked for. A block's results carry the events of
-    /// the application, several hundred bytes for each transaction, so on a node that is itself
-    /// near its limits this costs something. Default: yes.
+    /// Whether the codes of the transactions are found. A block's results carry the events of the
+    /// application, several hundred bytes for each transaction, which a node near its limits would have
+    /// to write. So those of a larger block are asked for only when the header of the next one, which
+    /// is waited for up to 2 s, does not show that all transactions succeeded. Default: yes.
     pub codes: bool,
-    /// How often the node is asked for its height while no subscription works. Default 250 ms.
+    /// How often the node is asked for its height at least while no subscription works; around the
+    /// instant at which a block is expected it is asked up to 50 times a second. Default 250 ms.
     pub poll_interval: Duration,
     /// How often it is asked although the subscription works, in case an event was lost. Default
     /// 2 s.
@@ -95,6 +98,12 @@ pub enum FollowEvent {
         /// Whether new blocks are announced by the node; else it is polled.
         subscribed: bool,
     },
+    /// The node answers and does not announce its blocks: it is polled until it does. Comes once for each
+    /// time without announcements.
+    Unsubscribed {
+        /// Why.
+        reason: String,
+    },
     /// The node or its announcements are lost; the follower goes on trying.
     Disconnected {
         /// Why.
@@ -125,7 +134,8 @@ pub enum FollowEvent {
         /// The last of them.
         last: u64,
     },
-    /// The codes of this block cannot be had, and no more are asked for.
+    /// The results of this block cannot be had. When the node itself said so, no more are asked for: codes
+    /// are known only where the header of the next block shows that all are 0.
     CodesUnavailable {
         /// The block's height.
         height: u64,
@@ -179,6 +189,9 @@ pub struct FollowedBlock {
     /// When the node first announced this height or a higher one, by the follower's clock; never
     /// earlier than that of the block before.
     pub observed: Nanos,
+    /// How much earlier the node may have had it, where it was found by polling; `None` where the node
+    /// announced it.
+    pub resolution: Option<Nanos>,
     /// SHA-256 of each transaction, in the block's order.
     pub hashes: Vec<[u8; 32]>,
     /// The code of each transaction; empty when all are 0 or unknown.
@@ -192,9 +205,12 @@ pub struct FollowedBlock {
 }
 
 impl FollowedBlock {
-    /// Hash and code of each transaction; unknown codes read as 0.
-    pub fn txs(&self) -> impl ExactSizeIterator<Item = ([u8; 32], u32)> + '_ {
-        let code = |at: usize| self.codes.get(at).copied().unwrap_or(0);
+    /// Hash and code of each transaction; `None` where codes are not known.
+    pub fn txs(&self) -> impl ExactSizeIterator<Item = ([u8; 32], Option<u32>)> + '_ {
+        let code = |at: usize| {
+            let code = self.codes.get(at).copied().unwrap_or(0);
+            self.codes_known.then_some(code)
+        };
         self.hashes
             .iter()
             .enumerate()

@@ -35,6 +35,8 @@ pub(super) enum WakeEvent {
     Open,
     /// The node has this block.
     Height(u64),
+    /// They cannot be announced, for this reason; it tries again.
+    Refused(String),
     /// They will not be announced any more; it tries again.
     Lost(Loss),
 }
@@ -115,7 +117,7 @@ impl Wake {
     /// The next event.
     ///
     /// Cancel safe: all progress is in `self`. It ends at once only when something happened, and
-    /// every loss is followed by a pause.
+    /// every loss and every failed attempt is followed by a pause.
     pub(super) async fn next(&mut self) -> WakeEvent {
         loop {
             match &mut self.state {
@@ -129,7 +131,10 @@ impl Wake {
                         self.state = State::Open(Box::new(socket), Instant::now());
                         return WakeEvent::Open;
                     }
-                    Err(_) => self.wait(),
+                    Err(reason) => {
+                        self.wait();
+                        return WakeEvent::Refused(reason);
+                    }
                 },
                 State::Open(socket, heard) => match listen(socket, heard).await {
                     Ok(height) => {

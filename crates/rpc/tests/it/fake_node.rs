@@ -32,6 +32,12 @@ pub struct Chain {
     pub up: bool,
     /// How often the results of each height are still refused.
     pub refuse_results: u32,
+    /// Whether every transaction succeeds; else every seventh fails.
+    pub succeed: bool,
+    /// Under which name results are listed.
+    pub results_name: &'static str,
+    /// Heights whose results were asked for, in order.
+    pub results_asked: Vec<u64>,
     /// Heights whose block was asked for, in order.
     pub asked: Vec<u64>,
     stopped: bool,
@@ -47,6 +53,9 @@ impl Default for Chain {
             websocket: true,
             up: true,
             refuse_results: 0,
+            succeed: false,
+            results_name: "txs_results",
+            results_asked: Vec::new(),
             asked: Vec::new(),
             stopped: false,
         }
@@ -168,11 +177,16 @@ fn answer(chain: &mut Chain, request: &Value) -> String {
             chain.asked.push(height as u64);
             Ok(block(chain, height))
         }
-        "block_results" if chain.refuse_results > 0 => {
-            chain.refuse_results -= 1;
-            Err("could not find results for height")
+        "block_results" => {
+            chain.results_asked.push(height as u64);
+            if chain.refuse_results > 0 {
+                chain.refuse_results -= 1;
+                Err("could not find results for height")
+            } else {
+                Ok(results(chain, height))
+            }
         }
-        "block_results" => Ok(results(chain, height)),
+        "blockchain" => Ok(headers(chain, request)),
         other => panic!("the fake node has no {other}"),
     };
     let id = &request["id"];
@@ -228,9 +242,57 @@ fn block(chain: &Chain, height: usize) -> String {
     .to_string()
 }
 
+/// The code of each transaction of a block.
+fn codes(chain: &Chain, height: usize) -> impl Iterator<Item = u32> {
+    let succeed = chain.succeed;
+    (0..chain.blocks[height - 1].len()).map(move |at| if succeed { 0 } else { code(at) })
+}
+
 fn results(chain: &Chain, height: usize) -> String {
-    let results: Vec<_> = (0..chain.blocks[height - 1].len())
-        .map(|at| json!({"code": code(at), "log": "", "events": [{"type": "app"}]}))
+    let results: Vec<_> = codes(chain, height)
+        .map(|code| json!({"code": code, "log": "", "events": [{"type": "app"}]}))
         .collect();
-    json!({"height": height.to_string(), "txs_results": results}).to_string()
+    json!({"height": height.to_string(), chain.results_name: results}).to_string()
+}
+
+/// The header of the one height that is asked for.
+fn headers(chain: &Chain, request: &Value) -> String {
+    let params = &request["params"];
+    assert_eq!(params["minHeight"], params["maxHeight"]);
+    let height: usize = params["minHeight"].as_str().unwrap().parse().unwrap();
+    // A result of code 0 has no bytes, any other has its code.
+    let leaves: Vec<Vec<u8>> = codes(chain, height - 1)
+        .map(|code| {
+            if code == 0 {
+                vec![]
+            } else {
+                vec![8, code as u8]
+            }
+        })
+        .collect();
+    let header = json!({"height": height.to_string(), "last_results_hash": tree(&leaves)});
+    json!({"last_height": chain.blocks.len().to_string(), "block_metas": [{"header": header}]})
+        .to_string()
+}
+
+/// RFC 6962, section 2.1.
+fn tree(leaves: &[Vec<u8>]) -> String {
+    fn root(leaves: &[Vec<u8>]) -> Vec<u8> {
+        match leaves {
+            [] => Sha256::digest([]).to_vec(),
+            [leaf] => Sha256::digest([&[0][..], leaf].concat()).to_vec(),
+            _ => {
+                let mut left = 1;
+                while left * 2 < leaves.len() {
+                    left *= 2;
+                }
+                let (left, right) = leaves.split_at(left);
+                Sha256::digest([vec![1], root(left), root(right)].concat()).to_vec()
+            }
+        }
+    }
+    root(leaves)
+        .iter()
+        .map(|byte| format!("{byte:02X}"))
+        .collect()
 }

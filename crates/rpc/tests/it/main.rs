@@ -6,6 +6,7 @@
 mod bigchaindb;
 mod client;
 mod comet;
+mod dialects;
 mod fake_node;
 mod follower;
 mod http;

@@ -319,6 +319,7 @@ mod tests {
             header_time: HeaderTime::default(),
             codes: Vec::new(),
             codes_known: false,
+            resolution: None,
             bytes: 0,
             proposer: String::new(),
         };

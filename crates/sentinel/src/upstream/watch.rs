@@ -260,6 +260,7 @@ impl Watch {
             }
             FollowEvent::Connected { .. }
             | FollowEvent::CaughtUp { .. }
+            | FollowEvent::Unsubscribed { .. }
             | FollowEvent::Accepted { .. }
             | FollowEvent::CodesUnavailable { .. }
             | FollowEvent::Watermark(_) => {}

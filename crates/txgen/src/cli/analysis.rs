@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use pacing::Nanos;
 
 use super::Share;
 
@@ -15,6 +16,9 @@ pub struct MergeArgs {
     /// The merged run folder; must not exist or be empty.
     #[arg(short, long, value_name = "DIR")]
     pub out: PathBuf,
+    /// How far the clocks of the generators may be apart, by the median over the heights that both saw.
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    pub max_clock_offset: Nanos,
 }
 
 /// `txgen compare`

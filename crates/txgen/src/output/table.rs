@@ -14,6 +14,9 @@ pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verd
     conservation(&mut head, summary);
     rates(&mut head, summary);
     let mut text = head.text() + &latencies(summary).text();
+    if let Some(resolution) = summary.blocks.resolution() {
+        text += &format!("  {resolution}\n");
+    }
     if summary.steps.len() > 1 {
         text += &steps(summary);
     }
@@ -77,11 +80,14 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
     for (text, count) in &fate.rejected_by_text {
         entries.add("  rejected", format!("{} × {text}", grouped(*count)));
     }
-    let accepted = [
+    let mut accepted = vec![
         (fate.committed, "committed"),
         (fate.commit_failed, "commit failed"),
         (fate.pending, "pending"),
     ];
+    if fate.unverified > 0 {
+        accepted.push((fate.unverified, "in a block without results"));
+    }
     entries.add("accepted", sum(fate.accepted, &accepted));
     let anyway = fate.committed_anyway.total();
     if anyway > 0 {

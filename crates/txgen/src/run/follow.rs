@@ -6,7 +6,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use measure::{AcceptanceSeen, BlockSeen, BlockTx, MempoolSample};
+use measure::{AcceptanceSeen, BlockSeen, BlockTx, MempoolSample, UNKNOWN_CODE};
+use pacing::Random;
 use rpc::{ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -166,9 +167,6 @@ fn spawn_tasks<T: Target>(
     runtime: &Runtime,
 ) -> Result<Follower, FollowSetupError> {
     let options = FollowOptions {
-        // The kvstore never fails a transaction that passed its check, and the results of a full
-        // block are megabytes that the node under test would have to write: ask only where needed.
-        codes: plan.workload.may_fail_in_a_block(),
         trust: plan.trust.clone(),
         ..FollowOptions::default()
     };
@@ -250,11 +248,16 @@ impl Bridge {
                 self.board.lost(self.number, &reason.to_string());
                 self.say(&format!("lost: {reason}"))
             }
+            FollowEvent::Unsubscribed { reason } => self.say(&format!(
+                "are not announced, they are found by polling and commit latencies are as coarse as the \
+                 polls: {reason}"
+            )),
             FollowEvent::Missing { first, last } => {
                 self.say(&format!("no longer has the blocks {first} to {last}"))
             }
             FollowEvent::CodesUnavailable { height, reason } => self.say(&format!(
-                "gives no results of block {height}, failed transactions are not told apart: {reason}"
+                "gives no results of block {height}: its transactions, and those of later blocks whose \
+                 success no header shows, are unverified: {reason}"
             )),
             FollowEvent::Failed(error) => {
                 self.board.lost(self.number, &error.to_string());
@@ -283,21 +286,27 @@ fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
         height: block.height,
         header_time_unix_ns,
         observed: block.observed,
+        resolution: block.resolution,
         bytes: block.bytes,
         txs: block
             .txs()
-            .map(|(hash, code)| BlockTx { hash, code })
+            .map(|(hash, code)| BlockTx {
+                hash,
+                code: code.unwrap_or(UNKNOWN_CODE),
+            })
             .collect(),
     }
 }
 
-/// Asks for the mempool's depth once a second.
+/// Asks for the mempool's depth at random instants, five times a second: at regular ones it would see a
+/// chain with regular blocks always just before, or always just after a block.
 struct MempoolPoller<T: Target> {
     queries: T::Queries,
     endpoint: u16,
     clock: RunClock,
     seen: Sender<Seen>,
     board: Arc<NodeBoard>,
+    random: Random,
 }
 
 impl<T: Target> MempoolPoller<T> {
@@ -315,14 +324,13 @@ impl<T: Target> MempoolPoller<T> {
             clock: clock.clone(),
             seen: seen.clone(),
             board: board.clone(),
+            random: Random::new(plan.seed ^ u64::from(node.address.number)),
         })
     }
 
-    async fn poll(self) {
-        let mut ticks = tokio::time::interval(MEMPOOL_INTERVAL);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    async fn poll(mut self) {
         loop {
-            ticks.tick().await;
+            tokio::time::sleep(mempool_pause(&mut self.random)).await;
             // A node that does not answer now is asked again; the series shows the gap. One whose
             // interface does not tell is not.
             let mempool = match T::pending(&self.queries, &[]).await {
@@ -346,7 +354,39 @@ impl<T: Target> MempoolPoller<T> {
     }
 }
 
+/// The pause before the next question: 100 to 300 ms, each as likely.
+fn mempool_pause(random: &mut Random) -> Duration {
+    Duration::from_secs_f64(0.1 + 0.2 * random.unit())
+}
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const MEMPOOL_INTERVAL: Duration = Duration::from_secs(1);
 const MEMPOOL_TIMEOUT: Duration = Duration::from_secs(5);
 const NOTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain that empties its mempool with a block each second and takes 600 transactions in between,
+    /// so that 300 wait on average: what samples show of it does not depend on when the first one is taken.
+    #[test]
+    fn the_mempool_of_a_chain_with_regular_blocks_is_sampled_at_every_phase_of_them() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let mut at = Duration::from_millis(seed * 50);
+            let depths: Vec<u64> = (0..2_000)
+                .map(|_| {
+                    at += mempool_pause(&mut random);
+                    u64::from(at.subsec_millis()) * 600 / 1_000
+                })
+                .collect();
+            let mean = depths.iter().sum::<u64>() / depths.len() as u64;
+            assert!((285..=315).contains(&mean), "{mean} with seed {seed}");
+            for tenth in 0..10 {
+                let phase = tenth * 60..(tenth + 1) * 60;
+                let share = depths.iter().filter(|depth| phase.contains(*depth)).count();
+                assert!((150..=250).contains(&share), "{share} of 2000 in {phase:?}");
+            }
+        }
+    }
+}

@@ -3,9 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use jiff::Timestamp;
-use measure::{EndpointInfo, FORMAT, Host, Manifest, NodeLimits};
+use measure::{ClockBound, EndpointInfo, FORMAT, Host, Manifest, NodeLimits};
 use pacing::{Arrivals, Nanos, Schedule};
 use sha2::{Digest, Sha256};
 
@@ -43,6 +44,7 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
         version: env!("CARGO_PKG_VERSION").into(),
         command: std::env::args().collect(),
         origin_unix_ns: origin.unix_ns(),
+        origin_error_ns: origin.error_ns(),
         started,
         plan: plan_document(plan),
         profile: output::describe_load(&plan.load),
@@ -157,7 +159,30 @@ pub(crate) fn host() -> Host {
         memory_bytes: field("/proc/meminfo", "MemTotal")
             .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
             .map(|kibibytes| kibibytes * 1024),
+        clock: clock_bound(),
     }
+}
+
+/// The error that chrony gives for the wall clock; the kernel's own (`adjtimex`) has no safe interface.
+/// `None` where another program, or none, keeps the clock.
+fn clock_bound() -> Option<ClockBound> {
+    let answer = Command::new("chronyc").args(["-c", "tracking"]).output();
+    chrony_bound(&String::from_utf8_lossy(&answer.ok()?.stdout))
+}
+
+/// From `chronyc -c tracking`: the offset from the sources, half of their delay, and their dispersion
+/// (chrony's documentation of `tracking` gives this sum as the bound of the error).
+fn chrony_bound(tracking: &str) -> Option<ClockBound> {
+    let fields: Vec<&str> = tracking.trim().split(',').collect();
+    let seconds = |place: usize| fields.get(place)?.parse::<f64>().ok();
+    let synchronised = fields
+        .last()
+        .is_some_and(|leap| *leap != "Not synchronised");
+    let error_s = seconds(4)?.abs() + seconds(10)? / 2.0 + seconds(11)?;
+    synchronised.then(|| ClockBound {
+        source: "chrony".into(),
+        error_ms: error_s * 1e3,
+    })
 }
 
 const FINGERPRINT_SAMPLES: u64 = 256;
@@ -182,5 +207,18 @@ mod tests {
         let names = made.map(|path| path.file_name().unwrap().to_owned());
         let name = "20261122T060000Z-constant";
         assert_eq!(names, [name, &format!("{name}-2"), &format!("{name}-3")]);
+    }
+
+    /// Fields as `chronyc -c tracking` of chrony 4 prints them.
+    #[test]
+    fn the_bound_of_the_clock_is_chronys_and_unknown_when_it_has_no_source() {
+        let tracking = "C0A80001,192.168.0.1,3,1795292000.123,0.000200000,0.000012,0.000034,-7.4,0.001,0.02,\
+                        0.004000000,0.001000000,64.2,Normal\n";
+        let bound = chrony_bound(tracking).unwrap();
+        assert!((bound.error_ms - 3.2).abs() < 1e-9, "{bound:?}");
+        let alone = "7F7F0101,,10,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,1.0,0.0,Not synchronised\n";
+        assert_eq!(chrony_bound(alone), None);
+        assert_eq!(chrony_bound("506 Cannot talk to daemon\n"), None);
+        assert_eq!(chrony_bound(""), None);
     }
 }

@@ -140,12 +140,6 @@ impl Workload {
         matches!(self, Self::Bigchain(_))
     }
 
-    /// Whether its transactions can pass the check of a mempool and fail in a block.
-    #[must_use]
-    pub fn may_fail_in_a_block(&self) -> bool {
-        !matches!(self, Self::KvStore(_))
-    }
-
     /// What has to be committed before it can be offered, and how many transactions that is.
     #[must_use]
     pub fn preparation(&self) -> Option<(Self, u64)> {

@@ -195,6 +195,27 @@ fn transactions_that_fail_in_their_block_are_told_apart() {
     assert_eq!(codes.iter().filter(|code| **code == 7).count(), 5);
 }
 
+/// The kvstore's transactions cannot fail in a block of the kvstore; on another application they can.
+#[test]
+fn the_failures_of_a_workload_that_is_not_expected_to_fail_are_seen_in_small_and_in_large_blocks() {
+    let failing = Some(devnode::FailedExecution {
+        prefix: String::new(),
+        code: 7,
+    });
+    for (count, concurrency) in [(20, 2), (600, 300)] {
+        let node = Node::quick();
+        node.faults().fail_execution(failing.clone());
+        let place = Place::new();
+        let ended = place.txgen(&format!(
+            "flood --count {count} --concurrency {concurrency} --transport ws --out run --endpoints {}",
+            node.url()
+        ));
+        ended.expect(0);
+        ended.prints(&format!("0 committed + {count} commit failed"));
+        place.run("run").summary().assert_conserved();
+    }
+}
+
 /// A run during which the node has an accident. It goes on until the node has been given as much
 /// again, however long that takes.
 fn run_with_accident(accident: impl Fn(&Node)) -> (Summary, u64) {

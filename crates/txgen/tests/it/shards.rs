@@ -54,8 +54,11 @@ fn two_halves_are_the_whole_transaction_for_transaction() {
     assert!(one.is_disjoint(&two));
     assert_eq!(one.union(&two).cloned().collect::<BTreeSet<_>>(), ids(&run));
 
-    let ended = place.txgen("merge 1-2 2-2 --out merged");
+    // One machine, so one clock; but a busy one may run the generators at different times.
+    let ended = place.txgen("merge 1-2 2-2 --out merged --max-clock-offset 1h");
     ended.expect(0).prints("merged       1-2, 2-2");
+    ended.prints("heights that both saw)");
+    refuse_clocks_apart(&place);
     check_merged(&place.run("merged"), &run);
     refuse_what_does_not_belong_together(&place);
 }
@@ -93,6 +96,41 @@ fn check_merged(merged: &RunFolder, whole: &RunFolder) {
     }
     assert_eq!(summary.count("latency_ms.commit_from_due.count"), 301);
     assert!(summary.number("latency_ms.commit_from_due.p50") > 0.0);
+}
+
+/// The second machine's clock is 3 s ahead: it stamps every block 3 s later than the first.
+fn refuse_clocks_apart(place: &Place) {
+    let apart = place.path().join("apart");
+    std::fs::create_dir(&apart).unwrap();
+    for entry in std::fs::read_dir(place.path().join("2-2")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), apart.join(entry.file_name())).unwrap();
+    }
+    let blocks = place.run("2-2").text("blocks.csv");
+    let later = |line: &str| {
+        let mut fields: Vec<String> = line.split(',').map(Into::into).collect();
+        if let Ok(observed) = fields[2].parse::<u64>() {
+            fields[2] = (observed + 3_000_000_000).to_string();
+        }
+        fields.join(",") + "\n"
+    };
+    place.write(
+        "apart/blocks.csv",
+        blocks.lines().map(later).collect::<String>(),
+    );
+    place
+        .txgen("merge 1-2 apart --out refused")
+        .expect(2)
+        .says("ms ahead of that of generator 1")
+        .says("--max-clock-offset");
+    place
+        .txgen("merge 1-2 apart --out allowed --max-clock-offset 1h")
+        .expect(0)
+        .prints("ms ahead of that of generator 1");
+    let clock = &place.run("allowed").manifest()["plan"]["merged"][1]["clock"];
+    let offset_ms = clock["offset_ms"].as_f64().unwrap();
+    assert!(offset_ms > 1_000.0, "{clock}");
+    assert!(clock["heights"].as_u64().unwrap() > 0);
 }
 
 fn refuse_what_does_not_belong_together(place: &Place) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pacing::Nanos;
 use tokio::time::Instant;
 
-use super::{FollowerWorker, Last};
+use super::{FollowerWorker, Held, Last};
 use crate::client::{BlockCodes, BlockContent, ClientError};
 use crate::follower::fetch::{Fetched, Found};
 use crate::follower::wake::Loss;
@@ -14,9 +14,10 @@ use crate::follower::{FollowError, FollowEvent, FollowedBlock};
 impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     pub(super) fn on_fetched(&mut self, height: u64, fetched: Fetched) {
         self.buffer = fetched.buffer;
-        match fetched.result {
-            Ok(Found::Block(block, codes)) => self.on_block(block, codes),
-            Ok(Found::Absent(status)) => {
+        match fetched.found {
+            Found::Block(block) => self.on_block(block),
+            Found::Codes(block, codes) => self.on_codes(block, codes),
+            Found::Absent(status) => {
                 if status.latest_block_height < height {
                     // It was announced and is not there: the announcement came from another node,
                     // or from a chain that is gone. `learn` tells which.
@@ -27,14 +28,42 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 }
                 self.fetch_at = Instant::now() + self.fetch_backoff.pause();
             }
-            Err(error) => {
+            Found::Unknown(error) => {
                 self.lose(Loss::of(&error));
                 self.fetch_at = Instant::now() + self.fetch_backoff.pause();
             }
         }
     }
 
-    fn on_block(
+    fn on_block(&mut self, block: Box<BlockContent>) {
+        if let Err(error) = self.follows(&block) {
+            return self.fail(error);
+        }
+        self.fetch_backoff.reset();
+        if !self.options.codes {
+            self.deliver(*block, None);
+        } else if block.hashes.is_empty() {
+            self.deliver(*block, Some(BlockCodes::default()));
+        } else {
+            let wait = match self.is_asked_at_once(&block) {
+                true => Duration::ZERO,
+                false => HEADER_WAIT,
+            };
+            self.hold(block, wait);
+        }
+    }
+
+    /// Whether the results of a block are asked for without waiting for the header of the next one.
+    pub(super) fn is_asked_at_once(&self, block: &BlockContent) -> bool {
+        self.results && block.hashes.len() <= FEW_TXS
+    }
+
+    fn hold(&mut self, block: Box<BlockContent>, wait: Duration) {
+        let ask_at = Instant::now() + wait;
+        self.held = Some(Held { block, ask_at });
+    }
+
+    fn on_codes(
         &mut self,
         block: Box<BlockContent>,
         codes: Result<Option<BlockCodes>, ClientError>,
@@ -42,21 +71,25 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         let codes = match codes {
             Ok(codes) => codes,
             Err(error) => {
-                // The results are saved a moment after the block.
                 self.refusals += 1;
-                if self.refusals < REFUSALS_LIMIT {
-                    self.fetch_at = Instant::now() + RESULTS_PAUSE;
-                    return;
+                let (limit, pause) = match &error {
+                    // The results are saved a moment after the block.
+                    ClientError::Rpc { .. } => (REFUSALS_LIMIT, RESULTS_PAUSE),
+                    error if error.is_from_node() => (0, Duration::ZERO),
+                    error => {
+                        self.lose(Loss::of(error));
+                        (BREAKS_LIMIT, self.fetch_backoff.pause())
+                    }
+                };
+                if self.refusals < limit {
+                    return self.hold(block, pause);
                 }
-                self.codes = false;
+                self.results &= !error.is_from_node();
                 let (height, reason) = (block.height, error.to_string());
                 self.tell(FollowEvent::CodesUnavailable { height, reason });
                 None
             }
         };
-        if let Err(error) = self.follows(&block) {
-            return self.fail(error);
-        }
         self.refusals = 0;
         self.fetch_backoff.reset();
         self.deliver(*block, codes);
@@ -82,10 +115,8 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
 
     fn deliver(&mut self, block: BlockContent, codes: Option<BlockCodes>) {
         let height = block.height;
-        let observed = self
-            .announced
-            .instant(height)
-            .unwrap_or_else(|| (self.clock)());
+        let heard = self.announced.first_of(height);
+        let observed = heard.map_or_else(|| (self.clock)(), |heard| heard.at);
         self.last_observed = observed.max(self.last_observed);
         self.announced.forget_to(height);
         self.next = Some(height + 1);
@@ -100,6 +131,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             height,
             header_time: block.header_time,
             observed: self.last_observed,
+            resolution: heard.and_then(|heard| heard.resolution),
             hashes: block.hashes,
             codes: codes.unwrap_or_default().codes,
             codes_known,
@@ -120,6 +152,12 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     }
 }
 
+/// The results of so many transactions are asked for at once: less than a hundred kilobytes.
+const FEW_TXS: usize = 64;
+/// How long the header of the next block is waited for before the results of a larger one are asked for.
+const HEADER_WAIT: Duration = Duration::from_secs(2);
 /// How often the codes of a block are asked for before they count as unavailable.
 const REFUSALS_LIMIT: u32 = 40;
+/// How often the way to the node may break before: some 3 s. That the block is there is known already.
+const BREAKS_LIMIT: u32 = 6;
 const RESULTS_PAUSE: Duration = Duration::from_millis(25);

@@ -12,10 +12,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::announced::Announced;
-use super::fetch::{Fetched, fetch};
+use super::fetch::{CodeSources, Fetched, fetch_block, fetch_codes};
+use super::forecast::Forecast;
 use super::wake::{Backoff, Loss, Wake, WakeEvent};
 use super::{FollowError, FollowEvent, FollowOptions, Height};
-use crate::client::{Client, ClientError, Status};
+use crate::client::{BlockContent, Client, ClientError, Status};
 use crate::endpoint::Transport;
 
 /// The side of a follower that works; see [`follow`](super::follow).
@@ -33,8 +34,10 @@ pub struct FollowerWorker<C> {
     reachable: bool,
     /// Whether the reader was told of the present outage.
     told_lost: bool,
-    /// Whether codes are still asked for.
-    codes: bool,
+    /// Whether the reader was told that nothing is announced.
+    told_unsubscribed: bool,
+    /// Whether results are still asked for.
+    results: bool,
     /// The height to deliver next; known once the node was reached.
     next: Option<u64>,
     announced: Announced,
@@ -50,20 +53,34 @@ pub struct FollowerWorker<C> {
     status: Option<Query<StatusAnswer>>,
     status_at: Instant,
     status_backoff: Backoff,
+    /// When the last status that was answered was asked for.
+    asked: Option<Nanos>,
+    forecast: Forecast,
     fetch: Option<Query<(u64, Fetched)>>,
     fetch_at: Instant,
     fetch_backoff: Backoff,
-    /// How often the codes of the next block were refused.
+    /// The next block, while its codes are not known.
+    held: Option<Held>,
+    /// How often its codes were refused.
     refusals: u32,
     buffer: Vec<u8>,
 }
 
-type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 struct StatusAnswer {
     result: Result<Status, ClientError>,
+    /// When the question was asked.
+    asked: Nanos,
     /// The highest block known when the question was asked.
     known: u64,
+}
+
+/// A block whose codes are to be found.
+struct Held {
+    block: Box<BlockContent>,
+    /// When they are asked for at the latest: the header of the next block answers before, for less.
+    ask_at: Instant,
 }
 
 /// What the next block must follow.
@@ -95,7 +112,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         let now = Instant::now();
         Self {
             wake: Wake::new(endpoint, options.trust.clone(), options.max_backoff),
-            codes: options.codes,
+            results: true,
             status_backoff: Backoff::new(options.max_backoff),
             fetch_backoff: Backoff::new(options.max_backoff),
             client,
@@ -106,6 +123,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             subscribed: false,
             reachable: false,
             told_lost: false,
+            told_unsubscribed: false,
             next: None,
             announced: Announced::default(),
             last: None,
@@ -117,8 +135,11 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             failed: false,
             status: None,
             status_at: now,
+            asked: None,
+            forecast: Forecast::default(),
             fetch: None,
             fetch_at: now,
+            held: None,
             refusals: 0,
             buffer: Vec::new(),
         }
@@ -174,26 +195,45 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         let now = Instant::now();
         if self.status.is_none() && self.status_at <= now {
             let (client, known) = (self.client.clone(), self.announced.latest());
+            let asked = (self.clock)();
             self.status = Some(Box::pin(async move {
                 StatusAnswer {
                     result: client.status().await,
+                    asked,
                     known,
                 }
             }));
         }
-        if let Some(height) = self.fetchable().filter(|_| self.fetch_at <= now) {
-            let (client, buffer) = (self.client.clone(), std::mem::take(&mut self.buffer));
-            let codes = self.codes;
-            self.fetch = Some(Box::pin(async move {
-                (height, fetch(client, height, codes, buffer).await)
-            }));
+        if self.fetch.is_none() && self.fetch_due().is_some_and(|due| due <= now) {
+            self.start_fetch();
         }
     }
 
-    /// The next height, if the node has it and it is not being fetched.
-    fn fetchable(&self) -> Option<u64> {
-        let announced = |height: &u64| *height <= self.announced.latest();
-        self.next.filter(announced).filter(|_| self.fetch.is_none())
+    fn start_fetch(&mut self) {
+        let (client, buffer) = (self.client.clone(), std::mem::take(&mut self.buffer));
+        if let Some(Held { block, .. }) = self.held.take() {
+            let height = block.height;
+            let sources = CodeSources {
+                next_header: self.announced.latest() > height && !self.is_asked_at_once(&block),
+                results: self.results,
+            };
+            let query = async move { (height, fetch_codes(client, block, sources, buffer).await) };
+            self.fetch = Some(Box::pin(query));
+        } else if let Some(height) = self.next {
+            let query = async move { (height, fetch_block(client, height, buffer).await) };
+            self.fetch = Some(Box::pin(query));
+        }
+    }
+
+    /// When the next block, or the codes of the one that is held, may be asked for.
+    fn fetch_due(&self) -> Option<Instant> {
+        let next = self.next?;
+        let latest = self.announced.latest();
+        match &self.held {
+            None => (next <= latest).then_some(self.fetch_at),
+            Some(_) if self.refusals == 0 && next < latest => Some(self.fetch_at),
+            Some(held) => Some(held.ask_at),
+        }
     }
 
     /// When a query will be due that is not being asked.
@@ -205,8 +245,8 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         if self.status.is_none() {
             due = due.min(self.status_at);
         }
-        if self.fetchable().is_some() {
-            due = due.min(self.fetch_at);
+        if self.fetch.is_none() {
+            due = due.min(self.fetch_due().unwrap_or(due));
         }
         due
     }
@@ -216,6 +256,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         match event {
             WakeEvent::Open => {
                 self.subscribed = true;
+                self.told_unsubscribed = false;
                 // What was missed while nobody listened.
                 self.status_at = now;
                 if let Some(next) = self.next.filter(|_| self.reachable) {
@@ -226,8 +267,14 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 }
             }
             WakeEvent::Height(height) => {
-                self.announced.hear(height, (self.clock)());
+                self.announced.hear(height, (self.clock)(), None);
                 self.status_at = now + self.options.quiet_interval;
+            }
+            WakeEvent::Refused(reason) => {
+                // A node that does not answer at all is told of as lost.
+                if self.reachable && !std::mem::replace(&mut self.told_unsubscribed, true) {
+                    self.tell(FollowEvent::Unsubscribed { reason });
+                }
             }
             WakeEvent::Lost(loss) => {
                 self.subscribed = false;
@@ -241,8 +288,9 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         match answer.result {
             Ok(status) => {
                 self.status_backoff.reset();
-                self.plan_status();
                 self.learn(&status, answer.known);
+                self.asked = Some(answer.asked);
+                self.plan_status();
             }
             Err(error) => {
                 self.lose(Loss::of(&error));
@@ -252,11 +300,11 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     }
 
     fn plan_status(&mut self) {
-        let pause = match self.subscribed && self.shrunk == 0 {
-            true => self.options.quiet_interval,
-            false => self.options.poll_interval,
+        let now = Instant::now();
+        self.status_at = match self.subscribed && self.shrunk == 0 {
+            true => now + self.options.quiet_interval,
+            false => self.forecast.next_poll(now, self.options.poll_interval),
         };
-        self.status_at = Instant::now() + pause;
     }
 
     /// Takes in what the node says about itself. `known` is the highest block that was known
@@ -282,7 +330,10 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             return;
         }
         self.shrunk = 0;
-        self.announced.hear(latest, (self.clock)());
+        let now = (self.clock)();
+        let resolution = self.asked.map(|asked| now.saturating_sub(asked));
+        self.announced.hear(latest, now, resolution);
+        self.forecast.found(latest, Instant::now());
         let next = match (self.next, self.options.from) {
             (Some(next), _) => next,
             (None, Height::At(height)) => height.max(1),
@@ -302,7 +353,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             });
         }
         let earliest = status.earliest_block_height;
-        if earliest > next && self.fetch.is_none() {
+        if earliest > next && self.fetch.is_none() && self.held.is_none() {
             self.tell(FollowEvent::Missing {
                 first: next,
                 last: earliest - 1,
@@ -320,7 +371,10 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         }
         let waiting = self.next.filter(|next| *next <= self.announced.latest());
         let level = match waiting {
-            Some(next) => self.announced.instant(next).unwrap_or(self.last_observed),
+            Some(next) => {
+                let heard = self.announced.first_of(next);
+                heard.map_or(self.last_observed, |heard| heard.at)
+            }
             None => (self.clock)(),
         };
         if level > self.watermark {
@@ -347,7 +401,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
 }
 
 /// Waits for a query, if there is one. Cancel safe: the query stays where it is.
-async fn finished<T>(query: &mut Option<Query<T>>) -> T {
+pub(crate) async fn finished<T>(query: &mut Option<Query<T>>) -> T {
     let Some(running) = query else {
         return std::future::pending().await;
     };

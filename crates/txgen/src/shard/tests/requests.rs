@@ -188,6 +188,7 @@ fn a_run_without_answers_ends_with_every_fate_known() {
         height: 1,
         header_time_unix_ns: 0,
         observed: ms(200),
+        resolution: None,
         bytes: 0,
         txs: (0..80)
             .map(|index| BlockTx {

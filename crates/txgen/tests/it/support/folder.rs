@@ -185,11 +185,14 @@ impl Summary {
         assert_eq!(fate("errors"), self.sum("fate.errors_by_kind"));
         assert_eq!(
             fate("accepted"),
-            fate("committed") + fate("commit_failed") + fate("pending")
+            fate("committed") + fate("commit_failed") + fate("unverified") + fate("pending")
         );
         assert_eq!(
             self.count("blocks.own_txs"),
-            fate("committed") + fate("commit_failed") + self.sum("fate.committed_anyway")
+            fate("committed")
+                + fate("commit_failed")
+                + fate("unverified")
+                + self.sum("fate.committed_anyway")
         );
         assert_eq!(self.at("conservation.holds"), &Value::Bool(true));
     }

@@ -1,0 +1,159 @@
+//! How far the clocks of two generators are apart, from the blocks that both saw.
+//!
+//! Each generator counts from an origin on its own wall clock, and both origins carry the number that was
+//! agreed on. What they do not agree on shows in the blocks: a node tells everybody of a height at about
+//! one instant, so the stamps of one height differ by the difference of the clocks, by the difference of
+//! the ways from the node, and by the resolution of polling.
+
+use serde::{Deserialize, Serialize};
+
+use super::MergeError;
+use crate::manifest::Manifest;
+use crate::rows::BlockRow;
+
+/// How far a generator's clock is ahead of that of the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClockOffset {
+    /// Heights that both saw.
+    pub heights: u64,
+    /// The median difference of their stamps, in milliseconds; below 0 when the clock is behind.
+    pub offset_ms: f64,
+    /// Half of the range that nine of ten differences lie in, and the resolution of polled blocks. A
+    /// constant difference of the ways from the nodes is not in it.
+    pub uncertainty_ms: f64,
+}
+
+impl ClockOffset {
+    /// From the blocks of the first generator and of the other one, each in the order of heights; `None`
+    /// when no height was seen by both.
+    #[must_use]
+    pub fn between(first: &[BlockRow], other: &[BlockRow]) -> Option<Self> {
+        let mut differences = Vec::new();
+        let mut resolution_ms = 0.0_f64;
+        for block in other {
+            let Ok(place) = first.binary_search_by_key(&block.height, |twin| twin.height) else {
+                continue;
+            };
+            let twin = &first[place];
+            differences.push((block.observed_ns as f64 - twin.observed_ns as f64) / 1e6);
+            for polled in [block.resolution_ms, twin.resolution_ms] {
+                resolution_ms = resolution_ms.max(polled.unwrap_or(0.0));
+            }
+        }
+        differences.sort_unstable_by(f64::total_cmp);
+        let last = differences.len().checked_sub(1)?;
+        let at = |share: f64| differences[(last as f64 * share).round() as usize];
+        Some(Self {
+            heights: differences.len() as u64,
+            offset_ms: at(0.5),
+            uncertainty_ms: (at(0.95) - at(0.05)) / 2.0 + resolution_ms,
+        })
+    }
+}
+
+/// Puts the offsets of all parts but the first into the manifest of the whole.
+///
+/// # Errors
+/// When one is above `limit_ms`.
+pub fn note_clocks(
+    manifest: &mut Manifest,
+    offsets: &[Option<ClockOffset>],
+    limit_ms: f64,
+) -> Result<(), MergeError> {
+    let mut parts = manifest.plan.get_mut("merged");
+    for (place, offset) in offsets.iter().enumerate() {
+        if let Some(offset) = offset.filter(|offset| offset.offset_ms.abs() > limit_ms) {
+            return Err(MergeError::Parts(format!(
+                "{}: more than the {limit_ms} ms that seconds of several machines may be apart; synchronise the \
+                 clocks (NTP) and run again, or allow it with --max-clock-offset",
+                words(place + 2, Some(offset))
+            )));
+        }
+        if let Some(part) = parts.as_mut().and_then(|parts| parts.get_mut(place + 1)) {
+            part["clock"] = serde_json::to_value(offset).unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
+/// What the manifest of the whole says of the clocks, for people: a line for each generator after the
+/// first.
+#[must_use]
+pub fn clock_words(manifest: &Manifest) -> Vec<String> {
+    let parts = manifest
+        .plan
+        .get("merged")
+        .and_then(|parts| parts.as_array());
+    let others = parts.into_iter().flatten().enumerate().skip(1);
+    others
+        .map(|(place, part)| {
+            let offset = part.get("clock").cloned().unwrap_or_default();
+            words(place + 1, serde_json::from_value(offset).ok())
+        })
+        .collect()
+}
+
+fn words(number: usize, offset: Option<ClockOffset>) -> String {
+    let Some(offset) = offset else {
+        return format!(
+            "the clock of generator {number} cannot be compared with that of generator 1: no height was seen by \
+             both"
+        );
+    };
+    let side = if offset.offset_ms < 0.0 {
+        "behind"
+    } else {
+        "ahead of"
+    };
+    format!(
+        "the clock of generator {number} is {:.1} ms {side} that of generator 1 (± {:.1} ms, by {} heights that \
+         both saw)",
+        offset.offset_ms.abs(),
+        offset.uncertainty_ms,
+        offset.heights
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(heights: std::ops::Range<u64>, observed_ms: impl Fn(u64) -> u64) -> Vec<BlockRow> {
+        let block = |height| BlockRow {
+            height,
+            observed_ns: observed_ms(height) * 1_000_000,
+            ..BlockRow::default()
+        };
+        heights.map(block).collect()
+    }
+
+    #[test]
+    fn a_clock_that_is_200_ms_ahead_shows_in_the_heights_that_both_saw() {
+        let first = blocks(1..21, |height| height * 1_000);
+        // The ways from the node differ by up to 4 ms.
+        let other = blocks(5..40, |height| height * 1_000 + 200 + height % 5);
+        let offset = ClockOffset::between(&first, &other).unwrap();
+        assert_eq!((offset.heights, offset.offset_ms), (16, 202.0));
+        assert_eq!(offset.uncertainty_ms, 2.0);
+        let back = ClockOffset::between(&other, &first).unwrap();
+        assert_eq!(back.offset_ms, -202.0);
+    }
+
+    #[test]
+    fn clocks_that_agree_are_said_to_agree_and_polling_makes_that_less_sure() {
+        let first = blocks(1..21, |height| height * 1_000);
+        let mut other = blocks(1..21, |height| height * 1_000);
+        let offset = ClockOffset::between(&first, &other).unwrap();
+        assert_eq!((offset.offset_ms, offset.uncertainty_ms), (0.0, 0.0));
+        other[3].resolution_ms = Some(25.0);
+        let offset = ClockOffset::between(&first, &other).unwrap();
+        assert_eq!((offset.offset_ms, offset.uncertainty_ms), (0.0, 25.0));
+    }
+
+    #[test]
+    fn without_a_height_that_both_saw_nothing_is_said() {
+        let first = blocks(1..5, |height| height * 1_000);
+        assert_eq!(ClockOffset::between(&first, &blocks(5..9, |_| 0)), None);
+        assert!(words(2, None).contains("cannot be compared"));
+    }
+}
