@@ -14,7 +14,9 @@ use super::gather::{Gathered, Gatherer};
 use crate::client::{ClientError, HeaderTime, check_trust};
 use crate::connection::{ConnectionError, ConnectionOptions, TaskConnection};
 use crate::endpoint::Endpoint;
-use crate::follower::{Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower};
+use crate::follower::{
+    Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Query, finished,
+};
 
 /// The side of a follower of events that works; see [`follow_bigchaindb`].
 pub struct EventFollowerWorker<C> {
@@ -31,6 +33,23 @@ pub struct EventFollowerWorker<C> {
     backoff: Backoff,
     /// Whether events may have been lost since the last block delivered.
     broken: bool,
+    /// Blocks that are looked up, one after the other. Events are taken and stamped meanwhile.
+    lookup: Option<Query<LookedUp>>,
+    /// Events that came while the blocks before them were looked up after a broken stream.
+    early: VecDeque<(Event, Nanos)>,
+}
+
+/// A height, and what the query for it came to.
+type LookedUp = (u64, Result<Found, ClientError>);
+
+/// What a look-up found.
+enum Found {
+    /// The ids of a block.
+    Block(Vec<[u8; 32]>),
+    /// There is no block of this height yet.
+    NotYet,
+    /// The blocks end below what was told of: how far the server has come.
+    Shorter { latest: u64 },
 }
 
 /// Why a stream is left.
@@ -44,6 +63,7 @@ enum Left {
 enum Step {
     Read(Vec<Result<Event, String>>, Option<ConnectionError>),
     Sent,
+    Found(u64, Result<Found, ClientError>),
     Tick,
     Quiet,
     End,
@@ -61,7 +81,9 @@ struct Event {
 ///
 /// A block is observed when its first event comes. It is delivered when an event of a higher block
 /// comes, or when [`FollowOptions::quiet_interval`] passed without events: then, and after a broken
-/// stream, blocks are looked up, so events that were lost are found again. The API knows neither
+/// stream, blocks are looked up, so events that were lost are found again. A server that leaves the
+/// question unanswered for four such intervals holds nothing back: then the block is what its events
+/// told. The API knows neither
 /// header times nor sizes nor refused transactions: those stay empty. `next` of
 /// [`FollowEvent::Connected`] is 0 before the first block.
 ///
@@ -92,6 +114,8 @@ where
         watermark: Nanos::ZERO,
         last_observed: Nanos::ZERO,
         broken: false,
+        lookup: None,
+        early: VecDeque::new(),
     };
     Ok((Follower::new(receiver), worker))
 }
@@ -114,6 +138,7 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
                 }
                 tokio::time::sleep(self.backoff.pause()).await;
             }
+            let _ = self.hand_over().await;
         };
         tokio::select! {
             biased;
@@ -127,12 +152,11 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             Ok(stream) => stream,
             Err(reason) => return Left::Lost(reason),
         };
-        if self.broken
-            && let Err(left) = self.look_up_missed().await
-        {
-            return left;
+        self.early.clear();
+        self.lookup = None;
+        if self.broken {
+            self.look_up();
         }
-        self.broken = false;
         self.backoff.reset();
         self.tell(FollowEvent::Connected {
             next: self.gatherer.next().unwrap_or(0),
@@ -141,7 +165,7 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         self.listen(&mut stream).await
     }
 
-    async fn connect(&self) -> Result<TaskConnection, String> {
+    async fn connect(&mut self) -> Result<TaskConnection, String> {
         let options = ConnectionOptions {
             max_message_bytes: MAX_EVENT_BYTES,
             trust: self.options.trust.clone(),
@@ -161,6 +185,7 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         let mut ticks = interval(self.options.watermark_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut quiet_at = Instant::now() + self.options.quiet_interval;
+        let mut unanswered = 0;
         loop {
             let step = tokio::select! {
                 biased;
@@ -171,8 +196,11 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
                     }
                     Step::Sent
                 }
-                (events, error) = read(stream), if self.outbox.len() < MAX_OUTBOX => {
+                (events, error) = read(stream), if self.has_room() => {
                     Step::Read(events, error)
+                }
+                (height, found) = finished(&mut self.lookup), if self.has_room() => {
+                    Step::Found(height, found)
                 }
                 _ = ticks.tick() => Step::Tick,
                 () = sleep_until(quiet_at) => Step::Quiet,
@@ -183,18 +211,36 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
                 Step::Tick => self.give_watermark(),
                 Step::Read(events, error) => {
                     for event in events {
-                        if let Err(reason) = event.map(|event| self.on_event(&event)) {
+                        if let Err(reason) = event.map(|event| self.on_event(event)) {
                             return Left::Lost(reason);
                         }
                     }
                     if let Some(error) = error {
                         return Left::Lost(format!("the event stream ended: {error}"));
                     }
-                    quiet_at = Instant::now() + self.options.quiet_interval;
+                    // What a broken stream has left to look up does not wait for silence.
+                    if !self.broken {
+                        quiet_at = Instant::now() + self.options.quiet_interval;
+                    }
+                }
+                Step::Found(height, found) => {
+                    unanswered = 0;
+                    if found.is_err() {
+                        quiet_at = Instant::now() + self.backoff.pause();
+                    }
+                    if let Some(left) = self.on_found(height, found) {
+                        return left;
+                    }
                 }
                 Step::Quiet => {
-                    if let Err(left) = self.look_up_missed().await {
-                        return left;
+                    if self.lookup.is_none() {
+                        self.look_up();
+                    } else {
+                        unanswered += 1;
+                    }
+                    if unanswered == PATIENCE && !self.broken {
+                        let block = self.gatherer.close();
+                        block.into_iter().for_each(|block| self.deliver(block));
                     }
                     quiet_at = Instant::now() + self.options.quiet_interval;
                 }
@@ -202,46 +248,76 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         }
     }
 
-    fn on_event(&mut self, event: &Event) {
+    fn on_event(&mut self, event: Event) {
         let now = (self.clock)();
+        match self.broken {
+            true => self.early.push_back((event, now)),
+            false => self.gather(&event, now),
+        }
+    }
+
+    fn gather(&mut self, event: &Event, now: Nanos) {
         for block in self.gatherer.event(event.height, event.transaction_id, now) {
             self.deliver(block);
         }
     }
 
-    /// Asks for every block from the next one on, until there is none: whatever was not told is found
-    /// here. A server whose blocks end below what it has told of before is another.
-    async fn look_up_missed(&mut self) -> Result<(), Left> {
-        let lost = |error: ClientError| Left::Lost(error.to_string());
-        let Some(first) = self.gatherer.next() else {
-            if self.broken {
-                // Nothing was told before the stream broke: whatever comes after the newest block is
-                // ours. 0 when old blocks are gone and nothing can be said.
-                let newest = self.client.newest_height().await.map_err(lost)?;
-                if newest > 0 {
-                    self.gatherer.begin(newest + 1);
-                }
-            }
-            return Ok(());
+    /// Asks for the next block, if one is known; without one, after a broken stream, for the newest:
+    /// whatever comes after it is ours.
+    fn look_up(&mut self) {
+        let client = self.client.clone();
+        let next = self.gatherer.next();
+        let broken = self.broken;
+        self.lookup = match next {
+            Some(height) => Some(Box::pin(async move {
+                (height, look_up(&client, height, broken).await)
+            })),
+            None if broken => Some(Box::pin(async move {
+                let latest = client.newest_height().await;
+                (0, latest.map(|latest| Found::Shorter { latest }))
+            })),
+            None => None,
         };
-        let mut height = first;
-        while let Some(ids) = self.client.block(height).await.map_err(lost)? {
-            let now = (self.clock)();
-            let block = self.gatherer.looked_up(height, ids, now);
-            self.deliver(block);
-            self.hand_over().await.map_err(|()| Left::End)?;
-            height += 1;
-        }
-        if height == first && self.broken && first > 1 {
-            let before = self.client.block(first - 1).await.map_err(lost)?;
-            if before.is_none() {
-                let (known, latest) = (first - 1, self.client.newest_height().await.map_err(lost)?);
+    }
+
+    /// Takes in what a look-up found; it goes on until there is no further block.
+    fn on_found(&mut self, height: u64, found: Result<Found, ClientError>) -> Option<Left> {
+        match found {
+            // What events have told of meanwhile needs no look-up.
+            Ok(Found::Block(ids)) if self.gatherer.next() == Some(height) => {
+                let told = self.early.iter().find(|(event, _)| event.height >= height);
+                let now = told.map_or_else(|| (self.clock)(), |(_, at)| *at);
+                let block = self.gatherer.looked_up(height, ids, now);
+                self.deliver(block);
+                self.look_up();
+                return None;
+            }
+            Ok(Found::Shorter { latest }) if height > 0 => {
+                let known = height - 1;
                 self.tell(FollowEvent::Failed(FollowError::WentBack { known, latest }));
-                let _ = self.hand_over().await;
-                return Err(Left::End);
+                return Some(Left::End);
+            }
+            // 0 when old blocks are gone and nothing can be said.
+            Ok(Found::Shorter { latest }) if latest > 0 => self.gatherer.begin(latest + 1),
+            Ok(_) => {}
+            Err(error) => {
+                if self.broken {
+                    let (reason, closed) = (error.to_string(), false);
+                    self.tell(FollowEvent::Disconnected { reason, closed });
+                }
+                return None;
             }
         }
-        Ok(())
+        self.broken = false;
+        for (event, at) in std::mem::take(&mut self.early) {
+            self.gather(&event, at);
+        }
+        None
+    }
+
+    /// Whether more events are taken from the stream.
+    fn has_room(&self) -> bool {
+        self.outbox.len() < MAX_OUTBOX && self.early.len() < MAX_EARLY
     }
 
     fn deliver(&mut self, block: Gathered) {
@@ -265,7 +341,8 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             return;
         }
         let now = (self.clock)();
-        let level = self.gatherer.open_since().unwrap_or(now);
+        let early = self.early.front().map(|(_, at)| *at);
+        let level = self.gatherer.open_since().or(early).unwrap_or(now);
         if level > self.watermark {
             self.watermark = level;
             self.tell(FollowEvent::Watermark(level));
@@ -283,6 +360,23 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         }
         Ok(())
     }
+}
+
+/// Asks for a block. After a broken stream (`broken`) a block that is not there is no proof that the chain
+/// goes on: the one before has to be.
+async fn look_up(
+    client: &BigchaindbClient,
+    height: u64,
+    broken: bool,
+) -> Result<Found, ClientError> {
+    if let Some(ids) = client.block(height).await? {
+        return Ok(Found::Block(ids));
+    }
+    if broken && height > 1 && client.block(height - 1).await?.is_none() {
+        let latest = client.newest_height().await?;
+        return Ok(Found::Shorter { latest });
+    }
+    Ok(Found::NotYet)
 }
 
 /// Waits for bytes: the events that are complete with them, and how the stream ended if it did.
@@ -307,5 +401,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const MAX_EVENT_BYTES: usize = 64 << 10;
 /// With this many events waiting the stream is left in the socket.
 const MAX_OUTBOX: usize = 64;
+/// Events that wait for the blocks before them, 6 MB; further ones are left in the socket.
+const MAX_EARLY: usize = 100_000;
+/// Quiet intervals that a look-up is waited for before a block is what its events told.
+const PATIENCE: u32 = 4;
 /// Characters of an unreadable event that are quoted.
 const SHOWN: usize = 80;

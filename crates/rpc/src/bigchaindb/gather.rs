@@ -79,6 +79,13 @@ impl Gatherer {
         }
     }
 
+    /// Takes the block whose events are coming as it is: nothing says that events of it are missing.
+    pub(super) fn close(&mut self) -> Option<Gathered> {
+        let open = self.open.take()?;
+        self.next = Some(open.height + 1);
+        Some(open)
+    }
+
     /// When the block whose events are coming was first heard of.
     pub(super) fn open_since(&self) -> Option<Nanos> {
         self.open.as_ref().map(|open| open.observed)

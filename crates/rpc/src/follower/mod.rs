@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
+pub(crate) use self::worker::{Query, finished};
 use crate::client::{Client, ClientError, ClientOptions, HeaderTime};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;

@@ -59,8 +59,18 @@ async fn blocks(
     events: &ScriptedServer,
     count: usize,
 ) -> (Vec<(u64, Vec<u8>)>, Vec<FollowEvent>) {
+    let quiet_interval = Duration::from_secs(1);
+    blocks_after(api, events, count, quiet_interval).await
+}
+
+async fn blocks_after(
+    api: &ScriptedServer,
+    events: &ScriptedServer,
+    count: usize,
+    quiet_interval: Duration,
+) -> (Vec<(u64, Vec<u8>)>, Vec<FollowEvent>) {
     let options = FollowOptions {
-        quiet_interval: Duration::from_millis(200),
+        quiet_interval,
         ..FollowOptions::default()
     };
     let clock = Arc::new(AtomicU64::new(1));
@@ -139,6 +149,56 @@ async fn a_block_is_whole_when_the_next_one_is_told_of_and_a_quiet_one_is_looked
     });
     let (found, _) = blocks(&api, &events, 3).await;
     let wanted: [(u64, Vec<u8>); 3] = [(2, vec![1, 2]), (3, vec![]), (4, vec![3, 9])];
+    assert_eq!(found, wanted);
+}
+
+/// All workers of the server are taken: it accepts queries and answers none.
+fn starved_api() -> ScriptedServer {
+    ScriptedServer::start(|connection| {
+        let _ = connection.read_request();
+        connection.freeze();
+    })
+}
+
+#[tokio::test]
+async fn a_query_that_is_not_answered_holds_no_commit_back_whose_event_has_come() {
+    let events = ScriptedServer::start(|connection| {
+        if connection.accept_websocket() {
+            connection.send_text(event(2, 1));
+            connection.send_text(event(2, 2));
+            // The quiet stream makes the follower ask for block 2; what comes then is taken all the same.
+            connection.freeze_until_connections(1);
+            connection.send_text(event(3, 3));
+            connection.freeze();
+        }
+    });
+    let quiet = Duration::from_millis(50);
+    let (found, others) = blocks_after(&starved_api(), &events, 2, quiet).await;
+    assert_eq!(found, [(2, vec![1, 2]), (3, vec![3])]);
+    let connected = |event: &FollowEvent| matches!(event, FollowEvent::Connected { .. });
+    assert!(others.iter().all(connected), "{others:?}");
+}
+
+#[tokio::test]
+async fn commits_are_stamped_while_the_blocks_before_them_are_looked_up() {
+    let newest = Arc::new(AtomicU64::new(6));
+    let api = api(&[(5, &[1, 2]), (6, &[3])], newest);
+    let events = ScriptedServer::start(|connection| {
+        if !connection.accept_websocket() {
+            return;
+        }
+        if connection.number() == 0 {
+            connection.send_text(event(5, 1));
+            connection.close();
+        } else {
+            // Told of at once after the break, before blocks 5 and 6 can have been looked up.
+            connection.send_text(event(7, 4));
+            connection.send_text(event(9, 5));
+            connection.freeze();
+        }
+    });
+    let (found, _) = blocks(&api, &events, 4).await;
+    let wanted: [(u64, Vec<u8>); 4] = [(5, vec![1, 2]), (6, vec![3]), (7, vec![4]), (8, vec![])];
     assert_eq!(found, wanted);
 }
 

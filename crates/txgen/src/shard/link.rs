@@ -81,6 +81,10 @@ impl<S: Socket> Link<S> {
         matches!(self.state, State::Up(_))
     }
 
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening { .. })
+    }
+
     /// Transactions that are queued or unanswered.
     pub(super) fn under_way(&self) -> usize {
         self.requests.len()
@@ -207,12 +211,13 @@ impl<S: Socket> Link<S> {
         self.state = State::Down { retry_at };
     }
 
-    /// The origin has come: an outage that began before it begins there.
-    pub(super) fn restart(&mut self) {
+    /// The origin has come: an outage that began before it begins there. A connection that is opened on
+    /// demand was not wanted before.
+    pub(super) fn restart(&mut self, on_demand: bool) {
         self.heard_at = Nanos::ZERO;
         self.outage = Outage {
             since: Nanos::ZERO,
-            reason: Some(ReconnectReason::Broken),
+            reason: (!on_demand).then_some(ReconnectReason::Broken),
             ..self.outage
         };
         match &mut self.state {

@@ -85,9 +85,10 @@ impl<T: Target, P: Platform> Links<T, P> {
         self.links.len()
     }
 
-    /// Links that are not up.
+    /// Links that are not up although no request is waited for to open them.
     pub(super) fn down(&self) -> usize {
-        self.links.iter().filter(|link| !link.is_up()).count()
+        let missing = |link: &&Link<P::Socket>| !self.limits.on_demand && !link.is_up();
+        self.links.iter().filter(missing).count()
     }
 
     /// Why the last attempt to open a connection failed, if one did.
@@ -97,7 +98,10 @@ impl<T: Target, P: Platform> Links<T, P> {
 
     /// The origin has come: what happened before it had another clock.
     pub(super) fn restart(&mut self) {
-        self.links.iter_mut().for_each(Link::restart);
+        let on_demand = self.limits.on_demand;
+        self.links
+            .iter_mut()
+            .for_each(|link| link.restart(on_demand));
         self.check_at = Nanos::ZERO;
     }
 
@@ -135,11 +139,27 @@ impl<T: Target, P: Platform> Links<T, P> {
         }
     }
 
-    /// Opens what is down and gives up what takes too long to open.
+    /// Opens a connection for each request that waits, when they are opened on demand.
+    pub(super) fn open_for(&mut self, waiting: usize, now: Nanos) {
+        if !self.limits.on_demand || waiting == 0 {
+            return;
+        }
+        let opening = self.links.iter().filter(|link| link.is_opening()).count();
+        let mut wanted = waiting.saturating_sub(opening);
+        for number in 0..self.links.len() {
+            if wanted > 0 && matches!(self.links[number].need(now), Some(Need::Open)) {
+                self.open(number, now);
+                wanted -= 1;
+            }
+        }
+    }
+
+    /// Opens what is down, unless that waits for a request, and gives up what takes too long to open.
     pub(super) fn tend(&mut self, now: Nanos) {
         for number in 0..self.links.len() {
             match self.links[number].need(now) {
                 None => {}
+                Some(Need::Open) if self.limits.on_demand => {}
                 Some(Need::Open) => self.open(number, now),
                 Some(Need::GiveUp) => self.links[number].failed_to_open(self.platform.now()),
             }
@@ -232,6 +252,10 @@ impl<T: Target, P: Platform> Links<T, P> {
     /// Why no link has room although everything queued was written: the node, when it holds up at
     /// least half of them; otherwise there are too few for the rate.
     pub(super) fn why_no_room(&self, now: Nanos) -> Cause {
+        if self.limits.on_demand && self.links.iter().any(Link::is_opening) {
+            // To connect is a part of every request there.
+            return Cause::Node;
+        }
         let mut fastest = Vec::new();
         for (endpoint, took) in self.links.iter().map(Link::fastest) {
             fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);

@@ -244,6 +244,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
                 break;
             }
         }
+        self.links.open_for(self.backlog.len(), now);
         if self.has_waiting() {
             match self.backlog.front() {
                 // The limit in flight is there to wait for the node's answers.

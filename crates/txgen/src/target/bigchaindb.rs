@@ -9,7 +9,9 @@ use rpc::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{BuiltIn, Facts, FollowTask, Probe, ProbeError, ReplyTo, Target, TargetOptions};
+use super::{
+    BuiltIn, Facts, FollowTask, Limits, Probe, ProbeError, ReplyTo, Target, TargetOptions,
+};
 use crate::clock::RunClock;
 use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind, bigchain_id};
 
@@ -83,6 +85,15 @@ impl Target for Bigchaindb {
             _ => Reply::Failed(Failure::HttpStatus),
         };
         replies(ReplyTo::OldestRequest, reply);
+    }
+
+    /// A BigchainDB 2.2 is served by gunicorn with 2 x cores + 1 synchronous workers: each takes one
+    /// connection and waits there for a request, and it ends the connection after its answer.
+    fn limits(&self) -> Limits {
+        Limits {
+            on_demand: true,
+            ..Limits::default()
+        }
     }
 
     fn queries(

@@ -69,7 +69,7 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     }
 
     /// What the end of a connection means. An expected one is no outage: the connection is opened
-    /// again at once, and nothing is recorded.
+    /// again at once (with [`Limits::on_demand`] for the next request), and nothing is recorded.
     fn closing(&self, error: &ConnectionError) -> Closing {
         match error {
             ConnectionError::ClosedAfterAnswer => Closing::Expected,
@@ -193,6 +193,9 @@ pub(crate) struct Limits {
     /// once it is sent, a connection has room until its socket takes no more, and the follower reports
     /// acceptance.
     pub(crate) answers: bool,
+    /// Whether a connection is opened only once there is a request for it: where an open connection that
+    /// says nothing holds a worker of the server, opening them ahead starves it.
+    pub(crate) on_demand: bool,
 }
 
 /// The bytes around and between the parts of a request of several transactions, for instance the
@@ -322,6 +325,7 @@ impl Default for Limits {
             batch: NonZeroU32::MIN,
             framing: Framing::NONE,
             answers: true,
+            on_demand: false,
         }
     }
 }

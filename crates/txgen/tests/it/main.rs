@@ -14,6 +14,7 @@ mod comet;
 mod command_line;
 mod compare;
 mod endings;
+mod few_workers;
 mod live;
 mod load;
 mod profile;

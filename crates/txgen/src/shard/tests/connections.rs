@@ -51,6 +51,44 @@ fn a_broken_connection_fails_what_was_sent_on_it_and_is_opened_again() {
     assert_eq!(outcome.reconnected.len(), 1);
 }
 
+/// gunicorn's synchronous workers: each waits on an open connection for its request.
+#[test]
+fn where_an_idle_connection_holds_a_worker_each_is_opened_for_a_request_that_waits() {
+    let closing = |_, body: &str| Reaction::SayAndClose(us(200), target::accepted(body));
+    let run = |on_demand| {
+        let mut scenario = Scenario::open(1_000, ms(100), &[HTTP; 16], Box::new(closing));
+        scenario.target.limits.on_demand = on_demand;
+        let script = scenario.script.clone();
+        let outcome = scenario.run();
+        assert!((0..100).all(|index| outcome.reply(index) == Some(Reply::Accepted)));
+        assert_eq!(outcome.reconnected, [], "an announced end is no outage");
+        assert_eq!(outcome.caused_by(Cause::OnTime), indices(0..100));
+        (outcome.attempts, script.with(|world| world.most_open))
+    };
+    let (attempts, most_open) = run(true);
+    let dues: Vec<Nanos> = (0..100).map(ms).collect();
+    assert_eq!(
+        attempts, dues,
+        "one connection for each transaction, when it is due"
+    );
+    assert_eq!(most_open, 1);
+    let (_, most_open) = run(false);
+    assert_eq!(most_open, 16, "opened ahead, as other targets want it");
+}
+
+#[test]
+fn as_many_connections_are_opened_on_demand_as_requests_wait_and_they_are_kept_while_they_last() {
+    let profile = Profile::constant(Rate::per_second(100).unwrap(), Some(ms(100))).unwrap();
+    let arrivals = "burst:5".parse().unwrap();
+    let mut scenario = Scenario::over(profile, arrivals, &[HTTP; 8], accepts(ms(1)));
+    scenario.target.limits.on_demand = true;
+    let script = scenario.script.clone();
+    let outcome = scenario.run();
+    assert_eq!(outcome.answered.len(), 10);
+    assert_eq!(outcome.attempts.len(), 5);
+    assert_eq!(script.with(|world| world.most_open), 5);
+}
+
 #[test]
 fn attempts_are_made_after_ever_longer_pauses() {
     let scenario = Scenario::open(10, ms(5_000), &[HTTP], accepts(us(100)));

@@ -19,6 +19,7 @@ const BATCHES: Limits = Limits {
         close: b"]",
     },
     answers: true,
+    on_demand: false,
 };
 
 /// `burst` at once, every 100 ms, twice.

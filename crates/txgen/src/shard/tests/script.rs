@@ -73,6 +73,8 @@ pub(super) struct World {
     pub(super) refusing: Vec<(Nanos, Nanos)>,
     /// When each attempt to connect was made.
     pub(super) attempts: Vec<Nanos>,
+    /// Most connections that were open at once.
+    pub(super) most_open: usize,
     /// How long a write takes, by its number.
     pub(super) write_takes: Box<dyn Fn(usize) -> Nanos>,
     writes: usize,
@@ -105,6 +107,7 @@ impl Script {
             deaf: Vec::new(),
             refusing: Vec::new(),
             attempts: Vec::new(),
+            most_open: 0,
             write_takes: Box::new(|_| Nanos::ZERO),
             writes: 0,
             ready: Vec::new(),
@@ -245,12 +248,15 @@ impl Platform for Script {
                 interest: Some(CONNECTING),
                 ..Connection::default()
             };
+            let generation = connection.generation;
+            let open = world
+                .connections
+                .iter()
+                .filter(|connection| connection.open);
+            world.most_open = world.most_open.max(open.count());
             Ok(ScriptedSocket {
                 world: self.clone(),
-                place: Place {
-                    token,
-                    generation: connection.generation,
-                },
+                place: Place { token, generation },
                 up: false,
                 stream: 0,
                 handed: 0,
