@@ -25,7 +25,7 @@ impl CommittedCourse {
         Self::new(
             before,
             blocks.iter().map(|block| {
-                let committed = block.own_txs.saturating_sub(block.own_failed);
+                let committed = block.committed();
                 (at(block), committed)
             }),
         )

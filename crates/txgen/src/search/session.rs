@@ -288,7 +288,7 @@ fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
     let blocks = RecordedRun::open(&outcome.folder).and_then(|run| run.all_rows::<BlockRow>());
     let mark = |block: &BlockRow| BlockMark {
         observed: Nanos::from_nanos(block.observed_ns),
-        committed: block.own_txs.saturating_sub(block.own_failed),
+        committed: block.committed(),
     };
     blocks.map_or_else(|_| Vec::new(), |blocks| blocks.iter().map(mark).collect())
 }
