@@ -249,7 +249,7 @@ impl Bridge {
                 self.say(&format!("lost: {reason}"))
             }
             FollowEvent::Unsubscribed { reason } => self.say(&format!(
-                "are not announced, they are found by polling and commit latencies are as coarse as the \
+                "the node does not announce them; they are found by polling, and commit latencies are as coarse as the \
                  polls: {reason}"
             )),
             FollowEvent::Missing { first, last } => {
