@@ -118,7 +118,8 @@ pub struct Answered {
     pub index: u64,
     /// [`hash_prefix`] of the transaction's hash.
     pub hash_prefix: u64,
-    /// When the answer was read, or when the sender gave up.
+    /// When the answer came, by the system's stamp where it gives one and otherwise when it was read;
+    /// or when the sender gave up.
     pub at: Nanos,
     /// What came back.
     pub reply: Reply,

@@ -12,8 +12,7 @@ mod schedule;
 mod steps;
 
 pub use onsets::{Onset, Sign, onsets};
-pub(crate) use point::lost;
-pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
+pub use point::{BrokenLimit, Point, PointJudgement};
 pub use steps::{Excess, RampJudgement, excesses, ramp};
 
 use crate::plan::LoadModel;

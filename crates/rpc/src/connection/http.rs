@@ -79,10 +79,7 @@ impl AnswerReader {
     ) -> ConnectionError {
         match self.under_way.take() {
             Some(head) if head.framing == ReplyFraming::UntilClose => {
-                on_message(Message {
-                    body: input.filled(),
-                    status: head.status,
-                });
+                on_message(Message::new(input.filled(), head.status));
                 self.unanswered -= 1;
                 input.consume(input.filled().len());
                 ConnectionError::ClosedAfterAnswer
@@ -138,7 +135,7 @@ impl AnswerReader {
                     input.want(len);
                     return Ok(false);
                 };
-                on_message(Message { body, status });
+                on_message(Message::new(body, status));
                 input.consume(len);
                 Ok(true)
             }
@@ -158,10 +155,7 @@ impl AnswerReader {
                     return Ok(false);
                 }
                 self.chunks = None;
-                on_message(Message {
-                    body: &self.body,
-                    status,
-                });
+                on_message(Message::new(&self.body, status));
                 self.body.clear();
                 self.body.shrink_to(KEPT_BODY_BYTES);
                 Ok(true)

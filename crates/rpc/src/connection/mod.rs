@@ -100,6 +100,8 @@ impl Connection {
             let name = ServerName::try_from(host.clone())
                 .map_err(|_| ConnectionError::ServerName(host))?;
             Stream::secure(tcp, options.trust.client_config()?, name)?
+        } else if options.arrival_stamps {
+            Stream::stamped(tcp)
         } else {
             Stream::Plain(tcp)
         };
@@ -315,9 +317,13 @@ impl Connection {
 
     #[inline]
     fn parse(&mut self, on_message: &mut impl FnMut(Message<'_>)) -> Result<u32, ConnectionError> {
+        let arrived_unix_ns = self.stream.arrived_unix_ns();
         let counted = &mut |message: Message<'_>| {
             self.counters.messages_in += 1;
-            on_message(message);
+            on_message(Message {
+                arrived_unix_ns,
+                ..message
+            });
         };
         match &mut self.protocol {
             Protocol::Http { reader, .. } => reader.parse(&mut self.input, self.limits, counted),

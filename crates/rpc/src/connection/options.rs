@@ -25,6 +25,9 @@ pub struct ConnectionOptions {
     /// The local address to connect from, of the node's address family. Default: the system's
     /// choice.
     pub source: Option<IpAddr>,
+    /// Whether the system says when an answer's bytes came, however late they are read. Not through
+    /// TLS. Default: no.
+    pub arrival_stamps: bool,
     /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
     pub path: Option<String>,
 }
@@ -37,6 +40,7 @@ impl Default for ConnectionOptions {
             max_message_bytes: 16 << 20,
             trust: Trust::native(),
             source: None,
+            arrival_stamps: false,
             path: None,
         }
     }

@@ -1,9 +1,13 @@
 //! Bytes to and from the node: plain TCP or TLS, never blocking.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
@@ -12,7 +16,16 @@ use super::error::ConnectionError;
 
 pub(super) enum Stream {
     Plain(TcpStream),
+    Stamped(Stamped),
     Tls(Box<Tls>),
+}
+
+/// A plain stream whose bytes the system stamps when they arrive (`SO_TIMESTAMPNS`).
+pub(super) struct Stamped {
+    tcp: TcpStream,
+    /// Room for the stamp of a read.
+    control: Vec<u8>,
+    arrived_unix_ns: Option<u64>,
 }
 
 pub(super) struct Tls {
@@ -61,10 +74,31 @@ impl Stream {
         Ok(Self::Tls(Box::new(Tls { tcp, session })))
     }
 
+    /// A plain stream with stamps, if the system gives any.
+    pub(super) fn stamped(tcp: TcpStream) -> Self {
+        match setsockopt(&tcp, sockopt::ReceiveTimestampns, &true) {
+            Ok(()) => Self::Stamped(Stamped {
+                tcp,
+                control: cmsg_space!(TimeSpec),
+                arrived_unix_ns: None,
+            }),
+            Err(_) => Self::Plain(tcp),
+        }
+    }
+
+    /// When the last bytes of the last read arrived.
+    #[inline]
+    pub(super) const fn arrived_unix_ns(&self) -> Option<u64> {
+        match self {
+            Self::Stamped(stamped) => stamped.arrived_unix_ns,
+            Self::Plain(_) | Self::Tls(_) => None,
+        }
+    }
+
     #[inline]
     pub(super) const fn tcp(&self) -> &TcpStream {
         match self {
-            Self::Plain(tcp) => tcp,
+            Self::Plain(tcp) | Self::Stamped(Stamped { tcp, .. }) => tcp,
             Self::Tls(tls) => &tls.tcp,
         }
     }
@@ -73,17 +107,19 @@ impl Stream {
     #[inline]
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<Written, ConnectionError> {
         match self {
-            Self::Plain(tcp) => match retry(|| tcp.write(bytes)) {
-                Ok(taken) => Ok(Written {
-                    taken,
-                    handed: true,
-                }),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Written {
-                    taken: 0,
-                    handed: true,
-                }),
-                Err(error) => Err(ConnectionError::Broken(error)),
-            },
+            Self::Plain(tcp) | Self::Stamped(Stamped { tcp, .. }) => {
+                match retry(|| tcp.write(bytes)) {
+                    Ok(taken) => Ok(Written {
+                        taken,
+                        handed: true,
+                    }),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Written {
+                        taken: 0,
+                        handed: true,
+                    }),
+                    Err(error) => Err(ConnectionError::Broken(error)),
+                }
+            }
             Self::Tls(tls) => tls.write(bytes),
         }
     }
@@ -93,6 +129,7 @@ impl Stream {
     pub(super) fn read(&mut self, space: &mut [u8]) -> Result<Option<usize>, ConnectionError> {
         match self {
             Self::Plain(tcp) => read_some(retry(|| tcp.read(space))),
+            Self::Stamped(stamped) => read_some(retry(|| stamped.read(space))),
             Self::Tls(tls) => tls.read(space),
         }
     }
@@ -101,7 +138,7 @@ impl Stream {
     #[inline]
     pub(super) fn holds_plaintext(&mut self) -> bool {
         match self {
-            Self::Plain(_) => false,
+            Self::Plain(_) | Self::Stamped(_) => false,
             Self::Tls(tls) => tls.holds_plaintext(),
         }
     }
@@ -110,7 +147,7 @@ impl Stream {
     #[inline]
     pub(super) fn holds_ciphertext(&self) -> bool {
         match self {
-            Self::Plain(_) => false,
+            Self::Plain(_) | Self::Stamped(_) => false,
             Self::Tls(tls) => tls.session.wants_write(),
         }
     }
@@ -118,9 +155,26 @@ impl Stream {
     /// Goes on with the TLS handshake; whether it is done.
     pub(super) fn handshake(&mut self) -> Result<bool, ConnectionError> {
         match self {
-            Self::Plain(_) => Ok(true),
+            Self::Plain(_) | Self::Stamped(_) => Ok(true),
             Self::Tls(tls) => tls.handshake(),
         }
+    }
+}
+
+impl Stamped {
+    #[inline]
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let parts = &mut [IoSliceMut::new(space)];
+        let (fd, flags) = (self.tcp.as_raw_fd(), MsgFlags::empty());
+        let read = recvmsg::<()>(fd, parts, Some(&mut self.control), flags)?;
+        self.arrived_unix_ns = read.cmsgs()?.find_map(|message| match message {
+            ControlMessageOwned::ScmTimestampns(at) => {
+                let seconds = u64::try_from(at.tv_sec()).ok()?;
+                Some(seconds * NANOS_PER_SECOND + at.tv_nsec() as u64)
+            }
+            _ => None,
+        });
+        Ok(read.bytes)
     }
 }
 
@@ -235,5 +289,6 @@ fn read_some(result: io::Result<usize>) -> Result<Option<usize>, ConnectionError
     }
 }
 
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Plaintext that TLS may hold before it pushes back.
 const TLS_BUFFER: usize = 64 << 10;

@@ -48,6 +48,21 @@ pub struct Message<'a> {
     pub body: &'a [u8],
     /// The HTTP status; 200 for a WebSocket message.
     pub status: u16,
+    /// When its last bytes reached the machine, in nanoseconds since the Unix epoch by the system's
+    /// clock; with [`ConnectionOptions::arrival_stamps`](super::ConnectionOptions::arrival_stamps).
+    pub arrived_unix_ns: Option<u64>,
+}
+
+impl<'a> Message<'a> {
+    /// A message of which it is not known when it came.
+    #[inline]
+    pub(super) const fn new(body: &'a [u8], status: u16) -> Self {
+        Self {
+            body,
+            status,
+            arrived_unix_ns: None,
+        }
+    }
 }
 
 /// What one call of [`Connection::read`](super::Connection::read) did.

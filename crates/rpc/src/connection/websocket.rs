@@ -71,7 +71,7 @@ impl MessageReader {
                 }
             };
             if let Some(body) = body {
-                on_message(Message { body, status: 200 });
+                on_message(Message::new(body, 200));
                 messages += 1;
             }
             input.consume(used);

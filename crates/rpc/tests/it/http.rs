@@ -1,6 +1,6 @@
 //! HTTP/1.1 against a server that behaves, and one that does not.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rpc::{BroadcastMethod, ConnectionError, ConnectionOptions, decode_answer, encode_broadcast};
 use testkit::{ScriptedConnection, ScriptedServer, http_answer};
@@ -274,6 +274,32 @@ fn another_id_is_visible_to_the_caller() {
     peer.until(1).unwrap();
     let answer = decode_answer(&peer.received[0].1).unwrap();
     assert_eq!(answer.id.as_u64(), Some(99));
+}
+
+#[test]
+fn an_answer_carries_the_instant_of_its_arrival_when_that_is_asked_for() {
+    let unix_ns = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        since.as_nanos() as u64
+    };
+    let server = answering(http_answer(200, "{}"));
+    for arrival_stamps in [true, false] {
+        let options = ConnectionOptions {
+            arrival_stamps,
+            ..Default::default()
+        };
+        let mut peer = Peer::open_with(&server.http_url(), &options);
+        peer.until_ready().unwrap();
+        let before = unix_ns();
+        peer.send(b"{}");
+        assert!(peer.wait(Duration::from_secs(20)));
+        let there = unix_ns();
+        let mut arrived = None;
+        let mut look = |message: rpc::Message<'_>| arrived = message.arrived_unix_ns;
+        peer.connection.read(&mut look).unwrap();
+        assert_eq!(arrived.is_some(), arrival_stamps);
+        assert!(arrived.is_none_or(|at| (before..=there).contains(&at)));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use measure::{LatencyKind, RunFigures, ScheduleVerdict, SeriesRow};
+use measure::{LatencyKind, RunCourse, SeriesRow};
 
 use crate::folder::{OpenError, RecordedRun};
 
@@ -11,8 +11,7 @@ use crate::folder::{OpenError, RecordedRun};
 pub(super) struct Side {
     pub(super) name: String,
     pub(super) runs: Vec<SideRun>,
-    /// Of the runs that count.
-    pub(super) figures: Vec<RunFigures>,
+    pub(super) courses: Vec<RunCourse>,
 }
 
 /// One of its runs.
@@ -22,7 +21,7 @@ pub(super) struct SideRun {
     /// When its offering ended.
     pub(super) offered_s: f64,
     pub(super) load: String,
-    pub(super) verdict: ScheduleVerdict,
+    pub(super) verdict: &'static str,
     pub(super) notes: Vec<String>,
     pub(super) series: Vec<SeriesRow>,
     /// Share and milliseconds: response time and commit from due.
@@ -40,12 +39,11 @@ impl Side {
         let mut side = Self {
             name: path.display().to_string(),
             runs: Vec::new(),
-            figures: Vec::new(),
+            courses: Vec::new(),
         };
         for folder in folders {
             let run = RecordedRun::open(folder)?;
-            let figures = RunFigures::of(run.summary());
-            let run = SideRun::read(&run)?;
+            let (run, course) = SideRun::read(&run)?;
             if let Some(first) = side.runs.first()
                 && first.load != run.load
             {
@@ -57,11 +55,8 @@ impl Side {
                     run.load
                 );
             }
-            // What was not the planned load is no repeat of it.
-            if run.verdict != ScheduleVerdict::Invalid {
-                side.figures.push(figures);
-            }
             side.runs.push(run);
+            side.courses.push(course);
         }
         Ok(side)
     }
@@ -81,8 +76,15 @@ impl Side {
 }
 
 impl SideRun {
-    fn read(run: &RecordedRun) -> Result<Self, OpenError> {
+    fn read(run: &RecordedRun) -> Result<(Self, RunCourse), OpenError> {
         let summary = run.summary();
+        let mut course = RunCourse::new(&summary.time);
+        let series: Vec<SeriesRow> = run.all_rows()?;
+        series.iter().for_each(|row| course.second(row));
+        let mut txs = run.txs()?;
+        while let Some(row) = txs.next_row().map_err(|error| run.unusable(error))? {
+            course.tx(&row);
+        }
         let latencies = run
             .hlog()?
             .sum(summary.time.warmup_s)
@@ -93,17 +95,18 @@ impl SideRun {
                 .filter_map(|share| Some((share, latency.quantile(share)?.as_millis_f64())))
                 .collect()
         };
-        Ok(Self {
+        let this = Self {
             name: run.name(),
             path: run.path().to_owned(),
             offered_s: summary.time.offered_s,
             load: run.manifest().profile.clone(),
-            verdict: summary.verdict.schedule,
+            verdict: summary.verdict.schedule.name(),
             notes: run.notes().to_vec(),
-            series: run.all_rows()?,
+            series,
             accept: curve(LatencyKind::AcceptResponse),
             commit: curve(LatencyKind::CommitFromDue),
-        })
+        };
+        Ok((this, course))
     }
 }
 

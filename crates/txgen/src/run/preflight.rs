@@ -124,6 +124,7 @@ async fn ask<T: Target>(
             options: Arc::new(ConnectionOptions {
                 trust: plan.trust.clone(),
                 path: probe.path.clone(),
+                arrival_stamps: true,
                 ..ConnectionOptions::default()
             }),
         },

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use rpc::{ConnectionOptions, Endpoint};
+use rpc::{ConnectionOptions, Endpoint, Transport};
 
 /// A node's address, resolved once before the run.
 #[derive(Debug, Clone)]
@@ -18,6 +18,12 @@ pub(crate) struct Address {
 impl Address {
     /// The same node, reached from a local address.
     #[must_use]
+    /// Whether the system says when an answer came, and each is the only one on its way.
+    pub(super) fn is_stamped(&self) -> bool {
+        let plain_http = self.endpoint.transport() == Transport::Http && !self.endpoint.is_tls();
+        plain_http && self.options.arrival_stamps
+    }
+
     pub(crate) fn reached_from(mut self, source: Option<IpAddr>) -> Self {
         if source.is_some() {
             Arc::make_mut(&mut self.options).source = source;

@@ -283,10 +283,11 @@ impl<S: Socket> Link<S> {
         sent.own_late |= waited && !self.stuck;
     }
 
-    /// Reads what the socket holds and gives every reply to its transactions.
+    /// Reads what the socket holds and gives every reply to its transactions. `arrived` gives the instant
+    /// of a message's stamp.
     pub(super) fn read<T: Target>(
         &mut self,
-        now: Nanos,
+        arrived: impl Fn(Option<u64>) -> Nanos,
         target: &T,
         answers: bool,
         reporter: &mut Reporter,
@@ -298,7 +299,16 @@ impl<S: Socket> Link<S> {
         let requests = &mut self.requests;
         let before = requests.len();
         let heard_at = &mut self.heard_at;
+        let mut stamp = (None, Nanos::ZERO);
         let read = socket.read(&mut |message| {
+            // Messages that were read together have one stamp.
+            if stamp.0 != Some(message.arrived_unix_ns) {
+                stamp = (
+                    Some(message.arrived_unix_ns),
+                    arrived(message.arrived_unix_ns),
+                );
+            }
+            let now = stamp.1;
             *heard_at = now;
             target.read(&message, &mut |to, reply| {
                 settle(requests, now, in_order, to, reply, reporter);

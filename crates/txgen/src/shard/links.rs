@@ -28,6 +28,12 @@ pub(super) struct Links<T, P: Platform> {
     under_way: usize,
     answer_timeout: Nanos,
     pauses: Option<Pauses>,
+    /// Whether the system says of all links when an answer came.
+    stamped: bool,
+    /// When the last look at the sockets began: whatever is read later came after it.
+    looked_at: Nanos,
+    /// The same of the look before.
+    looked_before: Nanos,
     /// When the links are checked the next time.
     check_at: Nanos,
     /// Why the last attempt to open a connection failed.
@@ -46,6 +52,9 @@ impl<T: Target, P: Platform> Links<T, P> {
             platform,
             limits: target.limits(),
             target,
+            stamped: addresses.iter().all(Address::is_stamped),
+            looked_at: Nanos::ZERO,
+            looked_before: Nanos::ZERO,
             links: addresses.into_iter().map(Link::new).collect(),
             with_room: VecDeque::new(),
             unflushed: Vec::new(),
@@ -168,7 +177,26 @@ impl<T: Target, P: Platform> Links<T, P> {
 
     /// Waits until a socket is ready or `until` has come.
     pub(super) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
+        self.looked_before = std::mem::replace(&mut self.looked_at, now);
         self.platform.wait(now, until)
+    }
+
+    /// Nothing that is read from now on came before this.
+    pub(super) fn looked_at(&self) -> Nanos {
+        self.looked_at
+    }
+
+    /// Whether answers may stay unread until `until`: the system stamps them, and at least half of the
+    /// links have room without them.
+    pub(super) fn may_stay_unread(&self, until: Nanos) -> bool {
+        self.stamped
+            && until.saturating_sub(self.looked_at) <= LONGEST_UNREAD
+            && self.with_room.len() * 2 >= self.links.len()
+    }
+
+    /// Sleeps until `until` has come.
+    pub(super) fn sleep(&mut self, until: Nanos) {
+        self.platform.sleep(until);
     }
 
     /// The `position`-th socket of the last wait.
@@ -334,7 +362,13 @@ impl<T: Target, P: Platform> Links<T, P> {
         }
         let now = self.platform.now();
         let before = link.under_way();
-        let read = link.read(now, &self.target, self.limits.answers, reporter);
+        let (platform, earliest) = (&self.platform, self.looked_before.min(now));
+        // A step of the system's clock cannot move an answer out of the time between two looks.
+        let arrived = |unix_ns: Option<u64>| {
+            let ago = unix_ns.map_or(Nanos::ZERO, |unix_ns| platform.since_unix(unix_ns));
+            now.saturating_sub(ago).max(earliest)
+        };
+        let read = link.read(arrived, &self.target, self.limits.answers, reporter);
         self.under_way -= before - link.under_way();
         self.after(number, read, reporter).then_some(now)
     }
@@ -384,6 +418,8 @@ pub(super) struct Burst {
     length: usize,
 }
 
+/// A read buffer holds what a connection gets in this time, and an error is noticed soon enough.
+const LONGEST_UNREAD: Nanos = Nanos::from_millis(1);
 /// Timeouts, reconnects and pauses are checked this often.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(10);
 /// Enough to make a system call cheap, few enough that all links get their turn within a millisecond

@@ -1,7 +1,8 @@
 //! A sender shard: one thread, its connections, and every N-th due time of the global schedule.
 //!
 //! Nothing stands between the clock and the socket: the thread wakes at the due time, takes the
-//! prepared request from its ring, writes it and stamps it. Answers are read by the same loop.
+//! prepared request from its ring, writes it and stamps it. Answers are read by the same loop; the
+//! kernel stamps them when they come (not through TLS), so that over HTTP they are read some at a time.
 //!
 //! [`sender`] is the loop. Its parts: [`pace`] when the next transaction is due, [`blockage`] why one is
 //! late, [`links`] the connections, each a [`link`] with its [`requests`], [`reporter`] events to the

@@ -15,6 +15,12 @@ pub(super) trait Platform {
     /// Nanoseconds since the origin; monotonic.
     fn now(&self) -> Nanos;
 
+    /// How long ago an instant of the system's clock was, in nanoseconds since the Unix epoch.
+    fn since_unix(&self, unix_ns: u64) -> Nanos;
+
+    /// Sleeps until `until` has come, whatever the sockets hold; none of them is ready then.
+    fn sleep(&mut self, until: Nanos);
+
     /// Starts to connect and registers the socket with what it waits for. The error is for the user.
     fn open(&mut self, address: &Address, token: u32) -> Result<Self::Socket, String>;
 

@@ -34,6 +34,8 @@ pub(super) struct Reporter {
     batch: ShardBatch,
     shard: u16,
     flush_at: Nanos,
+    /// Nothing that is read from now on came before this.
+    read_since: Nanos,
     full: Sender<ShardBatch>,
     empty: Receiver<ShardBatch>,
 }
@@ -44,6 +46,7 @@ impl Reporter {
             batch: ShardBatch::default(),
             shard,
             flush_at: Nanos::ZERO,
+            read_since: Nanos::ZERO,
             full,
             empty,
         }
@@ -97,6 +100,11 @@ impl Reporter {
         self.batch.reconnected.clear();
     }
 
+    /// Nothing that is read from now on came before this.
+    pub(super) fn read_since(&mut self, at: Nanos) {
+        self.read_since = at;
+    }
+
     /// Hands the batch over when it is large or old enough.
     pub(super) fn flush_if_due(&mut self, now: Nanos) {
         if now >= self.flush_at || self.batch.is_large() {
@@ -113,7 +121,7 @@ impl Reporter {
     /// [`OVERFLOW_EVENTS`] the shard waits, which the lateness then shows: nothing is dropped.
     fn flush(&mut self, now: Nanos) {
         self.flush_at = now.saturating_add(FLUSH_INTERVAL);
-        self.stamp(now);
+        self.stamp(now.min(self.read_since));
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         match self.full.try_send(batch) {
@@ -137,9 +145,9 @@ impl Reporter {
         let _ = self.full.send(self.batch);
     }
 
-    fn stamp(&mut self, now: Nanos) {
+    fn stamp(&mut self, watermark: Nanos) {
         self.batch.shard = self.shard;
-        self.batch.watermark = now;
+        self.batch.watermark = watermark;
     }
 }
 

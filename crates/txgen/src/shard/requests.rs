@@ -226,7 +226,8 @@ impl Waiting {
         Answered {
             index: self.index,
             hash_prefix: self.hash_prefix,
-            at,
+            // The system may stamp an answer before the write that it answers has returned.
+            at: at.max(self.sent),
             reply,
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Sender<'a, T, P: Platform> {
     offering: bool,
     /// Whether what is due stays in the schedule until answers make room below the limit in flight.
     held: bool,
+    /// Whether the last wait was a sleep, which looks at no socket.
+    slept: bool,
     /// Until when the loop kept its times; how the connections were later, it has not looked.
     awake_until: Nanos,
     /// When the last transaction was due, once it is known.
@@ -69,6 +71,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             rules,
             offering: false,
             held: false,
+            slept: false,
             awake_until: Nanos::ZERO,
             offered_until: None,
         }
@@ -140,11 +143,12 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             if self.is_finished(now) {
                 return Ok(());
             }
+            self.reporter.read_since(self.links.looked_at());
             self.reporter.flush_if_due(now);
             self.links.check(now, &mut self.reporter);
             let now = self.links.now();
             let until = self.idle_until(now);
-            self.links.wait(now, until)?;
+            self.wait(now, until)?;
             if self.rules.spin > Nanos::ZERO {
                 self.spin_to_due();
             }
@@ -156,6 +160,22 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
                 self.send_due(now);
             }
             self.serve_sockets();
+        }
+    }
+
+    /// Waits for the next thing to do. Answers that the system stamps need no turn of their own: they are
+    /// read after a transaction has left, those of up to a millisecond together.
+    fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
+        let sends_next = self.next_due().is_some_and(|due| due <= until) && !self.has_waiting();
+        let slept = std::mem::replace(&mut self.slept, false);
+        if sends_next && self.links.may_stay_unread(until) {
+            self.slept = true;
+            self.links.sleep(until);
+            Ok(())
+        } else if slept {
+            self.links.wait(now, now)
+        } else {
+            self.links.wait(now, until)
         }
     }
 

@@ -5,6 +5,7 @@ mod endings;
 mod lateness;
 mod requests;
 mod script;
+mod stamps;
 mod target;
 mod unsent;
 

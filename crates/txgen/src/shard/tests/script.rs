@@ -69,6 +69,14 @@ pub(super) struct World {
     pub(super) stalls: Vec<(Nanos, Nanos)>,
     /// While sockets take nothing.
     pub(super) deaf: Vec<(Nanos, Nanos)>,
+    /// Whether answers are stamped when they arrive.
+    pub(super) stamps: bool,
+    /// How far the system's clock has been set since.
+    pub(super) clock_steps_by: Nanos,
+    /// How often sockets were waited for or looked at.
+    pub(super) looks: usize,
+    /// Whether no socket is looked at.
+    asleep: bool,
     /// While nobody listens.
     pub(super) refusing: Vec<(Nanos, Nanos)>,
     /// When each attempt to connect was made.
@@ -86,7 +94,8 @@ struct Connection {
     generation: usize,
     open: bool,
     interest: Option<Interest>,
-    inbox: Vec<String>,
+    /// When each came, and what it says.
+    inbox: Vec<(u64, String)>,
     end: Option<End>,
 }
 
@@ -105,6 +114,10 @@ impl Script {
             received: Vec::new(),
             stalls: Vec::new(),
             deaf: Vec::new(),
+            stamps: false,
+            clock_steps_by: Nanos::ZERO,
+            looks: 0,
+            asleep: false,
             refusing: Vec::new(),
             attempts: Vec::new(),
             most_open: 0,
@@ -160,9 +173,10 @@ impl World {
             .enumerate()
             .filter_map(|(token, connection)| {
                 let interest = connection.interest.filter(|_| connection.open)?;
-                let readable =
-                    interest.read && (!connection.inbox.is_empty() || connection.end.is_some());
-                let writable = interest.write && !deaf;
+                let readable = !self.asleep
+                    && interest.read
+                    && (!connection.inbox.is_empty() || connection.end.is_some());
+                let writable = !self.asleep && interest.write && !deaf;
                 (readable || writable).then_some(Ready {
                     token: token as u32,
                     readable,
@@ -187,8 +201,9 @@ impl World {
         match event {
             Event::Do(happens) => return Some(happens),
             Event::Arrive(place, text) => {
+                let now = self.now;
                 if let Some(connection) = self.connection(place) {
-                    connection.inbox.push(text);
+                    connection.inbox.push((now, text));
                 }
             }
             Event::Close(place, end) => {
@@ -234,6 +249,18 @@ impl Platform for Script {
         Nanos::from_nanos(self.0.borrow().now)
     }
 
+    fn since_unix(&self, unix_ns: u64) -> Nanos {
+        let world = self.0.borrow();
+        let ago = Nanos::from_nanos(world.now.saturating_sub(unix_ns));
+        ago.saturating_add(world.clock_steps_by)
+    }
+
+    fn sleep(&mut self, until: Nanos) {
+        self.with(|world| world.asleep = true);
+        self.wait(self.now(), until).unwrap();
+        self.with(|world| world.asleep = false);
+    }
+
     fn open(&mut self, _: &Address, token: u32) -> Result<ScriptedSocket, String> {
         let now = self.now();
         self.with(|world| {
@@ -272,6 +299,7 @@ impl Platform for Script {
 
     fn wait(&mut self, _: Nanos, until: Nanos) -> io::Result<()> {
         let until = until.as_nanos();
+        self.with(|world| world.looks += usize::from(!world.asleep));
         loop {
             self.with(World::look);
             let stalled = self.with(|world| {
@@ -374,10 +402,12 @@ impl Socket for ScriptedSocket {
             Some(connection) => (std::mem::take(&mut connection.inbox), connection.end),
             None => (Vec::new(), None),
         });
-        for text in inbox {
+        let stamps = self.world.with(|world| world.stamps);
+        for (at, text) in inbox {
             on_message(Message {
                 body: text.as_bytes(),
                 status: 200,
+                arrived_unix_ns: stamps.then_some(at),
             });
         }
         match end {
