@@ -48,6 +48,7 @@ mod tests {
             height,
             hashes: vec![[7; 32]; txs],
             observed: Nanos::from_secs(height),
+            resolution: None,
             header_time: HeaderTime::default(),
             codes: Vec::new(),
             codes_known: false,
