@@ -36,13 +36,17 @@ mod refusals;
 mod rows;
 mod segments;
 mod span;
+mod student;
 mod summary;
 mod tally;
 mod watermarks;
 mod windows;
 
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
-pub use compare::{Change, Difference, Drawn, Meaning, Metric, Quantile, RunCourse, compare};
+pub use compare::{
+    Change, CompareTerms, Difference, Figure, Ignorance, Meaning, Metric, Quantile, RunFigures,
+    compare,
+};
 pub use conservation::{Conservation, Law};
 pub use counts::{CommittedAnyway, Counts, Late};
 pub use event::{

@@ -1,99 +1,28 @@
 //! Runs side by side: by how much a metric differs, and whether chance explains it.
 //!
-//! A run is cut into stretches of time ([`RunCourse`]); the bootstrap draws stretches with
-//! replacement and computes every metric anew, a thousand times (Efron, Tibshirani: "An introduction
-//! to the bootstrap", 1993, chapter 13; stretches instead of single transactions because neighbours
-//! depend on each other, as in the block bootstrap of Künsch, Annals of Statistics 17, 1989). Where
-//! both sides have several runs, whole runs are drawn instead: what differs from run to run is then
-//! in the interval too.
+//! The unit is the run: what happens within one (seconds, blocks) depends on what happened before,
+//! and says nothing of how the next run of the same load will differ. Each run gives one figure for
+//! each metric ([`RunFigures`]); the sides' means are compared by Welch's t on logarithms, the metrics
+//! together by Holm's levels. `docs/calibration.md` shows how often that raises a false alarm, how
+//! often it finds a difference, and why a single run a side gets no verdict.
 
-mod course;
+mod figures;
+mod metric;
+mod welch;
 
-pub use course::RunCourse;
+pub use figures::{Figure, RunFigures};
+pub use metric::{Metric, Quantile};
 
-use pacing::Random;
+use welch::{MIN_RUNS, Sample, Welch, holm, runs_needed};
 
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    /// Committed per second.
-    Committed,
-    /// Accepted per second.
-    Accepted,
-    /// Rejected, failed and unanswered as a share of sent.
-    Lost,
-    /// A quantile of accepted − due, in milliseconds.
-    Accept(Quantile),
-    /// A quantile of committed − due, in milliseconds.
-    Commit(Quantile),
-}
-
-/// Which part of the transactions took no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantile {
-    /// Half.
-    P50,
-    /// 95 %.
-    P95,
-    /// 99 %.
-    P99,
-}
-
-/// What is fixed about a metric: itself, as a condition would name it, its unit.
-type Row = (Metric, &'static str, &'static str);
-
-const METRICS: [Row; 9] = [
-    (Metric::Committed, "rate.committed_tps", "/s"),
-    (Metric::Accepted, "rate.accepted_tps", "/s"),
-    (Metric::Lost, "failed.share", ""),
-    (Metric::Accept(Quantile::P50), "accept.p50", "ms"),
-    (Metric::Accept(Quantile::P95), "accept.p95", "ms"),
-    (Metric::Accept(Quantile::P99), "accept.p99", "ms"),
-    (Metric::Commit(Quantile::P50), "commit.p50", "ms"),
-    (Metric::Commit(Quantile::P95), "commit.p95", "ms"),
-    (Metric::Commit(Quantile::P99), "commit.p99", "ms"),
-];
-
-impl Quantile {
-    /// The part.
-    #[must_use]
-    pub const fn share(self) -> f64 {
-        match self {
-            Self::P50 => 0.50,
-            Self::P95 => 0.95,
-            Self::P99 => 0.99,
-        }
-    }
-}
-
-impl Metric {
-    /// All of them, in the order of a table.
-    pub fn all() -> impl ExactSizeIterator<Item = Self> {
-        METRICS.into_iter().map(|(metric, ..)| metric)
-    }
-
-    /// As a condition would name it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.row().1
-    }
-
-    /// Its unit: `/s`, `ms`, or nothing for a share.
-    #[must_use]
-    pub fn unit(self) -> &'static str {
-        self.row().2
-    }
-
-    /// Whether more of it is better.
-    #[must_use]
-    pub const fn is_gain(self) -> bool {
-        matches!(self, Self::Committed | Self::Accepted)
-    }
-
-    fn row(self) -> Row {
-        let row = METRICS.into_iter().find(|(metric, ..)| *metric == self);
-        row.expect("every metric has a row")
-    }
+/// What matters to whoever compares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompareTerms {
+    /// Changes up to this share have no relevance: an interval within it means "the same", and the
+    /// runs that are needed are reckoned for it.
+    pub margin: f64,
+    /// Worse by more than this share is a regression.
+    pub limit: Option<f64>,
 }
 
 /// How one metric differs between two sides.
@@ -101,12 +30,14 @@ impl Metric {
 pub struct Difference {
     /// Which.
     pub metric: Metric,
-    /// On the first side; `None` when there is none.
-    pub base: Option<f64>,
+    /// The mean on the first side, geometric but for shares; `None` when a run has no figure.
+    pub base: Option<Figure>,
     /// On the second side.
-    pub other: Option<f64>,
-    /// The change and the interval in which it lies; `None` where a side has no value.
+    pub other: Option<Figure>,
+    /// The change; `None` where a side has no figure.
     pub change: Option<Change>,
+    /// What it means.
+    pub meaning: Meaning,
 }
 
 /// A change as a share of the first side; of shares ([`Metric::Lost`]) their difference.
@@ -114,184 +45,216 @@ pub struct Difference {
 pub struct Change {
     /// As measured.
     pub by: f64,
-    /// Lower end of the 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+    /// The interval, lower and upper end; open where a figure is a lower bound. The intervals
+    /// of all metrics are right together in 95 % of all comparisons. `None` with too few runs.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// What a change means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// For the better, beyond chance.
+    /// For the better: the interval lies beyond zero.
     Better,
-    /// For the worse, beyond chance.
+    /// For the worse.
     Worse,
-    /// Chance explains it.
-    Chance,
-    /// A side has no value, or too few to tell.
-    Unknown,
+    /// The interval lies within the margin.
+    Same,
+    /// Neither is shown.
+    CannotTell(Ignorance),
+}
+
+/// Why a comparison cannot tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ignorance {
+    /// A run has no figure.
+    NoFigure,
+    /// Transactions that had not ended could raise the figures of both sides.
+    LowerBounds,
+    /// More runs are needed.
+    Runs {
+        /// As many on each side would show a change of the margin in four of five comparisons;
+        /// where the spread of the runs is not known, the fewest with which anything is judged.
+        needed: u32,
+    },
 }
 
 impl Difference {
-    /// What it means: a change whose interval contains zero may be chance.
-    #[must_use]
-    pub fn meaning(&self) -> Meaning {
-        let Some(change) = self.change else {
-            return Meaning::Unknown;
-        };
-        if change.low.is_nan() || change.high.is_nan() {
-            return Meaning::Unknown;
-        }
-        match (change.low > 0.0, change.high < 0.0, self.metric.is_gain()) {
-            (true, _, true) | (_, true, false) => Meaning::Better,
-            (_, true, true) | (true, _, false) => Meaning::Worse,
-            _ => Meaning::Chance,
-        }
-    }
-
-    /// Whether it is worse by more than `limit`, and not by chance.
+    /// Whether it is shown to be worse by more than `limit`: the interval's near end is beyond it.
     #[must_use]
     pub fn is_regression(&self, limit: f64) -> bool {
-        let Some(change) = self.change else {
-            return false;
-        };
-        let worse_by = if self.metric.is_gain() {
-            -change.by
-        } else {
-            change.by
-        };
-        self.meaning() == Meaning::Worse && worse_by > limit
+        let interval = self.change.and_then(|change| change.interval);
+        interval.is_some_and(|(low, high)| match self.metric.is_gain() {
+            true => high < -limit,
+            false => low > limit,
+        })
     }
 }
 
-/// What was drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drawn {
-    /// Stretches of time.
-    Stretches,
-    /// Whole runs.
-    Runs,
-}
-
-/// Compares two sides, each one run or several of the same load.
+/// Compares two sides, each of runs of the same load.
 #[must_use]
-pub fn compare(base: &[RunCourse], other: &[RunCourse]) -> (Vec<Difference>, Drawn) {
-    let drawn = match base.len().min(other.len()) {
-        0 | 1 => Drawn::Stretches,
-        _ => Drawn::Runs,
-    };
-    let base_values = values_of(base, drawn, &mut Random::new(1));
-    let other_values = values_of(other, drawn, &mut Random::new(2));
-    let differences = Metric::all()
-        .zip(base_values.iter().zip(&other_values))
-        .map(|(metric, (base, other))| difference(metric, base, other))
+pub fn compare(base: &[RunFigures], other: &[RunFigures], terms: &CompareTerms) -> Vec<Difference> {
+    let pairs: Vec<Pair> = Metric::all()
+        .map(|metric| Pair::new(metric, base, other))
         .collect();
-    (differences, drawn)
-}
-
-/// A metric as measured, and as it might have been.
-struct Values {
-    measured: Option<f64>,
-    resampled: Vec<f64>,
-}
-
-/// A number below `bound`, which is not zero.
-fn below(random: &mut Random, bound: usize) -> usize {
-    (random.unit() * bound as f64) as usize
-}
-
-/// For each metric its values on one side.
-fn values_of(side: &[RunCourse], drawn: Drawn, random: &mut Random) -> Vec<Values> {
-    let per_run: Vec<Vec<Option<f64>>> = match drawn {
-        Drawn::Runs => side
-            .iter()
-            .map(|run| course::metrics(&[run], None))
-            .collect(),
-        Drawn::Stretches => Vec::new(),
-    };
-    let whole: Vec<&RunCourse> = side.iter().collect();
-    let measured = match drawn {
-        Drawn::Runs => means(&per_run, |place| place, per_run.len()),
-        Drawn::Stretches => course::metrics(&whole, None),
-    };
-    let mut values: Vec<Values> = measured
-        .into_iter()
-        .map(|measured| Values {
-            measured,
-            resampled: Vec::with_capacity(RESAMPLES),
-        })
-        .collect();
-    for _ in 0..RESAMPLES {
-        let drawn = match drawn {
-            Drawn::Runs => {
-                let places: Vec<usize> = per_run
-                    .iter()
-                    .map(|_| below(random, per_run.len()))
-                    .collect();
-                means(&per_run, |place| places[place], places.len())
-            }
-            Drawn::Stretches => {
-                let weights: Vec<Vec<u32>> = side.iter().map(|run| run.draw(random)).collect();
-                course::metrics(&whole, Some(&weights))
-            }
-        };
-        for (values, drawn) in values.iter_mut().zip(drawn) {
-            values.resampled.extend(drawn);
-        }
-    }
-    values
-}
-
-/// The mean of each metric over the runs at these places.
-fn means(
-    per_run: &[Vec<Option<f64>>],
-    place: impl Fn(usize) -> usize,
-    count: usize,
-) -> Vec<Option<f64>> {
-    (0..METRICS.len())
-        .map(|metric| {
-            let sum: Option<f64> = (0..count).map(|run| per_run[place(run)][metric]).sum();
-            sum.map(|sum| sum / count as f64)
-        })
+    let levels = levels(&pairs, terms);
+    let comparable = pairs.iter().filter(|pair| pair.sides().is_some()).count();
+    let strictest = LEVEL / comparable.max(1) as f64;
+    let differences = pairs.iter().zip(levels);
+    differences
+        .map(|(pair, level)| pair.difference(level.unwrap_or(strictest), strictest, terms))
         .collect()
 }
 
-fn difference(metric: Metric, base: &Values, other: &Values) -> Difference {
-    let change_of = |base: f64, other: f64| match metric {
-        Metric::Lost => other - base,
-        _ => other / base - 1.0,
-    };
-    let change = base.measured.zip(other.measured).map(|(one, two)| {
-        let mut changes: Vec<f64> = base
-            .resampled
+/// For each pair that is tested the level of its interval: by Holm's method against no change and, where
+/// there is a limit, against a change at the limit, so that neither claim is made too often.
+fn levels(pairs: &[Pair], terms: &CompareTerms) -> Vec<Option<f64>> {
+    let holm = |p: &dyn Fn(&Pair, &Welch) -> f64| {
+        let p: Vec<f64> = pairs
             .iter()
-            .zip(&other.resampled)
-            .map(|(base, other)| change_of(*base, *other))
-            .filter(|change| change.is_finite())
+            .filter_map(|pair| Some(p(pair, &pair.welch()?)))
             .collect();
-        changes.sort_unstable_by(f64::total_cmp);
-        let at = |share: f64| {
-            let place = (share * (changes.len().max(1) - 1) as f64).round() as usize;
-            changes.get(place).copied().unwrap_or(f64::NAN)
-        };
-        Change {
-            by: change_of(one, two),
-            low: at(TAIL),
-            high: at(1.0 - TAIL),
-        }
+        holm(&p, LEVEL)
+    };
+    let of_none = holm(&|_, welch| welch.p_of_none());
+    let of_limit = terms.limit.map(|limit| {
+        holm(&|pair, welch| welch.p_of_limit(pair.worse(), pair.metric.difference(limit)))
     });
-    Difference {
-        metric,
-        base: base.measured,
-        other: other.measured,
-        change: change.filter(|change| change.by.is_finite()),
+    let of_limit = of_limit.unwrap_or_else(|| of_none.clone());
+    let mut levels = of_none.into_iter().zip(of_limit);
+    let level_of = |pair: &Pair| {
+        pair.welch()?;
+        levels.next().map(|(none, limit)| none.min(limit))
+    };
+    pairs.iter().map(level_of).collect()
+}
+
+/// One metric on both sides.
+struct Pair {
+    metric: Metric,
+    base: Option<Side>,
+    other: Option<Side>,
+}
+
+/// One metric on one side.
+#[derive(Clone, Copy)]
+struct Side {
+    sample: Sample,
+    is_lower_bound: bool,
+}
+
+impl Side {
+    fn of(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
+        let figures: Option<Vec<Figure>> = runs.iter().map(|run| run.figure(metric)).collect();
+        let figures = figures?;
+        let values = figures.iter().map(|figure| metric.scaled(figure.value));
+        let values: Vec<f64> = values.collect();
+        let middle = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let resolution = metric.resolution(metric.unscaled(middle));
+        Some(Self {
+            sample: Sample::of(&values, resolution)?,
+            is_lower_bound: figures.iter().any(|figure| figure.is_lower_bound),
+        })
+    }
+
+    fn figure(&self, metric: Metric) -> Figure {
+        Figure {
+            value: metric.unscaled(self.sample.mean),
+            is_lower_bound: self.is_lower_bound,
+        }
     }
 }
 
-/// Enough for the ends of a 95 % interval (Efron, Tibshirani, chapter 19).
-const RESAMPLES: usize = 1000;
-const TAIL: f64 = 0.025;
+impl Pair {
+    fn new(metric: Metric, base: &[RunFigures], other: &[RunFigures]) -> Self {
+        Self {
+            metric,
+            base: Side::of(metric, base),
+            other: Side::of(metric, other),
+        }
+    }
+
+    /// The sign of a difference for the worse.
+    fn worse(&self) -> f64 {
+        if self.metric.is_gain() { -1.0 } else { 1.0 }
+    }
+
+    fn sides(&self) -> Option<(Side, Side)> {
+        self.base.zip(self.other)
+    }
+
+    /// The test; `None` where nothing can be told.
+    fn welch(&self) -> Option<Welch> {
+        let (base, other) = self.sides()?;
+        let fewest = base.sample.runs.min(other.sample.runs);
+        let bounds = base.is_lower_bound && other.is_lower_bound;
+        let tested = fewest >= f64::from(MIN_RUNS) && !bounds;
+        tested.then(|| Welch::between(&base.sample, &other.sample))
+    }
+
+    fn difference(&self, level: f64, strictest: f64, terms: &CompareTerms) -> Difference {
+        let change = self.sides().map(|(base, other)| Change {
+            by: self.metric.change(other.sample.mean - base.sample.mean),
+            interval: self.welch().map(|welch| {
+                let (low, high) = welch.interval(level);
+                let low = if base.is_lower_bound {
+                    f64::NEG_INFINITY
+                } else {
+                    low
+                };
+                let high = if other.is_lower_bound {
+                    f64::INFINITY
+                } else {
+                    high
+                };
+                (self.metric.change(low), self.metric.change(high))
+            }),
+        });
+        Difference {
+            metric: self.metric,
+            base: self.base.map(|side| side.figure(self.metric)),
+            other: self.other.map(|side| side.figure(self.metric)),
+            change,
+            meaning: self.meaning(change, strictest, terms),
+        }
+    }
+
+    fn meaning(&self, change: Option<Change>, strictest: f64, terms: &CompareTerms) -> Meaning {
+        let (Some((base, other)), Some(change)) = (self.sides(), change) else {
+            return Meaning::CannotTell(Ignorance::NoFigure);
+        };
+        if base.is_lower_bound && other.is_lower_bound {
+            return Meaning::CannotTell(Ignorance::LowerBounds);
+        }
+        let needed = self.runs_needed(&base.sample, &other.sample, strictest, terms);
+        let Some((low, high)) = change.interval else {
+            return Meaning::CannotTell(Ignorance::Runs { needed });
+        };
+        let margin = self.metric.margin(terms.margin);
+        let middle = f64::midpoint(base.sample.mean, other.sample.mean);
+        let resolution = self.metric.resolution(self.metric.unscaled(middle));
+        let is_resolved = (other.sample.mean - base.sample.mean).abs() > resolution;
+        match (low > 0.0, high < 0.0, self.metric.is_gain()) {
+            (true, _, true) | (_, true, false) if is_resolved => Meaning::Better,
+            (_, true, true) | (true, _, false) if is_resolved => Meaning::Worse,
+            _ if low >= -margin && high <= margin => Meaning::Same,
+            _ => Meaning::CannotTell(Ignorance::Runs { needed }),
+        }
+    }
+
+    /// Runs a side that would show a change of the margin; more than there are.
+    fn runs_needed(&self, base: &Sample, other: &Sample, level: f64, terms: &CompareTerms) -> u32 {
+        let fewest = base.runs.min(other.runs);
+        if fewest < 2.0 {
+            return MIN_RUNS;
+        }
+        let effect = self.metric.difference(self.metric.margin(terms.margin));
+        let variance = f64::midpoint(base.variance, other.variance);
+        runs_needed(variance, effect, level).max(fewest as u32 + 1)
+    }
+}
+
+/// Comparisons in which a verdict or an interval is wrong, at most.
+const LEVEL: f64 = 0.05;
 
 #[cfg(test)]
 mod tests;

@@ -1,139 +1,189 @@
 use super::*;
-use crate::counts::Counts;
-use crate::read::TxReader;
-use crate::rows::SeriesRow;
-use crate::summary::TimeSpans;
 
-/// A run of 20 s with so many a second and a commit latency that wanders around `latency_ms`.
-fn run(rate: u64, latency_ms: u64, seed: u64) -> RunCourse {
-    let mut random = Random::new(seed);
-    let time = TimeSpans {
-        origin_unix_ns: 0,
-        warmup_s: 2.0,
-        offered_s: 20.0,
-        ended_s: 25.0,
-    };
-    let mut course = RunCourse::new(&time);
-    let mut text = String::from(crate::rows::TXS_HEADER);
-    for second in 0..20 {
-        // The warm-up is slow and does not count.
-        let slow = if second < 2 { 10 } else { 1 };
-        let wander = latency_ms * slow + below(&mut random, 20) as u64;
-        for place in 0..rate {
-            let due = second * 1_000_000_000 + place * 1_000_000_000 / rate;
-            let accepted = due + 2_000_000 + below(&mut random, 1_000_000) as u64;
-            let committed = due + (wander + below(&mut random, 30) as u64) * 1_000_000;
-            text.push_str(&format!(
-                "AB,250,0.000,0.000,0.000,,{due},{due},{accepted},{committed},1,0,0,0\n"
-            ));
-        }
-        course.second(&SeriesRow {
-            second,
-            span_s: 1.0,
-            counts: Counts {
-                accepted: rate,
-                committed: rate + below(&mut random, 5) as u64,
-                ..Counts::default()
-            },
-            ..SeriesRow::default()
-        });
-    }
-    let mut reader = TxReader::new(text.as_bytes()).unwrap();
-    while let Some(row) = reader.next_row().unwrap() {
-        course.tx(&row);
-    }
-    course
+/// Runs whose commit p50 has these values, in milliseconds.
+fn commits(values: &[f64]) -> Vec<RunFigures> {
+    runs(COMMIT_P50, values)
 }
 
-fn of(differences: &[Difference], metric: Metric) -> Difference {
-    *differences
-        .iter()
-        .find(|difference| difference.metric == metric)
-        .unwrap()
+fn runs(metric: Metric, values: &[f64]) -> Vec<RunFigures> {
+    let figure = |value: &f64| Figure {
+        value: *value,
+        is_lower_bound: false,
+    };
+    let run = |value| RunFigures::default().with(metric, Some(figure(value)));
+    values.iter().map(run).collect()
+}
+
+fn bounded(value: f64) -> Vec<RunFigures> {
+    let figure = Figure {
+        value,
+        is_lower_bound: true,
+    };
+    vec![RunFigures::default().with(COMMIT_P50, Some(figure)); 3]
+}
+
+fn compared(metric: Metric, base: &[RunFigures], other: &[RunFigures]) -> Difference {
+    compare(base, other, &TERMS)[metric.place()]
 }
 
 const COMMIT_P50: Metric = Metric::Commit(Quantile::P50);
+const TERMS: CompareTerms = CompareTerms {
+    margin: 0.05,
+    limit: Some(0.05),
+};
 
 #[test]
-fn a_run_compared_with_its_like_differs_by_chance() {
-    let (differences, drawn) = compare(&[run(100, 500, 1)], &[run(100, 500, 2)]);
-    assert_eq!(drawn, Drawn::Stretches);
-    for difference in differences {
-        assert_ne!(difference.meaning(), Meaning::Worse, "{difference:?}");
-        assert!(!difference.is_regression(0.05), "{difference:?}");
+fn a_single_run_a_side_gets_figures_and_no_verdict() {
+    let difference = compared(COMMIT_P50, &commits(&[500.0]), &commits(&[1500.0]));
+    assert_eq!(difference.base.unwrap().value.round(), 500.0);
+    assert!((difference.change.unwrap().by - 2.0).abs() < 1e-9);
+    assert_eq!(difference.change.unwrap().interval, None);
+    let needed = Meaning::CannotTell(Ignorance::Runs { needed: 3 });
+    assert_eq!(difference.meaning, needed);
+    assert!(!difference.is_regression(0.05));
+}
+
+#[test]
+fn two_runs_a_side_that_separate_by_chance_are_no_verdict() {
+    // One pair of two equal sides in three separates; a bootstrap over runs called that "worse".
+    let difference = compared(
+        COMMIT_P50,
+        &commits(&[500.0, 501.0]),
+        &commits(&[502.0, 503.0]),
+    );
+    assert!(matches!(
+        difference.meaning,
+        Meaning::CannotTell(Ignorance::Runs { needed: 3 })
+    ));
+}
+
+#[test]
+fn welch_agrees_with_a_published_example() {
+    // The samples and the p-value of rosettacode.org/wiki/Welch's_t-test (R's t.test).
+    let a1 = [
+        27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4,
+    ];
+    let a2 = [
+        27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4,
+    ];
+    let [a1, a2] = [a1, a2].map(|values| Sample::of(&values, 0.0).unwrap());
+    let p = Welch::between(&a1, &a2).p_of_none();
+    assert!((p - 0.021378).abs() < 5e-6, "{p}");
+}
+
+#[test]
+fn holm_holds_each_p_against_its_own_level() {
+    // The p of 0.01, 0.02, 0.03 and 0.005: two pass (0.005 ≤ 0.05/4, 0.01 ≤ 0.05/3), 0.03 does not.
+    let levels = holm(&[0.01, 0.04, 0.03, 0.005], 0.05);
+    assert_eq!(levels, [0.05 / 3.0, 0.05 / 2.0, 0.05 / 2.0, 0.05 / 4.0]);
+    assert_eq!(holm(&[], 0.05), Vec::<f64>::new());
+}
+
+#[test]
+fn a_slower_side_is_worse_with_its_interval_and_a_regression_only_beyond_the_limit() {
+    let (base, other) = (
+        commits(&[500.0, 505.0, 495.0]),
+        commits(&[600.0, 606.0, 594.0]),
+    );
+    let difference = compared(COMMIT_P50, &base, &other);
+    assert_eq!(difference.meaning, Meaning::Worse);
+    let (low, high) = difference.change.unwrap().interval.unwrap();
+    assert!(low < 0.2 && 0.2 < high, "{low} {high}");
+    assert!(difference.is_regression(low - 0.001));
+    // The measured change is beyond this limit, and the interval is not.
+    assert!(!difference.is_regression(low + 0.001));
+    assert_eq!(compared(COMMIT_P50, &other, &base).meaning, Meaning::Better);
+}
+
+#[test]
+fn of_a_rate_less_is_worse() {
+    let metric = Metric::Committed;
+    let (base, other) = (
+        runs(metric, &[100.0, 101.0, 99.0]),
+        runs(metric, &[70.0, 71.0, 69.0]),
+    );
+    let difference = compared(metric, &base, &other);
+    assert_eq!(difference.meaning, Meaning::Worse);
+    assert!(difference.is_regression(0.1) && !difference.is_regression(0.3));
+}
+
+#[test]
+fn an_interval_of_everything_is_not_the_same() {
+    let difference = compared(
+        COMMIT_P50,
+        &commits(&[1.0, 100.0, 10_000.0]),
+        &commits(&[2.0, 150.0, 9_000.0]),
+    );
+    let (low, high) = difference.change.unwrap().interval.unwrap();
+    assert!(low < -0.99 && high > 100.0, "{low} {high}");
+    assert!(
+        matches!(difference.meaning, Meaning::CannotTell(Ignorance::Runs { needed }) if needed > 3)
+    );
+}
+
+#[test]
+fn the_same_is_an_interval_within_the_margin() {
+    let (base, other) = (
+        commits(&[500.0, 501.0, 499.0]),
+        commits(&[502.0, 501.0, 503.0]),
+    );
+    assert_eq!(compared(COMMIT_P50, &base, &other).meaning, Meaning::Same);
+}
+
+#[test]
+fn what_the_stamps_cannot_resolve_is_no_difference() {
+    // 50 µs of 1 ms would be 5 % of figures that do not vary.
+    let (base, other) = (commits(&[1.0; 5]), commits(&[1.05; 5]));
+    let meaning = compared(COMMIT_P50, &base, &other).meaning;
+    assert!(
+        !matches!(meaning, Meaning::Worse | Meaning::Better),
+        "{meaning:?}"
+    );
+    let metric = Metric::Accepted;
+    let (base, other) = (runs(metric, &[1000.0; 5]), runs(metric, &[999.5; 5]));
+    assert_eq!(compared(metric, &base, &other).meaning, Meaning::Same);
+}
+
+#[test]
+fn lower_bounds_are_compared_as_such() {
+    let exact = commits(&[500.0, 505.0, 495.0]);
+    // Slower at least: the true figure is higher still.
+    let difference = compared(COMMIT_P50, &exact, &bounded(900.0));
+    assert_eq!(difference.meaning, Meaning::Worse);
+    assert_eq!(
+        difference.change.unwrap().interval.unwrap().1,
+        f64::INFINITY
+    );
+    // It looks faster, and may be slower.
+    let difference = compared(COMMIT_P50, &exact, &bounded(100.0));
+    assert!(matches!(difference.meaning, Meaning::CannotTell(_)));
+    let difference = compared(COMMIT_P50, &bounded(100.0), &bounded(900.0));
+    assert_eq!(
+        difference.meaning,
+        Meaning::CannotTell(Ignorance::LowerBounds)
+    );
+}
+
+#[test]
+fn a_figure_that_one_run_lacks_is_unknown() {
+    let mut other = commits(&[500.0, 505.0, 495.0]);
+    other[1] = RunFigures::default();
+    for (base, other) in [
+        (commits(&[500.0; 3]), other),
+        (commits(&[500.0; 3]), Vec::new()),
+    ] {
+        let difference = compared(COMMIT_P50, &base, &other);
+        assert_eq!(difference.meaning, Meaning::CannotTell(Ignorance::NoFigure));
+        assert!(!difference.is_regression(0.05));
     }
 }
 
 #[test]
-fn a_slower_run_is_a_regression_with_its_size_and_interval() {
-    let (differences, _) = compare(&[run(100, 500, 1)], &[run(80, 600, 2)]);
-    let commit = of(&differences, COMMIT_P50);
-    let change = commit.change.unwrap();
-    assert!((change.by - 0.19).abs() < 0.03, "{change:?}");
-    assert!(
-        change.low <= change.by && change.by <= change.high,
-        "{change:?}"
-    );
-    assert!(commit.is_regression(0.1) && !commit.is_regression(0.3));
-    assert_eq!(commit.meaning(), Meaning::Worse);
-    let rate = of(&differences, Metric::Committed);
-    assert!(
-        rate.is_regression(0.1) && !rate.is_regression(0.25),
-        "{rate:?}"
-    );
-    // The other way round it is an improvement.
-    let (differences, _) = compare(&[run(80, 600, 2)], &[run(100, 500, 1)]);
-    assert_eq!(of(&differences, COMMIT_P50).meaning(), Meaning::Better);
-    assert!(
-        !differences
-            .iter()
-            .any(|difference| difference.is_regression(0.0))
-    );
-}
-
-#[test]
-fn several_runs_are_drawn_whole() {
-    // Runs of one kind differ among themselves by more than within.
-    let side = |seed| {
-        [480, 500, 520]
-            .map(|latency| run(50, latency, seed + latency))
-            .to_vec()
-    };
-    let (differences, drawn) = compare(&side(1), &side(50));
-    assert_eq!(drawn, Drawn::Runs);
-    assert_eq!(of(&differences, COMMIT_P50).meaning(), Meaning::Chance);
-    let slower = [580, 600, 620]
-        .map(|latency| run(50, latency, latency))
-        .to_vec();
-    let (differences, _) = compare(&side(1), &slower);
-    assert!(of(&differences, COMMIT_P50).is_regression(0.1));
-}
-
-#[test]
-fn what_a_run_does_not_have_is_unknown() {
-    let empty = RunCourse::new(&TimeSpans {
-        origin_unix_ns: 0,
-        warmup_s: 0.0,
-        offered_s: 0.0,
-        ended_s: 0.0,
-    });
-    let (differences, _) = compare(&[run(10, 500, 1)], &[empty]);
-    for difference in differences {
-        assert_eq!(difference.meaning(), Meaning::Unknown);
-        assert!(!difference.is_regression(0.0));
-    }
-}
-
-#[test]
-fn quantiles_are_within_half_a_percent() {
-    let course = run(200, 500, 9);
-    let values = course::metrics(&[&course], None);
-    let place = Metric::all()
-        .position(|metric| metric == COMMIT_P50)
-        .unwrap();
-    assert!(
-        (values[place].unwrap() / 524.0 - 1.0).abs() < 0.01,
-        "{values:?}"
-    );
-    assert_eq!(values[2], Some(0.0));
+fn the_runs_needed_are_those_of_the_published_formula() {
+    // Zar, "Biostatistical analysis", example 8.4: s² = 0.52, δ = 0.5, α = 0.05, power 0.9 gives 44.4
+    // (45); with the power of 0.8 here the normal approximation, 2 · 0.52 (1.96 + 0.84)² / 0.25, is 32.7,
+    // and Student's t adds one.
+    let needed = runs_needed(0.52, 0.5, 0.05);
+    assert!((33..=35).contains(&needed), "{needed}");
+    assert_eq!(runs_needed(1e-9, 0.5, 0.05), MIN_RUNS);
 }

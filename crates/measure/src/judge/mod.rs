@@ -12,7 +12,8 @@ mod schedule;
 mod steps;
 
 pub use onsets::{Onset, Sign, onsets};
-pub use point::{BrokenLimit, Point, PointJudgement};
+pub(crate) use point::lost;
+pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
 pub use steps::{Excess, RampJudgement, excesses, ramp};
 
 use crate::plan::LoadModel;

@@ -3,8 +3,8 @@
 use pacing::{Nanos, Schedule};
 
 use super::limits::{
-    BEHIND_LIMIT, ERRORS_TO_BE_SURE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
-    OWN_LATENESS_LIMIT, WAITING_LIMIT,
+    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
+    MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
 };
 use super::steps;
 use crate::counts::{Counts, sum};
@@ -14,7 +14,7 @@ use crate::summary::Summary;
 /// What a point came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointJudgement {
-    /// Whether it was sustained, or is no result.
+    /// Whether it was sustained, or cannot be told, or is no result.
     pub finding: Finding,
     /// Why it is not `Held`.
     pub reasons: Vec<String>,
@@ -62,9 +62,9 @@ impl Point<'_> {
         if lost_share > LOST_LIMIT {
             broken.push(lost_words(self.summary, lost_share));
         }
-        match growth {
-            Some(growth) => broken.extend(growing(&growth, self.rate)),
-            None => broken.extend(excess(self).or_else(|| waiting(self))),
+        let (trend, why) = trend(self, growth.as_ref());
+        if trend == Finding::Broken {
+            broken.push(why.clone());
         }
         let overloaded = !broken.is_empty();
         broken.extend(
@@ -74,8 +74,9 @@ impl Point<'_> {
         );
         let (finding, reasons) = match unusable(self, overloaded) {
             Some(reason) => (Finding::Unusable, vec![reason]),
-            None if broken.is_empty() => (Finding::Held, broken),
-            None => (Finding::Broken, broken),
+            None if !broken.is_empty() => (Finding::Broken, broken),
+            None if trend == Finding::Undecided => (Finding::Undecided, vec![why]),
+            None => (Finding::Held, broken),
         };
         PointJudgement {
             finding,
@@ -86,8 +87,9 @@ impl Point<'_> {
     }
 }
 
-/// The trial is no result about the target when the load was not offered through the generator's own
-/// fault. Some lateness does not change a rate, but it does change latencies.
+/// The trial is no result about the target when the generator did not offer the load, whatever kept
+/// it: its threads, its transactions or its connections. Some lateness does not change a rate, but it
+/// does change latencies.
 fn unusable(point: &Point<'_>, overloaded: bool) -> Option<String> {
     let summary = point.summary;
     if !summary.conservation.holds {
@@ -95,19 +97,46 @@ fn unusable(point: &Point<'_>, overloaded: bool) -> Option<String> {
     }
     let counts: Counts = sum(summary.steps.iter().map(|step| &step.counts));
     let Counts { offered, sent, .. } = counts;
-    let late = summary.late.causes.by_generator();
+    let causes = &summary.late.causes;
+    let late = causes.by_generator() + causes.connection;
     let late_share = late as f64 / summary.offered.sent.max(1) as f64;
     let generator_late = late_share > LATE_SHARE_INVALID;
     let behind = (sent as f64) < (1.0 - BEHIND_LIMIT) * offered as f64;
     if generator_late && behind {
         return Some(format!(
-            "the generator could not offer it: {sent} of {offered} transactions left while they were due"
+            "the generator could not offer it: {sent} of {offered} transactions left while they were due; {}",
+            what_lifts_it(point)
         ));
     }
     if !overloaded && generator_late {
         return own_lateness(point);
     }
     None
+}
+
+/// What would let the generator offer the rate. Over HTTP a connection carries one transaction at a
+/// time, so Little's law gives how many are needed: the rate times the mean time of an answer.
+fn what_lifts_it(point: &Point<'_>) -> String {
+    let causes = &point.summary.late.causes;
+    let service_ms = point.summary.latency_ms.accept_service.mean;
+    if let Some(service_ms) = service_ms
+        && causes.connection > causes.by_generator()
+    {
+        let rate = point.rate;
+        let needed = (rate * service_ms / 1e3).ceil();
+        return format!(
+            "its connections were busy with answers that take {service_ms:.1} ms: {rate}/s × {service_ms:.1} ms needs \
+             at least {needed:.0} of them (--connections), or --transport ws"
+        );
+    }
+    match causes.source > causes.schedule {
+        true => "transactions were not ready in time: give it more --signing-threads".into(),
+        false => {
+            "its threads did not get the processor in time: give it more cores, or share the load \
+                  with a second generator"
+                .into()
+        }
+    }
 }
 
 /// Latencies say nothing when much of them is the generator's own lateness.
@@ -130,7 +159,9 @@ fn own_lateness(point: &Point<'_>) -> Option<String> {
     })
 }
 
-fn lost(summary: &Summary, followed: bool) -> f64 {
+/// Not accepted, or accepted and not committed by the end, as a share of planned. What was not sent
+/// because the run was ended early is not lost.
+pub(crate) fn lost(summary: &Summary, followed: bool) -> f64 {
     let (offered, fate) = (&summary.offered, &summary.fate);
     let kept = if followed {
         fate.accepted
@@ -138,7 +169,6 @@ fn lost(summary: &Summary, followed: bool) -> f64 {
     } else {
         fate.accepted
     };
-    // What was not sent because the point was ended early is not lost.
     let planned = offered.planned.saturating_sub(offered.unsent_by_the_end());
     let planned = planned.max(1);
     (1.0 - kept as f64 / planned as f64).max(0.0)
@@ -198,15 +228,52 @@ fn waiting(point: &Point<'_>) -> Option<String> {
     })
 }
 
-fn growing(growth: &BacklogGrowth, rate: f64) -> Option<String> {
-    let limit = (GROWTH_LIMIT * rate).max(ERRORS_TO_BE_SURE * growth.error_tps);
-    (growth.tps > limit).then(|| {
-        format!(
-            "the backlog grew by {:.1} % of the rate ({:.0}/s)",
-            growth.tps / rate * 100.0,
-            growth.tps,
-        )
-    })
+/// Whether the backlog grew, and the words for it unless it did not.
+fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String) {
+    let blocks = growth.map_or(0, |growth| growth.blocks);
+    let finding = match growth {
+        Some(growth) => growth_finding(growth, point.rate),
+        None if point.followed => Finding::Undecided,
+        None => Finding::Held,
+    };
+    if growth.is_none() || (finding == Finding::Undecided && blocks < MIN_TREND_BLOCKS) {
+        return match excess(point).or_else(|| waiting(point)) {
+            Some(reason) => (Finding::Broken, reason),
+            None => (
+                finding,
+                format!("{blocks} blocks are too few to tell whether the backlog grew"),
+            ),
+        };
+    }
+    let words = growth.map_or(String::new(), |growth| {
+        let percent = |tps: f64| tps / point.rate * 100.0;
+        let (by, margin) = (growth.tps, growth.margin_tps(GROWTH_CONFIDENCE));
+        let (share, margin) = (percent(by), percent(margin));
+        match finding {
+            Finding::Broken => format!("the backlog grew by {share:.1} % of the rate ({by:.0}/s)"),
+            _ => format!(
+                "whether the backlog grew cannot be told: by {share:.1} % of the rate, ± {margin:.1} %"
+            ),
+        }
+    });
+    (finding, words)
+}
+
+/// What the growth of the backlog says of a rate, with [`GROWTH_CONFIDENCE`] to either side. Broken:
+/// it grew, and by more than [`GROWTH_LIMIT`]. Held: it did not, and would have been seen if it
+/// mattered. Undecided: neither is shown.
+#[must_use]
+pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
+    let margin = growth.margin_tps(GROWTH_CONFIDENCE);
+    let grew = growth.tps > GROWTH_LIMIT * rate;
+    if grew && growth.tps > margin {
+        return Finding::Broken;
+    }
+    let excluded = growth.tps + margin <= UNSEEN_GROWTH_LIMIT * rate;
+    match !grew && excluded && growth.blocks >= MIN_TREND_BLOCKS {
+        true => Finding::Held,
+        false => Finding::Undecided,
+    }
 }
 
 /// With too few blocks for a trend, the coarser rule of ramps.

@@ -17,6 +17,9 @@ pub enum Finding {
     Held,
     /// It did not.
     Broken,
+    /// What was seen fits a target that sustains the rate and one that does not: a longer trial may
+    /// tell.
+    Undecided,
     /// The generator could not offer the rate: the trial is no result about the target.
     Unusable,
 }
@@ -69,6 +72,8 @@ pub enum Next {
         rate: f64,
         /// Why this one.
         because: Because,
+        /// For how long, in parts of a trial's usual length.
+        length: f64,
     },
     /// Nothing more is to be learnt.
     Done(Ending),
@@ -92,6 +97,8 @@ pub enum Because {
     },
     /// The trial before was not usable, or one trial is not enough to end on.
     Again,
+    /// The trial before was undecided: this one has to take longer.
+    Longer,
 }
 
 /// Why the search ends.
@@ -114,6 +121,11 @@ pub enum Ending {
         /// The highest rate that held; `None` when none did.
         held: Option<f64>,
         /// The rate it could not offer.
+        rate: f64,
+    },
+    /// Trials at one rate stayed undecided, however long they took.
+    Undecided {
+        /// That rate.
         rate: f64,
     },
     /// The number of trials is used up.
@@ -158,6 +170,8 @@ pub struct KneeEstimate {
 pub struct KneeSearch {
     settings: KneeSettings,
     trials: Vec<Trial>,
+    /// Undecided trials double the next one's length, decided ones halve it again.
+    stretch: f64,
     posterior: Posterior,
 }
 
@@ -178,6 +192,7 @@ impl KneeSearch {
         Self {
             settings,
             trials: Vec::new(),
+            stretch: 1.0,
             posterior: Posterior::new(min, max),
         }
     }
@@ -204,8 +219,12 @@ impl KneeSearch {
         match trial.finding {
             Finding::Held => self.posterior.add(trial.rate, true),
             Finding::Broken => self.posterior.add(trial.rate, false),
-            Finding::Unusable => {}
+            Finding::Undecided | Finding::Unusable => {}
         }
+        self.stretch = match trial.finding {
+            Finding::Undecided => (self.stretch * 2.0).min(LONGEST),
+            _ => (self.stretch / 2.0).max(1.0),
+        };
         self.trials.push(trial);
     }
 
@@ -247,28 +266,34 @@ impl KneeSearch {
     pub fn next(&self) -> Next {
         let KneeSettings { from, max, .. } = self.settings;
         let Some(last) = self.trials.last() else {
-            return Next::Try {
-                rate: rounded(from),
-                because: Because::First,
-            };
+            return self.offer(rounded(from), Because::First);
         };
         if self.trials.len() >= self.settings.max_trials {
             return Next::Done(Ending::TrialsUsed);
         }
-        if last.finding == Finding::Unusable {
-            return self.after_unusable(last.rate);
+        match last.finding {
+            Finding::Unusable => return self.after_unusable(last.rate),
+            Finding::Undecided => return self.after_undecided(last.rate),
+            Finding::Held | Finding::Broken => {}
         }
         match (self.highest_held(), self.lowest_broken(), self.estimate()) {
             (Some(held), None, _) if held >= max => {
                 self.at_edge(max, Ending::NotReached { rate: max })
             }
-            (Some(held), None, _) => Next::Try {
-                rate: rounded(held * GROWTH).min(max),
-                because: Because::Higher,
-            },
+            (Some(held), None, _) => self.offer(rounded(held * GROWTH).min(max), Because::Higher),
             (None, Some(broken), _) => self.lower(broken),
             (_, _, Some(estimate)) => self.middle(&estimate),
             _ => Next::Done(Ending::TrialsUsed),
+        }
+    }
+
+    /// A rate far from the knee shows in half the time.
+    fn offer(&self, rate: f64, because: Because) -> Next {
+        let far = matches!(because, Because::First | Because::Higher | Because::Lower);
+        Next::Try {
+            rate,
+            because,
+            length: self.stretch * if far { 0.5 } else { 1.0 },
         }
     }
 
@@ -284,10 +309,7 @@ impl KneeSearch {
         if broken <= min {
             return self.at_edge(min, Ending::BelowMin { rate: min });
         }
-        Next::Try {
-            rate: rounded(broken / RETREAT).max(min),
-            because: Because::Lower,
-        }
+        self.offer(rounded(broken / RETREAT).max(min), Because::Lower)
     }
 
     /// One trial at the edge of what is allowed may be chance; two end the search.
@@ -296,28 +318,35 @@ impl KneeSearch {
         if there.count() >= TRIALS_TO_END_ON {
             return Next::Done(ending);
         }
-        Next::Try {
-            rate: edge,
-            because: Because::Again,
-        }
+        self.offer(edge, Because::Again)
     }
 
     /// One unusable trial may be a disturbance; two in a row, or many in all, mean that the generator
     /// is the limit.
     fn after_unusable(&self, rate: f64) -> Next {
-        let unusable = |trial: &&Trial| trial.finding == Finding::Unusable;
-        let in_a_row = self.trials.iter().rev().take_while(unusable).count();
-        let in_all = self.trials.iter().filter(unusable).count();
+        let in_a_row = self.in_a_row(Finding::Unusable);
+        let in_all = self.rates(Finding::Unusable).count();
         if in_a_row < TRIALS_TO_END_ON && in_all < MAX_UNUSABLE {
-            return Next::Try {
-                rate,
-                because: Because::Again,
-            };
+            return self.offer(rate, Because::Again);
         }
         Next::Done(Ending::GeneratorLimit {
             held: self.highest_held(),
             rate,
         })
+    }
+
+    /// Undecided trials are repeated, each twice as long as the one before, up to [`LONGEST`].
+    fn after_undecided(&self, rate: f64) -> Next {
+        if self.in_a_row(Finding::Undecided) < MAX_UNDECIDED {
+            return self.offer(rate, Because::Longer);
+        }
+        Next::Done(Ending::Undecided { rate })
+    }
+
+    /// How many of the last trials showed the same.
+    fn in_a_row(&self, finding: Finding) -> usize {
+        let trials = self.trials.iter().rev();
+        trials.take_while(|trial| trial.finding == finding).count()
     }
 
     fn middle(&self, estimate: &KneeEstimate) -> Next {
@@ -341,13 +370,11 @@ impl KneeSearch {
         let rate = rounded(estimate.rate).min(ceiling).clamp(min, max);
         let held = self.rates(Finding::Held).filter(|held| *held < rate);
         let broken = self.rates(Finding::Broken).filter(|broken| *broken > rate);
-        Next::Try {
-            rate,
-            because: Because::Middle {
-                held: held.reduce(f64::max),
-                broken: broken.reduce(f64::min),
-            },
-        }
+        let because = Because::Middle {
+            held: held.reduce(f64::max),
+            broken: broken.reduce(f64::min),
+        };
+        self.offer(rate, because)
     }
 }
 
@@ -363,6 +390,10 @@ const RETREAT: f64 = 4.0;
 const TRIALS_TO_END_ON: usize = 2;
 /// More unusable trials than this are no chance.
 const MAX_UNUSABLE: usize = 6;
+/// Parts of a trial's usual length that it takes at most.
+const LONGEST: f64 = 4.0;
+/// A trial and three longer ones: twice, four times as long, and once more.
+const MAX_UNDECIDED: usize = 4;
 /// What counts as near: within this factor.
 const NEAR: f64 = 1.25;
 const MIN_RATE: f64 = 1e-3;

@@ -193,6 +193,35 @@ fn one_unusable_trial_is_repeated_and_two_are_the_generators_limit() {
 }
 
 #[test]
+fn an_undecided_trial_is_repeated_longer_and_counts_for_nothing() {
+    let mut search = KneeSearch::new(KneeSettings::default());
+    let mut lengths = Vec::new();
+    let ending = loop {
+        match search.next() {
+            Next::Try { rate, length, .. } => {
+                lengths.push(length);
+                let finding = Finding::Undecided;
+                search.add(Trial { rate, finding });
+            }
+            Next::Done(ending) => break ending,
+        }
+    };
+    assert_eq!(lengths, [0.5, 2.0, 4.0, 4.0]);
+    assert_eq!(ending, Ending::Undecided { rate: 250.0 });
+    assert_eq!(search.highest_held(), None);
+    // Once it is decided the length falls again.
+    let mut undecided = true;
+    let (search, ending) = play(KneeSettings::default(), |rate| {
+        match rate == 1000.0 && std::mem::take(&mut undecided) {
+            true => Finding::Undecided,
+            false => held_if(rate <= 2137.0),
+        }
+    });
+    assert_eq!(ending, Ending::Found);
+    assert!((search.estimate().unwrap().rate / 2137.0 - 1.0).abs() < 0.03);
+}
+
+#[test]
 fn a_scan_knows_the_knee_as_well_as_its_rates_are_close() {
     let trial = |rate: f64| Trial {
         rate,
@@ -264,7 +293,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn every_search_ends_and_its_interval_is_in_order(
-        answers in proptest::collection::vec(0_u8..3, 60),
+        answers in proptest::collection::vec(0_u8..4, 60),
         from in 50_f64..20_000.0,
     ) {
         let mut answers = answers.into_iter().cycle();
@@ -272,6 +301,7 @@ proptest! {
         let (search, _) = play(settings, |_| match answers.next() {
             Some(0) => Finding::Held,
             Some(1) => Finding::Broken,
+            Some(2) => Finding::Undecided,
             _ => Finding::Unusable,
         });
         prop_assert!(search.trials().len() <= settings.max_trials);

@@ -2,7 +2,7 @@
 //! the search itself: what a test in real time would measure of the machine, this measures of the
 //! rules.
 
-use measure::judge::Point;
+use measure::judge::{Point, PointJudgement};
 use measure::{
     BlockMark, Cause, Ending, Finding, KneeSearch, KneeSettings, Next, RecorderConfig, Reply,
     SchedulePlan, Summary, Trial, Unsent, UnsentReason,
@@ -20,11 +20,16 @@ struct Model {
     noise: f64,
     /// Transactions per second that the generator gets out.
     generator: f64,
+    /// Why it gets no more out.
+    cause: Cause,
+    /// How long an answer takes.
+    service: Nanos,
+    offering_s: u64,
     seed: u64,
 }
 
-const OFFERING_S: u64 = 20;
-const ENDED_S: u64 = 26;
+/// From the end of the offering to the end of the run.
+const DRAIN_S: u64 = 6;
 const WARMUP_S: u64 = 5;
 
 impl Model {
@@ -41,10 +46,10 @@ impl Model {
     }
 
     /// Offers `rate` for a while and judges it.
-    fn offer(&mut self, rate: f64) -> Finding {
+    fn offer(&mut self, rate: f64) -> PointJudgement {
         let profile = Profile::constant(
             format!("{rate:.4}/s").parse::<Rate>().unwrap(),
-            Some(Nanos::from_secs(OFFERING_S)),
+            Some(Nanos::from_secs(self.offering_s)),
         );
         let schedule = Schedule::new(profile.unwrap(), Arrivals::Even);
         let (summary, blocks) = self.run(&schedule);
@@ -57,7 +62,7 @@ impl Model {
             followed: true,
             broken_limits: &[],
         };
-        point.judge().finding
+        point.judge()
     }
 
     fn run(&mut self, schedule: &Schedule) -> (Summary, Vec<BlockMark>) {
@@ -65,10 +70,10 @@ impl Model {
         config.warmup = Nanos::from_secs(WARMUP_S);
         let folder = Folder::new();
         let mut recorder = folder.recorder(config, SchedulePlan::new(schedule.clone()));
-        let planned = schedule.due_before(Nanos::from_secs(OFFERING_S));
+        let planned = schedule.due_before(Nanos::from_secs(self.offering_s));
         let (mut index, mut committed) = (0, 0);
         let mut marks = Vec::new();
-        for second in 1..=ENDED_S {
+        for second in 1..=self.offering_s + DRAIN_S {
             let observed = Nanos::from_millis(second * 1_000 - 300);
             while index < planned {
                 let due = schedule.due(index).unwrap();
@@ -79,9 +84,10 @@ impl Model {
                 }
                 let late = at.saturating_sub(due) > ms(1);
                 let mut event = sent(index, due, at);
-                event.cause = if late { Cause::Schedule } else { Cause::OnTime };
+                event.cause = if late { self.cause } else { Cause::OnTime };
                 recorder.sent(&event);
-                recorder.answered(&answered(index, at, Reply::Accepted));
+                let answer_at = at.saturating_add(self.service);
+                recorder.answered(&answered(index, answer_at, Reply::Accepted));
                 index += 1;
             }
             let room = self.capacity * (1.0 + self.noise * self.normal());
@@ -98,12 +104,15 @@ impl Model {
             recorder.unsent(&Unsent {
                 index,
                 due: schedule.due(index).unwrap(),
-                at: Nanos::from_secs(ENDED_S),
+                at: Nanos::from_secs(self.offering_s + DRAIN_S),
                 step: 0,
                 reason: UnsentReason::Deadline,
             });
         }
-        let (until, ended) = (Nanos::from_secs(OFFERING_S), Nanos::from_secs(ENDED_S));
+        let (until, ended) = (
+            Nanos::from_secs(self.offering_s),
+            Nanos::from_secs(self.offering_s + DRAIN_S),
+        );
         let summary = recorder.finish(end(planned, until, ended)).summary;
         assert!(summary.conservation.holds, "{:?}", summary.conservation);
         (summary, marks)
@@ -119,8 +128,9 @@ fn search(mut model: Model) -> (KneeSearch, Ending) {
     });
     loop {
         match search.next() {
-            Next::Try { rate, .. } => {
-                let finding = model.offer(rate);
+            Next::Try { rate, length, .. } => {
+                model.offering_s = (length.max(1.0) * 20.0) as u64;
+                let finding = model.offer(rate).finding;
                 search.add(Trial { rate, finding });
             }
             Next::Done(ending) => return (search, ending),
@@ -132,6 +142,9 @@ const CLEAN: Model = Model {
     capacity: 100.0,
     noise: 0.0,
     generator: 1e9,
+    cause: Cause::Schedule,
+    service: Nanos::ZERO,
+    offering_s: 20,
     seed: 1,
 };
 
@@ -164,6 +177,34 @@ fn the_interval_of_a_noisy_chain_holds_its_capacity() {
             "seed {seed}: {knee:?}"
         );
     }
+}
+
+#[test]
+fn a_generator_with_too_few_connections_never_yields_a_knee_and_says_how_many_it_needs() {
+    // Two connections through a proxy with a round trip of 20 ms carry 100/s; the chain takes 160/s.
+    let mut model = Model {
+        capacity: 160.0,
+        generator: 100.0,
+        cause: Cause::Connection,
+        service: ms(20),
+        ..CLEAN
+    };
+    let (found, ending) = search(model);
+    assert_eq!(found.estimate(), None, "{:?}", found.trials());
+    assert!(
+        matches!(ending, Ending::GeneratorLimit { .. }),
+        "{ending:?}"
+    );
+    let judgement = model.offer(150.0);
+    assert_eq!(judgement.finding, Finding::Unusable);
+    let reason = &judgement.reasons[0];
+    assert!(
+        reason.contains("150/s × 20.0 ms needs at least 3 of them (--connections)"),
+        "{reason}"
+    );
+    // What the node holds up is the node's: the rate is broken.
+    model.cause = Cause::Node;
+    assert_eq!(model.offer(150.0).finding, Finding::Broken);
 }
 
 #[test]

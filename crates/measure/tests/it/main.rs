@@ -8,9 +8,11 @@
 mod account;
 mod accuracy;
 mod agreement;
+mod calibration;
 mod conservation;
 mod cost;
 mod hlog;
+mod models;
 mod reading;
 mod schema;
 mod series;

@@ -24,13 +24,18 @@ pub struct MergeArgs {
 /// `txgen compare`
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// Run folders, or folders of runs of one load (repeats). The first is what the others are compared
-    /// with.
+    /// Run folders, or folders of runs of one load (repeats; a verdict needs three a side). The first
+    /// is what the others are compared with.
     #[arg(required = true, num_args = 2.., value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Exit with 99 when a metric is worse by more than this, beyond chance, e.g. 10%.
+    /// Exit with 99 when a metric is shown to be worse by more than this, e.g. 10%: the whole interval
+    /// of its change lies beyond it.
     #[arg(long, value_name = "SHARE")]
     pub fail_on_regression: Option<Share>,
+    /// Changes up to this do not matter: an interval within it is "same", and the runs needed are
+    /// reckoned for it.
+    #[arg(long, default_value = "5%", value_name = "SHARE")]
+    pub margin: Share,
     /// What to write.
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,

@@ -64,10 +64,10 @@ fn from_folder(folder: &Path, file: &Path) -> String {
 
 /// For each of the other sides its changes and their intervals.
 fn forests(comparison: &Comparison) -> impl Iterator<Item = String> {
-    comparison.others().map(|(_, differences, _)| {
+    comparison.others().map(|(_, differences)| {
         let rows: Vec<ForestRow> = differences.iter().filter_map(render::forest_row).collect();
         let about = "The dot is the change, the stroke its interval; where the stroke crosses the line in \
-                     the middle, chance explains the difference.";
+                     the middle, no difference is shown.";
         match rows.is_empty() {
             true => String::new(),
             false => forest("Changes and their intervals", about, &rows, WIDEST_CHANGE),

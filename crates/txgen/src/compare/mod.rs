@@ -9,10 +9,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use measure::{Difference, Drawn};
+use measure::{CompareTerms, Difference};
 use ops::command::{CommandError, failed, usage};
 
-use crate::cli::{CompareArgs, CompareFormat};
+use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
 
 use side::Side;
@@ -22,33 +22,27 @@ struct Comparison {
     /// The first one is what the others are compared with.
     sides: Vec<Side>,
     /// For each of the others.
-    others: Vec<(Vec<Difference>, Drawn)>,
-    /// Worse by more than this is a regression.
-    limit: Option<f64>,
+    others: Vec<Vec<Difference>>,
+    terms: CompareTerms,
     /// Where its page is written.
     page_folder: PathBuf,
 }
 
 impl Comparison {
     /// The other sides with their differences.
-    fn others(&self) -> impl Iterator<Item = (&Side, &[Difference], Drawn)> {
-        self.sides
-            .iter()
-            .skip(1)
-            .zip(&self.others)
-            .map(|(side, (differences, drawn))| (side, differences.as_slice(), *drawn))
+    fn others(&self) -> impl Iterator<Item = (&Side, &[Difference])> {
+        let sides = self.sides.iter().skip(1);
+        sides.zip(self.others.iter().map(Vec::as_slice))
     }
 
     fn is_regression(&self, difference: &Difference) -> bool {
-        self.limit
-            .is_some_and(|limit| difference.is_regression(limit))
+        let limit = self.terms.limit;
+        limit.is_some_and(|limit| difference.is_regression(limit))
     }
 
     fn has_regression(&self) -> bool {
-        self.others
-            .iter()
-            .flat_map(|(differences, _)| differences)
-            .any(|difference| self.is_regression(difference))
+        let mut differences = self.others.iter().flatten();
+        differences.any(|difference| self.is_regression(difference))
     }
 }
 
@@ -63,15 +57,18 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
         .map(|path| Side::open(path))
         .collect::<anyhow::Result<Vec<_>>>()
         .map_err(usage)?;
-    let others = sides
-        .iter()
-        .skip(1)
-        .map(|other| measure::compare(&sides[0].courses, &other.courses))
+    let terms = CompareTerms {
+        margin: args.margin.as_f64(),
+        limit: args.fail_on_regression.map(Share::as_f64),
+    };
+    let others = sides.iter().skip(1);
+    let others = others
+        .map(|other| measure::compare(&sides[0].figures, &other.figures, &terms))
         .collect();
     let comparison = Comparison {
         sides,
         others,
-        limit: args.fail_on_regression.map(|share| share.as_f64()),
+        terms,
         page_folder: match args.out.as_deref().and_then(Path::parent) {
             Some(folder) if folder != Path::new("") => folder.to_owned(),
             _ => PathBuf::from("."),

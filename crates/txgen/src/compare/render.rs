@@ -1,6 +1,6 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{Difference, Drawn, Meaning, Metric};
+use measure::{Difference, Figure, Ignorance, Meaning, Metric, ScheduleVerdict};
 use report::Table;
 use report::chart::{ForestRow, Tone};
 use serde_json::json;
@@ -30,13 +30,15 @@ pub(super) fn markdown(comparison: &Comparison) -> String {
 
 /// Each of the other sides against the first one: a heading and a table.
 pub(super) fn tables(comparison: &Comparison) -> impl Iterator<Item = (String, Table)> {
-    let base = comparison.sides[0].title();
-    comparison.others().map(move |(side, differences, drawn)| {
-        let drawn = match drawn {
-            Drawn::Runs => "interval over runs",
-            Drawn::Stretches => "interval over stretches of time",
-        };
-        let heading = format!("{} against {base} ({drawn})", side.title());
+    let base = &comparison.sides[0];
+    comparison.others().map(move |(side, differences)| {
+        let heading = format!(
+            "{} against {} ({} against {} runs)",
+            side.title(),
+            base.title(),
+            side.figures.len(),
+            base.figures.len()
+        );
         (heading, table(comparison, differences))
     })
 }
@@ -53,16 +55,10 @@ fn table(comparison: &Comparison, differences: &[Difference]) -> Table {
             Some(change) => signed(it.metric, change.by),
             None => "-".into(),
         })
-        .figure("95 % interval", |it| match it.change {
-            Some(change) if change.low.is_finite() => {
-                let [low, high] = [change.low, change.high].map(|end| signed(it.metric, end));
-                format!("{low} to {high}")
-            }
-            _ => "-".into(),
-        })
+        .figure("interval", |it| interval_text(it))
         .text("", |it| match is_regression(it) {
-            true => "REGRESSION",
-            false => meaning_word(it.meaning()),
+            true => "REGRESSION".into(),
+            false => meaning_words(it.meaning),
         })
         .alarm(|it| is_regression(it))
         .table()
@@ -76,22 +72,23 @@ pub(super) fn json(comparison: &Comparison) -> String {
         .map(|side| {
             let runs = side.runs.iter();
             let runs: Vec<_> = runs
-                .map(|run| json!({"name": run.name, "verdict": run.verdict, "notes": run.notes}))
+                .map(|run| json!({"name": run.name, "verdict": run.verdict.name(), "notes": run.notes}))
                 .collect();
             json!({"name": side.name, "load": side.load(), "runs": runs})
         })
         .collect();
     let differences: Vec<_> = comparison
         .others()
-        .flat_map(|(side, differences, drawn)| {
-            let of_side = move |it| difference_json(comparison, side, drawn, it);
+        .flat_map(|(side, differences)| {
+            let of_side = move |it| difference_json(comparison, side, it);
             differences.iter().map(of_side)
         })
         .collect();
     let document = json!({
-        "format": "tidegate.compare/1",
+        "format": "tidegate.compare/2",
         "sides": sides,
-        "limit": comparison.limit,
+        "limit": comparison.terms.limit,
+        "margin": comparison.terms.margin,
         "differences": differences,
         "regression": comparison.has_regression(),
     });
@@ -101,21 +98,30 @@ pub(super) fn json(comparison: &Comparison) -> String {
 fn difference_json(
     comparison: &Comparison,
     side: &Side,
-    drawn: Drawn,
     difference: &Difference,
 ) -> serde_json::Value {
     let change = difference.change;
+    let interval = change.and_then(|change| change.interval);
+    let value = |figure: Option<Figure>| figure.map(|figure| figure.value);
+    let is_lower_bound =
+        |figure: Option<Figure>| figure.is_some_and(|figure| figure.is_lower_bound);
     json!({
         "side": side.name,
-        "drawn": match drawn { Drawn::Runs => "runs", Drawn::Stretches => "stretches" },
+        "runs": [comparison.sides[0].figures.len(), side.figures.len()],
         "metric": difference.metric.name(),
         "unit": difference.metric.unit(),
-        "before": difference.base,
-        "after": difference.other,
+        "before": value(difference.base),
+        "before_is_lower_bound": is_lower_bound(difference.base),
+        "after": value(difference.other),
+        "after_is_lower_bound": is_lower_bound(difference.other),
         "change": change.map(|change| change.by),
-        "low": change.map(|change| change.low),
-        "high": change.map(|change| change.high),
-        "meaning": meaning_word(difference.meaning()),
+        "low": interval.map(|(low, _)| low),
+        "high": interval.map(|(_, high)| high).filter(|high| high.is_finite()),
+        "meaning": meaning_name(difference.meaning),
+        "runs_needed": match difference.meaning {
+            Meaning::CannotTell(Ignorance::Runs { needed }) => Some(needed),
+            _ => None,
+        },
         "regression": comparison.is_regression(difference),
     })
 }
@@ -128,9 +134,17 @@ pub(super) fn preface(comparison: &Comparison) -> String {
         lines.push((role, format!("{}: {}", side.title(), side.load())));
         for run in &side.runs {
             let name = &run.name;
-            if run.verdict != "valid" {
-                let verdict = run.verdict;
-                lines.push(("", format!("the schedule of {name} was {verdict}")));
+            let left_out = match run.verdict {
+                ScheduleVerdict::Valid => None,
+                ScheduleVerdict::Degraded => Some(""),
+                ScheduleVerdict::Invalid => Some(": it is left out of the verdicts"),
+            };
+            if let Some(left_out) = left_out {
+                let verdict = run.verdict.name();
+                lines.push((
+                    "",
+                    format!("the schedule of {name} was {verdict}{left_out}"),
+                ));
             }
             let notes = run.notes.iter();
             lines.extend(notes.map(|note| ("", format!("{name}: {note}"))));
@@ -141,38 +155,45 @@ pub(super) fn preface(comparison: &Comparison) -> String {
         let note = "the loads differ, so the target is not the only cause of a difference";
         lines.push(("note", note.to_owned()));
     }
+    let margin = comparison.terms.margin * 100.0;
+    let method = format!(
+        "Welch's t over runs, Holm over metrics, 95 % together; same: within {margin:.3} % \
+         (method and calibration: docs/calibration.md)"
+    );
+    lines.push(("method", method));
     let line = |(role, text)| format!("{role:<8} {text}\n");
     lines.into_iter().map(line).collect()
 }
 
-/// The last line: whether there is a regression.
+/// The last line: whether a regression is shown, and what could not be judged.
 pub(super) fn verdict(comparison: &Comparison) -> String {
-    let Some(limit) = comparison.limit else {
+    let Some(limit) = comparison.terms.limit else {
         return String::new();
     };
     let limit = limit * 100.0;
-    let regressions = comparison.others().flat_map(|(side, differences, _)| {
-        let found = differences.iter().filter(|it| comparison.is_regression(it));
-        found.map(move |it| format!("{} of {}", it.metric.name(), side.name))
-    });
-    let names: Vec<String> = regressions.collect();
-    if names.is_empty() {
-        return format!(
-            "\nno regression: nothing is worse by more than {limit:.3} % beyond chance\n"
-        );
+    let found = named(comparison, |it| comparison.is_regression(it));
+    if !found.is_empty() {
+        return format!("\nREGRESSION by more than {limit:.3} %: {found}\n");
     }
-    let names = names.join(", ");
-    format!("\nREGRESSION by more than {limit:.3} %: {names}\n")
+    let open = named(comparison, |it| {
+        matches!(it.meaning, Meaning::CannotTell(_))
+    });
+    match open.is_empty() {
+        true => format!("\nno regression: nothing is worse by more than {limit:.3} %\n"),
+        false => {
+            format!("\nno regression by more than {limit:.3} % is shown; cannot tell: {open}\n")
+        }
+    }
 }
 
-/// The answer in one sentence: what changed beyond chance.
+/// The answer in one sentence: what is shown to have changed.
 pub(super) fn headline(comparison: &Comparison) -> String {
-    if comparison.limit.is_some() {
+    if comparison.terms.limit.is_some() {
         return verdict(comparison);
     }
-    let sides = comparison.others().filter_map(|(side, differences, _)| {
+    let sides = comparison.others().filter_map(|(side, differences)| {
         let of = |meaning: Meaning, word: &str| {
-            let found = differences.iter().filter(|it| it.meaning() == meaning);
+            let found = differences.iter().filter(|it| it.meaning == meaning);
             let names: Vec<&str> = found.map(|it| it.metric.name()).collect();
             let more = match names.len().saturating_sub(NAMED) {
                 0 => String::new(),
@@ -186,7 +207,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         (!found.is_empty()).then(|| format!("{} is {found}", side.name))
     });
     match sides.collect::<Vec<_>>().join("; ") {
-        none if none.is_empty() => "no difference beyond chance was found".to_owned(),
+        none if none.is_empty() => "no difference is shown".to_owned(),
         found => found,
     }
 }
@@ -194,33 +215,62 @@ pub(super) fn headline(comparison: &Comparison) -> String {
 /// Metrics that a headline names.
 const NAMED: usize = 3;
 
+/// The differences of which something is so, by name.
+fn named(comparison: &Comparison, what: impl Fn(&Difference) -> bool) -> String {
+    let what = &what;
+    let named = comparison.others().flat_map(|(side, differences)| {
+        let found = differences.iter().filter(move |it| what(it));
+        found.map(move |it| format!("{} of {}", it.metric.name(), side.name))
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
 /// A change and its interval in a forest plot; `None` where there is none.
 pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
     let change = difference.change?;
-    let meaning = difference.meaning();
+    let meaning = difference.meaning;
+    let everything = (f64::NEG_INFINITY, f64::INFINITY);
+    let (low, high) = change.interval.unwrap_or(everything);
     Some(ForestRow {
         name: difference.metric.name().to_owned(),
         by: change.by,
-        low: change.low,
-        high: change.high,
+        low,
+        high,
         tone: match meaning {
             Meaning::Better => Tone::Accepted,
             Meaning::Worse => Tone::Bad,
-            Meaning::Chance | Meaning::Unknown => Tone::Plan,
+            Meaning::Same | Meaning::CannotTell(_) => Tone::Plan,
         },
-        text: meaning_word(meaning).to_owned(),
+        text: meaning_words(meaning),
     })
 }
 
-fn value_text(metric: Metric, value: Option<f64>) -> String {
-    let Some(value) = value else {
+fn interval_text(difference: &Difference) -> String {
+    let signed = |end| signed(difference.metric, end);
+    match difference.change.and_then(|change| change.interval) {
+        Some((low, high)) if high.is_finite() => format!("{} to {}", signed(low), signed(high)),
+        Some((low, _)) => format!("{} or more", signed(low)),
+        None => "-".into(),
+    }
+}
+
+fn value_text(metric: Metric, figure: Option<Figure>) -> String {
+    let Some(Figure {
+        value,
+        is_lower_bound,
+    }) = figure
+    else {
         return "-".into();
     };
-    match metric {
+    let value_text = match metric {
         Metric::Lost => format!("{:.2} %", value * 100.0),
         Metric::Committed | Metric::Accepted => format!("{value:.1}/s"),
         Metric::Accept(_) | Metric::Commit(_) if value < 10.0 => format!("{value:.3} ms"),
         Metric::Accept(_) | Metric::Commit(_) => format!("{value:.1} ms"),
+    };
+    match is_lower_bound {
+        true => format!("≥ {value_text}"),
+        false => value_text,
     }
 }
 
@@ -235,11 +285,21 @@ fn signed(metric: Metric, change: f64) -> String {
     format!("{percent:+.1} {unit}")
 }
 
-fn meaning_word(meaning: Meaning) -> &'static str {
+fn meaning_name(meaning: Meaning) -> &'static str {
     match meaning {
         Meaning::Better => "better",
         Meaning::Worse => "worse",
-        Meaning::Chance => "same",
-        Meaning::Unknown => "unknown",
+        Meaning::Same => "same",
+        Meaning::CannotTell(_) => "cannot tell",
     }
+}
+
+fn meaning_words(meaning: Meaning) -> String {
+    let why = match meaning {
+        Meaning::CannotTell(Ignorance::NoFigure) => ": a run has no figure".into(),
+        Meaning::CannotTell(Ignorance::LowerBounds) => ": both are lower bounds".into(),
+        Meaning::CannotTell(Ignorance::Runs { needed }) => format!(": needs {needed} runs a side"),
+        _ => String::new(),
+    };
+    meaning_name(meaning).to_owned() + &why
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use measure::{LatencyKind, RunCourse, SeriesRow};
+use measure::{LatencyKind, RunFigures, ScheduleVerdict, SeriesRow};
 
 use crate::folder::{OpenError, RecordedRun};
 
@@ -11,7 +11,8 @@ use crate::folder::{OpenError, RecordedRun};
 pub(super) struct Side {
     pub(super) name: String,
     pub(super) runs: Vec<SideRun>,
-    pub(super) courses: Vec<RunCourse>,
+    /// Of the runs that count.
+    pub(super) figures: Vec<RunFigures>,
 }
 
 /// One of its runs.
@@ -21,7 +22,7 @@ pub(super) struct SideRun {
     /// When its offering ended.
     pub(super) offered_s: f64,
     pub(super) load: String,
-    pub(super) verdict: &'static str,
+    pub(super) verdict: ScheduleVerdict,
     pub(super) notes: Vec<String>,
     pub(super) series: Vec<SeriesRow>,
     /// Share and milliseconds: response time and commit from due.
@@ -39,11 +40,12 @@ impl Side {
         let mut side = Self {
             name: path.display().to_string(),
             runs: Vec::new(),
-            courses: Vec::new(),
+            figures: Vec::new(),
         };
         for folder in folders {
             let run = RecordedRun::open(folder)?;
-            let (run, course) = SideRun::read(&run)?;
+            let figures = RunFigures::of(run.summary());
+            let run = SideRun::read(&run)?;
             if let Some(first) = side.runs.first()
                 && first.load != run.load
             {
@@ -55,8 +57,11 @@ impl Side {
                     run.load
                 );
             }
+            // What was not the planned load is no repeat of it.
+            if run.verdict != ScheduleVerdict::Invalid {
+                side.figures.push(figures);
+            }
             side.runs.push(run);
-            side.courses.push(course);
         }
         Ok(side)
     }
@@ -76,15 +81,8 @@ impl Side {
 }
 
 impl SideRun {
-    fn read(run: &RecordedRun) -> Result<(Self, RunCourse), OpenError> {
+    fn read(run: &RecordedRun) -> Result<Self, OpenError> {
         let summary = run.summary();
-        let mut course = RunCourse::new(&summary.time);
-        let series: Vec<SeriesRow> = run.all_rows()?;
-        series.iter().for_each(|row| course.second(row));
-        let mut txs = run.txs()?;
-        while let Some(row) = txs.next_row().map_err(|error| run.unusable(error))? {
-            course.tx(&row);
-        }
         let latencies = run
             .hlog()?
             .sum(summary.time.warmup_s)
@@ -95,18 +93,17 @@ impl SideRun {
                 .filter_map(|share| Some((share, latency.quantile(share)?.as_millis_f64())))
                 .collect()
         };
-        let this = Self {
+        Ok(Self {
             name: run.name(),
             path: run.path().to_owned(),
             offered_s: summary.time.offered_s,
             load: run.manifest().profile.clone(),
-            verdict: summary.verdict.schedule.name(),
+            verdict: summary.verdict.schedule,
             notes: run.notes().to_vec(),
-            series,
+            series: run.all_rows()?,
             accept: curve(LatencyKind::AcceptResponse),
             commit: curve(LatencyKind::CommitFromDue),
-        };
-        Ok((this, course))
+        })
     }
 }
 

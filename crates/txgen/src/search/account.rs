@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use measure::judge::PointJudgement;
+use measure::judge::limits::GROWTH_CONFIDENCE;
 use measure::{Because, Finding, KneeEstimate};
 use serde::Serialize;
 
@@ -59,6 +60,8 @@ pub(super) enum Ended {
     GeneratorLimit,
     /// Time or trials are used up.
     OutOfTime,
+    /// However long a rate was offered, it stayed open whether the target sustained it.
+    Undecided,
     /// The target did not come to rest after a point.
     NotRecovered,
     /// The user stopped it.
@@ -95,7 +98,7 @@ pub(super) struct PointRow {
     /// The run folder, inside this one.
     pub(super) folder: String,
     pub(super) because: String,
-    /// `held`, `broken` or `unusable`.
+    /// `held`, `broken`, `undecided` or `unusable`.
     pub(super) finding: &'static str,
     pub(super) reasons: Vec<String>,
     pub(super) verdict: &'static str,
@@ -103,6 +106,8 @@ pub(super) struct PointRow {
     pub(super) lost_share: f64,
     pub(super) growth_share: Option<f64>,
     pub(super) growth_error: Option<f64>,
+    /// How far the true growth may lie to either side, with [`GROWTH_CONFIDENCE`].
+    pub(super) growth_margin: Option<f64>,
     pub(super) accepted_tps: Option<f64>,
     pub(super) committed_tps: Option<f64>,
     pub(super) accept_p99_ms: Option<f64>,
@@ -142,6 +147,7 @@ impl PointRow {
             lost_share: judgement.lost_share,
             growth_share: growth.map(|growth| growth.tps / rate),
             growth_error: growth.map(|growth| growth.error_tps / rate),
+            growth_margin: growth.map(|growth| growth.margin_tps(GROWTH_CONFIDENCE) / rate),
             accepted_tps: step.and_then(|step| step.accepted_tps),
             committed_tps: growth
                 .and_then(|growth| growth.committed_tps)
@@ -160,6 +166,7 @@ pub(super) fn finding_name(finding: Finding) -> &'static str {
     match finding {
         Finding::Held => "held",
         Finding::Broken => "broken",
+        Finding::Undecided => "undecided",
         Finding::Unusable => "unusable",
     }
 }
@@ -171,6 +178,7 @@ pub(super) fn because_words(because: Because) -> String {
         Because::Higher => "everything held so far".into(),
         Because::Lower => "nothing held so far".into(),
         Because::Again => "once more, to be sure".into(),
+        Because::Longer => "longer, as the point before was undecided".into(),
         Because::Middle { held, broken } => match (held, broken) {
             (Some(held), Some(broken)) => {
                 format!("the middle of what is open; {held} held and {broken} did not")

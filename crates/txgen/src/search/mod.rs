@@ -8,7 +8,7 @@ mod table;
 mod words;
 
 use anyhow::anyhow;
-use measure::{Because, KneeSearch, KneeSettings, Next, Trial};
+use measure::{KneeSearch, KneeSettings, Next, Trial};
 use ops::command::{CommandError, usage};
 use pacing::Nanos;
 
@@ -56,18 +56,21 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Co
     let mut search = KneeSearch::new(settings);
     let mut longest = Nanos::ZERO;
     let ended = loop {
-        let (rate, because) = match search.next() {
-            Next::Try { rate, because } => (rate, because),
+        let (rate, because, length) = match search.next() {
+            Next::Try {
+                rate,
+                because,
+                length,
+            } => (rate, because, length),
             Next::Done(ending) => break Some(ending),
         };
-        let needed = longest.max(session.request.points.duration);
+        let needed = longest.max(session.duration(length));
         if session.elapsed().saturating_add(needed) > args.time_limit && !search.trials().is_empty()
         {
             break None;
         }
         let began = session.elapsed();
-        let doubling = matches!(because, Because::First | Because::Higher | Because::Lower);
-        match session.point(rate, &because_words(because), doubling)? {
+        match session.point(rate, &because_words(because), length)? {
             PointEnd::Measured(finding) => {
                 search.add(Trial { rate, finding });
                 session.learn(&search)?;
@@ -80,7 +83,8 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Co
         }
         longest = longest.max(session.elapsed().saturating_sub(began));
     };
-    let (ended, reason) = ending_words(ended, &search, args.time_limit);
+    let last_reason = session.last_reason();
+    let (ended, reason) = ending_words(ended, &search, args.time_limit, &last_reason);
     session.account.ended = ended;
     session.account.reason = reason;
     session.conclude(&search)
@@ -115,7 +119,7 @@ pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Comman
     for (place, rate) in (0..args.repeats.get()).flat_map(|_| rates).enumerate() {
         let because = format!("{} of {count}", place + 1);
         let rate = rate.as_f64();
-        let step = session.point(rate, &because, false)?;
+        let step = session.point(rate, &because, 1.0)?;
         let (PointEnd::Measured(finding) | PointEnd::Last(finding)) = step else {
             break;
         };

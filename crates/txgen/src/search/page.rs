@@ -106,15 +106,15 @@ fn strain(account: &Account) -> String {
     let points = || account.points.iter();
     let growth = points().filter_map(|point| Some((point.rate_tps, point.growth_share?.max(0.0))));
     let spread = points().filter_map(|point| {
-        let (growth, error) = (point.growth_share?, point.growth_error?);
-        let low = (growth - 2.0 * error).max(0.0);
-        Some((point.rate_tps, low, (growth + 2.0 * error).max(0.0)))
+        let (growth, margin) = (point.growth_share?, point.growth_margin?);
+        let low = (growth - margin).max(0.0);
+        Some((point.rate_tps, low, (growth + margin).max(0.0)))
     });
     let lost = points().map(|point| (point.rate_tps, point.lost_share));
     let axis = Axis::linear("share of offered", Unit::Share);
     over_rates(account, "Lost, and growth of the backlog", axis)
-        .note("Strokes are two standard errors of the growth.")
-        .ranges("its error", Tone::Depth, spread)
+        .note("Strokes hold the growth with 90 % confidence.")
+        .ranges("its interval", Tone::Depth, spread)
         .dots("growth", Tone::Depth, growth)
         .dots("lost", Tone::Bad, lost)
         .level(account.limits.growth_share, "limit")
@@ -134,6 +134,7 @@ fn order(account: &Account) -> String {
         .line("tried", Tone::Plan, tried(None))
         .dots("sustained", Tone::P50, tried(Some("held")))
         .dots("not sustained", Tone::Bad, tried(Some("broken")))
+        .dots("undecided", Tone::Plan, tried(Some("undecided")))
         .dots("not usable", Tone::Depth, tried(Some("unusable")));
     match &account.knee {
         Some(knee) => chart.level(knee.rate_tps, "knee").html(),

@@ -120,20 +120,32 @@ impl<'a> Session<'a> {
         Nanos::from(self.began.elapsed())
     }
 
+    /// How long a point of this length, in parts of the usual one, takes. A warm-up that the user has
+    /// set was set for the whole duration.
+    pub(super) fn duration(&self, length: f64) -> Nanos {
+        let full = self.request.points.duration;
+        let length = match self.request.settings.warmup {
+            Some(_) => length.max(1.0),
+            None => length,
+        };
+        Nanos::from_nanos((full.as_nanos() as f64 * length) as u64)
+    }
+
+    /// Why the last point did not hold, if it did not.
+    pub(super) fn last_reason(&self) -> String {
+        let last = self.account.points.last();
+        last.map_or(String::new(), |point| point.reasons.join("; "))
+    }
+
     /// Offers one rate, judges it, and waits until the target is at rest.
     pub(super) fn point(
         &mut self,
         rate: f64,
         because: &str,
-        short: bool,
+        length: f64,
     ) -> Result<PointEnd, CommandError> {
         let number = self.account.points.len() + 1;
-        let full = self.request.points.duration;
-        // A warm-up that the user has set was set for the whole duration.
-        let duration = match short && self.request.settings.warmup.is_none() {
-            true => Nanos::from_nanos(full.as_nanos() / 2),
-            false => full,
-        };
+        let duration = self.duration(length);
         let offered = Rate::from_f64(rate).map_err(usage)?;
         let out = self.folder.path().join(format!("{number:02}-{rate}"));
         let plan = self.request.plan(number, offered, duration, Some(out))?;
@@ -270,8 +282,9 @@ impl<'a> Session<'a> {
             Ended::Interrupted => exit::INTERRUPTED,
             Ended::GeneratorLimit => exit::INVALID,
             Ended::NotRecovered | Ended::Failed | Ended::Running => exit::FAILED,
-            Ended::OutOfTime if self.account.knee.is_none() => exit::FAILED,
-            Ended::Done | Ended::NotReached | Ended::BelowMin | Ended::OutOfTime => exit::DONE,
+            Ended::OutOfTime | Ended::Undecided if self.account.knee.is_none() => exit::FAILED,
+            Ended::Done | Ended::NotReached | Ended::BelowMin => exit::DONE,
+            Ended::OutOfTime | Ended::Undecided => exit::DONE,
         })
     }
 }

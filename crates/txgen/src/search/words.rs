@@ -26,11 +26,12 @@ pub(super) fn so_far(account: &Account) -> Option<String> {
     }
 }
 
-/// Why a search is over; `None` means that time is up.
+/// Why a search is over; `None` means that time is up. `last_reason`: why the last point did not hold.
 pub(super) fn ending_words(
     ending: Option<Ending>,
     search: &KneeSearch,
     limit: Nanos,
+    last_reason: &str,
 ) -> (Ended, String) {
     let held = || {
         search
@@ -57,14 +58,20 @@ pub(super) fn ending_words(
             Ended::GeneratorLimit,
             match held {
                 _ if search.estimate().is_some() => format!(
-                    "given up: this generator, or a machine that is busy otherwise, could not offer {rate}/s; the \
-                     interval is what was known by then"
+                    "given up at {rate}/s: {last_reason}; the interval is what was known by then"
                 ),
-                Some(held) => format!(
-                    "no knee up to {held}/s: that held, and {rate}/s is more than this generator could offer"
-                ),
-                None => format!("{rate}/s is more than this generator could offer"),
+                Some(held) => {
+                    format!("no knee up to {held}/s, which held; at {rate}/s {last_reason}")
+                }
+                None => format!("at {rate}/s {last_reason}"),
             },
+        ),
+        Some(Ending::Undecided { rate }) => (
+            Ended::Undecided,
+            format!(
+                "given up at {rate}/s, offered longer and longer ({}): {last_reason}; use a longer --duration",
+                held()
+            ),
         ),
         Some(Ending::TrialsUsed) => (
             Ended::OutOfTime,

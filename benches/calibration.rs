@@ -1,0 +1,373 @@
+//! Question: how often are the conclusions that claim a confidence wrong, and how often do they find
+//! what is there?
+//!
+//! Unit: per cent of simulated comparisons and searches, on models whose truth is known
+//! (`crates/measure/tests/it/models.rs`). Nothing is timed. Compared with: the methods that were used
+//! before (the percentile bootstrap over runs) or could be used for a single run (the block
+//! bootstrap). The output is the tables of `docs/calibration.md`; it is the same on every machine.
+
+use measure::{CompareTerms, Difference, Ending, Meaning};
+use pacing::Random;
+
+#[path = "../crates/measure/tests/it/models.rs"]
+mod models;
+
+use models::{Chain, Repeats, normal};
+
+const TERMS: CompareTerms = CompareTerms {
+    margin: 0.05,
+    limit: Some(0.05),
+};
+
+#[expect(clippy::print_stdout, reason = "the tables are what this bench is for")]
+fn main() {
+    for table in [
+        false_alarms(),
+        power(),
+        methods(),
+        single_runs(),
+        searches(),
+    ] {
+        println!("{table}");
+    }
+}
+
+/// Per cent of `count` draws in which something is so.
+fn percent(count: u32, mut draw: impl FnMut() -> bool) -> f64 {
+    let found = (0..count).filter(|_| draw()).count();
+    100.0 * found as f64 / f64::from(count)
+}
+
+fn is_verdict(difference: &Difference) -> bool {
+    matches!(difference.meaning, Meaning::Better | Meaning::Worse)
+}
+
+/// Nine metrics of equal sides.
+fn false_alarms() -> String {
+    let mut table = String::from(
+        "| between runs | runs a side | any \"worse\" or \"better\" | exit 99 at 5 % | \"same\" | \"cannot tell\" |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, spread, outliers) in MODELS {
+        for runs in [1, 2, 3, 5, 10] {
+            let repeats = Repeats { spread, outliers };
+            let mut random = Random::new(1);
+            let (mut alarms, mut exits, mut same, mut open) = (0.0, 0.0, 0.0, 0.0);
+            let each = 100.0 / f64::from(COMPARISONS);
+            for _ in 0..COMPARISONS {
+                let differences = repeats.compared(runs, 0.0, &TERMS, &mut random);
+                let share = |what: &dyn Fn(&Difference) -> bool| {
+                    let found = differences.iter().filter(|it| what(it)).count();
+                    each * found as f64 / differences.len() as f64
+                };
+                alarms += each * f64::from(u8::from(differences.iter().any(is_verdict)));
+                let failed = differences.iter().any(|it| it.is_regression(0.05));
+                exits += each * f64::from(u8::from(failed));
+                same += share(&|it| it.meaning == Meaning::Same);
+                open += share(&|it| matches!(it.meaning, Meaning::CannotTell(_)));
+            }
+            table += &format!(
+                "| {name} | {runs} | {alarms:.1} % | {exits:.1} % | {same:.0} % | {open:.0} % |\n"
+            );
+        }
+    }
+    table
+}
+
+/// Comparisons that call a metric worse when all are.
+fn power() -> String {
+    let mut table = String::from(
+        "| between runs | worse by | 3 a side | 5 | 10 | 20 | exit 99 at 5 %, 10 a side |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (name, spread, outliers) in [MODELS[0], MODELS[1]] {
+        for worse_by in [0.02, 0.05, 0.1, 0.2] {
+            let repeats = Repeats { spread, outliers };
+            let mut random = Random::new(2);
+            let mut found = |runs, limit: Option<f64>| {
+                percent(COMPARISONS, || {
+                    let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
+                    differences.iter().any(|it| match limit {
+                        Some(limit) => it.is_regression(limit),
+                        None => it.meaning == Meaning::Worse,
+                    })
+                })
+            };
+            let shown = [3, 5, 10, 20].map(|runs| format!("{:.0} %", found(runs, None)));
+            let failed = found(10, Some(0.05));
+            let shown = shown.join(" | ");
+            table += &format!(
+                "| {name} | {:.0} % | {shown} | {failed:.0} % |\n",
+                worse_by * 100.0
+            );
+        }
+    }
+    table
+}
+
+/// One metric of equal sides: how often each method finds a difference at 5 %.
+fn methods() -> String {
+    let mut table = String::from(
+        "| between runs | runs a side | Welch's t | exact permutation | percentile bootstrap over runs (before) |\n|---|---|---|---|---|\n",
+    );
+    for (name, spread, outliers) in MODELS {
+        for runs in [2, 3, 4, 5, 6] {
+            let repeats = Repeats { spread, outliers };
+            let mut random = Random::new(3);
+            let mut found = [0_u32; 3];
+            for _ in 0..COMPARISONS {
+                let mut side = || -> Vec<f64> {
+                    let commit = measure::Metric::Commit(measure::Quantile::P50);
+                    let run = |_| repeats.run(0.0, &mut random).figure(commit);
+                    (0..runs).filter_map(run).map(|it| it.value.ln()).collect()
+                };
+                let (base, other) = (side(), side());
+                found[0] += u32::from(welch_finds(&base, &other));
+                found[1] += u32::from(permutation_p(&base, &other) <= 0.05);
+                found[2] += u32::from(bootstrap_finds(&base, &other, &mut random));
+            }
+            let share =
+                |found: u32| format!("{:.1} %", 100.0 * f64::from(found) / f64::from(COMPARISONS));
+            let shares = found.map(share).join(" | ");
+            table += &format!("| {name} | {runs} | {shares} |\n");
+        }
+    }
+    table
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// By the comparison itself, with one metric and so without Holm's correction.
+fn welch_finds(base: &[f64], other: &[f64]) -> bool {
+    let metric = measure::Metric::Commit(measure::Quantile::P50);
+    let run = |value: &f64| {
+        let figure = measure::Figure {
+            value: value.exp(),
+            is_lower_bound: false,
+        };
+        measure::RunFigures::default().with(metric, Some(figure))
+    };
+    let [base, other] = [base, other].map(|side| side.iter().map(run).collect::<Vec<_>>());
+    measure::compare(
+        &base,
+        &other,
+        &CompareTerms {
+            limit: None,
+            ..TERMS
+        },
+    )
+    .iter()
+    .any(is_verdict)
+}
+
+/// Of all ways to divide the values into two such sides, the share whose means differ as much (Fisher,
+/// "The design of experiments", 1935, section 21).
+fn permutation_p(base: &[f64], other: &[f64]) -> f64 {
+    let all: Vec<f64> = base.iter().chain(other).copied().collect();
+    let total: f64 = all.iter().sum();
+    let seen = (mean(base) - mean(other)).abs() - 1e-12;
+    let (mut ways, mut extreme) = (0, 0);
+    for chosen in 0_u32..1 << all.len() {
+        if chosen.count_ones() as usize != base.len() {
+            continue;
+        }
+        let of = |place: usize| {
+            if chosen >> place & 1 == 1 {
+                all[place]
+            } else {
+                0.0
+            }
+        };
+        let sum: f64 = (0..all.len()).map(of).sum();
+        let difference = sum / base.len() as f64 - (total - sum) / other.len() as f64;
+        ways += 1;
+        extreme += u32::from(difference.abs() >= seen);
+    }
+    f64::from(extreme) / f64::from(ways)
+}
+
+/// Whether the interval from the 2.5th to the 97.5th percentile of the resampled differences excludes 0.
+fn bootstrap_finds(base: &[f64], other: &[f64], random: &mut Random) -> bool {
+    let mut drawn = |side: &[f64]| {
+        let one = |_| side[(random.unit() * side.len() as f64) as usize];
+        side.iter().map(one).sum::<f64>() / side.len() as f64
+    };
+    let differences = (0..RESAMPLES).map(|_| drawn(other) - drawn(base));
+    excludes_zero(differences.collect())
+}
+
+fn excludes_zero(mut differences: Vec<f64>) -> bool {
+    differences.sort_unstable_by(f64::total_cmp);
+    let last = differences.len() as f64 - 1.0;
+    let at = |share: f64| differences[(share * last).round() as usize];
+    at(0.025) > 0.0 || at(0.975) < 0.0
+}
+
+/// Two single equal runs of 60 s, compared by the seconds within them: autocorrelated values (first
+/// order), and a level that varies from run to run.
+fn single_runs() -> String {
+    let mut table = String::from(
+        "| autocorrelation of seconds | between runs | single seconds drawn | blocks of seconds drawn |\n|---|---|---|---|\n",
+    );
+    for correlation in [0.0, 0.5, 0.8] {
+        for spread in [0.0, 0.01, 0.03] {
+            let mut random = Random::new(4);
+            let mut found = [0_u32; 2];
+            for _ in 0..COMPARISONS / 5 {
+                let mut run = || seconds(correlation, spread, &mut random);
+                let (base, other) = (run(), run());
+                let lengths = [1, block_length(&base).max(block_length(&other))];
+                for (found, length) in found.iter_mut().zip(lengths) {
+                    *found += u32::from(blocks_find(&base, &other, length, &mut random));
+                }
+            }
+            let share =
+                |found: u32| format!("{:.0} %", 500.0 * f64::from(found) / f64::from(COMPARISONS));
+            let shares = found.map(share).join(" | ");
+            table += &format!(
+                "| {correlation:.1} | {:.0} % | {shares} |\n",
+                spread * 100.0
+            );
+        }
+    }
+    table
+}
+
+/// The logarithm of a latency in each second of a run; seconds vary by 5 %.
+fn seconds(correlation: f64, spread: f64, random: &mut Random) -> Vec<f64> {
+    let level = spread * normal(random);
+    let fresh = 0.05 * (1.0 - correlation * correlation).sqrt();
+    let mut value = 0.05 * normal(random);
+    (0..SECONDS)
+        .map(|_| {
+            value = correlation * value + fresh * normal(random);
+            level + value
+        })
+        .collect()
+}
+
+/// The block length for values that are autocorrelated in the first order: (√6 ρ / (1 − ρ²))^(2/3)
+/// n^(1/3) (Carlstein, "The use of subseries values for estimating the variance of a general statistic from a
+/// stationary sequence", Annals of Statistics 14, 1986; Politis and White, "Automatic block-length
+/// selection for the dependent bootstrap", Econometric Reviews 23, 2004, is of the same order).
+fn block_length(values: &[f64]) -> usize {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let pairs = values.windows(2).map(|it| (it[0] - mean) * (it[1] - mean));
+    let alike = (pairs.sum::<f64>() / squares).clamp(0.0, 0.95);
+    let length = (6_f64.sqrt() * alike / (1.0 - alike * alike)).powf(2.0 / 3.0);
+    ((length * (values.len() as f64).cbrt()).round() as usize).clamp(1, values.len() / 2)
+}
+
+/// The moving-block bootstrap (Künsch, Annals of Statistics 17, 1989) of the difference of two means.
+fn blocks_find(base: &[f64], other: &[f64], length: usize, random: &mut Random) -> bool {
+    let mut drawn = |side: &[f64]| {
+        let (mut sum, mut count) = (0.0, 0);
+        while count < side.len() {
+            let starts = side.len() - length + 1;
+            let start = (random.unit() * starts as f64) as usize;
+            let take = length.min(side.len() - count);
+            sum += side[start..start + take].iter().sum::<f64>();
+            count += take;
+        }
+        sum / count as f64
+    };
+    excludes_zero((0..RESAMPLES).map(|_| drawn(other) - drawn(base)).collect())
+}
+
+/// Searches for a capacity that is known.
+fn searches() -> String {
+    let mut table = String::from(
+        "| chain | capacity in the interval | below it | above it | no knee named | as precise as asked | points |\n|---|---|---|---|---|---|---|\n",
+    );
+    let noisy = Chain::NOISY;
+    for (name, chain) in [
+        (
+            "without noise",
+            Chain {
+                block_noise: 0.0,
+                trial_noise: 0.0,
+                ..noisy
+            },
+        ),
+        (
+            "blocks ±10 %",
+            Chain {
+                trial_noise: 0.0,
+                ..noisy
+            },
+        ),
+        ("blocks ±10 %, trials ±3 %", noisy),
+        (
+            "the same, generator starved in 3 of 10",
+            Chain {
+                starved: 0.3,
+                ..noisy
+            },
+        ),
+        (
+            "the same, a block in 0.1 s",
+            Chain {
+                interval_s: 0.1,
+                ..noisy
+            },
+        ),
+        (
+            "the same, a block in 5 s",
+            Chain {
+                interval_s: 5.0,
+                ..noisy
+            },
+        ),
+        (
+            "blocks ±30 %, trials ±3 %",
+            Chain {
+                block_noise: 0.3,
+                ..noisy
+            },
+        ),
+        (
+            "blocks ±10 %, trials ±8 %",
+            Chain {
+                trial_noise: 0.08,
+                ..noisy
+            },
+        ),
+    ] {
+        let (mut inside, mut below, mut above, mut found, mut points) = (0, 0, 0, 0, 0);
+        for seed in 0..SEARCHES {
+            let (capacity, search, ending) = chain.searched(seed);
+            points += search.trials().len();
+            found += u32::from(ending == Ending::Found);
+            if let Some(knee) = search.estimate() {
+                match (capacity < knee.low, capacity > knee.high) {
+                    (true, _) => below += 1,
+                    (_, true) => above += 1,
+                    _ => inside += 1,
+                }
+            }
+        }
+        let named = f64::from((inside + below + above).max(1));
+        let of = |count: u32| format!("{:.1} %", 100.0 * f64::from(count) / named);
+        table += &format!(
+            "| {name} | {} | {} | {} | {} of {SEARCHES} | {found} | {:.1} |\n",
+            of(inside),
+            of(below),
+            of(above),
+            SEARCHES as f64 - named,
+            points as f64 / SEARCHES as f64
+        );
+    }
+    table
+}
+
+/// What the runs vary by: a name, a standard deviation, the share of outliers.
+const MODELS: [(&str, f64, f64); 3] = [
+    ("2 %", 0.02, 0.0),
+    ("10 %", 0.1, 0.0),
+    ("5 %, one in ten 25 %", 0.05, 0.1),
+];
+const COMPARISONS: u32 = 1_000;
+const RESAMPLES: u32 = 300;
+const SECONDS: usize = 60;
+const SEARCHES: u64 = 200;

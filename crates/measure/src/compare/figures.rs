@@ -1,0 +1,69 @@
+//! What one run contributes to a comparison: one figure for each metric.
+
+use super::metric::{METRICS, Metric, Quantile};
+use crate::judge;
+use crate::latency::Quantiles;
+use crate::summary::Summary;
+
+/// The figures of one run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RunFigures {
+    figures: [Option<Figure>; METRICS.len()],
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// Whether transactions that had not ended could raise it.
+    pub is_lower_bound: bool,
+}
+
+impl RunFigures {
+    /// Of a run with this summary.
+    #[must_use]
+    pub fn of(summary: &Summary) -> Self {
+        let latencies = &summary.latency_ms;
+        let followed = summary.rate.committed_tps.is_some();
+        Metric::all().fold(Self::default(), |figures, metric| {
+            let figure = match metric {
+                Metric::Committed => summary.rate.committed_tps.map(|rate| exact(rate.mean)),
+                Metric::Accepted => summary.rate.accepted_tps.map(|rate| exact(rate.mean)),
+                Metric::Lost => Some(exact(judge::lost(summary, followed))),
+                Metric::Accept(quantile) => of_quantile(&latencies.accept_response, quantile),
+                Metric::Commit(quantile) => of_quantile(&latencies.commit_from_due, quantile),
+            };
+            figures.with(metric, figure)
+        })
+    }
+
+    /// With another figure for one metric.
+    #[must_use]
+    pub fn with(mut self, metric: Metric, figure: Option<Figure>) -> Self {
+        self.figures[metric.place()] = figure;
+        self
+    }
+
+    /// The figure for one metric; `None` when the run has none.
+    #[must_use]
+    pub fn figure(&self, metric: Metric) -> Option<Figure> {
+        self.figures[metric.place()]
+    }
+}
+
+const fn exact(value: f64) -> Figure {
+    Figure {
+        value,
+        is_lower_bound: false,
+    }
+}
+
+fn of_quantile(latency: &Quantiles, quantile: Quantile) -> Option<Figure> {
+    let value = match quantile {
+        Quantile::P50 => latency.p50,
+        Quantile::P95 => latency.p95,
+        Quantile::P99 => latency.p99,
+    };
+    value.map(exact)
+}

@@ -1,0 +1,171 @@
+//! Whether the conclusions that claim a confidence hold it, on models whose truth is known. The
+//! tables of `docs/calibration.md` come from the same models, with more repetitions
+//! (`cargo bench --bench calibration`).
+
+use measure::judge::growth_finding;
+use measure::{BacklogGrowth, CompareTerms, Ending, Finding, Ignorance, Meaning, backlog_growth};
+use pacing::{Nanos, Random};
+
+use crate::models::{Chain, Repeats};
+
+const TERMS: CompareTerms = CompareTerms {
+    margin: 0.05,
+    limit: None,
+};
+
+/// Searches whose interval holds the capacity, of those that name one.
+fn coverage(chain: Chain, seeds: std::ops::Range<u64>) -> (u32, u32) {
+    let (mut named, mut held) = (0, 0);
+    for seed in seeds {
+        let (capacity, search, _) = chain.searched(seed);
+        if let Some(knee) = search.estimate() {
+            named += 1;
+            held += u32::from(knee.low <= capacity && capacity <= knee.high);
+        }
+    }
+    (held, named)
+}
+
+/// Whether a share is 0.85 to 0.95 within two standard errors of what was counted.
+fn is_calibrated((held, named): (u32, u32)) -> bool {
+    let share = f64::from(held) / f64::from(named);
+    let error = 2.0 * (0.9 * 0.1 / f64::from(named)).sqrt();
+    (0.85 - error..=0.95 + error).contains(&share)
+}
+
+#[test]
+fn nine_of_ten_searches_of_a_noisy_chain_hold_its_capacity() {
+    let counts = coverage(Chain::NOISY, 0..100);
+    assert!(is_calibrated(counts), "{counts:?}");
+}
+
+#[test]
+fn nine_of_ten_searches_with_a_generator_that_is_starved_at_random_do_too() {
+    let starved = Chain {
+        starved: 0.3,
+        ..Chain::NOISY
+    };
+    let counts = coverage(starved, 0..100);
+    assert!(is_calibrated(counts), "{counts:?}");
+}
+
+#[test]
+fn a_chain_with_rare_blocks_gets_longer_trials_and_no_knee_above_its_capacity() {
+    // Two standard errors on three points called these "held": 66 of 100 intervals were right.
+    let rare = Chain {
+        interval_s: 5.0,
+        trial_noise: 0.0,
+        ..Chain::NOISY
+    };
+    let counts = coverage(rare, 0..60);
+    assert!(is_calibrated(counts), "{counts:?}");
+}
+
+/// The growth of a backlog with these values at blocks one second apart.
+fn growth(backlog: &[f64]) -> BacklogGrowth {
+    let due = |at: Nanos| {
+        let second = (at.as_secs_f64() as usize).clamp(1, backlog.len());
+        backlog[second - 1] as u64
+    };
+    let blocks: Vec<_> = (1..=backlog.len() as u64)
+        .map(|second| measure::BlockMark {
+            observed: Nanos::from_secs(second),
+            committed: 0,
+        })
+        .collect();
+    let until = Nanos::from_secs(backlog.len() as u64 + 1);
+    backlog_growth(&blocks, due, Nanos::ZERO, until).unwrap()
+}
+
+#[test]
+fn three_blocks_never_show_that_a_rate_was_held() {
+    let flat = growth(&[100.0, 100.0, 100.0]);
+    assert_eq!(growth_finding(&flat, 100.0), Finding::Undecided);
+    let flat = growth(&[100.0; 6]);
+    assert_eq!(growth_finding(&flat, 100.0), Finding::Held);
+}
+
+#[test]
+fn a_growth_that_may_be_anything_is_undecided_and_not_held() {
+    // 100/s, and a backlog that jumps by half a second of it: half a percent more or ten.
+    let wild = growth(&[100.0, 155.0, 90.0, 160.0, 95.0, 120.0, 150.0]);
+    assert!(wild.tps > 1.0, "{wild:?}");
+    assert_eq!(growth_finding(&wild, 100.0), Finding::Undecided);
+}
+
+#[test]
+fn a_backlog_that_wanders_is_not_taken_for_one_that_grows() {
+    // A walk, as of a chain at its capacity, and the same values in turns.
+    let walk = growth(&[
+        100.0, 112.0, 127.0, 139.0, 130.0, 118.0, 109.0, 121.0, 136.0, 151.0,
+    ]);
+    let turns = growth(&[
+        100.0, 151.0, 109.0, 136.0, 118.0, 139.0, 112.0, 130.0, 121.0, 127.0,
+    ]);
+    assert!(turns.freedom > 7.0, "{turns:?}");
+    assert!(walk.freedom < 5.0, "{walk:?}");
+    assert_eq!(growth_finding(&walk, 100.0), Finding::Undecided);
+}
+
+#[test]
+fn a_search_that_stays_undecided_says_so_instead_of_naming_a_knee() {
+    let silent = Chain {
+        interval_s: 100.0,
+        ..Chain::NOISY
+    };
+    let (_, search, ending) = silent.searched(1);
+    assert!(matches!(ending, Ending::Undecided { .. }), "{ending:?}");
+    assert_eq!(search.estimate(), None);
+}
+
+/// Comparisons of a hundred in which a metric is called better or worse.
+fn verdicts(repeats: Repeats, runs: usize, worse_by: f64) -> u32 {
+    let mut random = Random::new(7);
+    let compared = (0..100).filter(|_| {
+        let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
+        differences
+            .iter()
+            .any(|it| matches!(it.meaning, Meaning::Better | Meaning::Worse))
+    });
+    compared.count() as u32
+}
+
+#[test]
+fn identical_runs_are_told_apart_in_one_of_twenty_comparisons_at_most() {
+    for runs in [1, 2, 3, 5, 10] {
+        for (spread, outliers) in [(0.01, 0.0), (0.2, 0.0), (0.05, 0.1)] {
+            let found = verdicts(Repeats { spread, outliers }, runs, 0.0);
+            // Three standard errors above 5.
+            assert!(
+                found <= 11,
+                "{runs} runs, {spread}, {outliers}: {found} of 100"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_difference_is_found_with_as_many_runs_as_were_said_to_be_needed() {
+    let repeats = Repeats {
+        spread: 0.03,
+        outliers: 0.0,
+    };
+    assert!(verdicts(repeats, 3, 0.5) >= 95);
+    let mut random = Random::new(3);
+    let differences = repeats.compared(30, 0.0, &TERMS, &mut random);
+    assert!(differences.iter().all(|it| it.meaning == Meaning::Same));
+    // With 3 % from run to run, 5 % is found with about 13 runs a side.
+    let few = repeats.compared(4, 0.0, &TERMS, &mut random);
+    let needed: Vec<u32> = few
+        .iter()
+        .filter_map(|it| match it.meaning {
+            Meaning::CannotTell(Ignorance::Runs { needed }) => Some(needed),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        !needed.is_empty() && needed.iter().all(|runs| (5..60).contains(runs)),
+        "{needed:?}"
+    );
+    assert!(verdicts(repeats, 13, 0.05) >= 80);
+}
