@@ -270,7 +270,7 @@ impl Node {
                 app: self.app.kind(),
                 height: store.height() + 1,
                 txs,
-                previous: store.previous(&self.genesis, &self.app.app_hash()),
+                previous: store.previous(&self.app.app_hash()),
             }
         };
         let mut block = Block::new(&self.genesis, proposal, BlockTime::now());

@@ -107,12 +107,9 @@ pub(super) fn truth(text: &str) -> Result<bool, &'static str> {
 }
 
 pub(super) fn spent(text: &str) -> Result<OutputFilter, &'static str> {
-    truth(text).map(|spent| {
-        if spent {
-            OutputFilter::Spent
-        } else {
-            OutputFilter::Unspent
-        }
+    truth(text).map(|spent| match spent {
+        true => OutputFilter::Spent,
+        false => OutputFilter::Unspent,
     })
 }
 

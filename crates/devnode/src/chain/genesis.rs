@@ -2,7 +2,6 @@
 
 use wire::json::write as json;
 
-use super::header::{BlockId, Commit};
 use super::merkle::{Hash, sha256};
 use super::validator::{POWER, Validator};
 use crate::chain::proto;
@@ -43,11 +42,6 @@ impl Genesis {
         const COMMIT_OF_ONE: u64 = 94 + 109 + 2;
         self.max_block_bytes
             .saturating_sub(BLOCK_OVERHEAD + HEADER + COMMIT_OF_ONE)
-    }
-
-    /// What the first block builds on.
-    pub(crate) fn before_first(&self) -> (BlockId, Commit) {
-        (BlockId::default(), Commit::none())
     }
 
     /// Appends the genesis document.

@@ -141,7 +141,7 @@ impl CommitSignature {
 }
 
 /// The signatures that made a block final. That of the height before the first has none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) height: u64,
     pub(crate) block_id: BlockId,
@@ -149,15 +149,6 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// Before the first block.
-    pub(crate) fn none() -> Self {
-        Self {
-            height: 0,
-            block_id: BlockId::default(),
-            signature: None,
-        }
-    }
-
     /// Merkle root over the signatures.
     pub(crate) fn hash(&self) -> Hash {
         let signatures: Vec<Vec<u8>> = self.signature.iter().map(CommitSignature::proto).collect();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::block::{Block, Previous, Tx, results_hash};
-use super::genesis::Genesis;
+use super::header::{BlockId, Commit};
 use super::merkle::{Hash, root};
 
 /// Bounds of the history. The newest two blocks always stay.
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// What the next block builds on.
-    pub(crate) fn previous(&self, genesis: &Genesis, first_app_hash: &[u8]) -> Previous {
+    pub(crate) fn previous(&self, first_app_hash: &[u8]) -> Previous {
         match self.latest() {
             Some(block) => Previous {
                 id: block.id,
@@ -103,16 +103,13 @@ impl Store {
                 results_hash: results_hash(block.txs.len(), &block.failed),
                 total_txs: block.total_txs,
             },
-            None => {
-                let (id, commit) = genesis.before_first();
-                Previous {
-                    id,
-                    commit,
-                    app_hash: first_app_hash.to_vec(),
-                    results_hash: root::<Hash>(&[]),
-                    total_txs: 0,
-                }
-            }
+            None => Previous {
+                id: BlockId::default(),
+                commit: Commit::default(),
+                app_hash: first_app_hash.to_vec(),
+                results_hash: root::<Hash>(&[]),
+                total_txs: 0,
+            },
         }
     }
 
@@ -177,6 +174,7 @@ mod tests {
 
     use super::*;
     use crate::chain::block::{Proposal, Tx};
+    use crate::chain::genesis::Genesis;
     use crate::chain::time::BlockTime;
     use crate::config::Application;
 
@@ -185,7 +183,7 @@ mod tests {
         let mut store = Store::new(retention, true);
         for height in 1..=heights {
             let txs = vec![Tx::new(Bytes::from(format!("k{height}=v")))];
-            let previous = store.previous(&genesis, &[0; 8]);
+            let previous = store.previous(&[0; 8]);
             let proposal = Proposal {
                 app: Application::Kvstore,
                 height,
@@ -241,7 +239,7 @@ mod tests {
                 app: Application::Kvstore,
                 height,
                 txs: (0..300).map(tx).collect(),
-                previous: store.previous(&genesis, &[0; 8]),
+                previous: store.previous(&[0; 8]),
             };
             let now = BlockTime::from_unix_nanos(2);
             store.push(Arc::new(Block::new(&genesis, proposal, now)));

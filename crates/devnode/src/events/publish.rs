@@ -88,22 +88,17 @@ const BLOCK_EVENTS: [(&str, WriteMembers); 3] = [
 /// The same of Tendermint 0.31.
 const TENDERMINT_EVENTS: [(&str, WriteMembers); 2] = [
     ("NewBlock", |out, block| {
-        let block = json::With(tendermint::block, block);
-        json::fill(
-            out,
-            r#""block":?,"result_begin_block":{},"result_end_block":{"validator_updates":null}"#,
-            &[&block],
-        );
+        with_results(out, "block", &json::With(tendermint::block, block));
     }),
     ("NewBlockHeader", |out, block| {
-        let header = json::With(tendermint::header, block);
-        json::fill(
-            out,
-            r#""header":?,"result_begin_block":{},"result_end_block":{"validator_updates":null}"#,
-            &[&header],
-        );
+        with_results(out, "header", &json::With(tendermint::header, block));
     }),
 ];
+
+fn with_results(out: &mut Vec<u8>, name: &str, value: &dyn json::Value) {
+    let template = r#""?":?,"result_begin_block":{},"result_end_block":{"validator_updates":null}"#;
+    json::fill(out, template, &[&json::Raw(name), value]);
+}
 
 fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
     let hash = hex_text(&tx.hash);

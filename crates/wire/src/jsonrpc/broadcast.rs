@@ -30,6 +30,15 @@ impl BroadcastMethod {
         }
     }
 
+    /// The name on the command line and in files.
+    const fn short(self) -> &'static str {
+        match self {
+            Self::Async => "async",
+            Self::Sync => "sync",
+            Self::Commit => "commit",
+        }
+    }
+
     /// The method of that name, letter by letter.
     pub fn of(name: &[u8]) -> Option<Self> {
         let name = name.strip_prefix(b"broadcast_tx_")?;
@@ -59,22 +68,15 @@ impl FromStr for BroadcastMethod {
     type Err = UnknownMethod;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.strip_prefix("broadcast_tx_").unwrap_or(text) {
-            "async" => Ok(Self::Async),
-            "sync" => Ok(Self::Sync),
-            "commit" => Ok(Self::Commit),
-            _ => Err(UnknownMethod(text.into())),
-        }
+        let short = text.strip_prefix("broadcast_tx_").unwrap_or(text);
+        let found = Self::ALL.into_iter().find(|method| method.short() == short);
+        found.ok_or_else(|| UnknownMethod(text.into()))
     }
 }
 
 impl fmt::Display for BroadcastMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Async => "async",
-            Self::Sync => "sync",
-            Self::Commit => "commit",
-        })
+        f.write_str(self.short())
     }
 }
 
