@@ -407,7 +407,7 @@ mod tests {
         told(&config, "5000/s: mempool size 5000 / block interval 1s");
         config.block_interval = Duration::from_millis(250);
         config.max_block_txs = Some(500);
-        told(&config, "2000/s: block size 500 / block interval 250ms");
+        told(&config, "2000/s: block size 500 / block interval 0.25s");
         config.capacity = Some(CapacityModel::constant(400.0));
         told(&config, "400/s: its capacity model, at first");
         config.check_cost = Duration::from_millis(10);
