@@ -22,6 +22,9 @@ pub(crate) fn header(origin_unix_ns: u64) -> String {
     )
 }
 
+/// What follows the name of a latency in the tag of its censored observations.
+pub(crate) const CENSORED: &str = "_censored";
+
 /// Formats lines and keeps its buffers.
 pub(crate) struct HlogWriter {
     serializer: V2DeflateSerializer,
@@ -38,32 +41,40 @@ impl HlogWriter {
 
     /// One line for each latency that has values.
     pub(crate) fn write(&mut self, set: &LatencySet, start: Nanos, end: Nanos, out: &mut Vec<u8>) {
+        let span = (start, end.saturating_sub(start));
         for kind in LatencyKind::ALL {
-            let latency = set.of(kind);
-            if !latency.is_empty() {
-                self.write_line(kind, latency, start, end, out);
-            }
+            self.write_line(kind.name(), set.of(kind), span, out);
+        }
+    }
+
+    /// The ages of what had not ended at the end of a run, under tags of their own, so that log
+    /// processors do not take them for latencies.
+    pub(crate) fn write_censored(&mut self, set: &LatencySet, ended: Nanos, out: &mut Vec<u8>) {
+        for kind in LatencyKind::ALL {
+            let tag = kind.name().to_owned() + CENSORED;
+            self.write_line(&tag, set.of(kind), (ended, Nanos::ZERO), out);
         }
     }
 
     fn write_line(
         &mut self,
-        kind: LatencyKind,
+        tag: &str,
         latency: &Latency,
-        start: Nanos,
-        end: Nanos,
+        (start, length): (Nanos, Nanos),
         out: &mut Vec<u8>,
     ) {
+        if latency.is_empty() {
+            return;
+        }
         self.encoded.clear();
         self.serializer
             .serialize(latency.histogram(), &mut self.encoded)
             .expect("a vector takes every write");
         write!(
             out,
-            "Tag={},{:.3},{:.3},{:.3},",
-            kind.name(),
+            "Tag={tag},{:.3},{:.3},{:.3},",
             start.as_secs_f64(),
-            end.saturating_sub(start).as_secs_f64(),
+            length.as_secs_f64(),
             latency.max().map_or(0.0, Nanos::as_millis_f64),
         )
         .expect("a vector takes every write");

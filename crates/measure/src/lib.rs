@@ -39,6 +39,7 @@ mod span;
 mod student;
 mod summary;
 mod tally;
+mod waiting;
 mod watermarks;
 mod windows;
 
@@ -62,7 +63,8 @@ pub use knee::{
     Next, Trial, backlog_growth,
 };
 pub use latency::{
-    HIGHEST, Latencies, Latency, LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS,
+    HIGHEST, Latencies, Latency, LatencyFigure, LatencyKind, LatencySet, Quantiles,
+    SIGNIFICANT_DIGITS,
 };
 pub use live::{Counters, LiveView};
 pub use manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits};

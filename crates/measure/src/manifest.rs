@@ -92,6 +92,12 @@ pub struct ClockBound {
 }
 
 impl Manifest {
+    /// Whether blocks were watched.
+    pub(crate) fn follows(&self) -> bool {
+        let follow = self.plan.get("follow");
+        follow.and_then(serde_json::Value::as_bool).unwrap_or(true)
+    }
+
     /// Reads one.
     ///
     /// # Errors

@@ -8,10 +8,10 @@ use crate::account::{Account, Seconds};
 use crate::counts::{CommittedAnyway, Counts, sum};
 use crate::event::{Failure, UnsentReason};
 use crate::fate::{self, Fate, Offered};
-use crate::latency::LatencySet;
+use crate::latency::{LatencyKind, LatencySet};
 use crate::manifest::Manifest;
 use crate::plan::LoadModel;
-use crate::read::TxRow;
+use crate::read::{TxFate, TxRow};
 use crate::recorder::growth;
 use crate::rows::{BlockRow, SeriesRow, StepRow};
 use crate::span::BlockSpan;
@@ -37,6 +37,15 @@ pub struct KilledRun<'a> {
     ended: Nanos,
     rejected_by_code: BTreeMap<String, u64>,
     anyway: CommittedAnyway,
+    /// What no row of a transaction has given an end, for each second.
+    open: Vec<Open>,
+}
+
+/// Transactions that were sent and those that were accepted in a second, and had no end by the cut.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    sent: u64,
+    accepted: u64,
 }
 
 impl<'a> KilledRun<'a> {
@@ -60,6 +69,13 @@ impl<'a> KilledRun<'a> {
             ended: Nanos::from_nanos((ended_s * 1e9).round() as u64),
             rejected_by_code: BTreeMap::new(),
             anyway: CommittedAnyway::default(),
+            open: series
+                .iter()
+                .map(|row| Open {
+                    sent: row.counts.sent,
+                    accepted: row.counts.accepted,
+                })
+                .collect(),
         };
         let underway = killed.step_underway();
         killed.steps.extend(underway);
@@ -69,6 +85,16 @@ impl<'a> KilledRun<'a> {
     /// Counts what only the transactions' own rows say.
     pub fn tx(&mut self, row: &TxRow<'_>) {
         let committed = row.committed.is_some_and(|at| at < self.ended);
+        let is_refused = row.fate() == TxFate::Rejected;
+        if committed || (is_refused && row.error_unix_us < Some(self.ended_unix_us())) {
+            let second = |at: Nanos| at.as_secs() as usize;
+            if let Some(open) = self.open.get_mut(second(row.sent)) {
+                open.sent = open.sent.saturating_sub(1);
+            }
+            if let Some(open) = row.accepted.and_then(|at| self.open.get_mut(second(at))) {
+                open.accepted = open.accepted.saturating_sub(1);
+            }
+        }
         match (row.accepted, row.error_unix_us) {
             (Some(_), _) => {}
             (None, Some(at)) if at < self.ended_unix_us() => {
@@ -101,25 +127,27 @@ impl<'a> KilledRun<'a> {
         let model = self.model();
         let mut seconds = Seconds::default();
         self.series.iter().for_each(|row| seconds.push(row));
+        let offered = self.offered(model);
+        let latency_ms = latencies.summary(&self.censored(offered.unsent));
         let mut blocks = Blocks::default();
         self.blocks().for_each(|block| blocks.add(block));
         let account = Account {
             model,
             interrupted: true,
-            followed: blocks.count > 0,
+            followed: self.manifest.follows(),
             time: TimeSpans {
                 origin_unix_ns: self.manifest.origin_unix_ns,
                 warmup_s: self.warmup().as_secs_f64(),
                 offered_s: self.offered_until().as_secs_f64(),
                 ended_s: self.ended.as_secs_f64(),
             },
-            offered: self.offered(model),
+            offered,
             fate: self.fate(),
             late: LateCauses {
                 causes: sum(self.steps.iter().map(|step| &step.late)),
                 generator_max_ms: 0.0,
             },
-            latency_ms: latencies.summary(),
+            latency_ms,
             seconds: &seconds,
             blocks,
             windows: WorstWindows::default(),
@@ -134,6 +162,35 @@ impl<'a> KilledRun<'a> {
         summary.knee = None;
         summary.knee_reason = "the run was killed before it could tell".to_owned();
         summary
+    }
+
+    /// Ages of what had no end at the cut. Rows say in which second it was sent or accepted, so
+    /// each is at least the time since the end of that second; where they do not say that, 0.
+    fn censored(&self, unsent: u64) -> LatencySet {
+        let mut ages = LatencySet::new();
+        let mut unanswered = self.counts.in_flight();
+        for (row, open) in self.series.iter().zip(&self.open).rev() {
+            let end = Nanos::from_secs(row.second.saturating_add(1));
+            let age = self.ended.saturating_sub(end);
+            // Which of the open ones had an answer is not known: take those that were sent last.
+            let answers = unanswered.min(open.sent);
+            unanswered -= answers;
+            ages.record_n(LatencyKind::AcceptResponse, age, answers);
+            ages.record_n(LatencyKind::AcceptService, age, answers);
+            if self.manifest.follows() {
+                ages.record_n(LatencyKind::CommitFromDue, age, open.sent);
+                ages.record_n(LatencyKind::CommitFromSent, age, open.sent);
+                ages.record_n(LatencyKind::CommitFromAccepted, age, open.accepted);
+            }
+        }
+        let no_answer = self.counts.errors + unanswered;
+        ages.record_n(LatencyKind::AcceptService, Nanos::ZERO, no_answer);
+        ages.record_n(LatencyKind::AcceptResponse, Nanos::ZERO, no_answer + unsent);
+        ages.record_n(LatencyKind::Lateness, Nanos::ZERO, unsent);
+        if self.manifest.follows() {
+            ages.record_n(LatencyKind::CommitFromDue, Nanos::ZERO, unsent);
+        }
+        ages
     }
 
     /// A closed loop has no arrivals.

@@ -1,5 +1,7 @@
 //! Up to which instant each source has reported.
 
+use std::ops::Range;
+
 use pacing::Nanos;
 
 use crate::event::SourceId;
@@ -8,6 +10,8 @@ use crate::event::SourceId;
 #[derive(Debug)]
 pub(crate) struct Watermarks {
     sources: Vec<Nanos>,
+    /// The same, where a source that retired keeps its last one.
+    last: Vec<Nanos>,
     max_lag: Nanos,
 }
 
@@ -15,6 +19,7 @@ impl Watermarks {
     pub(crate) fn new(sources: usize, max_lag: Nanos) -> Self {
         Self {
             sources: vec![Nanos::ZERO; sources.max(1)],
+            last: vec![Nanos::ZERO; sources.max(1)],
             max_lag,
         }
     }
@@ -24,8 +29,20 @@ impl Watermarks {
     pub(crate) fn raise(&mut self, source: SourceId, t: Nanos) -> Nanos {
         if let Some(mark) = self.sources.get_mut(usize::from(source.0)) {
             *mark = t.max(*mark);
+            if t != Nanos::MAX {
+                self.last[usize::from(source.0)] = *mark;
+            }
         }
         self.low()
+    }
+
+    /// Up to when any of these sources has reported.
+    pub(crate) fn reached(&self, sources: Range<u16>) -> Nanos {
+        let marks = self
+            .last
+            .get(usize::from(sources.start)..usize::from(sources.end));
+        let latest = marks.and_then(|marks| marks.iter().max());
+        latest.copied().unwrap_or(Nanos::ZERO)
     }
 
     fn low(&self) -> Nanos {
@@ -63,6 +80,8 @@ mod tests {
         marks.raise(SourceId(0), secs(4));
         assert_eq!(marks.raise(SourceId(1), Nanos::MAX), secs(4));
         assert_eq!(marks.raise(SourceId(0), Nanos::MAX), Nanos::ZERO);
+        assert_eq!(marks.reached(0..1), secs(4), "what it saw it has seen");
+        assert_eq!(marks.reached(1..2), Nanos::ZERO);
     }
 
     #[test]

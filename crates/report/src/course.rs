@@ -71,8 +71,10 @@ impl LatencyCourse {
     }
 
     /// Closes the last columns, and leaves gaps in the lines where nothing was recorded for several
-    /// times the usual distance between two columns, as in a stall or a pause.
-    pub fn finish(&mut self) {
+    /// times the usual distance between two columns, as in a stall or a pause. Adds the ages of what
+    /// had not ended to the sums.
+    pub fn finish(&mut self, censored: &LatencySet) {
+        self.sum.merge(censored);
         for drawn in &mut self.drawn {
             drawn.close(self.column_s);
             for line in [&mut drawn.p50, &mut drawn.p95, &mut drawn.p99] {
@@ -81,7 +83,8 @@ impl LatencyCourse {
         }
     }
 
-    /// All values after the warm-up, of the latencies that a report draws.
+    /// All values after the warm-up, of the latencies that a report draws; what had not ended counts with
+    /// its age.
     #[must_use]
     pub const fn sum(&self) -> &LatencySet {
         &self.sum

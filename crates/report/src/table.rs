@@ -1,5 +1,7 @@
 //! Tables as terminal text, Markdown and HTML.
 
+use measure::LatencyFigure;
+
 use crate::html::{link, tag};
 use crate::text::escape;
 
@@ -49,6 +51,11 @@ struct Cell {
 pub trait Figure {
     /// The value; `None` is shown as a dash.
     fn figure(self) -> Option<f64>;
+
+    /// Whether the truth may be higher, which is shown before the value.
+    fn is_lower_bound(&self) -> bool {
+        false
+    }
 }
 
 impl Figure for f64 {
@@ -72,6 +79,20 @@ impl Figure for usize {
 impl<F: Figure> Figure for Option<F> {
     fn figure(self) -> Option<f64> {
         self.and_then(F::figure)
+    }
+
+    fn is_lower_bound(&self) -> bool {
+        self.as_ref().is_some_and(F::is_lower_bound)
+    }
+}
+
+impl Figure for LatencyFigure {
+    fn figure(self) -> Option<f64> {
+        Some(self.millis)
+    }
+
+    fn is_lower_bound(&self) -> bool {
+        Self::is_lower_bound(self)
     }
 }
 
@@ -103,7 +124,7 @@ impl<R> Columns<R> {
         value: impl Fn(&R) -> F,
     ) -> Self {
         self.column(heading, Align::Right, |row| {
-            value(row).figure().map(&format)
+            crate::text::figure(value(row), &format)
         })
     }
 

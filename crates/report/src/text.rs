@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::table::Figure;
+
 /// A number with its thousands apart: 1,234,567.
 #[must_use]
 pub fn grouped(number: u64) -> String {
@@ -157,10 +159,18 @@ pub fn percent_tenths(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A figure in the given format, as `>= 1.50 s` where it is a lower bound; `None` without a value.
+pub fn figure<F: Figure>(figure: F, write: impl Fn(f64) -> String) -> Option<String> {
+    let sign = if figure.is_lower_bound() { ">= " } else { "" };
+    figure
+        .figure()
+        .map(|value| format!("{sign}{}", write(value)))
+}
+
 /// What is there, or a dash.
 #[must_use]
-pub fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
-    value.map_or_else(|| "–".to_owned(), write)
+pub fn or_dash(value: impl Figure, write: impl Fn(f64) -> String) -> String {
+    figure(value, write).unwrap_or_else(|| "–".to_owned())
 }
 
 /// Text inside HTML, in an attribute too.

@@ -21,7 +21,7 @@ pub(super) struct Joined<'a> {
 
 pub(super) fn summary(parts: &[&Summary], joined: Joined<'_>) -> Summary {
     let Joined { course, .. } = joined;
-    let mut latency_ms = course.latencies.summary();
+    let mut latency_ms = course.latencies.summary(&course.censored);
     correct(&mut latency_ms, parts);
     let mut blocks = Blocks::default();
     joined.blocks.iter().for_each(|block| blocks.add(block));
@@ -85,11 +85,12 @@ fn health(parts: &[&Summary], steps_omitted: u64, incomplete_files: Vec<String>)
 /// Counts, maxima and means of the parts are exact, those of their written histograms nearly.
 fn correct(latencies: &mut Latencies, parts: &[&Summary]) {
     for kind in LatencyKind::ALL {
-        let (mut sum, mut count, mut clamped, mut max) = (0.0, 0, 0, None);
+        let (mut sum, mut count, mut censored, mut clamped, mut max) = (0.0, 0, 0, 0, None);
         for part in parts {
             let part = part.latency_ms.of(kind);
-            sum += part.mean.unwrap_or(0.0) * part.count as f64;
+            sum += part.mean.unwrap_or(0.0) * (part.count + part.censored) as f64;
             count += part.count;
+            censored += part.censored;
             clamped += part.clamped;
             raise(&mut max, &part.max);
         }
@@ -97,6 +98,7 @@ fn correct(latencies: &mut Latencies, parts: &[&Summary]) {
         whole.count = count;
         whole.clamped = clamped;
         whole.max = max;
-        whole.mean = (count > 0).then(|| sum / count as f64);
+        let total = count + censored;
+        whole.mean = (total > 0).then(|| sum / total as f64);
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Course {
     pub(super) steps_omitted: u64,
     /// Of everything after the warm-up.
     pub(super) latencies: LatencySet,
+    /// Ages of what had not ended.
+    pub(super) censored: LatencySet,
     pub(super) seconds: Seconds,
 }
 
@@ -89,7 +91,10 @@ pub(super) fn join<R: BufRead, W: Write>(
         let end_s = second as f64 + row.span_s;
         let latencies = add_intervals(&mut intervals, end_s)?;
         row.counts.blocks = observed(blocks, second as f64, end_s).count() as u64;
-        row.latency = LatencyColumns::of(&latencies);
+        row.latency = LatencyColumns {
+            at_least: row.latency.at_least,
+            ..LatencyColumns::of(&latencies)
+        };
         files.series.push(&row);
         let start = Nanos::from_nanos(second.saturating_mul(SECOND.as_nanos()));
         let end = Nanos::from_nanos((end_s * 1e9).round() as u64);
@@ -101,6 +106,13 @@ pub(super) fn join<R: BufRead, W: Write>(
         course.seconds.push(&row);
         files.flush();
     }
+    let mut ended_s = 0.0;
+    for part in parts.iter() {
+        course.censored.merge(part.hlog.censored());
+        raise(&mut ended_s, &part.summary.time.ended_s);
+    }
+    let ended = Nanos::from_nanos((ended_s * 1e9).round() as u64);
+    writer.write_censored(&course.censored, ended, &mut files.hlog.rows);
     for step in steps.finish() {
         files.steps.push(&step);
         match course.steps.len() < MAX_STEP_ROWS {
@@ -157,6 +169,7 @@ fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
         (one, other) => one.or(other),
     };
     sum.add_up(row);
+    add_names(&mut sum.latency.at_least, &row.latency.at_least);
     sum.step = sum.step.or(row.step);
     // The same mark may have been sent to all generators.
     if !row.mark.is_empty() && row.mark != sum.mark {
@@ -164,6 +177,16 @@ fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
             sum.mark.push_str("; ");
         }
         sum.mark.push_str(&row.mark);
+    }
+}
+
+/// Where something waited in one part, it waited in the whole.
+fn add_names(names: &mut String, more: &str) {
+    for name in more.split_terminator(' ') {
+        if !names.split(' ').any(|known| known == name) {
+            names.push_str(if names.is_empty() { "" } else { " " });
+            names.push_str(name);
+        }
     }
 }
 
@@ -242,6 +265,7 @@ impl Steps {
                 match rows.get_mut(&row.step) {
                     Some(step) => {
                         step.add_up(&row);
+                        add_names(&mut step.latency.at_least, &row.latency.at_least);
                         raise(
                             &mut step.latency.lateness_max_ms,
                             &row.latency.lateness_max_ms,
@@ -292,6 +316,7 @@ impl Steps {
         let is_whole = row.start_s.fract() == 0.0 && row.end_s.fract() == 0.0;
         row.latency = LatencyColumns {
             lateness_max_ms: row.latency.lateness_max_ms,
+            at_least: std::mem::take(&mut row.latency.at_least),
             ..match is_whole {
                 true => LatencyColumns::of(&self.latencies),
                 false => LatencyColumns::default(),

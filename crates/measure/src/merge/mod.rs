@@ -88,13 +88,12 @@ pub fn merge<R: BufRead, W: Write>(
         .map_err(|(part, e)| unreadable(part, e))?;
     files.flush();
     let summaries: Vec<&Summary> = parts.iter().map(|part| &part.summary).collect();
-    let follow = manifest.plan.get("follow");
     let joined = account::Joined {
         course,
         blocks: &blocks,
         windows,
         incomplete_files: files.incomplete(),
-        followed: follow.and_then(|follow| follow.as_bool()).unwrap_or(true),
+        followed: manifest.follows(),
     };
     let mut summary = account::summary(&summaries, joined);
     summary.verdict.reasons.extend(clock_words(manifest));

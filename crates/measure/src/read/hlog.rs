@@ -7,12 +7,14 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::lines::Lines;
 use crate::format::ReadError;
+use crate::hlog::CENSORED;
 use crate::latency::{Latency, LatencyKind, LatencySet};
 
 /// Reads `latency.hlog` in the memory of one line.
 pub struct HlogReader<R> {
     lines: Lines<R>,
     deserializer: Deserializer,
+    censored: LatencySet,
 }
 
 /// The values of one latency in one interval.
@@ -36,7 +38,14 @@ impl<R: BufRead> HlogReader<R> {
         Self {
             lines: Lines::new(FILE, reader),
             deserializer: Deserializer::new(),
+            censored: LatencySet::new(),
         }
+    }
+
+    /// At the end: the ages of the observations that had not ended when the run did.
+    #[must_use]
+    pub const fn censored(&self) -> &LatencySet {
+        &self.censored
     }
 
     /// The next interval; `None` at the end. Intervals of tags that this version does not know are
@@ -45,7 +54,7 @@ impl<R: BufRead> HlogReader<R> {
     /// # Errors
     /// When the file cannot be read or a line is not one of an interval log.
     pub fn next_interval(&mut self) -> Result<Option<HlogInterval<'_>>, ReadError> {
-        let parsed = loop {
+        let (kind, parsed) = loop {
             if !self.lines.advance()? {
                 return Ok(None);
             }
@@ -59,20 +68,15 @@ impl<R: BufRead> HlogReader<R> {
                     "it is no tagged line of an interval log",
                 )
             })?;
-            if let Some(kind) = parsed.kind {
+            let Some(kind) = parsed.kind else { continue };
+            if !parsed.censored {
                 break (kind, parsed);
             }
+            interval(&self.lines, &mut self.deserializer, kind, &parsed)
+                .add_to(self.censored.of_mut(kind))?;
         };
-        let (kind, parsed) = parsed;
-        Ok(Some(HlogInterval {
-            kind,
-            start_s: parsed.start_s,
-            length_s: parsed.length_s,
-            max_ms: parsed.max_ms,
-            encoded: &self.lines.line()[parsed.encoded_from..],
-            deserializer: &mut self.deserializer,
-            line: self.lines.number(),
-        }))
+        let deserializer = &mut self.deserializer;
+        Ok(Some(interval(&self.lines, deserializer, kind, &parsed)))
     }
 
     /// The six latencies of the intervals that begin at `from_s` or later. With the end of the
@@ -160,9 +164,27 @@ impl HlogInterval<'_> {
     }
 }
 
+fn interval<'a, R: BufRead>(
+    lines: &'a Lines<R>,
+    deserializer: &'a mut Deserializer,
+    kind: LatencyKind,
+    parsed: &Parsed,
+) -> HlogInterval<'a> {
+    HlogInterval {
+        kind,
+        start_s: parsed.start_s,
+        length_s: parsed.length_s,
+        max_ms: parsed.max_ms,
+        encoded: &lines.line()[parsed.encoded_from..],
+        deserializer,
+        line: lines.number(),
+    }
+}
+
 struct Parsed {
     /// `None` for a tag of another version.
     kind: Option<LatencyKind>,
+    censored: bool,
     start_s: f64,
     length_s: f64,
     max_ms: f64,
@@ -179,11 +201,15 @@ impl Parsed {
             std::str::from_utf8(field).ok()
         };
         let tag = field()?;
+        let name = tag.strip_suffix(CENSORED);
         let start_s = field()?.parse().ok()?;
         let length_s = field()?.parse().ok()?;
         let max_ms = field()?.parse().ok()?;
         Some(Self {
-            kind: LatencyKind::ALL.into_iter().find(|kind| kind.name() == tag),
+            kind: LatencyKind::ALL
+                .into_iter()
+                .find(|kind| kind.name() == name.unwrap_or(tag)),
+            censored: name.is_some(),
             start_s,
             length_s,
             max_ms,

@@ -23,6 +23,8 @@ pub(super) struct RunTotals {
     pub(super) late: Late,
     /// Latencies of every closed segment after the warm-up.
     pub(super) latencies: LatencySet,
+    /// Ages of what had not ended when it was last looked at, after the warm-up.
+    pub(super) censored: LatencySet,
     pub(super) seconds: Seconds,
     pub(super) blocks: Blocks,
     pub(super) generator_late_max: Nanos,
@@ -175,7 +177,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             backlog: self.run.counts.backlog(),
             mempool_txs: span.depth.map(|depth| depth.last.txs),
             mempool_bytes: span.depth.map(|depth| depth.last.bytes),
-            latency: LatencyColumns::of(&span.latencies),
+            latency: LatencyColumns::beside(&span.latencies, &self.waiting, end),
             mark: span.marks.join("; "),
             generator_cpu: span.processor.map(|used| {
                 let length = end.saturating_sub(begin.start).as_secs_f64();
@@ -220,7 +222,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             backlog,
             backlog_growth: growth(backlog, self.step.backlog_before),
             mempool_txs: span.depth.map(|depth| depth.last.txs),
-            latency: LatencyColumns::of(&span.latencies),
+            latency: LatencyColumns::beside(&span.latencies, &self.waiting, self.step.end),
             ..StepRow::default()
         };
         row.with_rates(span.blocks.rate())

@@ -11,6 +11,7 @@ use crate::pending::RecordState;
 use crate::plan::Plan;
 use crate::rows::BlockRow;
 use crate::span::BlockSpan;
+use crate::waiting::Awaited;
 
 impl<W: Write, P: Plan> Recorder<W, P> {
     /// Takes over the blocks and acceptances that were observed by `low`.
@@ -88,6 +89,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         record.height = block.height;
         record.code = tx.code;
         let record = *record;
+        self.waiting.end(record.due, Awaited::Block);
         let from_due = at.saturating_sub(record.due);
         self.scratch.push(from_due.as_nanos());
         let latencies = &mut self.segment(at).span.latencies;

@@ -4,9 +4,10 @@ use std::io::Write;
 
 use pacing::Nanos;
 
-use super::Recorder;
+use super::{Recorder, RecorderConfig};
 use crate::account::Account;
 use crate::files::RecordError;
+use crate::latency::LatencySet;
 use crate::plan::Plan;
 use crate::rows::StepRow;
 use crate::summary::{LateCauses, RecorderHealth, Summary, TimeSpans};
@@ -42,18 +43,21 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.segments.cut(end.offered_until);
         self.take_observations(Nanos::MAX);
         self.close_rest(end.ended);
-        self.settle_rest();
+        self.settle_rest(end.ended);
+        self.hlog
+            .write_censored(&self.run.censored, end.ended, &mut self.files.hlog.rows);
         self.files.flush();
         self.health.incomplete_files = self.files.incomplete();
         let steps = std::mem::take(&mut self.step_rows);
         Finished {
-            summary: self.summary(end, steps, self.health.clone()),
+            summary: self.summary(end, steps, self.health.clone(), &self.run.censored),
             error: self.files.into_error(),
         }
     }
 
     /// The account up to the instant that every source is past, without steps: what is under way
-    /// counts neither as unanswered nor as pending yet. For conditions on a run that goes on.
+    /// counts neither as unanswered nor as pending yet, but its age counts as censored. For conditions
+    /// on a run that goes on.
     #[must_use]
     pub fn so_far(&self) -> Summary {
         let until = self.segments.offering_until(self.low);
@@ -63,7 +67,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             ended: self.low,
             interrupted: false,
         };
-        self.summary(end, Vec::new(), self.health.clone())
+        let mut censored = self.run.censored.clone();
+        let followed = !self.is_unfollowed();
+        self.waiting.add_to(&mut censored, self.low, followed);
+        self.summary(end, Vec::new(), self.health.clone(), &censored)
     }
 
     /// Closes what ends by `ended` and the beginning of what does not; events stamped later stretch
@@ -85,19 +92,35 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.close_interval(last);
     }
 
-    fn settle_rest(&mut self) {
+    fn settle_rest(&mut self, ended: Nanos) {
+        let RecorderConfig {
+            senders, followers, ..
+        } = self.config;
+        let blocks_until = self.watermarks.reached(senders..senders + followers);
+        let answers_until = match self.config.answers {
+            true => self.watermarks.reached(0..senders),
+            false => blocks_until,
+        };
+        let [answers_until, blocks_until] = [answers_until, blocks_until].map(|at| at.min(ended));
         self.health.pending_bytes_peak = self
             .health
             .pending_bytes_peak
             .max(self.pending.bytes() as u64);
         for record in self.pending.drain() {
+            self.censor_open(&record, answers_until, blocks_until);
             self.tally.settle(&record);
             self.tx_writer.write(&record, &mut self.files.txs.rows);
             self.files.relieve_txs();
         }
     }
 
-    fn summary(&self, end: RunEnd, steps: Vec<StepRow>, recorder: RecorderHealth) -> Summary {
+    fn summary(
+        &self,
+        end: RunEnd,
+        steps: Vec<StepRow>,
+        recorder: RecorderHealth,
+        censored: &LatencySet,
+    ) -> Summary {
         let account = Account {
             model: self.config.model,
             interrupted: end.interrupted,
@@ -114,7 +137,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 causes: self.run.late,
                 generator_max_ms: self.run.generator_late_max.as_millis_f64(),
             },
-            latency_ms: self.run.latencies.summary(),
+            latency_ms: self.run.latencies.summary(censored),
             seconds: &self.run.seconds,
             blocks: self.run.blocks,
             windows: self.windows.worst(),

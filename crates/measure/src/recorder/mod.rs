@@ -25,13 +25,14 @@ use crate::event::{
 use crate::files::{Files, RecordError, RunFolderWriters};
 use crate::hlog::{self, HlogWriter};
 use crate::latency::{LatencyKind, LatencySet};
-use crate::pending::{Pending, RecordState, Slot};
+use crate::pending::{Pending, Record, RecordState, Slot};
 use crate::plan::{LoadModel, Plan};
 use crate::rows::{IdText, SeriesRow, StepRow, TxWriter};
 use crate::segments::{Segment, Segments};
 use crate::span::{Depth, Depths, Span, add_depths};
 use crate::summary::{Reconnects, RecorderHealth};
 use crate::tally::Tally;
+use crate::waiting::{Awaited, Waiting};
 use crate::watermarks::Watermarks;
 use crate::windows::Windows;
 
@@ -98,6 +99,7 @@ pub struct Recorder<W, P> {
     tx_writer: TxWriter,
     hlog: HlogWriter,
     pending: Pending,
+    waiting: Waiting,
     tally: Tally,
     watermarks: Watermarks,
     low: Nanos,
@@ -145,6 +147,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             tx_writer: TxWriter::new(config.origin_unix_ns, config.ids),
             hlog: HlogWriter::new(),
             pending: Pending::new(config.max_pending),
+            waiting: Waiting::default(),
             tally: Tally::default(),
             watermarks: Watermarks::new(sources, config.max_lag),
             low: Nanos::ZERO,
@@ -180,6 +183,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.settle_one_early();
         }
         let slot = self.pending.insert(sent);
+        self.waiting.begin(sent.due);
         self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
         self.tally.fate.sent += 1;
         self.windows.sent(sent.sent);
@@ -223,9 +227,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             }
             Reply::Failed(failure) => {
                 self.segment(answered.at).span.counts.errors += 1;
-                let record = self.pending.at_mut(slot);
-                record.answered = answered.at;
-                record.state = RecordState::Failed(failure);
+                let record = self.ended(slot, answered.at, RecordState::Failed(failure));
+                self.censor(LatencyKind::AcceptResponse, record.due, answered.at);
+                self.censor(LatencyKind::AcceptService, record.sent, answered.at);
                 // It may be in the node all the same: the record waits for a block.
                 if record.is_committed() || self.is_unfollowed() {
                     self.settle(slot);
@@ -253,6 +257,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     pub fn unsent(&mut self, unsent: &Unsent) {
         self.tally.unsent[unsent.reason as usize] += 1;
         self.segment(unsent.at).span.counts.unsent += 1;
+        self.censor(LatencyKind::Lateness, unsent.due, unsent.at);
+        self.censor(LatencyKind::AcceptResponse, unsent.due, unsent.at);
+        if !self.is_unfollowed() {
+            self.censor(LatencyKind::CommitFromDue, unsent.due, unsent.at);
+        }
     }
 
     /// A follower saw a block. It counts once every source is past `observed`.
@@ -353,14 +362,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             + self.step.span.latencies.bytes()
             + self.interval.bytes()
             + self.run.latencies.bytes()
+            + self.run.censored.bytes()
             + self.files.bytes()
     }
 
     fn accepted(&mut self, slot: Slot, at: Nanos) {
-        let record = self.pending.at_mut(slot);
-        record.answered = at;
-        record.state = RecordState::Accepted;
-        let record = *record;
+        let record = self.ended(slot, at, RecordState::Accepted);
         let span = &mut self.segment(at).span;
         span.counts.accepted += 1;
         let latencies = &mut span.latencies;
@@ -382,19 +389,31 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn refused(&mut self, slot: Slot, at: Nanos, state: RecordState, code: u32) {
-        let record = self.pending.at_mut(slot);
-        record.answered = at;
-        record.state = state;
-        if !record.is_committed() {
-            record.code = code;
+        if !self.ended(slot, at, state).is_committed() {
+            self.pending.at_mut(slot).code = code;
         }
         self.segment(at).span.counts.rejected += 1;
         self.settle(slot);
     }
 
+    /// Its request ended: the record with that.
+    fn ended(&mut self, slot: Slot, at: Nanos, state: RecordState) -> Record {
+        let record = self.pending.at_mut(slot);
+        record.answered = at;
+        record.state = state;
+        self.waiting.end(record.due, Awaited::Answer);
+        *record
+    }
+
     /// The transaction has its fate: it leaves the table and gets its row.
     fn settle(&mut self, slot: Slot) {
         let record = self.pending.remove(slot);
+        if !record.is_committed() {
+            self.waiting.end(record.due, Awaited::Block);
+        }
+        if record.state == RecordState::Unanswered {
+            self.waiting.end(record.due, Awaited::Answer);
+        }
         self.tally.settle(&record);
         self.tx_writer.write(&record, &mut self.files.txs.rows);
         self.files.relieve_txs();
@@ -403,7 +422,37 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     fn settle_one_early(&mut self) {
         if let Some(slot) = self.pending.oldest_nearby() {
             self.health.settled_early += 1;
+            let record = *self.pending.at(slot);
+            self.censor_open(&record, self.low, self.low);
             self.settle(slot);
+        }
+    }
+
+    /// Counts what is open of a transaction, of which every answer was read up to one instant and
+    /// every block seen up to another.
+    fn censor_open(&mut self, record: &Record, answers_until: Nanos, blocks_until: Nanos) {
+        if record.state == RecordState::Unanswered {
+            self.censor(LatencyKind::AcceptResponse, record.due, answers_until);
+            self.censor(LatencyKind::AcceptService, record.sent, answers_until);
+        }
+        if !record.is_committed() && !self.is_unfollowed() {
+            self.censor(LatencyKind::CommitFromDue, record.due, blocks_until);
+            self.censor(LatencyKind::CommitFromSent, record.sent, blocks_until);
+            if record.state == RecordState::Accepted {
+                self.censor(
+                    LatencyKind::CommitFromAccepted,
+                    record.answered,
+                    blocks_until,
+                );
+            }
+        }
+    }
+
+    /// A latency had begun `from` then and had not ended `until` then.
+    fn censor(&mut self, kind: LatencyKind, from: Nanos, until: Nanos) {
+        if until >= self.config.warmup {
+            let age = until.saturating_sub(from);
+            self.run.censored.record(kind, age);
         }
     }
 

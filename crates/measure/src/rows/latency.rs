@@ -3,59 +3,103 @@
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{LatencyKind, LatencySet};
+use crate::latency::{LatencyFigure, LatencyKind, LatencySet};
+use crate::waiting::{Awaited, Waiting};
 
-/// Quantiles of the events of a row, in milliseconds; empty where nothing happened. `series.csv` has
-/// those that change within seconds, `steps.csv` all of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct LatencyColumns {
+/// Defines the columns from one list: the field of each, its latency and its quantile.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $column:ident: $kind:ident at $quantile:literal,)*) => {
+        /// Quantiles of the events of a row, in milliseconds; empty where nothing happened. `series.csv`
+        /// has those that change within seconds, `steps.csv` all of them.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        pub struct LatencyColumns {
+            $($(#[$doc])* pub $column: Option<f64>,)*
+            /// The columns among these that are lower bounds, apart by blanks: so many others had waited
+            /// longer at the end of the row, and were not answered or in no block yet.
+            #[serde(default)]
+            pub at_least: String,
+        }
+
+        impl LatencyColumns {
+            pub(crate) fn of(latencies: &LatencySet) -> Self {
+                let at = |kind, quantile| {
+                    let value = latencies.of(kind).quantile(quantile);
+                    value.map(Nanos::as_millis_f64)
+                };
+                Self {
+                    $($column: at(LatencyKind::$kind, $quantile),)*
+                    at_least: String::new(),
+                }
+            }
+
+            /// A column by its name; `None` when it is empty.
+            #[must_use]
+            pub fn figure(&self, name: &str) -> Option<LatencyFigure> {
+                let millis = match name {
+                    $(stringify!($column) => self.$column,)*
+                    _ => None,
+                }?;
+                let raised = self.at_least.split(' ').any(|raised| raised == name);
+                Some(LatencyFigure {
+                    millis,
+                    at_most: (!raised).then_some(millis),
+                })
+            }
+        }
+
+        const COLUMNS: &[(&str, LatencyKind, f64)] =
+            &[$((stringify!($column), LatencyKind::$kind, $quantile)),*];
+    };
+}
+
+columns! {
     /// Median of sent − due.
-    pub lateness_p50_ms: Option<f64>,
+    lateness_p50_ms: Lateness at 0.50,
     /// 99 % of sent − due.
-    pub lateness_p99_ms: Option<f64>,
+    lateness_p99_ms: Lateness at 0.99,
     /// Maximum of sent − due.
-    pub lateness_max_ms: Option<f64>,
+    lateness_max_ms: Lateness at 1.0,
     /// Median of accepted − due.
-    pub accept_p50_ms: Option<f64>,
+    accept_p50_ms: AcceptResponse at 0.50,
     /// 95 % of accepted − due.
-    pub accept_p95_ms: Option<f64>,
+    accept_p95_ms: AcceptResponse at 0.95,
     /// 99 % of accepted − due.
-    pub accept_p99_ms: Option<f64>,
+    accept_p99_ms: AcceptResponse at 0.99,
     /// Median of accepted − sent.
-    pub service_p50_ms: Option<f64>,
+    service_p50_ms: AcceptService at 0.50,
     /// 99 % of accepted − sent.
-    pub service_p99_ms: Option<f64>,
+    service_p99_ms: AcceptService at 0.99,
     /// Median of committed − due.
-    pub commit_p50_ms: Option<f64>,
+    commit_p50_ms: CommitFromDue at 0.50,
     /// 95 % of committed − due.
-    pub commit_p95_ms: Option<f64>,
+    commit_p95_ms: CommitFromDue at 0.95,
     /// 99 % of committed − due.
-    pub commit_p99_ms: Option<f64>,
+    commit_p99_ms: CommitFromDue at 0.99,
 }
 
 impl LatencyColumns {
-    pub(crate) fn of(latencies: &LatencySet) -> Self {
-        let at = |kind, quantile| {
-            latencies
-                .of(kind)
-                .quantile(quantile)
-                .map(Nanos::as_millis_f64)
+    /// Of a row that ends at `end`, while others wait.
+    pub(crate) fn beside(latencies: &LatencySet, waiting: &Waiting, end: Nanos) -> Self {
+        let is_raised = |kind: LatencyKind, quantile: f64| {
+            let awaited = match kind {
+                LatencyKind::AcceptResponse => Awaited::Answer,
+                LatencyKind::CommitFromDue => Awaited::Block,
+                _ => return false,
+            };
+            let latency = latencies.of(kind);
+            latency.quantile(quantile).is_some_and(|value| {
+                let older = waiting.older(awaited, end, value);
+                let rank = quantile * (latency.count() + older) as f64;
+                rank.ceil() as u64 > latency.count()
+            })
         };
+        let raised = COLUMNS
+            .iter()
+            .filter(|(_, kind, quantile)| is_raised(*kind, *quantile));
+        let names: Vec<&str> = raised.map(|(name, ..)| *name).collect();
         Self {
-            lateness_p50_ms: at(LatencyKind::Lateness, 0.50),
-            lateness_p99_ms: at(LatencyKind::Lateness, 0.99),
-            lateness_max_ms: latencies
-                .of(LatencyKind::Lateness)
-                .max()
-                .map(Nanos::as_millis_f64),
-            accept_p50_ms: at(LatencyKind::AcceptResponse, 0.50),
-            accept_p95_ms: at(LatencyKind::AcceptResponse, 0.95),
-            accept_p99_ms: at(LatencyKind::AcceptResponse, 0.99),
-            service_p50_ms: at(LatencyKind::AcceptService, 0.50),
-            service_p99_ms: at(LatencyKind::AcceptService, 0.99),
-            commit_p50_ms: at(LatencyKind::CommitFromDue, 0.50),
-            commit_p95_ms: at(LatencyKind::CommitFromDue, 0.95),
-            commit_p99_ms: at(LatencyKind::CommitFromDue, 0.99),
+            at_least: names.join(" "),
+            ..Self::of(latencies)
         }
     }
 }

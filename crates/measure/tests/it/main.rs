@@ -9,6 +9,7 @@ mod account;
 mod accuracy;
 mod agreement;
 mod calibration;
+mod censored;
 mod conservation;
 mod cost;
 mod hlog;

@@ -1,6 +1,6 @@
 //! The answer: in one sentence, with bold figures between `**`, what gave first, and the figures.
 
-use measure::{LimitedBy, LoadModel, RateStats, ScheduleVerdict};
+use measure::{LimitedBy, LoadModel, Quantiles, RateStats, ScheduleVerdict};
 
 use super::RunReport;
 use crate::html::tag;
@@ -122,7 +122,7 @@ pub(super) fn tiles(report: &RunReport) -> String {
     let verdict = summary.verdict.schedule;
     let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
     let mean = |stats: Option<RateStats>| rate(stats.map(|stats| stats.mean));
-    let millis = |millis: Option<f64>| text::or_dash(millis, text::millis);
+    let millis = |latency: &Quantiles, name| text::or_dash(latency.figure(name), text::millis);
     let lost = summary.fate.rejected + summary.fate.errors + summary.fate.unanswered;
     let tiles = [
         (verdict.name().to_owned(), "schedule"),
@@ -130,15 +130,15 @@ pub(super) fn tiles(report: &RunReport) -> String {
         (mean(summary.rate.accepted_tps), "accepted, mean second"),
         (mean(summary.rate.committed_tps), "committed, mean second"),
         (
-            millis(latency.accept_response.p99),
+            millis(&latency.accept_response, "p99"),
             "to accept, p99 from due",
         ),
         (
-            millis(latency.commit_from_due.p50),
+            millis(&latency.commit_from_due, "p50"),
             "to commit, p50 from due",
         ),
         (
-            millis(latency.commit_from_due.p99),
+            millis(&latency.commit_from_due, "p99"),
             "to commit, p99 from due",
         ),
         (grouped(lost), "rejected, failed, unanswered"),

@@ -58,7 +58,7 @@ pub(super) fn percentiles(report: &RunReport) -> String {
         "Response time counts from the due time, service time from the send: where they part, transactions waited before they left.",
     );
     let commit = by_percentile(report, "Committed", "latency", &commit)
-        .note("From the due time to the first sight of the block.");
+        .note("From the due time to the first sight of the block. What had not ended counts with its age.");
     Page::grid([accept.html(), commit.html()]) + &table(report).html()
 }
 
@@ -77,23 +77,15 @@ fn by_percentile(
 
 /// The six latencies in figures.
 pub(super) fn table(report: &RunReport) -> Table {
-    type Of = fn(&Quantiles) -> Option<f64>;
     let latency = &report.summary.latency_ms;
-    let quantiles: [(&str, Of); 7] = [
-        ("p50", |it| it.p50),
-        ("p68", |it| it.p68),
-        ("p95", |it| it.p95),
-        ("p99", |it| it.p99),
-        ("p99.7", |it| it.p99_7),
-        ("max", |it| it.max),
-        ("mean", |it| it.mean),
-    ];
     let figures = LatencyKind::ALL.map(|kind| latency.of(kind));
     let table = Table::of(LABELS.into_iter().zip(figures)).text("latency", |row| row.0);
-    let table = quantiles.into_iter().fold(table, |table, (name, of)| {
-        table.number(name, text::millis, |row| of(row.1))
+    let table = Quantiles::NAMES.into_iter().fold(table, |table, name| {
+        let heading = name.replace('_', ".");
+        table.number(&heading, text::millis, |row| row.1.figure(name))
     });
-    table.count("count", |row| row.1.count).table()
+    let table = table.count("count", |row| row.1.count);
+    table.count("unfinished", |row| row.1.censored).table()
 }
 
 /// What the latencies are called, in the order of [`LatencyKind::ALL`].

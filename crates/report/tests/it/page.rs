@@ -29,7 +29,7 @@ fn report() -> RunReport {
     while let Some(interval) = log.next_interval().unwrap() {
         course.add(interval).unwrap();
     }
-    course.finish();
+    course.finish(log.censored());
     let series = series.bytes();
     let mut series: Vec<_> = RowReader::new(&series[..])
         .unwrap()

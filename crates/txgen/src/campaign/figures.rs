@@ -1,6 +1,6 @@
 //! What one run of a campaign came to.
 
-use measure::{BlockRow, LimitedBy, ScheduleVerdict, StepRow};
+use measure::{BlockRow, LatencyFigure, LimitedBy, ScheduleVerdict, StepRow};
 use report::{Span, TmBench, TmBenchSpan};
 use serde::Serialize;
 
@@ -27,11 +27,11 @@ pub(super) struct Figures {
     pub(super) accepted_tps: Option<f64>,
     /// Of the blocks observed while the load was offered.
     pub(super) committed_tps: Option<f64>,
-    pub(super) accept_p50_ms: Option<f64>,
-    pub(super) accept_p99_ms: Option<f64>,
-    pub(super) commit_p50_ms: Option<f64>,
-    pub(super) commit_p95_ms: Option<f64>,
-    pub(super) commit_p99_ms: Option<f64>,
+    pub(super) accept_p50_ms: Option<LatencyFigure>,
+    pub(super) accept_p99_ms: Option<LatencyFigure>,
+    pub(super) commit_p50_ms: Option<LatencyFigure>,
+    pub(super) commit_p95_ms: Option<LatencyFigure>,
+    pub(super) commit_p99_ms: Option<LatencyFigure>,
     pub(super) blocks: u64,
     /// The longest time between two blocks while the load was offered.
     pub(super) longest_gap_s: Option<f64>,
@@ -94,11 +94,11 @@ impl Figures {
             committed_tps: follows
                 .then(|| per_second(blocks.own_until(span)))
                 .flatten(),
-            accept_p50_ms: latency.accept_response.p50,
-            accept_p99_ms: latency.accept_response.p99,
-            commit_p50_ms: latency.commit_from_due.p50,
-            commit_p95_ms: latency.commit_from_due.p95,
-            commit_p99_ms: latency.commit_from_due.p99,
+            accept_p50_ms: latency.accept_response.figure("p50"),
+            accept_p99_ms: latency.accept_response.figure("p99"),
+            commit_p50_ms: latency.commit_from_due.figure("p50"),
+            commit_p95_ms: latency.commit_from_due.figure("p95"),
+            commit_p99_ms: latency.commit_from_due.figure("p99"),
             blocks: summary.blocks.count,
             longest_gap_s: blocks.longest_gap(span),
             knee_tps: summary.knee.as_ref().map(|knee| knee.rate_tps),

@@ -1,5 +1,6 @@
 //! The report over all runs of a campaign: one page that works offline.
 
+use measure::LatencyFigure;
 use report::Page;
 use report::chart::{Axis, Chart, Tone, Unit};
 
@@ -133,9 +134,9 @@ fn rates(runs: &[(&Run, &Figures)]) -> String {
 }
 
 fn latencies(runs: &[(&Run, &Figures)]) -> String {
-    let points = |latency: fn(&Figures) -> Option<f64>| {
+    let points = |latency: fn(&Figures) -> Option<LatencyFigure>| {
         runs.iter().filter_map(move |(_, figures)| {
-            let seconds = latency(figures)? / MILLIS_PER_SECOND;
+            let seconds = latency(figures)?.millis / MILLIS_PER_SECOND;
             Some((figures.committed_tps?, seconds))
         })
     };

@@ -9,7 +9,7 @@ use crate::output::recorded;
 /// One run in a line, while the campaign goes on.
 pub(super) fn line(figures: &Figures) -> String {
     let rate = |rate: Option<f64>| text::or_dash(rate, rate_text);
-    let millis = |millis: Option<f64>| text::or_dash(millis, text::narrow_millis);
+    let millis = |millis| text::or_dash(millis, text::narrow_millis);
     let mut text = format!(
         "{}: offered {}/s, sent {}/s, accepted {}/s, committed {}/s; commit p50 {} ms, p95 {} ms",
         figures.verdict.name(),
@@ -85,12 +85,11 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
     table.table()
 }
 
-/// One figure of a run.
-type Figure = fn(&Figures) -> Option<f64>;
 /// A run, and its figures if it has any.
 type RunFigures<'a> = (&'a Run, Option<&'a Figures>);
 
-fn of(figure: Figure) -> impl Fn(&RunFigures<'_>) -> Option<f64> {
+/// One figure of a run.
+fn of<F>(figure: fn(&Figures) -> Option<F>) -> impl Fn(&RunFigures<'_>) -> Option<F> {
     move |(_, figures)| figure((*figures)?)
 }
 
@@ -153,7 +152,7 @@ struct CellRuns<'a> {
 }
 
 impl CellRuns<'_> {
-    fn spread(&self, of: fn(&Figures) -> Option<f64>) -> String {
+    fn spread<F: report::Figure>(&self, of: fn(&Figures) -> Option<F>) -> String {
         spread(self.figures.iter().filter_map(|figures| of(figures)))
     }
 }
@@ -176,14 +175,21 @@ fn cells(runs: &[Run]) -> Vec<CellRuns<'_>> {
     cells
 }
 
-fn spread(values: impl Iterator<Item = f64>) -> String {
+fn spread<F: report::Figure>(figures: impl Iterator<Item = F>) -> String {
+    let mut sign = "";
+    let values = figures.filter_map(|figure| {
+        if figure.is_lower_bound() {
+            sign = ">= ";
+        }
+        figure.figure()
+    });
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (Some(low), Some(high)) = (values.first(), values.last()) else {
         return "-".into();
     };
     let middle = f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2]);
-    format!("{middle:.1} ({low:.1} to {high:.1})")
+    format!("{sign}{middle:.1} ({low:.1} to {high:.1})")
 }
 
 /// A rate without its unit.
@@ -205,6 +211,6 @@ mod tests {
     fn repeated_values_are_a_median_and_its_range() {
         assert_eq!(spread([3.0, 1.0, 2.0].into_iter()), "2.0 (1.0 to 3.0)");
         assert_eq!(spread([4.0, 1.0].into_iter()), "2.5 (1.0 to 4.0)");
-        assert_eq!(spread(std::iter::empty()), "-");
+        assert_eq!(spread(std::iter::empty::<f64>()), "-");
     }
 }

@@ -59,8 +59,12 @@ fn table(second: &SeriesRow) -> Table {
         .figure("commits", |_| counts.committed.to_string())
         .figure("refused", |_| (counts.rejected + counts.errors).to_string())
         .number("mempool", report::text::whole, |row| row.mempool_txs)
-        .number("accept", narrow_millis, |row| row.latency.accept_p99_ms)
-        .number("commit", narrow_millis, |row| row.latency.commit_p99_ms)
+        .number("accept", narrow_millis, |row| {
+            row.latency.figure("accept_p99_ms")
+        })
+        .number("commit", narrow_millis, |row| {
+            row.latency.figure("commit_p99_ms")
+        })
         .number("late", narrow_millis, |row| row.latency.lateness_p99_ms)
         .table()
         .at_least(&[6, 7, 7, 8, 7, 7, 7, 7, 7, 6])

@@ -178,7 +178,7 @@ fn course(run: &RecordedRun) -> Result<LatencyCourse, OpenError> {
         };
         course.add(interval).map_err(|error| run.unusable(error))?;
     }
-    course.finish();
+    course.finish(log.censored());
     Ok(course)
 }
 
@@ -195,10 +195,8 @@ fn thresholds(run: &RecordedRun) -> Vec<(String, bool)> {
         .filter_map(|text| text.parse::<Threshold>().ok())
         .map(|threshold| {
             let verdict = threshold.check(&document);
-            let value = verdict
-                .value
-                .map_or_else(|| "no value".to_owned(), |value| format!("{value:.3}"));
-            (format!("{} ({value})", verdict.text), verdict.held)
+            let text = format!("{} ({})", verdict.text, verdict.value_text());
+            (text, verdict.held)
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! The end of a run as a person reads it in ten seconds.
 
-use measure::{LoadModel, RateStats, StepRow, Summary, judge};
+use measure::{LatencyKind, LoadModel, RateStats, StepRow, Summary, judge};
 use report::text::{by_name, by_size, grouped, or_dash, tenths};
 use report::{Entries, Table};
 
@@ -13,7 +13,7 @@ pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verd
     verdict(&mut head, summary);
     conservation(&mut head, summary);
     rates(&mut head, summary);
-    let mut text = head.text() + &latencies(summary).text();
+    let mut text = head.text() + &latencies(summary).text() + &unfinished(summary);
     if let Some(resolution) = summary.blocks.resolution() {
         text += &format!("  {resolution}\n");
     }
@@ -146,14 +146,24 @@ fn latencies(summary: &Summary) -> Table {
         ("       from accepted", &latency.commit_from_accepted),
     ])
     .text("latency (ms)", |row| row.0)
-    .number("p50", millis, |row| row.1.p50)
-    .number("p95", millis, |row| row.1.p95)
-    .number("p99", millis, |row| row.1.p99)
-    .number("max", millis, |row| row.1.max)
-    .number("mean", millis, |row| row.1.mean)
+    .number("p50", millis, |row| row.1.figure("p50"))
+    .number("p95", millis, |row| row.1.figure("p95"))
+    .number("p99", millis, |row| row.1.figure("p99"))
+    .number("max", millis, |row| row.1.figure("max"))
+    .number("mean", millis, |row| row.1.figure("mean"))
     .count("count", |row| row.1.count)
     .table()
     .at_least(&[21, 8, 8, 8, 8, 8, 7])
+}
+
+/// Why figures are lower bounds, where some are.
+fn unfinished(summary: &Summary) -> String {
+    let kinds = LatencyKind::ALL.into_iter();
+    let censored = kinds.map(|kind| summary.latency_ms.of(kind).censored);
+    match censored.max().unwrap_or(0) {
+        0 => String::new(),
+        count => format!("  >= is a lower bound: {} had not ended\n", grouped(count)),
+    }
 }
 
 fn millis(value: f64) -> String {
@@ -171,8 +181,12 @@ fn steps(summary: &Summary) -> String {
         .number("sent/s", tenths, |(step, _)| step.sent_tps)
         .number("accepted/s", tenths, |(step, _)| step.accepted_tps)
         .number("commit/s", tenths, |(step, _)| step.committed_tps)
-        .number("accept p99", millis, |(step, _)| step.latency.accept_p99_ms)
-        .number("commit p95", millis, |(step, _)| step.latency.commit_p95_ms)
+        .number("accept p99", millis, |(step, _)| {
+            step.latency.figure("accept_p99_ms")
+        })
+        .number("commit p95", millis, |(step, _)| {
+            step.latency.figure("commit_p95_ms")
+        })
         .text("", |(step, excess)| match (step.pause, excess) {
             (true, _) => "pause",
             (false, Some(_)) => "not sustained",

@@ -280,7 +280,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Looks at the conditions that end a run, until one is broken or nothing more is offered. A
-    /// value that there is not yet breaks nothing.
+    /// value that there is not yet breaks nothing, nor does one that is not decided yet.
     fn check_conditions(&mut self, now: Nanos) {
         let conditions = &self.plan.abort_on;
         let idle = conditions.is_empty() || self.broken.is_some() || self.offered_until.is_some();
@@ -292,7 +292,7 @@ impl<'a> Recording<'a> {
         self.broken = conditions
             .iter()
             .map(|condition| condition.check(&document))
-            .find(|verdict| verdict.value.is_some() && !verdict.held);
+            .find(|verdict| verdict.broken);
     }
 
     /// What was used before the origin belongs to no second.

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use measure::judge::PointJudgement;
 use measure::judge::limits::GROWTH_CONFIDENCE;
-use measure::{Because, Finding, KneeEstimate};
+use measure::{Because, Finding, KneeEstimate, LatencyFigure};
 use serde::Serialize;
 
 use crate::run::Outcome;
@@ -110,10 +110,12 @@ pub(super) struct PointRow {
     pub(super) growth_margin: Option<f64>,
     pub(super) accepted_tps: Option<f64>,
     pub(super) committed_tps: Option<f64>,
-    pub(super) accept_p99_ms: Option<f64>,
-    pub(super) commit_p50_ms: Option<f64>,
-    pub(super) commit_p95_ms: Option<f64>,
-    pub(super) commit_p99_ms: Option<f64>,
+    pub(super) accept_p99_ms: Option<LatencyFigure>,
+    pub(super) commit_p50_ms: Option<LatencyFigure>,
+    pub(super) commit_p95_ms: Option<LatencyFigure>,
+    pub(super) commit_p99_ms: Option<LatencyFigure>,
+    /// Transactions that had not ended, where there were any: the latencies may be lower bounds.
+    pub(super) unfinished: u64,
     /// How long the mempools took to empty once the run was over.
     pub(super) recovered_s: f64,
     /// Whether they did.
@@ -152,10 +154,11 @@ impl PointRow {
             committed_tps: growth
                 .and_then(|growth| growth.committed_tps)
                 .or_else(|| step.and_then(|step| step.committed_tps)),
-            accept_p99_ms: latency.accept_response.p99,
-            commit_p50_ms: latency.commit_from_due.p50,
-            commit_p95_ms: latency.commit_from_due.p95,
-            commit_p99_ms: latency.commit_from_due.p99,
+            accept_p99_ms: latency.accept_response.figure("p99"),
+            commit_p50_ms: latency.commit_from_due.figure("p50"),
+            commit_p95_ms: latency.commit_from_due.figure("p95"),
+            commit_p99_ms: latency.commit_from_due.figure("p99"),
+            unfinished: (latency.commit_from_due.censored).max(latency.accept_response.censored),
             recovered_s: 0.0,
             recovered: true,
         }

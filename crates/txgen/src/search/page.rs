@@ -1,5 +1,6 @@
 //! `report.html` of a search: the curve, and every point.
 
+use measure::LatencyFigure;
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::{Page, text};
 
@@ -89,9 +90,9 @@ fn throughput(account: &Account) -> String {
 }
 
 fn latency(account: &Account) -> String {
-    let of = |value: fn(&PointRow) -> Option<f64>| {
+    let of = |value: fn(&PointRow) -> Option<LatencyFigure>| {
         let points = account.points.iter();
-        points.filter_map(move |point| Some((point.rate_tps, value(point)?)))
+        points.filter_map(move |point| Some((point.rate_tps, value(point)?.millis)))
     };
     let axis = Axis::log("from due", Unit::Millis);
     over_rates(account, "Commit latency against offered", axis)

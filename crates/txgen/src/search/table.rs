@@ -45,9 +45,8 @@ pub(super) fn finding_line(point: &PointRow) -> String {
     let committed = point
         .committed_tps
         .map_or(String::new(), |rate| format!(", {rate:.0}/s committed"));
-    let latency = point
-        .commit_p95_ms
-        .map_or(String::new(), |p95| format!(", commit p95 {p95:.0} ms"));
+    let latency = text::figure(point.commit_p95_ms, text::whole)
+        .map_or(String::new(), |p95| format!(", commit p95 {p95} ms"));
     let why = match point.reasons.join("; ") {
         reasons if reasons.is_empty() => String::new(),
         reasons => format!(": {reasons}"),

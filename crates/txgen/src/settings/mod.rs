@@ -174,8 +174,9 @@ pub struct Settings {
     #[arg(long)]
     pub no_follow: bool,
 
-    /// A condition on summary.json, e.g. 'commit.p99<5s', 'failed.share<0.5%', 'fate.errors==0'; may be
-    /// repeated. Exit code 99 when one is broken.
+    /// A condition on summary.json, e.g. 'commit.p99<5s', 'failed.share<0.5%',
+    /// 'rate.committed_tps>500/s', 'fate.errors==0'; may be repeated. Exit code 99 when one is broken, or
+    /// when unfinished transactions leave it open whether it is.
     #[arg(long, value_name = "CONDITION")]
     #[serde(deserialize_with = "text::list")]
     pub threshold: Vec<Threshold>,

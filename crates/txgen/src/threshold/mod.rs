@@ -1,22 +1,29 @@
 //! Conditions on `summary.json`: `commit.p99<5s`, `failed.share<0.5%`, `fate.errors==0`.
 
 mod schema;
+mod unit;
 
 use std::fmt;
 use std::str::FromStr;
 
+use measure::Quantiles;
+use report::text::grouped;
 use serde_json::Value;
+
+use self::unit::Unit;
 
 /// One condition, checked when the run has ended.
 ///
 /// The left side is a path into `summary.json` or a short name: `lateness.X`, `accept.X` (response
 /// time), `service.X`, `commit.X` (from due) for the latencies with `X` one of `p50 p68 p95 p99 p99_7
 /// max mean`, and `failed.share` (rejected, failed and unanswered as a share of sent; `rate.error` is its
-/// earlier name and means the same). The right side is a number, a duration for latencies (`5s`, `250ms`, `80us`) or a percentage.
+/// earlier name and means the same). The right side is a number in the unit of the left one: a duration
+/// (`5s`, `250ms`, `80us`), a rate (`500/s`), a percentage (`0.5%`), or a count without a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,
     metric: Metric,
+    unit: Unit,
     comparison: Comparison,
     limit: f64,
 }
@@ -26,20 +33,30 @@ pub struct Threshold {
 pub struct Verdict {
     /// The condition as it was written.
     pub text: String,
-    /// The measured value in the unit of `summary.json`; `None` when the run has none.
+    /// The measured value in the unit of `summary.json`, or its lower bound; `None` when the run has
+    /// none.
     pub value: Option<f64>,
-    /// Whether the condition held. A missing value never holds.
+    /// Whether the condition held, whatever the unfinished transactions come to. A missing value never
+    /// holds.
     pub held: bool,
+    /// Whether it is broken, whatever they come to. A missing value never breaks.
+    pub broken: bool,
+    unit: Unit,
+    /// How many observations had not ended, where they can raise the value.
+    unfinished: Option<u64>,
 }
 
 impl Verdict {
-    /// The value in words.
+    /// The value in words, with its unit.
     #[must_use]
     pub fn value_text(&self) -> String {
-        match self.value {
-            None => "no value".into(),
-            Some(value) if value.fract() == 0.0 => format!("{value}"),
-            Some(value) => format!("{value:.3}"),
+        let value = self.value.map(|value| self.unit.text(value));
+        match (value, self.unfinished) {
+            (None, _) => "no value".into(),
+            (Some(value), None) => value,
+            (Some(value), Some(unfinished)) => {
+                format!(">= {value}, {} unfinished", grouped(unfinished))
+            }
         }
     }
 }
@@ -48,6 +65,16 @@ impl Verdict {
 enum Metric {
     Path(Vec<String>),
     FailedShare,
+}
+
+/// What a summary says of a metric.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    value: f64,
+    /// The highest that it can be.
+    at_most: f64,
+    /// How many observations had not ended, where they can raise it.
+    unfinished: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,49 +91,71 @@ impl Threshold {
     /// Checks the condition on a `summary.json` document.
     #[must_use]
     pub fn check(&self, summary: &Value) -> Verdict {
-        let value = self.metric.value(summary);
+        let measured = self.metric.measure(summary);
+        let range = measured.map(|it| (it.value, it.at_most));
+        let is =
+            |comparison: Comparison| range.is_some_and(|range| comparison.holds(range, self.limit));
         Verdict {
             text: self.text.clone(),
-            value,
-            held: value.is_some_and(|value| self.comparison.holds(value, self.limit)),
+            value: measured.map(|it| it.value),
+            held: is(self.comparison),
+            broken: is(self.comparison.opposite()),
+            unit: self.unit,
+            unfinished: measured.and_then(|it| it.unfinished),
         }
     }
 }
 
 impl Metric {
-    fn parse(text: &str) -> Option<Self> {
+    /// The metric of this name, and its unit.
+    fn parse(text: &str) -> Option<(Self, Unit)> {
         let mut parts: Vec<String> = text.split('.').map(Into::into).collect();
         if parts.iter().any(String::is_empty) || parts.len() < 2 {
             return None;
         }
         let latency = schema::SHORT.iter().find(|(short, _)| *short == parts[0]);
         if let Some((_, latency)) = latency {
-            let known = QUANTILES.contains(&parts[1].as_str()) && parts.len() == 2;
-            return known.then(|| {
-                Self::Path(vec![
-                    "latency_ms".into(),
-                    (*latency).into(),
-                    parts.remove(1),
-                ])
-            });
+            let known = Quantiles::NAMES.contains(&parts[1].as_str()) && parts.len() == 2;
+            parts = vec!["latency_ms".into(), (*latency).into(), parts.remove(1)];
+            return known.then_some((Self::Path(parts), Unit::Duration(1)));
         }
         if FAILED_SHARE.contains(&text) {
-            return Some(Self::FailedShare);
+            return Some((Self::FailedShare, Unit::Share));
         }
-        schema::is_known(&parts).then_some(Self::Path(parts))
+        schema::unit(&parts).map(|unit| (Self::Path(parts), unit))
     }
 
-    fn value(&self, summary: &Value) -> Option<f64> {
+    fn measure(&self, summary: &Value) -> Option<Measured> {
+        let exact = |value| Measured {
+            value,
+            at_most: value,
+            unfinished: None,
+        };
         match self {
-            Self::Path(path) => number(summary, path),
+            Self::Path(path) => {
+                let value = number(summary, path)?;
+                Some(censored(summary, path, value).unwrap_or_else(|| exact(value)))
+            }
             Self::FailedShare => {
                 let count = |name: &str| summary.get("fate")?.get(name)?.as_f64();
                 let sent = count("sent")?;
                 let lost = count("rejected")? + count("errors")? + count("unanswered")?;
-                (sent > 0.0).then(|| lost / sent)
+                (sent > 0.0).then(|| exact(lost / sent))
             }
         }
     }
+}
+
+/// A figure of a latency that observations which had not ended can raise.
+fn censored(summary: &Value, path: &[String], value: f64) -> Option<Measured> {
+    let (figure, of) = path.split_last()?;
+    let latency = of.iter().try_fold(summary, |value, key| value.get(key))?;
+    let at_most = latency.get("at_least")?.get(figure)?;
+    Some(Measured {
+        value,
+        at_most: at_most.as_f64().unwrap_or(f64::INFINITY),
+        unfinished: latency.get("censored")?.as_u64(),
+    })
 }
 
 /// The share of sent that failed, and its earlier name.
@@ -115,11 +164,17 @@ const FAILED_SHARE: [&str; 2] = ["failed.share", "rate.error"];
 const COUNTS_BY_NAME: &str = "_by_";
 
 /// The number at a path: counts by name (such as `fate.errors_by_kind`) are added up, statistics
-/// (such as `rate.committed_tps`) stand for their mean.
+/// (such as `rate.committed_tps`) stand for their mean. Of a code that did not occur there are 0,
+/// unless there were so many codes that some were counted together.
 fn number(summary: &Value, path: &[String]) -> Option<f64> {
-    let value = path.iter().try_fold(summary, |value, key| value.get(key))?;
+    let (last, of) = path.split_last()?;
+    let of_value = of.iter().try_fold(summary, |value, key| value.get(key))?;
+    let is_code = of.last().is_some_and(|key| key.contains(COUNTS_BY_NAME));
+    let Some(value) = of_value.get(last) else {
+        return (is_code && of_value.get("other").is_none()).then_some(0.0);
+    };
     match value {
-        Value::Object(fields) if path.last()?.contains(COUNTS_BY_NAME) => {
+        Value::Object(fields) if last.contains(COUNTS_BY_NAME) => {
             fields.values().map(Value::as_f64).sum()
         }
         Value::Object(fields) => fields.get("mean")?.as_f64(),
@@ -128,14 +183,27 @@ fn number(summary: &Value, path: &[String]) -> Option<f64> {
 }
 
 impl Comparison {
-    fn holds(self, value: f64, limit: f64) -> bool {
+    /// Whether it holds for every value from the lowest to the highest.
+    fn holds(self, (low, high): (f64, f64), limit: f64) -> bool {
+        let is = |value: f64| (value - limit).abs() < f64::EPSILON;
         match self {
-            Self::Less => value < limit,
-            Self::LessOrEqual => value <= limit,
-            Self::Greater => value > limit,
-            Self::GreaterOrEqual => value >= limit,
-            Self::Equal => (value - limit).abs() < f64::EPSILON,
-            Self::NotEqual => (value - limit).abs() >= f64::EPSILON,
+            Self::Less => high < limit,
+            Self::LessOrEqual => high <= limit,
+            Self::Greater => low > limit,
+            Self::GreaterOrEqual => low >= limit,
+            Self::Equal => is(low) && is(high),
+            Self::NotEqual => (high < limit || low > limit) && !is(low) && !is(high),
+        }
+    }
+
+    const fn opposite(self) -> Self {
+        match self {
+            Self::Less => Self::GreaterOrEqual,
+            Self::LessOrEqual => Self::Greater,
+            Self::Greater => Self::LessOrEqual,
+            Self::GreaterOrEqual => Self::Less,
+            Self::Equal => Self::NotEqual,
+            Self::NotEqual => Self::Equal,
         }
     }
 
@@ -163,16 +231,16 @@ impl FromStr for Threshold {
             .ok_or_else(|| {
                 format!("no comparison in {text:?}; write for instance commit.p99<5s")
             })?;
-        let metric = Metric::parse(metric)
-            .ok_or_else(|| format!("unknown metric {metric:?}; {}", hint(&schema::near(metric))))?;
-        let limit = parse_limit(limit).ok_or_else(|| {
-            format!(
-                "cannot read the limit {limit:?}; use a number, a duration (5s, 250ms) or a percentage (0.5%)"
-            )
+        let name = metric;
+        let (metric, unit) = Metric::parse(name)
+            .ok_or_else(|| format!("unknown metric {name:?}; {}", hint(&schema::near(name))))?;
+        let limit = unit.parse(limit).map_err(|wanted| {
+            format!("cannot read the limit {limit:?} of {name}; write {wanted}")
         })?;
         Ok(Self {
             text: text.into(),
             metric,
+            unit,
             comparison,
             limit,
         })
@@ -198,26 +266,6 @@ fn hint(near: &[String]) -> String {
     }
 }
 
-/// Durations become milliseconds, the unit of every latency in the summary; percentages fractions.
-fn parse_limit(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 6] = [
-        ("%", 0.01),
-        ("ns", 1e-6),
-        ("us", 1e-3),
-        ("ms", 1.0),
-        ("s", 1e3),
-        ("m", 60e3),
-    ];
-    let (digits, factor) = UNITS
-        .into_iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
-        .unwrap_or((text, 1.0));
-    let number: f64 = digits.trim().parse().ok()?;
-    number.is_finite().then_some(number * factor)
-}
-
-const QUANTILES: [&str; 7] = ["p50", "p68", "p95", "p99", "p99_7", "max", "mean"];
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -226,18 +274,27 @@ mod tests {
 
     fn check(text: &str) -> Verdict {
         let summary = json!({
+            "time": {"ended_s": 61.5},
             "fate": {"sent": 1000, "rejected": 2, "errors": 1, "unanswered": 1,
-                "errors_by_kind": {"closed": 1, "timeout": 0}},
+                "rejected_by_code": {"7": 2}, "errors_by_kind": {"closed": 1, "timeout": 0}},
             "rate": {"committed_tps": {"mean": 300.0, "median": 310.0, "stddev": 50.0, "max": 500.0}},
-            "latency_ms": {"commit_from_due": {"p99": 4200.0}, "lateness": {"max": 0.2}},
+            "latency_ms": {
+                "lateness": {"max": 0.2, "censored": 0, "at_least": {}},
+                "commit_from_due": {"p50": 990.0, "p95": 1011.0, "p99": 31000.0, "censored": 2423,
+                    "at_least": {"p95": 1300.0, "p99": null}},
+            },
         });
         text.parse::<Threshold>().unwrap().check(&summary)
     }
 
+    fn error(text: &str) -> String {
+        text.parse::<Threshold>().unwrap_err()
+    }
+
     #[test]
     fn conditions_hold_or_break() {
-        assert!(check("commit.p99<5s").held);
-        assert!(!check("commit.p99 < 4s").held);
+        assert!(check("commit.p50<5s").held);
+        assert!(check("commit.p50 < 900ms").broken);
         assert!(check("lateness.max<=200us").held);
         for failed in ["failed.share<0.5%", "rate.error<0.5%"] {
             assert_eq!(check(failed).value, Some(0.004));
@@ -245,19 +302,101 @@ mod tests {
         }
         assert!(!check("fate.errors==0").held);
         assert_eq!(check("fate.errors_by_kind<2").value, Some(1.0));
-        assert_eq!(check("rate.committed_tps>=1000").value, Some(300.0));
+        assert_eq!(check("rate.committed_tps>=1000/s").value, Some(300.0));
         assert!(check("fate.sent>=1000").held);
+        assert!(check("time.ended_s<2m").held);
     }
 
     #[test]
-    fn a_missing_value_never_holds() {
+    fn a_bound_that_unfinished_transactions_could_pass_is_not_held() {
+        let verdict = check("commit.p99<60s");
+        assert_eq!((verdict.held, verdict.broken), (false, false));
+        assert_eq!(verdict.value_text(), ">= 31 s, 2,423 unfinished");
+        // 2,423 pending of a halted node do not hide behind the second that the others took.
+        assert!(check("commit.p99<5s").broken);
+        assert!(check("commit.p99>5s").held, "whatever they come to");
+        assert!(!check("commit.p99==31s").held);
+        assert!(check("commit.p99!=5s").held);
+    }
+
+    #[test]
+    fn a_bound_beyond_the_highest_possible_value_is_held() {
+        assert!(check("commit.p95<5s").held);
+        assert!(check("commit.p95<1s").broken);
+        let between = check("commit.p95<1200ms");
+        assert_eq!((between.held, between.broken), (false, false));
+    }
+
+    #[test]
+    fn a_missing_value_never_holds_and_a_code_that_did_not_occur_occurred_0_times() {
         let verdict = check("blocks.count>=0");
-        assert_eq!((verdict.value, verdict.held), (None, false));
+        assert_eq!(
+            (verdict.value, verdict.held, verdict.broken),
+            (None, false, false)
+        );
+        assert_eq!(check("fate.rejected_by_code.7<10").value, Some(2.0));
+        assert!(check("fate.rejected_by_code.32==0").held);
+        assert!(error("fate.rejected_by_code.seven==0").contains("unknown metric"));
+    }
+
+    #[test]
+    fn a_bound_has_the_unit_of_its_metric() {
+        for (text, wanted) in [
+            ("fate.errors<5s", "write a count"),
+            ("fate.errors<5%", "write a count"),
+            ("commit.p99<5%", "write a duration"),
+            ("commit.p99<5000", "write a duration"),
+            ("latency_ms.commit_from_due.count<5s", "write a count"),
+            ("late.generator_max_ms<5", "write a duration"),
+            ("rate.committed_tps>1000", "write a rate"),
+            ("blocks.per_s>5s", "write a rate"),
+            ("failed.share<0.5", "write a percentage"),
+            ("failed.share<5s", "write a percentage"),
+            (
+                "commit.p99<soon",
+                "cannot read the limit \"soon\" of commit.p99",
+            ),
+        ] {
+            assert!(error(text).contains(wanted), "{text}: {}", error(text));
+        }
+        assert!(check("failed.share>0").held, "0 is 0 in every unit");
+    }
+
+    #[test]
+    fn every_metric_has_the_unit_that_its_name_ends_with() {
+        for name in schema::names() {
+            let Some((_, unit)) = Metric::parse(&name) else {
+                panic!("{name}")
+            };
+            let last = name.rsplit('.').next().unwrap();
+            let expected = match last {
+                _ if last.ends_with("_ms") => Unit::Duration(1),
+                "per_s" => Unit::Rate,
+                _ if last.ends_with("_s") => Unit::Duration(1_000),
+                _ if last.ends_with("_tps") => Unit::Rate,
+                "count" | "clamped" | "censored" | "seconds" => Unit::Count,
+                _ if name.starts_with("latency_ms.") => Unit::Duration(1),
+                _ => continue,
+            };
+            assert_eq!(unit, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_broken_threshold_says_its_value_with_its_unit() {
+        for (text, value) in [
+            ("commit.p50<900ms", "990 ms"),
+            ("failed.share<0.1%", "0.4 %"),
+            ("rate.committed_tps>1000/s", "300/s"),
+            ("fate.sent>40000", "1,000"),
+            ("time.ended_s<1m", "61.5 s"),
+        ] {
+            assert_eq!(check(text).value_text(), value);
+        }
     }
 
     #[test]
     fn nonsense_is_named() {
-        let error = |text: &str| text.parse::<Threshold>().unwrap_err();
         assert!(error("commit.p99").contains("no comparison"));
         assert!(error("commit.p98<1s").contains("unknown metric \"commit.p98\""));
         assert!(error("weather.max<1").contains("unknown metric"));
@@ -273,6 +412,5 @@ mod tests {
         assert!(error("weather.rain<1").contains("a path into summary.json"));
         // A text is no metric.
         assert!(error("verdict.schedule==0").contains("unknown metric"));
-        assert!(error("commit.p99<soon").contains("cannot read the limit \"soon\""));
     }
 }

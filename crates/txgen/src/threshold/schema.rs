@@ -1,21 +1,26 @@
 //! Which numbers a summary has, by its schema.
 
+use measure::Quantiles;
 use serde_json::Value;
 
-/// Whether the schema of `summary.json` has a number, counts by name or statistics at this path.
-pub(super) fn is_known(path: &[String]) -> bool {
-    paths().iter().any(|known| {
-        let mut keys = known.iter().zip(path);
-        known.len() == path.len() && keys.all(|(known, key)| known == ANY || known == key)
-    })
+use super::unit::Unit;
+
+/// The unit of a metric; `None` when the schema of `summary.json` has no number, counts by name or
+/// statistics at this path.
+pub(super) fn unit(path: &[String]) -> Option<Unit> {
+    let is_code = |key: &str| key == "other" || key.parse::<i64>().is_ok();
+    let fits = |(known, key): (&String, &String)| known == key || (known == ANY && is_code(key));
+    let is_at = |known: &Vec<String>| known.len() == path.len() && known.iter().zip(path).all(fits);
+    let found = paths().into_iter().find(|(known, _)| is_at(known));
+    found.map(|(_, unit)| unit)
 }
 
 /// Every metric by the name a person would write.
 pub(super) fn names() -> Vec<String> {
     let short = SHORT
         .into_iter()
-        .flat_map(|(short, _)| super::QUANTILES.map(|quantile| format!("{short}.{quantile}")));
-    let paths = paths().into_iter();
+        .flat_map(|(short, _)| Quantiles::NAMES.map(|figure| format!("{short}.{figure}")));
+    let paths = paths().into_iter().map(|(path, _)| path);
     let paths = paths.filter(|path| path.iter().all(|key| key != ANY));
     short
         .chain([super::FAILED_SHARE[0].into()])
@@ -23,8 +28,8 @@ pub(super) fn names() -> Vec<String> {
         .collect()
 }
 
-/// The paths of all metrics; none has less than two keys.
-fn paths() -> Vec<Vec<String>> {
+/// The paths of all metrics, and their units; none has less than two keys.
+fn paths() -> Vec<(Vec<String>, Unit)> {
     let mut paths = Vec::new();
     if let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) {
         collect(&schema, &schema, &mut Vec::new(), &mut paths);
@@ -63,7 +68,12 @@ pub(super) fn near(written: &str) -> Vec<String> {
 }
 
 /// Adds the paths of all metrics below a place.
-fn collect(schema: &Value, place: &Value, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+fn collect(
+    schema: &Value,
+    place: &Value,
+    path: &mut Vec<String>,
+    paths: &mut Vec<(Vec<String>, Unit)>,
+) {
     for place in alternatives(schema, place) {
         let fields = place.get("properties").and_then(Value::as_object);
         let fields = fields.into_iter().flatten();
@@ -72,12 +82,27 @@ fn collect(schema: &Value, place: &Value, path: &mut Vec<String>, paths: &mut Ve
         for (key, field) in fields.map(|(key, field)| (&**key, field)).chain(any) {
             path.push(key.to_owned());
             if path.len() > 1 && is_metric(schema, key, field) {
-                paths.push(path.clone());
+                paths.push((path.clone(), unit_of(schema, field)));
             }
             collect(schema, field, path, paths);
             path.pop();
         }
     }
+}
+
+/// The unit that the description of a number, or of the mean of statistics, names.
+fn unit_of(schema: &Value, place: &Value) -> Unit {
+    let described = std::iter::once(place).chain(alternatives(schema, place));
+    let mut units = described.filter_map(|place| {
+        let mean = place.pointer("/properties/mean").unwrap_or(place);
+        match mean.get("description")?.as_str()? {
+            text if text.contains("per second") => Some(Unit::Rate),
+            text if text.contains("milliseconds") => Some(Unit::Duration(1)),
+            text if text.contains("seconds") => Some(Unit::Duration(1_000)),
+            _ => None,
+        }
+    });
+    units.next().unwrap_or(Unit::Count)
 }
 
 /// A number, counts by name (they are added up) or statistics (their mean stands for them).

@@ -165,6 +165,14 @@ fn thresholds_that_mean_nothing() {
             "constant --rate 5 --threshold commit.p99<soon",
             "cannot read the limit",
         ),
+        (
+            "constant --rate 5 --threshold fate.errors<5s",
+            "cannot read the limit \"5s\" of fate.errors; write a count, a number without a unit",
+        ),
+        (
+            "constant --rate 5 --threshold commit.p99<5%",
+            "cannot read the limit \"5%\" of commit.p99; write a duration with its unit",
+        ),
         ("constant --rate 5 --threshold <5s", "unknown metric"),
     ]);
 }

@@ -124,7 +124,7 @@ fn a_limit_of_the_user_breaks_a_rate() {
     let node = Node::quick();
     let place = Place::new();
     let ended = place.txgen(&format!(
-        "search --from 50 --min 50 --max 100 --duration 1s --slo rate.accepted_tps>1000 \
+        "search --from 50 --min 50 --max 100 --duration 1s --slo rate.accepted_tps>1000/s \
          --out slo --endpoints {}",
         node.url()
     ));
@@ -134,7 +134,7 @@ fn a_limit_of_the_user_breaks_a_rate() {
         let reasons = point["reasons"].as_array().unwrap();
         let broken = |reason: &Value| {
             let text = reason.as_str().unwrap();
-            text.starts_with("rate.accepted_tps>1000 is broken")
+            text.starts_with("rate.accepted_tps>1000/s is broken")
         };
         let unusable = point["finding"] == "unusable";
         assert!(unusable || reasons.iter().any(broken), "{point}");

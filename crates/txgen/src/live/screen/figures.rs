@@ -6,7 +6,8 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Color;
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
-use report::text::{grouped, narrow_millis, tenths};
+use report::Figure;
+use report::text::{figure, grouped, narrow_millis, tenths};
 
 use super::panels::{mempool_limit, panel};
 use super::plots::{ACCEPTED, COMMITTED, PLAN, SENT};
@@ -64,31 +65,28 @@ fn counts_row(name: &str, color: Color, now: Option<u64>, all: String) -> Row<'_
 
 /// Latencies of the last second.
 pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
-    let of = track.last().map(|row| row.latency).unwrap_or_default();
-    let max = of.lateness_max_ms;
+    let of = track
+        .last()
+        .map(|row| row.latency.clone())
+        .unwrap_or_default();
+    let lateness = [None, of.lateness_p99_ms, of.lateness_max_ms];
+    let service = [of.service_p50_ms, of.service_p99_ms, None];
+    let accept = [of.figure("accept_p50_ms"), of.figure("accept_p99_ms"), None];
     let mut rows = vec![
-        quantiles_row("lateness", SENT, [None, of.lateness_p99_ms, max]),
-        quantiles_row(
-            "accept",
-            ACCEPTED,
-            [of.accept_p50_ms, of.accept_p99_ms, None],
-        ),
-        quantiles_row(
-            "  service",
-            ACCEPTED,
-            [of.service_p50_ms, of.service_p99_ms, None],
-        ),
+        quantiles_row("lateness", SENT, lateness),
+        quantiles_row("accept", ACCEPTED, accept),
+        quantiles_row("  service", ACCEPTED, service),
     ];
     if track.scene.follows {
-        let commit = [of.commit_p50_ms, of.commit_p99_ms, None];
+        let commit = [of.figure("commit_p50_ms"), of.figure("commit_p99_ms"), None];
         rows.push(quantiles_row("commit", COMMITTED, commit));
     }
     let header = ["", "p50", "p99", "max"];
     table(frame, area, " latency, ms ", &header, rows, &NAMED);
 }
 
-fn quantiles_row(name: &str, color: Color, values: [Option<f64>; 3]) -> Row<'_> {
-    let values = values.map(|value| number(value.map_or_else(String::new, narrow_millis)));
+fn quantiles_row(name: &str, color: Color, values: [impl Figure; 3]) -> Row<'_> {
+    let values = values.map(|value| number(figure(value, narrow_millis).unwrap_or_default()));
     Row::new([Cell::new(name).style(color)].into_iter().chain(values))
 }
 
@@ -97,12 +95,11 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
     let steps: Vec<StepRow> = track.steps.iter().cloned().collect();
     let excesses = judge::excesses(&steps, track.scene.follows);
     let room = usize::from(area.height.saturating_sub(3));
-    let (heading, p95): (&str, fn(&StepRow) -> Option<f64>) = match track.scene.follows {
-        true => ("commit p95", |step| step.latency.commit_p95_ms),
-        false => ("accept p95", |step| step.latency.accept_p95_ms),
+    let (heading, p95) = match track.scene.follows {
+        true => ("commit p95", "commit_p95_ms"),
+        false => ("accept p95", "accept_p95_ms"),
     };
-    let figure =
-        |value: Option<f64>, format: fn(f64) -> String| number(value.map_or("-".into(), format));
+    let cell = |text: Option<String>| number(text.unwrap_or_else(|| "-".to_owned()));
     let skipped = steps.len().saturating_sub(room);
     let rows = steps.iter().zip(excesses).skip(skipped);
     let rows = rows.map(|(step, excess)| {
@@ -113,10 +110,10 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
         };
         let cells = [
             number(step.step.to_string()),
-            figure(Some(step.rate_tps), tenths),
-            figure(step.accepted_tps, tenths),
-            figure(step.committed_tps, tenths),
-            figure(p95(step), narrow_millis),
+            cell(figure(step.rate_tps, tenths)),
+            cell(figure(step.accepted_tps, tenths)),
+            cell(figure(step.committed_tps, tenths)),
+            cell(figure(step.latency.figure(p95), narrow_millis)),
             Cell::new(note),
         ];
         Row::new(cells).style(color)

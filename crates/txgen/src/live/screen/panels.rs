@@ -237,12 +237,12 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
         lines.push(Line::styled(track.finding(), Color::Red));
     }
     let [accept_p50, accept_p99, commit_p50, commit_p99] = [
-        last.latency.accept_p50_ms,
-        last.latency.accept_p99_ms,
-        last.latency.commit_p50_ms,
-        last.latency.commit_p99_ms,
+        "accept_p50_ms",
+        "accept_p99_ms",
+        "commit_p50_ms",
+        "commit_p99_ms",
     ]
-    .map(|millis| or_dash(millis, narrow_millis));
+    .map(|name| or_dash(last.latency.figure(name), narrow_millis));
     let text = format!("accept {accept_p50}/{accept_p99} ms, commit {commit_p50}/{commit_p99}");
     lines.push(Line::from(text));
     let refused = totals.rejected + totals.errors;

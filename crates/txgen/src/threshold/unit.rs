@@ -1,0 +1,66 @@
+//! What a metric is measured in, and how a bound on it is written.
+
+use report::text;
+
+/// The unit of a metric in `summary.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// A duration, in units of so many milliseconds.
+    Duration(u32),
+    /// Per second.
+    Rate,
+    /// A share of a whole.
+    Share,
+    /// A number of things.
+    Count,
+}
+
+impl Unit {
+    /// Reads a bound, in the unit of the summary; 0 needs no unit.
+    ///
+    /// # Errors
+    /// The kind of bound that is wanted.
+    pub(super) fn parse(self, bound: &str) -> Result<f64, &'static str> {
+        let (units, divisor): (&[(&str, f64)], f64) = match self {
+            Self::Duration(millis) => (&DURATIONS, f64::from(millis)),
+            Self::Rate => (&[("/s", 1.0)], 1.0),
+            Self::Share => (&[("%", 1.0)], 100.0),
+            Self::Count => (&[("", 1.0)], 1.0),
+        };
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        let in_unit = |(unit, factor): &(&str, f64)| {
+            Some(number(bound.strip_suffix(unit)?.trim_end())? * factor / divisor)
+        };
+        let zero = || number(bound).filter(|number| *number == 0.0);
+        let found = units.iter().find_map(in_unit).or_else(zero);
+        found.ok_or_else(|| self.wanted())
+    }
+
+    const fn wanted(self) -> &'static str {
+        match self {
+            Self::Duration(_) => "a duration with its unit (5s, 250ms, 80us)",
+            Self::Rate => "a rate (500/s)",
+            Self::Share => "a percentage (0.5%)",
+            Self::Count => "a count, a number without a unit (10)",
+        }
+    }
+
+    /// A value with its unit.
+    pub(super) fn text(self, value: f64) -> String {
+        match self {
+            Self::Duration(millis) => text::millis(value * f64::from(millis)),
+            Self::Rate => text::rate(value),
+            Self::Share => text::percent(value),
+            Self::Count => text::number(value),
+        }
+    }
+}
+
+/// In milliseconds.
+const DURATIONS: [(&str, f64); 5] = [
+    ("ns", 1e-6),
+    ("us", 1e-3),
+    ("ms", 1.0),
+    ("s", 1e3),
+    ("m", 60e3),
+];
