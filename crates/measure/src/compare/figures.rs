@@ -9,6 +9,8 @@ use crate::summary::Summary;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunFigures {
     figures: [Option<Figure>; METRICS.len()],
+    /// What its blocks were seen to: 0 where events announced them, else what the polling leaves open.
+    pub(super) block_resolution_ms: f64,
 }
 
 /// One of them.
@@ -26,7 +28,11 @@ impl RunFigures {
     pub fn of(summary: &Summary) -> Self {
         let latencies = &summary.latency_ms;
         let followed = summary.rate.committed_tps.is_some();
-        Metric::all().fold(Self::default(), |figures, metric| {
+        let none = Self {
+            block_resolution_ms: summary.blocks.resolution_ms_max.unwrap_or(0.0),
+            ..Self::default()
+        };
+        Metric::all().fold(none, |figures, metric| {
             let figure = match metric {
                 Metric::Committed => summary.rate.committed_tps.map(|rate| exact(rate.mean)),
                 Metric::Accepted => summary.rate.accepted_tps.map(|rate| exact(rate.mean)),

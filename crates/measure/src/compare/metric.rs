@@ -106,14 +106,15 @@ impl Metric {
         }
     }
 
-    /// What a figure near `value` is known to, on the scale of the comparison.
-    pub(super) fn resolution(self, value: f64) -> f64 {
+    /// What a figure near `value` is known to, on the scale of the comparison, where blocks were seen
+    /// to `block_ms`.
+    pub(super) fn resolution(self, value: f64, block_ms: f64) -> f64 {
+        let latency = |stamp_ms: f64| DIGITS.max((stamp_ms / value.max(stamp_ms)).ln_1p());
         match self {
             Self::Lost => SHARE_RESOLUTION,
             Self::Committed | Self::Accepted => DIGITS,
-            Self::Accept(_) | Self::Commit(_) => {
-                DIGITS.max((STAMP_MS / value.max(STAMP_MS)).ln_1p())
-            }
+            Self::Accept(_) => latency(STAMP_MS),
+            Self::Commit(_) => latency(block_ms.max(STAMP_MS)),
         }
     }
 

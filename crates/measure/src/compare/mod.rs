@@ -139,6 +139,7 @@ struct Pair {
 #[derive(Clone, Copy)]
 struct Side {
     sample: Sample,
+    resolution: f64,
     is_lower_bound: bool,
 }
 
@@ -149,9 +150,12 @@ impl Side {
         let values = figures.iter().map(|figure| metric.scaled(figure.value));
         let values: Vec<f64> = values.collect();
         let middle = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let resolution = metric.resolution(metric.unscaled(middle));
+        let block_ms = runs.iter().map(|run| run.block_resolution_ms);
+        let block_ms = block_ms.fold(0.0, f64::max);
+        let resolution = metric.resolution(metric.unscaled(middle), block_ms);
         Some(Self {
             sample: Sample::of(&values, resolution)?,
+            resolution,
             is_lower_bound: figures.iter().any(|figure| figure.is_lower_bound),
         })
     }
@@ -230,9 +234,8 @@ impl Pair {
             return Meaning::CannotTell(Ignorance::Runs { needed });
         };
         let margin = self.metric.margin(terms.margin);
-        let middle = f64::midpoint(base.sample.mean, other.sample.mean);
-        let resolution = self.metric.resolution(self.metric.unscaled(middle));
-        let is_resolved = (other.sample.mean - base.sample.mean).abs() > resolution;
+        let by = (other.sample.mean - base.sample.mean).abs();
+        let is_resolved = by > base.resolution.max(other.resolution);
         match (low > 0.0, high < 0.0, self.metric.is_gain()) {
             (true, _, true) | (_, true, false) if is_resolved => Meaning::Better,
             (_, true, true) | (true, _, false) if is_resolved => Meaning::Worse,

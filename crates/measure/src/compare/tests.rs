@@ -145,6 +145,17 @@ fn what_the_stamps_cannot_resolve_is_no_difference() {
 }
 
 #[test]
+fn commits_that_were_polled_differ_by_more_than_the_poll_or_not_at_all() {
+    let (base, mut other) = (commits(&[500.0; 5]), commits(&[600.0; 5]));
+    assert_eq!(compared(COMMIT_P50, &base, &other).meaning, Meaning::Worse);
+    for run in &mut other {
+        run.block_resolution_ms = 250.0;
+    }
+    let meaning = compared(COMMIT_P50, &base, &other).meaning;
+    assert!(matches!(meaning, Meaning::CannotTell(_)), "{meaning:?}");
+}
+
+#[test]
 fn lower_bounds_are_compared_as_such() {
     let exact = commits(&[500.0, 505.0, 495.0]);
     // Slower at least: the true figure is higher still.

@@ -3,6 +3,7 @@
 use measure::{Difference, Figure, Ignorance, Meaning, Metric, ScheduleVerdict};
 use report::Table;
 use report::chart::{ForestRow, Tone};
+use report::text::percent;
 use serde_json::json;
 
 use super::Comparison;
@@ -155,9 +156,9 @@ pub(super) fn preface(comparison: &Comparison) -> String {
         let note = "the loads differ, so the target is not the only cause of a difference";
         lines.push(("note", note.to_owned()));
     }
-    let margin = comparison.terms.margin * 100.0;
+    let margin = percent(comparison.terms.margin);
     let method = format!(
-        "Welch's t over runs, Holm over metrics, 95 % together; same: within {margin:.3} % \
+        "Welch's t over runs, Holm over metrics, 95 % together; same: within {margin} \
          (method and calibration: docs/calibration.md)"
     );
     lines.push(("method", method));
@@ -170,19 +171,26 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
     let Some(limit) = comparison.terms.limit else {
         return String::new();
     };
-    let limit = limit * 100.0;
-    let found = named(comparison, |it| comparison.is_regression(it));
-    if !found.is_empty() {
-        return format!("\nREGRESSION by more than {limit:.3} %: {found}\n");
-    }
-    let open = named(comparison, |it| {
-        matches!(it.meaning, Meaning::CannotTell(_))
+    let limit = percent(limit);
+    let found = comparison.others().flat_map(|(side, differences)| {
+        let found = differences.iter().filter(|it| comparison.is_regression(it));
+        found.map(move |it| format!("{} of {}", it.metric.name(), side.name))
     });
-    match open.is_empty() {
-        true => format!("\nno regression: nothing is worse by more than {limit:.3} %\n"),
-        false => {
-            format!("\nno regression by more than {limit:.3} % is shown; cannot tell: {open}\n")
-        }
+    let found: Vec<String> = found.collect();
+    if !found.is_empty() {
+        return format!("\nREGRESSION by more than {limit}: {}\n", found.join(", "));
+    }
+    let open = open(comparison);
+    format!("\nno regression: nothing is shown to be worse by more than {limit}{open}\n")
+}
+
+/// How much cannot be told; nothing when all can.
+fn open(comparison: &Comparison) -> String {
+    let all = || comparison.others().flat_map(|(_, differences)| differences);
+    let open = all().filter(|it| matches!(it.meaning, Meaning::CannotTell(_)));
+    match open.count() {
+        0 => String::new(),
+        open => format!("; cannot tell for {open} of {} metrics", all().count()),
     }
 }
 
@@ -207,23 +215,13 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         (!found.is_empty()).then(|| format!("{} is {found}", side.name))
     });
     match sides.collect::<Vec<_>>().join("; ") {
-        none if none.is_empty() => "no difference is shown".to_owned(),
+        none if none.is_empty() => format!("no difference is shown{}", open(comparison)),
         found => found,
     }
 }
 
 /// Metrics that a headline names.
 const NAMED: usize = 3;
-
-/// The differences of which something is so, by name.
-fn named(comparison: &Comparison, what: impl Fn(&Difference) -> bool) -> String {
-    let what = &what;
-    let named = comparison.others().flat_map(|(side, differences)| {
-        let found = differences.iter().filter(move |it| what(it));
-        found.map(move |it| format!("{} of {}", it.metric.name(), side.name))
-    });
-    named.collect::<Vec<_>>().join(", ")
-}
 
 /// A change and its interval in a forest plot; `None` where there is none.
 pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
