@@ -65,11 +65,15 @@ const fn exact(value: f64) -> Figure {
     }
 }
 
-fn of_quantile(latency: &Quantiles, quantile: Quantile) -> Option<Figure> {
-    let value = match quantile {
-        Quantile::P50 => latency.p50,
-        Quantile::P95 => latency.p95,
-        Quantile::P99 => latency.p99,
+/// A quantile; a lower bound where transactions that had not ended can raise it.
+pub(super) fn of_quantile(latency: &Quantiles, quantile: Quantile) -> Option<Figure> {
+    let name = match quantile {
+        Quantile::P50 => "p50",
+        Quantile::P95 => "p95",
+        Quantile::P99 => "p99",
     };
-    value.map(exact)
+    latency.figure(name).map(|figure| Figure {
+        value: figure.millis,
+        is_lower_bound: figure.is_lower_bound(),
+    })
 }

@@ -176,6 +176,20 @@ fn lower_bounds_are_compared_as_such() {
 }
 
 #[test]
+fn a_quantile_that_unfinished_transactions_can_raise_is_a_lower_bound() {
+    let mut latency = crate::latency::Quantiles {
+        p50: Some(500.0),
+        p99: Some(900.0),
+        ..Default::default()
+    };
+    latency.at_least.insert("p99".into(), None);
+    let of = |quantile| figures::of_quantile(&latency, quantile);
+    assert!(!of(Quantile::P50).unwrap().is_lower_bound);
+    assert!(of(Quantile::P99).unwrap().is_lower_bound);
+    assert_eq!(of(Quantile::P95), None);
+}
+
+#[test]
 fn a_figure_that_one_run_lacks_is_unknown() {
     let mut other = commits(&[500.0, 505.0, 495.0]);
     other[1] = RunFigures::default();

@@ -241,7 +241,7 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
             Some(reason) => (Finding::Broken, reason),
             None => (
                 finding,
-                format!("{blocks} blocks are too few to tell whether the backlog grew"),
+                "too few blocks were seen to tell whether the backlog grew".into(),
             ),
         };
     }
