@@ -26,13 +26,13 @@ pub(super) struct ClientLimits {
 #[derive(Debug, Default)]
 struct Usage {
     bucket: Bucket,
-    reads: u32,
-    relays: u32,
+    /// Of each [`Kind`].
+    slots: [u32; 3],
 }
 
 impl Neutral for Usage {
     fn is_neutral(&self, now: Nanos) -> bool {
-        self.reads == 0 && self.relays == 0 && self.bucket.is_neutral(now)
+        self.slots == [0; 3] && self.bucket.is_neutral(now)
     }
 }
 
@@ -68,9 +68,10 @@ impl Neutral for Bucket {
 enum Kind {
     Read,
     Relay,
+    Subscriber,
 }
 
-/// A read or a relay of a client, counted until dropped.
+/// A read, a relay or a subscriber of a client, counted until dropped.
 #[derive(Debug)]
 pub(super) struct ClientSlot {
     limits: Arc<ClientLimits>,
@@ -132,11 +133,28 @@ impl ClientLimits {
         Ok(slot)
     }
 
-    /// Counts a relay until the slot is dropped.
-    pub(super) fn open_relay(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        let slot = self.take(client, Kind::Relay, RELAYS_PER_CLIENT);
-        slot.map_err(|most| {
+    /// Counts a relay until the slot is dropped; `free` and `all` are the places that all share.
+    pub(super) fn open_relay(
+        self: &Arc<Self>,
+        client: ClientKey,
+        (free, all): (usize, usize),
+    ) -> Result<ClientSlot, Refusal> {
+        let most = share(free, all).min(RELAYS_PER_CLIENT);
+        self.take(client, Kind::Relay, most).map_err(|most| {
             let text = format!("{most} WebSockets of this client use the node already");
+            Refusal::new(Reason::Connections, text)
+        })
+    }
+
+    /// Counts a relay with subscriptions until the slot is dropped.
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        client: ClientKey,
+        (free, all): (usize, usize),
+    ) -> Result<ClientSlot, Refusal> {
+        let slot = self.take(client, Kind::Subscriber, share(free, all));
+        slot.map_err(|most| {
+            let text = format!("{most} WebSockets of this client subscribe already");
             Refusal::new(Reason::Connections, text)
         })
     }
@@ -157,14 +175,14 @@ impl ClientLimits {
         let bounds = [most, most.saturating_mul(ClientKey::SITE_CLIENTS as u32)];
         for ((tier, most), id) in client.tiers().zip(bounds).zip(&mut ids) {
             let entry = table.entry(tier, now);
-            if *entry.state.slots(kind) >= most {
+            if entry.state.slots[kind as usize] >= most {
                 return Err(most);
             }
             *id = Some(entry.id);
         }
         for id in ids.into_iter().flatten() {
             if let Some(usage) = table.get_mut(id) {
-                *usage.slots(kind) += 1;
+                usage.slots[kind as usize] += 1;
             }
         }
         Ok(ClientSlot {
@@ -179,22 +197,13 @@ impl ClientLimits {
     }
 }
 
-impl Usage {
-    const fn slots(&mut self, kind: Kind) -> &mut u32 {
-        match kind {
-            Kind::Read => &mut self.reads,
-            Kind::Relay => &mut self.relays,
-        }
-    }
-}
-
 impl Drop for ClientSlot {
     fn drop(&mut self) {
         let mut table = self.limits.table();
         for id in self.ids.into_iter().flatten() {
             // A state in use is not neutral, so it is still there.
             if let Some(usage) = table.get_mut(id) {
-                let slots = usage.slots(self.kind);
+                let slots = &mut usage.slots[self.kind as usize];
                 *slots = slots.saturating_sub(1);
             }
         }
@@ -204,8 +213,17 @@ impl Drop for ClientSlot {
     }
 }
 
+/// What one client may have of `all` places of which so many are free: as many as are free besides, less
+/// a sixteenth, so that its share shrinks as others need some; and a few in any case.
+fn share(free: usize, all: usize) -> u32 {
+    let share = free.saturating_sub(all / 16 + 1);
+    u32::try_from(share).unwrap_or(u32::MAX).max(LEAST_PLACES)
+}
+
+/// Places that a client may have while there are any.
+const LEAST_PLACES: u32 = 2;
 /// WebSockets of one client that may have a connection to a node: a quarter of all there may be.
-pub(super) const RELAYS_PER_CLIENT: u32 = 128;
+const RELAYS_PER_CLIENT: u32 = 128;
 /// A read takes some milliseconds; whoever has too many under way may try again soon.
 const BUSY_PAUSE: Nanos = Nanos::from_secs(1);
 

@@ -49,6 +49,9 @@ struct Inner {
     nodes: Nodes,
     clients: Arc<ClientLimits>,
     places: Arc<Semaphore>,
+    /// Relays that may have subscriptions, and how many are left.
+    most_subscribers: usize,
+    subscribers: Arc<Semaphore>,
     read_timeout: Duration,
     /// How the application writes that there are no validator updates: 0 unknown, 1 `null`, 2 `[]`.
     no_updates: AtomicU8,
@@ -87,6 +90,8 @@ pub struct Relay {
     node: NodeIndex,
     /// The client's slot and the place among all relays, from the first message on.
     places: Option<(ClientSlot, OwnedSemaphorePermit)>,
+    /// The same among those with subscriptions, while there are any or are to be.
+    subscriber: Option<(ClientSlot, OwnedSemaphorePermit)>,
     link: Link,
     backoff: Backoff,
     /// Not written yet.
@@ -112,6 +117,8 @@ impl Relays {
             nodes: nodes.clone(),
             clients: Arc::clone(reads.clients()),
             places: Arc::new(Semaphore::new(MAX_RELAYS)),
+            most_subscribers: config.ws.subscribers,
+            subscribers: Arc::new(Semaphore::new(config.ws.subscribers)),
             read_timeout: config.upstream.read_timeout,
             no_updates: AtomicU8::new(0),
             subscriptions: AtomicUsize::new(0),
@@ -130,6 +137,7 @@ impl Relays {
             home: node,
             node,
             places: None,
+            subscriber: None,
             link: Link::Idle,
             backoff: Backoff::default(),
             queue: VecDeque::new(),
@@ -179,12 +187,19 @@ impl Relay {
             ));
         }
         let purpose = Purpose::of(message);
-        if matches!(purpose, Purpose::Subscribe { .. }) {
+        let subscribes = matches!(purpose, Purpose::Subscribe { .. });
+        if subscribes {
             self.check_subscriptions()?;
         }
         let charge = self.ledger().reserve(message.text.len());
         let charge = charge.ok_or_else(Refusal::buffers_full)?;
-        self.take_place()?;
+        if subscribes {
+            self.become_subscriber()?;
+        }
+        if let Err(refusal) = self.take_place() {
+            self.leave_subscribers();
+            return Err(refusal);
+        }
         let since = Instant::now();
         let pending = Pending {
             id: message.id.clone(),
@@ -260,7 +275,8 @@ impl Relay {
             return Ok(());
         }
         let inner = &self.relays.0;
-        let slot = inner.clients.open_relay(self.client)?;
+        let free = (inner.places.available_permits(), MAX_RELAYS);
+        let slot = inner.clients.open_relay(self.client, free)?;
         let place = Arc::clone(&inner.places).try_acquire_owned();
         let place = place.map_err(|_| {
             Refusal::new(Reason::Connections, "too many WebSockets use the node")
@@ -270,12 +286,40 @@ impl Relay {
         Ok(())
     }
 
-    fn check_subscriptions(&self) -> Result<(), Refusal> {
+    /// A place among the relays with subscriptions, of which a node allows so many in all.
+    fn become_subscriber(&mut self) -> Result<(), Refusal> {
+        if self.subscriber.is_some() {
+            return Ok(());
+        }
+        let inner = &self.relays.0;
+        let free = (
+            inner.subscribers.available_permits(),
+            inner.most_subscribers,
+        );
+        let slot = inner.clients.subscribe(self.client, free)?;
+        let place = Arc::clone(&inner.subscribers).try_acquire_owned();
+        let place = place.map_err(|_| {
+            let text = format!(
+                "max_subscription_clients {} reached",
+                inner.most_subscribers
+            );
+            Refusal::new(Reason::Connections, text).retry_after(CROWDED_PAUSE)
+        })?;
+        self.subscriber = Some((slot, place));
+        Ok(())
+    }
+
+    /// Subscriptions, and requests for some that have no answer.
+    fn wished_subscriptions(&self) -> usize {
         let queued = self.queue.iter().map(|queued| &queued.pending);
         let wished = queued
             .chain(&self.pending)
             .filter(|pending| matches!(pending.purpose, Purpose::Subscribe { .. }));
-        if self.subscriptions.len() + wished.count() < MAX_SUBSCRIPTIONS {
+        self.subscriptions.len() + wished.count()
+    }
+
+    fn check_subscriptions(&self) -> Result<(), Refusal> {
+        if self.wished_subscriptions() < MAX_SUBSCRIPTIONS {
             return Ok(());
         }
         Err(Refusal::new(
@@ -294,6 +338,14 @@ impl Relay {
             all.fetch_sub(counted - now, Ordering::Relaxed);
         }
         self.subscriptions.counted = now;
+        self.leave_subscribers();
+    }
+
+    /// Gives the place among the relays with subscriptions back, if there are none.
+    fn leave_subscribers(&mut self) {
+        if self.subscriber.is_some() && self.wished_subscriptions() == 0 {
+            self.subscriber = None;
+        }
     }
 }
 

@@ -4,9 +4,10 @@ use super::{
     Rig, client, config, devnode, hear, height_of, past_is_as_live, quick, say, subscribe, text,
     unsubscribe_all,
 };
+use crate::jsonrpc::KeptId;
 use crate::refusal::{Forwarded, Reason};
-use crate::upstream::RelayEvent;
 use crate::upstream::relay::subscriptions::EventKind;
+use crate::upstream::{RelayEvent, RelayMessage};
 
 const BLOCKS: &str = "tm.event='NewBlock'";
 const HEADERS: &str = "tm.event = 'NewBlockHeader'";
@@ -240,6 +241,67 @@ async fn case_45_a_storm_of_subscriptions_ends_at_the_node_s_limit() {
     }
     assert_eq!((refused, rig.relays.counters().subscriptions), (45, 5));
     drop(relay);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn sharing_69_no_client_takes_all_subscriptions_of_the_node() {
+    let node = quick().await;
+    let mut settings = config(&[node.url()]);
+    settings.ws.subscribers = 32;
+    let mut rig = Rig::start(&settings);
+    rig.ready(0).await;
+    let request = RelayMessage {
+        text: r#"{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"a.b=1"}}"#.into(),
+        id: Some(KeptId::new("1")),
+        method: Some("subscribe".into()),
+        is_write: false,
+    };
+    let open = |last: u8| {
+        let mut relay = rig.relays.relay(client(last), 0);
+        relay.send(&request, None).map(|()| relay)
+    };
+    let greedy: Vec<_> = std::iter::from_fn(|| open(2).ok()).collect();
+    let second: Vec<_> = std::iter::from_fn(|| open(3).ok()).collect();
+    // At d833505 the first client took 98 of 100, and everybody else was locked out.
+    assert_eq!((greedy.len(), second.len()), (15, 7));
+    let others: Vec<_> = (4..10).map(|last| open(last).unwrap()).collect();
+    drop((greedy, second, others));
+    let mut relay = open(2).unwrap();
+    assert!(text(&mut relay).await.contains(r#""result":{}"#));
+    // Without subscriptions it takes no place.
+    unsubscribe_all(&mut relay).await;
+    let again: Vec<_> = std::iter::from_fn(|| open(3).ok()).collect();
+    assert_eq!(again.len(), 15);
+    drop((relay, again));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn sharing_69_four_clients_do_not_take_all_websockets_to_the_node() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let request = RelayMessage {
+        text: r#"{"jsonrpc":"2.0","id":1,"method":"status"}"#.into(),
+        id: Some(KeptId::new("1")),
+        method: Some("status".into()),
+        is_write: false,
+    };
+    let open = |last: u8| {
+        let mut relay = rig.relays.relay(client(last), 0);
+        relay.send(&request, None).map(|()| relay)
+    };
+    let mut held = Vec::new();
+    for last in 2..8 {
+        held.extend(std::iter::from_fn(|| open(last).ok()));
+    }
+    for last in 10..20 {
+        held.push(open(last).unwrap());
+    }
+    drop(held);
     rig.stop().await;
     node.stop().await;
 }
