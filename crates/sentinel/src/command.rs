@@ -157,7 +157,7 @@ async fn until_signal(config: Config) -> Result<(), CommandError> {
             }
         }
     };
-    info!(?accounts, "ended");
+    info!("ended: {accounts}");
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::admin::{ClientView, ClientsView, Explanation, Inspect, Limit, NodeVie
 use crate::config::Config;
 use crate::front::Front;
 use crate::identity::Identities;
-use crate::lane::{Explained, Lane};
+use crate::lane::{Explained, Lane, Status};
 use crate::ledger::Ledger;
 use crate::metrics::Gauges;
 use crate::refusal::Reason;
@@ -75,9 +75,11 @@ impl Inspect for Operator {
             queue_limit: self.config.fair.queue_per_client,
             pace_per_second: status.rate.as_f64(),
             sharing: status.backlogged_clients,
-            estimated_wait_ms: explained.wait.as_millis() as u64,
+            estimated_wait_ms: self
+                .has_node(&status)
+                .then_some(explained.wait.as_millis() as u64),
             controller: status.state,
-            limits: self.limits(&explained, &view, status.state),
+            limits: self.limits(identity.allowed, &explained, &view, &status),
             client: view,
         }
     }
@@ -151,10 +153,36 @@ impl Operator {
             .map(ToString::to_string)
     }
 
+    /// Whether there is a node that takes writes.
+    fn has_node(&self, status: &Status) -> bool {
+        let node = status.node.filter(|_| status.connected);
+        node.is_some_and(|node| self.nodes.takes_writes(node))
+    }
+
     /// What keeps this client's next write from going out at once.
-    fn limits(&self, explained: &Explained, view: &ClientView, state: BreakState) -> Vec<Limit> {
+    fn limits(
+        &self,
+        is_allowed: bool,
+        explained: &Explained,
+        view: &ClientView,
+        status: &Status,
+    ) -> Vec<Limit> {
         let mut limits = Vec::new();
         let mut add = |reason, text: String| limits.push(Limit { reason, text });
+        if !is_allowed {
+            let text = "its network may not use the proxy (trust.allow, trust.deny)";
+            add(Reason::Denied, text.to_owned());
+        }
+        if !self.has_node(status) {
+            let text =
+                "no node takes writes: they are held until their deadline (fair.queue_timeout)";
+            add(Reason::Upstream, text.to_owned());
+        }
+        let (used, capacity) = (self.ledger.used(), self.ledger.capacity());
+        if used > capacity / 2 {
+            let text = format!("{used} of {capacity} bytes are buffered (buffer.bytes)");
+            add(Reason::Bytes, text);
+        }
         let full = self.config.fair.queue_per_client;
         if view.queued >= full {
             let text = format!("its queue is full: {full} writes wait (fair.queue_per_client)");
@@ -174,7 +202,7 @@ impl Operator {
             );
             add(Reason::Connections, text);
         }
-        if state != BreakState::Running {
+        if status.state != BreakState::Running {
             add(Reason::Rate, "the node has a break".to_owned());
         }
         limits

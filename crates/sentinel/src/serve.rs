@@ -138,7 +138,7 @@ pub async fn serve(
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
-    info!(%address, "serving");
+    info!(%address, ceiling = %config.fair.max_req, "serving");
     let mut tasks = JoinSet::new();
     tasks.spawn(pump.run(shutdown));
     tasks.spawn(serve_clients(front, listeners.front));

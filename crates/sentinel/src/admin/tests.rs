@@ -51,7 +51,7 @@ impl Inspect for Fake {
             queue_limit: 1_024,
             pace_per_second: 2_000.0,
             sharing: 3,
-            estimated_wait_ms: 1_029,
+            estimated_wait_ms: Some(1_029),
             controller: BreakState::Running,
             limits: vec![Limit {
                 reason: Reason::QueueFull,

@@ -118,8 +118,8 @@ pub struct Explanation {
     pub pace_per_second: f64,
     /// Clients that share them now.
     pub sharing: usize,
-    /// How long a write that came now would wait, in milliseconds.
-    pub estimated_wait_ms: u64,
+    /// How long a write that came now would wait, in milliseconds; unknown while no node takes writes.
+    pub estimated_wait_ms: Option<u64>,
     /// Where the break controller stands.
     #[serde(serialize_with = "state")]
     pub controller: BreakState,
@@ -166,11 +166,10 @@ impl fmt::Display for Explanation {
             "share        {:.1} writes a second of {:.1}, among {} clients",
             client.share_per_second, self.pace_per_second, self.sharing
         )?;
-        writeln!(
-            f,
-            "a new write  would wait about {}",
-            Seconds(self.estimated_wait_ms)
-        )?;
+        match self.estimated_wait_ms {
+            Some(wait) => writeln!(f, "a new write  would wait about {}", Seconds(wait))?,
+            None => writeln!(f, "a new write  would wait until a node takes writes")?,
+        }
         writeln!(
             f,
             "so far       {} forwarded, {} refused",

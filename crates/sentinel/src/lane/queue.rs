@@ -1,6 +1,7 @@
 //! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,24 @@ pub struct Accounts {
     pub lost: u64,
     /// Acknowledged before, and then not accepted by the node, or in no block: some of all of these.
     pub unkept: u64,
+}
+
+impl fmt::Display for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "of {} writes taken {} were forwarded, {} displaced, {} expired, {} cancelled, {} lost \
+             ({} acknowledged and not carried out); {} refused",
+            self.admitted,
+            self.forwarded,
+            self.displaced,
+            self.expired,
+            self.cancelled,
+            self.lost,
+            self.unkept,
+            self.refused
+        )
+    }
 }
 
 /// Why a client waits.

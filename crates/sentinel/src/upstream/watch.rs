@@ -342,7 +342,12 @@ impl Watch {
         match change {
             Change::Up => {
                 (known.up, known.catching_up) = (true, false);
-                info!(node, endpoint = known.endpoint, "the node is up");
+                info!(
+                    node,
+                    endpoint = known.endpoint,
+                    version = known.version,
+                    "the node is up"
+                );
                 NodeEvent::Up { node }
             }
             Change::Down(reason) => {
