@@ -44,3 +44,16 @@ fn writes_and_reads_are_answered_by_the_node() {
     assert_eq!(accounts.admitted, 4);
     assert_eq!(accounts.forwarded, 4);
 }
+
+#[test]
+fn explain_70_while_no_node_takes_writes_the_operator_is_told_so() {
+    let proxy = Proxy::start("http://127.0.0.1:1");
+    let asked = proxy
+        .admin()
+        .request("GET", "/explain?ip=127.0.0.1", &[], b"");
+    let told = asked.unwrap().text();
+    // At d833505: "limited by nothing", and a wait of some milliseconds.
+    assert!(told.contains("no node takes writes"), "{told}");
+    assert!(told.contains(r#""estimated_wait_ms": null"#), "{told}");
+    proxy.stop();
+}
