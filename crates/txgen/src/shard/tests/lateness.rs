@@ -1,5 +1,8 @@
 //! Why a transaction left late, part by part (ARCHITECTURE.md, decision 2).
 
+use measure::Finding;
+use measure::judge::Point;
+
 use super::*;
 
 #[test]
@@ -102,6 +105,35 @@ fn a_round_trip_of_20_ms_needs_as_many_connections_as_the_rate_times_it() {
     assert_eq!(outcome.caused_by(Cause::OnTime).len(), 2_400 - late);
     let outcome = over(&[HTTP; 24]);
     assert_eq!(outcome.caused_by(Cause::OnTime).len(), 2_400);
+}
+
+/// What a search finds at 1,200/s over a round trip of 20 ms.
+fn searched_over(links: &[&str]) -> measure::judge::PointJudgement {
+    let (rate, duration) = (1_200, ms(2_000));
+    let outcome = Scenario::open(rate, duration, links, accepts(ms(20))).run();
+    let judged = Point {
+        summary: &outcome.summary(rate, duration),
+        blocks: &[],
+        schedule: None,
+        rate: 1_200.0,
+        warmup: Nanos::ZERO,
+        followed: false,
+        broken_limits: &[],
+    };
+    judged.judge()
+}
+
+#[test]
+fn a_search_does_not_take_the_limit_of_its_connections_for_the_nodes() {
+    let judged = searched_over(&[HTTP; 16]);
+    assert_eq!(judged.finding, Finding::Unusable, "{:?}", judged.reasons);
+    assert!(
+        judged.reasons[0].contains("connections"),
+        "{:?}",
+        judged.reasons
+    );
+    let judged = searched_over(&[HTTP; 24]);
+    assert_eq!(judged.finding, Finding::Held, "{:?}", judged.reasons);
 }
 
 #[test]
