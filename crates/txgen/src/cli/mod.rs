@@ -290,5 +290,9 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 failed; 2 usage or configuration; 98 the run is invalid (the schedule was not \
 kept); 99 a threshold was broken; 130 interrupted (everything recorded is still written).
 
+A transaction is due when the schedule wants it sent; the origin is the instant of the first due time, \
+from which all times count; lateness is from due to sent. Latencies count from due unless they say \
+otherwise, so that a node that holds up the generator does not look fast.
+
 Rates are always totals over all connections and endpoints. Without --endpoints a built-in node is \
 started and the first line says so.";

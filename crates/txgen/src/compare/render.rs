@@ -216,7 +216,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     });
     match sides.collect::<Vec<_>>().join("; ") {
         none if none.is_empty() => format!("no difference is shown{}", open(comparison)),
-        found => found,
+        found => format!("against {}: {found}", comparison.sides[0].name),
     }
 }
 

@@ -138,7 +138,7 @@ fn rates(entries: &mut Entries, summary: &Summary) {
 fn latencies(summary: &Summary) -> Table {
     let latency = &summary.latency_ms;
     Table::of([
-        ("  lateness", &latency.lateness),
+        ("lateness, due to sent", &latency.lateness),
         ("  accept, response", &latency.accept_response),
         ("  accept, service", &latency.accept_service),
         ("  commit from due", &latency.commit_from_due),

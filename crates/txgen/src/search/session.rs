@@ -249,15 +249,20 @@ impl<'a> Session<'a> {
         CommandError { code, source }
     }
 
-    /// Writes down what is known by now.
+    /// Says and writes down what is known by now.
     pub(super) fn learn(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
+        self.note(known)?;
+        if let Some(known) = so_far(&self.account) {
+            self.display.message(&format!("      so far: {known}"));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
         self.account.knee = known.estimate().map(Into::into);
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
-        if let Some(known) = so_far(&self.account) {
-            self.display.message(&format!("      so far: {known}"));
-        }
         self.account.write(self.folder.path()).map_err(failed)
     }
 
@@ -266,7 +271,7 @@ impl<'a> Session<'a> {
         if let Some(ceiling) = &self.ceiling {
             self.account.reason = format!("{}; {ceiling}", self.account.reason);
         }
-        self.learn(known)?;
+        self.note(known)?;
         let report = self.folder.path().join("report.html");
         fs::write(&report, page::page(&self.account))
             .context(
