@@ -9,9 +9,11 @@ use crate::format::FORMAT;
 use crate::judge;
 use crate::latency::Latencies;
 use crate::plan::LoadModel;
-use crate::rates::PerSecond;
-use crate::rows::{SeriesRow, StepRow};
+use crate::rates::{PerSecond, RateStats};
+use crate::rows::{BlockRow, SeriesRow, StepRow};
 use crate::segments::SECOND;
+use crate::signs::Signs;
+use crate::span::BlockSpan;
 use crate::summary::{
     Blocks, LateCauses, LimitedBy, Rates, Reconnects, RecorderHealth, Summary, TimeSpans, Verdict,
 };
@@ -24,6 +26,8 @@ pub(crate) struct Account<'a> {
     pub(crate) interrupted: bool,
     /// Whether blocks were watched.
     pub(crate) followed: bool,
+    /// Whether the target answers only after it has checked a transaction.
+    pub(crate) checked: bool,
     pub(crate) time: TimeSpans,
     pub(crate) offered: Offered,
     pub(crate) fate: Fate,
@@ -32,6 +36,8 @@ pub(crate) struct Account<'a> {
     pub(crate) seconds: &'a Seconds,
     /// Without the statistics of the seconds.
     pub(crate) blocks: Blocks,
+    /// The blocks between the end of the warm-up and the end of offering.
+    pub(crate) steady_blocks: BlockSpan,
     pub(crate) windows: WorstWindows,
     pub(crate) steps: Vec<StepRow>,
     pub(crate) reconnects: Reconnects,
@@ -44,11 +50,18 @@ pub(crate) struct Seconds {
     accepted: PerSecond,
     committed: PerSecond,
     blocks: PerSecond,
+    signs: Signs,
 }
 
 impl Seconds {
+    /// Takes the next block, before the second it was observed in.
+    pub(crate) fn block(&mut self, row: &BlockRow) {
+        self.signs.block(row);
+    }
+
     /// Counts the next second.
     pub(crate) fn push(&mut self, row: &SeriesRow) {
+        self.signs.second(row);
         self.accepted.push(row.counts.accepted);
         self.committed.push(row.counts.committed);
         self.blocks.push(row.counts.blocks);
@@ -62,18 +75,24 @@ impl Account<'_> {
         let conservation = Conservation::of(&self.offered, &self.fate, self.blocks.own_txs);
         let offered_s = self.time.offered_s;
         let over_offering = |count: u64| (offered_s > 0.0).then(|| count as f64 / offered_s);
+        // Seconds cut blocks in two; between two blocks the rate is exact.
+        let committed_tps = self.steady_blocks.rate().and_then(|mean| {
+            let of_seconds = self.seconds.committed.stats(steady.clone())?;
+            Some(RateStats { mean, ..of_seconds })
+        });
         let mut summary = Summary {
             format: FORMAT.to_owned(),
             model: self.model,
             interrupted: self.interrupted,
+            followed: self.followed,
             time: self.time,
             verdict: Verdict::default(),
             conservation,
             rate: Rates {
                 planned_tps: over_offering(self.offered.planned),
-                sent_tps: over_offering(self.offered.sent),
+                sent_tps: over_offering(self.offered.sent_while_offering),
                 accepted_tps: self.seconds.accepted.stats(steady.clone()),
-                committed_tps: self.seconds.committed.stats(steady.clone()),
+                committed_tps,
             },
             offered: self.offered,
             fate: self.fate,
@@ -88,10 +107,11 @@ impl Account<'_> {
             knee: None,
             knee_reason: String::new(),
             limited_by: LimitedBy::Nothing,
+            evidence: Vec::new(),
             reconnects: self.reconnects,
             recorder: self.recorder,
         };
-        judge::conclude(&mut summary, self.followed);
+        judge::conclude(&mut summary, &self.seconds.signs, self.checked);
         summary
     }
 }

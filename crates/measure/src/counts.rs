@@ -1,9 +1,6 @@
 //! What is counted of transactions, and how the counts of several parts add up.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
-
-use serde::{Deserialize, Serialize};
 
 use crate::event::{Cause, Sent};
 
@@ -45,21 +42,25 @@ pub(crate) fn sum<'a, T: AddUp + Default + 'a>(parts: impl IntoIterator<Item = &
 /// Defines a struct of counters: all of them `u64`, listed once for its fields and its sum.
 macro_rules! counters {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
+        #[derive(
+            Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize,
+        )]
         $(#[$about])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        adds_up!($name { sum: $($field),* });
+        $crate::counts::adds_up!($name { sum: $($field),* });
 
-        impl AddAssign for $name {
+        impl std::ops::AddAssign for $name {
             fn add_assign(&mut self, part: Self) {
-                self.add_up(&part);
+                $crate::counts::AddUp::add_up(self, &part);
             }
         }
     };
 }
+
+pub(crate) use counters;
 
 counters! {
     /// The counts of a span of time, a step or a run: the columns that `series.csv` and `steps.csv`
@@ -122,6 +123,12 @@ impl Counts {
     pub const fn in_flight(&self) -> u64 {
         self.sent
             .saturating_sub(self.accepted + self.rejected + self.errors)
+    }
+
+    /// Offered, and neither sent nor given up.
+    #[must_use]
+    pub const fn unsent_yet(&self) -> u64 {
+        self.offered.saturating_sub(self.sent + self.unsent)
     }
 
     /// Accepted and not in a block.

@@ -18,13 +18,17 @@ pub struct Offered {
     pub unsent: u64,
     /// `unsent` by reason; every reason is present.
     pub unsent_by_reason: BTreeMap<String, u64>,
+    /// Of `sent`, what left before the offering ended.
+    #[serde(default)]
+    pub sent_while_offering: u64,
 }
 
 adds_up!(Offered {
     sum: planned,
     sent,
     unsent,
-    unsent_by_reason
+    unsent_by_reason,
+    sent_while_offering
 });
 
 impl Offered {
@@ -34,6 +38,7 @@ impl Offered {
         planned: Option<u64>,
         sent: u64,
         by_reason: [u64; UnsentReason::ALL.len()],
+        sent_while_offering: u64,
     ) -> Self {
         let unsent = by_reason.iter().sum();
         Self {
@@ -45,6 +50,7 @@ impl Offered {
                 .zip(by_reason)
                 .map(|(reason, count)| (reason.name().to_owned(), count))
                 .collect(),
+            sent_while_offering,
         }
     }
 

@@ -11,6 +11,7 @@
 mod account;
 mod blocks;
 mod buckets;
+mod cohort;
 mod compare;
 mod conservation;
 mod counts;
@@ -35,6 +36,7 @@ mod recorder;
 mod refusals;
 mod rows;
 mod segments;
+mod signs;
 mod span;
 mod student;
 mod summary;
@@ -44,6 +46,7 @@ mod watermarks;
 mod windows;
 
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
+pub use cohort::Cohort;
 pub use compare::{
     Change, CompareTerms, Difference, Figure, Ignorance, Meaning, Metric, Quantile, RunFigures,
     compare,

@@ -94,8 +94,15 @@ pub struct ClockBound {
 impl Manifest {
     /// Whether blocks were watched.
     pub(crate) fn follows(&self) -> bool {
-        let follow = self.plan.get("follow");
-        follow.and_then(serde_json::Value::as_bool).unwrap_or(true)
+        self.flag("follow")
+    }
+
+    /// A yes or no of the plan; yes where an earlier version did not say.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.plan
+            .get(key)
+            .and_then(|flag| flag.as_bool())
+            .unwrap_or(true)
     }
 
     /// Reads one.

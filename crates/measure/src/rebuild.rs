@@ -16,7 +16,7 @@ use crate::recorder::growth;
 use crate::rows::{BlockRow, SeriesRow, StepRow};
 use crate::span::BlockSpan;
 use crate::summary::{
-    Blocks, LateCauses, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
+    Blocks, LateCauses, LimitedBy, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
 };
 use crate::windows::WorstWindows;
 
@@ -125,16 +125,19 @@ impl<'a> KilledRun<'a> {
     #[must_use]
     pub fn summary(self, latencies: &LatencySet) -> Summary {
         let model = self.model();
-        let mut seconds = Seconds::default();
-        self.series.iter().for_each(|row| seconds.push(row));
+        let (seconds, blocks) = self.course();
         let offered = self.offered(model);
         let latency_ms = latencies.summary(&self.censored(offered.unsent));
-        let mut blocks = Blocks::default();
-        self.blocks().for_each(|block| blocks.add(block));
+        let steady = self.warmup()..self.offered_until();
+        let steady_blocks = BlockSpan::of(
+            self.blocks()
+                .filter(|block| steady.contains(&Nanos::from_nanos(block.observed_ns))),
+        );
         let account = Account {
             model,
             interrupted: true,
             followed: self.manifest.follows(),
+            checked: self.manifest.flag("checked"),
             time: TimeSpans {
                 origin_unix_ns: self.manifest.origin_unix_ns,
                 warmup_s: self.warmup().as_secs_f64(),
@@ -150,6 +153,7 @@ impl<'a> KilledRun<'a> {
             latency_ms,
             seconds: &seconds,
             blocks,
+            steady_blocks,
             windows: WorstWindows::default(),
             steps: self.steps,
             reconnects: Reconnects::default(),
@@ -159,6 +163,9 @@ impl<'a> KilledRun<'a> {
         let verdict = &mut summary.verdict;
         verdict.schedule = verdict.schedule.max(ScheduleVerdict::Degraded);
         verdict.reasons.insert(0, KILLED.to_owned());
+        if summary.limited_by == LimitedBy::Nothing {
+            summary.limited_by = LimitedBy::Unknown;
+        }
         summary.knee = None;
         summary.knee_reason = "the run was killed before it could tell".to_owned();
         summary
@@ -193,6 +200,21 @@ impl<'a> KilledRun<'a> {
         ages
     }
 
+    /// What the rows of seconds and blocks add up to, in the order of time.
+    fn course(&self) -> (Seconds, Blocks) {
+        let (mut seconds, mut blocks) = (Seconds::default(), Blocks::default());
+        let mut next = self.blocks().peekable();
+        for row in self.series {
+            let end_ns = (row.second as f64 + row.span_s) * 1e9;
+            while let Some(block) = next.next_if(|block| (block.observed_ns as f64) < end_ns) {
+                blocks.add(block);
+                seconds.block(block);
+            }
+            seconds.push(row);
+        }
+        (seconds, blocks)
+    }
+
     /// A closed loop has no arrivals.
     fn model(&self) -> LoadModel {
         match self.manifest.plan.get("arrivals") {
@@ -215,7 +237,10 @@ impl<'a> KilledRun<'a> {
         // What was due and had not left when the program was killed waited then.
         let mut by_reason = [0; UnsentReason::ALL.len()];
         by_reason[UnsentReason::Interrupted as usize] = waiting;
-        let mut offered = Offered::new(Some(sent + given_up + waiting), sent, by_reason);
+        let planned = Some(sent + given_up + waiting);
+        let offering = self.series.iter().filter(|row| row.step.is_some());
+        let while_offering = offering.map(|row| row.counts.sent).sum();
+        let mut offered = Offered::new(planned, sent, by_reason, while_offering);
         offered.unsent += given_up;
         offered
     }

@@ -2,6 +2,7 @@
 
 use pacing::Nanos;
 
+use crate::cohort::{CohortParts, Tenths};
 use crate::counts::{AddUp as _, Counts, Late};
 use crate::latency::LatencySet;
 use crate::rows::BlockRow;
@@ -107,6 +108,12 @@ pub(crate) struct Span {
     pub(crate) depth: Option<Depths>,
     /// Processor time of the generator; `None` where it was not looked at.
     pub(crate) processor: Option<Nanos>,
+    /// When answers came, of a span inside one second.
+    pub(crate) answers: Tenths,
+    /// The same of blocks.
+    pub(crate) block_times: Tenths,
+    /// What became of transactions in it, of a span inside one second.
+    pub(crate) cohorts: CohortParts,
     pub(crate) latencies: LatencySet,
     /// What people noted.
     pub(crate) marks: Vec<String>,
@@ -134,6 +141,8 @@ impl Span {
         self.blocks = BlockSpan::default();
         self.depth = None;
         self.processor = None;
+        (self.answers, self.block_times) = Default::default();
+        self.cohorts.clear();
         self.latencies.clear();
         self.marks.clear();
     }

@@ -9,6 +9,7 @@ use crate::conservation::Conservation;
 use crate::counts::{Late, adds_up, raise};
 use crate::fate::{Fate, Offered};
 use crate::format::{self, ReadError};
+use crate::judge::Evidence;
 use crate::latency::Latencies;
 use crate::plan::LoadModel;
 use crate::rates::RateStats;
@@ -24,6 +25,9 @@ pub struct Summary {
     pub model: LoadModel,
     /// Whether the run was cut short by its user.
     pub interrupted: bool,
+    /// Whether blocks were watched; without them nothing is known of commits.
+    #[serde(default = "yes")]
+    pub followed: bool,
     /// The run's spans.
     pub time: TimeSpans,
     /// Whether the generator kept its schedule.
@@ -50,8 +54,11 @@ pub struct Summary {
     pub knee: Option<Knee>,
     /// Why `knee` is what it is, or why there is none.
     pub knee_reason: String,
-    /// What held the run back.
+    /// What held the run back: what the strongest evidence points to.
     pub limited_by: LimitedBy,
+    /// What was seen that speaks for it, the most telling first.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
     /// What broken connections cost.
     pub reconnects: Reconnects,
     /// What the recorder's own bounds did.
@@ -76,6 +83,11 @@ impl Summary {
     }
 }
 
+/// Files of earlier versions do not say.
+const fn yes() -> bool {
+    true
+}
+
 /// Spans since the run's origin, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeSpans {
@@ -89,17 +101,18 @@ pub struct TimeSpans {
     pub ended_s: f64,
 }
 
-/// Rates in transactions per second. The statistics are over whole seconds that begin after the
-/// warm-up and end before offering ends; `null` when there is none.
+/// Rates in transactions per second, of what happened between the end of the warm-up and the end of
+/// offering. Median, standard deviation and maximum are of whole seconds; `null` when there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Planned over the span of offering; `null` when that span is empty.
     pub planned_tps: Option<f64>,
-    /// Sent over the span of offering.
+    /// Sent within the span of offering, over that span.
     pub sent_tps: Option<f64>,
     /// Accepted in each second.
     pub accepted_tps: Option<RateStats>,
-    /// Committed with code 0 in each second, when observed.
+    /// Committed with code 0, when observed; the mean is what the blocks after the first one up to the last
+    /// one committed, over the time between these two. `null` with fewer than two blocks: it cannot be told.
     pub committed_tps: Option<RateStats>,
 }
 
@@ -198,14 +211,18 @@ pub struct Knee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
-    /// Nothing: the plan was carried out and the node kept up.
+    /// Nothing: the node kept up with what was offered.
     Nothing,
+    /// It cannot be told.
+    Unknown,
     /// The generator's threads did not run in time.
     Schedule,
     /// The workload could not prepare transactions fast enough.
     Source,
-    /// Connections were down.
+    /// Connections were busy or down.
     Connection,
+    /// The concurrency of a closed loop, and the time that answers took.
+    Concurrency,
     /// The node pushed back, refused, or did not commit what it accepted.
     Node,
 }
@@ -215,11 +232,15 @@ impl LimitedBy {
     #[must_use]
     pub const fn explain(self) -> &'static str {
         match self {
-            Self::Nothing => "nothing: the plan was carried out and the node kept up",
+            Self::Nothing => "nothing: the node kept up with what was offered",
+            Self::Unknown => "unknown: the run ended before it could tell",
             Self::Schedule => "schedule: the generator did not get the processor in time",
             Self::Source => "source: transactions were not ready in time",
             Self::Connection => {
                 "connection: all were busy or down; more --connections may carry more"
+            }
+            Self::Concurrency => {
+                "concurrency: each transaction waited for an answer; more --concurrency may carry more"
             }
             Self::Node => "node: it pushed back, refused, or did not commit what it accepted",
         }

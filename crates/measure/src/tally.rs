@@ -51,8 +51,8 @@ impl Tally {
         }
     }
 
-    pub(crate) fn offered(&self, planned: Option<u64>) -> Offered {
-        Offered::new(planned, self.fate.sent, self.unsent)
+    pub(crate) fn offered(&self, planned: Option<u64>, while_offering: u64) -> Offered {
+        Offered::new(planned, self.fate.sent, self.unsent, while_offering)
     }
 
     pub(crate) fn fate(&self) -> Fate {

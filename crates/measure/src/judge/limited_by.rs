@@ -1,50 +1,405 @@
-//! What held a run back most.
+//! What held a run back: the evidence, ranked, and the conclusion from it.
 
-use super::limits::{LIMITING_SHARE, SUSTAINED_SHARE};
+use super::evidence::{Evidence, EvidenceKind, Strength};
+use super::limits::{
+    BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SILENCE_BLOCKS, SILENCE_S, SLOWEST_BLOCKS_S,
+    SUSTAINED_SHARE,
+};
+use super::steps;
 use crate::event::UnsentReason;
 use crate::plan::LoadModel;
+use crate::signs::{Signs, Stretch};
 use crate::summary::{LimitedBy, Summary};
 
-pub(super) fn limited_by(summary: &Summary) -> LimitedBy {
-    let (offered, fate) = (&summary.offered, &summary.fate);
-    let late = &summary.late.causes;
-    let unsent = |reason| offered.unsent_for(reason);
-    let closed = summary.model == LoadModel::Closed;
-    // In a closed loop nothing is due, so nothing can be late by the schedule's own fault.
-    let by_schedule = if closed { 0 } else { late.schedule };
-    let by_node = late.node
-        + unsent(UnsentReason::MaxInFlight)
-        + unsent(UnsentReason::Deadline)
-        + fate.rejected;
-    let causes = [
-        (by_schedule, LimitedBy::Schedule),
-        (
-            late.source + unsent(UnsentReason::Source),
-            LimitedBy::Source,
-        ),
-        (
-            late.connection + unsent(UnsentReason::Broken),
-            LimitedBy::Connection,
-        ),
-        (by_node, LimitedBy::Node),
-    ];
-    let (count, cause) = causes
-        .into_iter()
-        .max_by_key(|(count, _)| *count)
-        .unwrap_or((0, LimitedBy::Nothing));
-    if count as f64 > offered.planned as f64 * LIMITING_SHARE {
-        return cause;
-    }
-    let accepted_short = (fate.accepted as f64) < offered.sent as f64 * SUSTAINED_SHARE;
-    let committed_short = match (summary.rate.accepted_tps, summary.rate.committed_tps) {
-        (Some(accepted), Some(committed)) if summary.blocks.count > 0 => {
-            committed.mean < accepted.mean * SUSTAINED_SHARE && fate.pending > 0
-        }
-        _ => false,
+/// The evidence, the most telling first, and what it comes to.
+pub(super) fn limited_by(summary: &Summary, signs: &Signs) -> (LimitedBy, Vec<Evidence>) {
+    let mut case = Case {
+        summary,
+        signs,
+        found: Vec::new(),
     };
-    if closed || accepted_short || committed_short {
-        LimitedBy::Node
-    } else {
-        LimitedBy::Nothing
+    case.losses();
+    case.silences();
+    case.answers();
+    case.blocks();
+    case.steps();
+    case.lateness();
+    case.remarks();
+    let mut found = case.found;
+    found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));
+    let strongest = found.first();
+    let limit = match strongest.filter(|evidence| evidence.strength >= Strength::Strong) {
+        Some(evidence) => evidence.points_to,
+        // What is under way at the end might have been committed in time.
+        None if found.iter().any(|evidence| case_is_open(summary, evidence)) => LimitedBy::Unknown,
+        None if summary.model == LoadModel::Closed => LimitedBy::Concurrency,
+        None => LimitedBy::Nothing,
+    };
+    (limit, found)
+}
+
+/// Whether more was accepted and in no block than may be left out of a conclusion.
+fn case_is_open(summary: &Summary, evidence: &Evidence) -> bool {
+    let limit = summary.offered.planned as f64 * LIMITING_SHARE;
+    evidence.kind == EvidenceKind::Pending && evidence.txs as f64 > limit
+}
+
+/// A run, and what was found in it so far.
+struct Case<'a> {
+    summary: &'a Summary,
+    signs: &'a Signs,
+    found: Vec<Evidence>,
+}
+
+/// The span that evidence without one has.
+const WHOLE_RUN: Option<Stretch> = None;
+
+impl Case<'_> {
+    fn add(
+        &mut self,
+        (kind, points_to): (EvidenceKind, LimitedBy),
+        strength: Strength,
+        txs: u64,
+        stretch: Option<Stretch>,
+        text: String,
+    ) {
+        self.found.push(Evidence {
+            kind,
+            points_to,
+            strength,
+            txs,
+            from_s: stretch.map(|stretch| stretch.from_s),
+            until_s: stretch.map(|stretch| stretch.until_s),
+            text,
+        });
+    }
+
+    /// Strong when it touched enough of what was planned.
+    fn weight(&self, txs: u64) -> Strength {
+        match txs as f64 > self.summary.offered.planned as f64 * LIMITING_SHARE {
+            true => Strength::Strong,
+            false => Strength::Remark,
+        }
+    }
+
+    /// Accepted, and in no block by the end.
+    fn losses(&mut self) {
+        let (summary, signs) = (self.summary, self.signs);
+        let pending = summary.fate.pending;
+        if !summary.followed || pending == 0 {
+            return;
+        }
+        let health = &summary.recorder;
+        let all_seen = health.settled_early + health.failed_followers + summary.blocks.missing == 0;
+        let had_room = signs.blocks_since_own >= LOST_AFTER_BLOCKS
+            && signs.mempool_last.is_none_or(|waiting| waiting < pending);
+        if all_seen && had_room {
+            let text = format!(
+                "{pending} accepted transactions were lost: none of the last {} blocks contains one of this run, \
+                 although they had room",
+                signs.blocks_since_own
+            );
+            let found = (EvidenceKind::LostAfterAccept, LimitedBy::Node);
+            return self.add(found, Strength::Decisive, pending, WHOLE_RUN, text);
+        }
+        let drained_s = (summary.time.ended_s - summary.time.offered_s).max(0.0);
+        // Before a block could have come, they are only under way.
+        let strength = match drained_s < self.longest_wait_s() {
+            true => Strength::Remark,
+            false => self.weight(pending),
+        };
+        let text = format!(
+            "{pending} accepted transactions were in no block {drained_s:.1} s after the last one was due"
+        );
+        let found = (EvidenceKind::Pending, LimitedBy::Node);
+        self.add(found, strength, pending, WHOLE_RUN, text);
+    }
+
+    /// The longest time without an answer or a block that a healthy chain of this pace has.
+    fn longest_wait_s(&self) -> f64 {
+        let blocks = self.summary.blocks.count;
+        let interval_s = match blocks {
+            0 if self.summary.followed => SLOWEST_BLOCKS_S,
+            0 => 0.0,
+            _ => SILENCE_BLOCKS * self.summary.time.ended_s / blocks as f64,
+        };
+        interval_s.max(SILENCE_S)
+    }
+
+    /// Stretches in which the node gave no sign. While the generator stood still, none could be seen.
+    fn silences(&mut self) {
+        let own_stall_s = self.summary.late.generator_max_ms / 1e3;
+        let limit_s = self.longest_wait_s().max(OWN_STALL_MARGIN * own_stall_s);
+        let seen = [
+            (
+                self.signs.no_answers.longest,
+                EvidenceKind::NoAnswers,
+                "answer",
+                "due or sent transactions",
+            ),
+            (
+                self.signs.no_blocks.longest,
+                EvidenceKind::NoBlocks,
+                "block",
+                "accepted transactions",
+            ),
+        ];
+        for (stretch, kind, sign, waiting) in seen {
+            if kind == EvidenceKind::NoBlocks && !self.summary.followed {
+                continue;
+            }
+            if stretch.length_s() < limit_s {
+                continue;
+            }
+            let strength = match kind {
+                EvidenceKind::NoBlocks if self.summary.recorder.failed_followers > 0 => {
+                    Strength::Remark
+                }
+                _ => self.weight(stretch.txs),
+            };
+            let text = format!(
+                "no {sign} from {:.1} s to {:.1} s while up to {} {waiting} waited",
+                stretch.from_s, stretch.until_s, stretch.txs
+            );
+            let found = (kind, LimitedBy::Node);
+            self.add(found, strength, stretch.txs, Some(stretch), text);
+        }
+    }
+
+    /// What the node did not take, or took and failed.
+    fn answers(&mut self) {
+        let fate = &self.summary.fate;
+        let refusals = self.signs.refusals;
+        if fate.rejected > 0 {
+            let codes = fate.rejected_by_code.iter();
+            let codes: Vec<String> = codes
+                .map(|(code, count)| format!("{code}: {count}"))
+                .collect();
+            let since = refusals.map_or(String::new(), |seen| {
+                format!(" from {:.0} s on", seen.from_s)
+            });
+            let text = format!(
+                "{} refused{since} (by code {})",
+                fate.rejected,
+                codes.join(", ")
+            );
+            let found = (EvidenceKind::Refused, LimitedBy::Node);
+            self.add(
+                found,
+                self.weight(fate.rejected),
+                fate.rejected,
+                refusals,
+                text,
+            );
+        }
+        let mempool = self.signs.mempool;
+        if let Some(refusals) = refusals
+            && mempool.txs > 0
+            && (mempool.since_s - refusals.from_s).abs() <= SAMPLED_WITHIN_S
+        {
+            let full = Stretch {
+                from_s: mempool.since_s,
+                until_s: refusals.until_s,
+                txs: mempool.txs,
+            };
+            let text = format!(
+                "the mempool did not grow beyond {} transactions, reached at {:.0} s, when refusals began",
+                mempool.txs, mempool.since_s
+            );
+            let found = (EvidenceKind::MempoolFull, LimitedBy::Node);
+            self.add(found, Strength::Remark, mempool.txs, Some(full), text);
+        }
+        let failed = fate.commit_failed;
+        if failed > 0 {
+            let text = format!("{failed} failed in their blocks (another code than 0)");
+            let found = (EvidenceKind::FailedInBlocks, LimitedBy::Node);
+            self.add(found, self.weight(failed), failed, WHOLE_RUN, text);
+        }
+        let unusable = fate.errors + fate.unanswered;
+        if unusable > 0 {
+            let kinds = fate.errors_by_kind.iter().filter(|(_, count)| **count > 0);
+            let kinds = kinds.map(|(kind, count)| format!(", {kind} {count}"));
+            let kinds: String = kinds.collect();
+            let text = format!(
+                "{unusable} without a usable answer (unanswered {}{kinds})",
+                fate.unanswered
+            );
+            let found = (EvidenceKind::NoUsableAnswer, LimitedBy::Node);
+            self.add(found, self.weight(unusable), unusable, WHOLE_RUN, text);
+        }
+    }
+
+    /// What the chain could not take up.
+    fn blocks(&mut self) {
+        let (summary, signs) = (self.summary, self.signs);
+        if !summary.followed {
+            return;
+        }
+        let full = signs.full_blocks;
+        if full.are_a_rule() && full.stretch.txs > full.largest {
+            let text = format!(
+                "blocks were full at {} transactions from {:.1} s on, while up to {} waited",
+                full.largest, full.stretch.from_s, full.stretch.txs
+            );
+            let found = (EvidenceKind::BlocksFull, LimitedBy::Node);
+            let weight = self.weight(full.stretch.txs);
+            self.add(found, weight, full.stretch.txs, Some(full.stretch), text);
+        }
+        let (Some(accepted), Some(committed)) =
+            (summary.rate.accepted_tps, summary.rate.committed_tps)
+        else {
+            return;
+        };
+        let block = summary.blocks.own_txs as f64 / summary.blocks.count.max(1) as f64;
+        let backlog = signs.backlog_offered;
+        let slower = committed.mean < accepted.mean * SUSTAINED_SHARE;
+        if slower && backlog as f64 > BACKLOG_BLOCKS * block {
+            let grown = Stretch {
+                from_s: signs.backlog.since_s,
+                until_s: summary.time.offered_s,
+                txs: backlog,
+            };
+            let text = format!(
+                "accepted {:.0}/s and committed {:.0}/s: {backlog} were in no block when the offering ended",
+                accepted.mean, committed.mean
+            );
+            let strength = match summary.model {
+                LoadModel::Open => self.weight(backlog),
+                // The load went on as fast as answers came: blocks did not hold it back.
+                LoadModel::Closed => Strength::Remark,
+            };
+            let found = (EvidenceKind::Backlog, LimitedBy::Node);
+            self.add(found, strength, backlog, Some(grown), text);
+        }
+    }
+
+    /// Steps that were offered and not sustained.
+    fn steps(&mut self) {
+        let summary = self.summary;
+        if summary.model == LoadModel::Closed {
+            return;
+        }
+        let excesses = steps::excesses(&summary.steps, summary.followed);
+        let failed = summary.steps.iter().zip(excesses);
+        let failed: Vec<_> = failed
+            .filter_map(|(step, excess)| {
+                Some((step, excess.filter(|excess| excess.is_the_nodes())?))
+            })
+            .collect();
+        let (Some((first, excess)), Some((last, _))) = (failed.first(), failed.last()) else {
+            return;
+        };
+        let missing = |counts: &crate::Cohort, offered: u64| {
+            offered.saturating_sub(match summary.followed {
+                true => counts.due_committed,
+                false => counts.due_accepted,
+            })
+        };
+        let txs = failed
+            .iter()
+            .map(|(step, _)| missing(&step.cohort, step.counts.offered))
+            .sum();
+        let text = format!(
+            "{} of {} steps were not sustained, the first at {:.0}/s: {excess}",
+            failed.len(),
+            summary.steps.iter().filter(|step| !step.pause).count(),
+            first.rate_tps
+        );
+        let stretch = Stretch {
+            from_s: first.start_s,
+            until_s: last.end_s,
+            txs,
+        };
+        let found = (EvidenceKind::StepsFailed, LimitedBy::Node);
+        self.add(found, Strength::Strong, txs, Some(stretch), text);
+    }
+
+    /// What left late or not at all, by cause. In a closed loop nothing is due, so nothing is late.
+    fn lateness(&mut self) {
+        let summary = self.summary;
+        if summary.model == LoadModel::Closed {
+            return;
+        }
+        let late = &summary.late.causes;
+        let unsent = |reason| summary.offered.unsent_for(reason);
+        let crowded = unsent(UnsentReason::MaxInFlight) + unsent(UnsentReason::Deadline);
+        let by_connections = late.connection > late.node;
+        let (node, connection) = match by_connections {
+            true => (0, crowded),
+            false => (crowded, 0),
+        };
+        let causes = [
+            (
+                (EvidenceKind::HeldUpByNode, LimitedBy::Node),
+                late.node,
+                node + unsent(UnsentReason::Node),
+                "while answers took long or sockets took nothing",
+            ),
+            (
+                (EvidenceKind::ShortOfConnections, LimitedBy::Connection),
+                late.connection,
+                connection + unsent(UnsentReason::Broken),
+                "while all connections were busy or down",
+            ),
+            (
+                (EvidenceKind::ScheduleLate, LimitedBy::Schedule),
+                late.schedule,
+                unsent(UnsentReason::CatchUp),
+                "because the generator's threads did not run in time",
+            ),
+            (
+                (EvidenceKind::SourceLate, LimitedBy::Source),
+                late.source,
+                unsent(UnsentReason::Source),
+                "because transactions were not ready",
+            ),
+        ];
+        // Connections that the node left hanging or closed are short because of the node.
+        let outage = self.found.iter().any(|evidence| {
+            evidence.strength >= Strength::Strong
+                && matches!(
+                    evidence.kind,
+                    EvidenceKind::LostAfterAccept
+                        | EvidenceKind::NoAnswers
+                        | EvidenceKind::NoBlocks
+                        | EvidenceKind::NoUsableAnswer
+                )
+        });
+        for (found, late, unsent, why) in causes {
+            if late + unsent == 0 {
+                continue;
+            }
+            let text = format!("{late} left more than 1 ms late and {unsent} not at all {why}");
+            let strength = match found.0 {
+                EvidenceKind::ShortOfConnections if outage => Strength::Remark,
+                _ => self.weight(late + unsent),
+            };
+            self.add(found, strength, late + unsent, WHOLE_RUN, text);
+        }
+    }
+
+    /// What a reader has to know beside.
+    fn remarks(&mut self) {
+        let summary = self.summary;
+        if summary.model == LoadModel::Closed {
+            let text =
+                "each transaction waited for an answer: answers and --concurrency set the rate";
+            let found = (EvidenceKind::ClosedLoop, LimitedBy::Concurrency);
+            self.add(found, Strength::Remark, 0, WHOLE_RUN, text.to_owned());
+        }
+        let cut_off = summary.offered.unsent_by_the_end();
+        if summary.interrupted || cut_off > 0 {
+            let text = format!(
+                "the run was ended at {:.1} s, before its plan was; {cut_off} were due and had not been sent",
+                summary.time.offered_s
+            );
+            let found = (EvidenceKind::EndedEarly, LimitedBy::Nothing);
+            self.add(found, Strength::Remark, cut_off, WHOLE_RUN, text);
+        }
     }
 }
+
+/// A silence that is not longer than the generator's own stall may be that stall.
+const OWN_STALL_MARGIN: f64 = 1.25;
+/// Mempools are sampled several times a second, and rows are a second long.
+const SAMPLED_WITHIN_S: f64 = 2.0;

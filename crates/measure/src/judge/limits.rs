@@ -15,6 +15,21 @@ pub const BACKLOG_BLOCKS: f64 = 1.5;
 /// Before any block was seen, two are expected within this time: no chain in common use makes them
 /// more rarely than every five seconds.
 pub const SLOWEST_BLOCKS_S: f64 = 10.0;
+/// The answers to what was due in a step are awaited for this long after it, or for
+/// [`BACKLOG_BLOCKS`] blocks where that is longer: ten times an ordinary response time.
+pub const ANSWERS_AWAITED_S: f64 = 1.0;
+/// A step that failed because of a stall gives a ramp one more step, up to this many failed ones in a row:
+/// as many again as end it otherwise, so that a node that halts for good ends it, too.
+pub const STALLED_STEPS: usize = 2 * SATURATED_STEPS;
+/// No answer or block for this long is a stall, if it is also longer than [`SILENCE_BLOCKS`] intervals of
+/// the chain: a pause that people see, and no ordinary response time.
+pub const SILENCE_S: f64 = 1.0;
+/// Intervals between blocks vary; where they are random (exponential), one in twenty is longer than this
+/// many means.
+pub const SILENCE_BLOCKS: f64 = 3.0;
+/// An accepted transaction is lost when this many blocks with room for it came without one of the run's:
+/// the block in progress, the next one, and one more.
+pub const LOST_AFTER_BLOCKS: u64 = 3;
 
 /// The point of a search is not sustained when more of the planned is lost: the precision that a
 /// rate is quoted with.

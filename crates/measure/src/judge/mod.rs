@@ -4,6 +4,7 @@
 //! The figures are facts; these are conclusions from them. All of them are drawn here, from the
 //! thresholds in [`limits`], for the run that goes on, its summary, its report and a search.
 
+mod evidence;
 mod limited_by;
 pub mod limits;
 mod onsets;
@@ -11,23 +12,26 @@ mod point;
 mod schedule;
 mod steps;
 
+pub use evidence::{Evidence, EvidenceKind, Strength};
 pub use onsets::{Onset, Sign, onsets};
 pub(crate) use point::lost;
 pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
-pub use steps::{Excess, RampJudgement, excesses, ramp};
+pub use steps::{Excess, RampJudgement, Shortfall, excesses, ramp};
 
 use crate::plan::LoadModel;
+use crate::signs::Signs;
 use crate::summary::Summary;
 
-/// Draws the conclusions of a summary whose figures are complete. `followed`: whether blocks were
-/// watched.
-pub(crate) fn conclude(summary: &mut Summary, followed: bool) {
-    summary.verdict = schedule::verdict(summary);
-    summary.limited_by = limited_by::limited_by(summary);
+/// Draws the conclusions of a summary whose figures are complete.
+///
+/// `checked`: whether the target answers only after it has checked a transaction.
+pub(crate) fn conclude(summary: &mut Summary, signs: &Signs, checked: bool) {
+    summary.verdict = schedule::verdict(summary, checked);
+    (summary.limited_by, summary.evidence) = limited_by::limited_by(summary, signs);
     (summary.knee, summary.knee_reason) = match summary.model {
         LoadModel::Closed => (None, "a closed loop has no offered rate".into()),
         LoadModel::Open => {
-            let judgement = ramp(&summary.steps, followed);
+            let judgement = ramp(&summary.steps, summary.followed);
             (judgement.knee, judgement.reason)
         }
     };

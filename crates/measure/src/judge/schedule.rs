@@ -13,10 +13,12 @@ use crate::fate::Offered;
 use crate::plan::LoadModel;
 use crate::summary::{ScheduleVerdict, Summary, Verdict};
 
-pub(super) fn verdict(summary: &Summary) -> Verdict {
+/// `checked`: whether a node answers only after it has checked a transaction.
+pub(super) fn verdict(summary: &Summary, checked: bool) -> Verdict {
     let mut findings = Findings::default();
     judge_conservation(summary, &mut findings);
     judge_records(summary, &mut findings);
+    judge_coverage(summary, checked, &mut findings);
     match summary.model {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
@@ -81,6 +83,41 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
         if count > 0 {
             findings.add(ScheduleVerdict::Degraded, &format!("{count} {what}"));
         }
+    }
+}
+
+/// What the figures do not cover.
+fn judge_coverage(summary: &Summary, checked: bool, findings: &mut Findings) {
+    let time = &summary.time;
+    if summary.offered.sent > 0 && time.warmup_s > 0.0 && time.offered_s <= time.warmup_s {
+        findings.add(
+            ScheduleVerdict::Invalid,
+            &format!(
+                "the offering ended at {:.1} s, before the warm-up of {:.1} s was over: no rate or latency was measured",
+                time.offered_s, time.warmup_s
+            ),
+        );
+    }
+    let early = summary.recorder.settled_early;
+    if early > 0 {
+        let verdict = match early as f64 > summary.offered.sent as f64 * UNSENT_SHARE_INVALID {
+            true => ScheduleVerdict::Invalid,
+            false => ScheduleVerdict::Degraded,
+        };
+        findings.add(
+            verdict,
+            &format!(
+                "{early} transactions had to be given a fate before they had one, because too many were open at \
+                 once: they count as pending or unanswered, and may be in blocks"
+            ),
+        );
+    }
+    if !checked && !summary.followed {
+        findings.reasons.push(
+            "accepted means received: broadcast_tx_async answers before the node checks a transaction, and blocks \
+             were not followed, so nothing says that one was valid"
+                .into(),
+        );
     }
 }
 
@@ -196,6 +233,11 @@ fn limits() -> Vec<String> {
             "unsent: degraded above 0, invalid above {} % of the planned, without what the node held up",
             UNSENT_SHARE_INVALID * 100.0
         ),
+        format!(
+            "fates settled early: degraded above 0, invalid above {} % of the sent",
+            UNSENT_SHARE_INVALID * 100.0
+        ),
+        "warm-up not over: invalid".to_owned(),
         "transactions not conserved: invalid".to_owned(),
     ]
 }

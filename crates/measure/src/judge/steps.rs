@@ -3,21 +3,42 @@
 use std::fmt;
 
 use super::limits::{
-    BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, SLOWEST_BLOCKS_S, SUSTAINED_SHARE,
+    BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, SILENCE_BLOCKS, SILENCE_S, STALLED_STEPS,
+    SUSTAINED_SHARE,
 };
 use crate::rows::StepRow;
 use crate::summary::Knee;
 
 /// Why a step was not sustained.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Excess {
-    /// Fewer were accepted than [`SUSTAINED_SHARE`] of what was offered: accepted as a share of offered.
+pub struct Excess {
+    /// What fell short.
+    pub shortfall: Shortfall,
+    /// How long the node gave no sign, if that is why: the rest of the step kept up.
+    pub stall_s: Option<f64>,
+}
+
+/// What fell short, as a share of the transactions due in a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shortfall {
+    /// Only these were sent, or on time: the generator could not offer the step.
+    Offered(f64),
+    /// Only these were accepted.
     Accepted(f64),
-    /// Fewer were committed than [`SUSTAINED_SHARE`] of what was offered, and the backlog shows it:
-    /// committed as a share of offered, both per second.
+    /// Only these were committed with code 0.
     Committed(f64),
-    /// The node held up too many: transactions late by cause node as a share of offered.
+    /// These failed in their blocks.
+    FailedInBlocks(f64),
+    /// These were sent late because of the node.
     Late(f64),
+}
+
+impl Excess {
+    /// Whether the step was offered, so that it says something about the node.
+    #[must_use]
+    pub const fn is_the_nodes(&self) -> bool {
+        !matches!(self.shortfall, Shortfall::Offered(_))
+    }
 }
 
 /// What the steps of a ramp say together.
@@ -27,32 +48,41 @@ pub struct RampJudgement {
     pub knee: Option<Knee>,
     /// Why `knee` is what it is.
     pub reason: String,
-    /// Whether the last two judged steps were both not sustained.
+    /// Whether a ramp without a last step has found what it looked for.
     pub saturated: bool,
 }
 
-/// Judges every step, in order; `None` for one that was sustained or too small to tell. `followed`
-/// says whether blocks were watched.
+/// Judges every step, in order; `None` for one that was sustained, too small to tell, or cut off before
+/// its transactions had time for their fates. `followed` says whether blocks were watched.
 ///
-/// The rule is the ramp's: accepted or committed under 95 % of offered, or sent late because of the
-/// node. Committed per second is taken between the step's first and last block (free of edges); as
-/// it is still noisy in short steps, it counts only with a backlog that a healthy chain, which
-/// empties its mempool with every block, would not have. A step with fewer than two blocks is judged
-/// by what it committed at all, if the blocks of the steps before let one expect two.
+/// A step is judged by its cohort, the transactions due in it: under 95 % of them accepted, or committed
+/// with code 0, while they were awaited (see [`StepRow::awaited_s`]), or sent late because of the node.
+/// A chain that is a little too slow shows earlier in its rate between the step's first and last block
+/// (free of edges); as that is noisy in short steps, it counts only with a backlog that a healthy
+/// chain, which empties its mempool with every block, would not have.
 #[must_use]
 pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
     let mut before = BlocksSoFar::default();
     steps
         .iter()
         .map(|step| {
-            let excess = refused(step).or_else(|| {
-                let judged = followed && is_large_enough(step);
-                judged.then(|| uncommitted(step, &before)).flatten()
-            });
             before.add(step);
-            excess
+            let silent_s = Some(silence(step, followed)).filter(|gap| before.is_stall(*gap));
+            let shortfall = is_judged(step)
+                .then(|| shortfall(step, followed, silent_s.is_some()))
+                .flatten();
+            shortfall.map(|shortfall| Excess {
+                shortfall,
+                stall_s: silent_s.filter(|gap| rest_kept_up(step, *gap, followed)),
+            })
         })
         .collect()
+}
+
+/// The longest time without a sign of the node, in seconds.
+const fn silence(step: &StepRow, followed: bool) -> f64 {
+    let blocks = if followed { step.block_gap_s } else { 0.0 };
+    step.answer_gap_s.max(blocks)
 }
 
 /// The blocks of the steps so far.
@@ -68,95 +98,184 @@ impl BlocksSoFar {
         self.blocks += step.counts.blocks;
     }
 
-    /// Whether a chain as fast as before would have made two blocks in this time.
-    fn should_make_two_blocks(&self, span_s: f64) -> bool {
-        if self.blocks == 0 {
-            return span_s >= SLOWEST_BLOCKS_S;
-        }
-        span_s >= 2.0 * self.span_s / self.blocks as f64
+    /// Whether a time without a sign is longer than what this chain's intervals explain.
+    fn is_stall(&self, gap_s: f64) -> bool {
+        let interval_s = match self.blocks {
+            0 => 0.0,
+            blocks => (self.span_s - gap_s).max(0.0) / blocks as f64,
+        };
+        gap_s >= SILENCE_S.max(SILENCE_BLOCKS * interval_s)
     }
 }
 
-fn is_large_enough(step: &StepRow) -> bool {
-    !step.pause && step.counts.offered >= MIN_OFFERED
+fn is_judged(step: &StepRow) -> bool {
+    !step.pause && step.counts.offered >= MIN_OFFERED && step.awaited_s.is_some()
 }
 
-/// What shows in the answers and in the sending.
-fn refused(step: &StepRow) -> Option<Excess> {
-    if !is_large_enough(step) {
+/// `silent`: whether the node gave no sign for long; then connections are short because of it.
+fn shortfall(step: &StepRow, followed: bool, silent: bool) -> Option<Shortfall> {
+    let share = |count: u64| count as f64 / step.counts.offered as f64;
+    let (cohort, late) = (&step.cohort, &step.late);
+    let (sent, accepted) = (share(cohort.due_sent), share(cohort.due_accepted));
+    let own_late = late.by_generator() + if silent { 0 } else { late.connection };
+    if share(own_late) > 1.0 - SUSTAINED_SHARE && own_late > late.node {
+        return Some(Shortfall::Offered((1.0 - share(own_late)).min(sent)));
+    }
+    if accepted < SUSTAINED_SHARE {
+        return Some(Shortfall::Accepted(accepted));
+    }
+    let held_up = share(late.node);
+    if held_up > 1.0 - SUSTAINED_SHARE {
+        return Some(Shortfall::Late(held_up));
+    }
+    if !followed {
         return None;
     }
-    let offered = step.counts.offered as f64;
-    let accepted = step.counts.accepted as f64 / offered;
-    if accepted < SUSTAINED_SHARE {
-        return Some(Excess::Accepted(accepted));
+    let failed = share(cohort.due_commit_failed);
+    if failed > 1.0 - SUSTAINED_SHARE {
+        return Some(Shortfall::FailedInBlocks(failed));
     }
-    let late = step.late.node as f64 / offered;
-    (late > 1.0 - SUSTAINED_SHARE).then_some(Excess::Late(late))
+    let committed = share(cohort.due_committed);
+    (committed < SUSTAINED_SHARE || falls_behind(step)).then(|| {
+        let rate = step.committed_tps.zip(step.offered_tps);
+        let of_rate = rate.map_or(1.0, |(committed, offered)| committed / offered);
+        Shortfall::Committed(committed.min(of_rate))
+    })
 }
 
-/// What shows in the blocks.
-fn uncommitted(step: &StepRow, before: &BlocksSoFar) -> Option<Excess> {
-    let offered = step.counts.offered as f64;
+/// Whether the blocks of a step took up too little, and left more behind than waits for the next one.
+fn falls_behind(step: &StepRow) -> bool {
     let (Some(committed_tps), Some(offered_tps)) = (step.committed_tps, step.offered_tps) else {
-        let share = step.counts.committed as f64 / offered;
-        let expected = before.should_make_two_blocks(step.span_s());
-        return (expected && share < SUSTAINED_SHARE).then_some(Excess::Committed(share));
+        return false;
     };
-    let share = committed_tps / offered_tps;
-    let per_block = offered / step.counts.blocks.max(1) as f64;
-    let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block;
-    (share < SUSTAINED_SHARE && backlogged).then_some(Excess::Committed(share))
+    let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block(step);
+    committed_tps < SUSTAINED_SHARE * offered_tps && backlogged
 }
+
+/// What was offered for each block of the step.
+fn per_block(step: &StepRow) -> f64 {
+    step.counts.offered as f64 / step.counts.blocks.max(1) as f64
+}
+
+/// Whether the node kept up outside a silence of `gap_s`.
+fn rest_kept_up(step: &StepRow, gap_s: f64, followed: bool) -> bool {
+    let rest_s = (step.span_s() - gap_s).max(0.0);
+    let taken = match followed {
+        true => step.counts.committed,
+        false => step.counts.accepted,
+    };
+    let expected = SUSTAINED_SHARE * step.rate_tps * rest_s;
+    taken as f64 + BACKLOG_BLOCKS * per_block(step) >= expected
+}
+
+type Judged<'a> = (&'a StepRow, Option<Excess>);
 
 /// Judges a ramp from its closed steps, in order.
 #[must_use]
 pub fn ramp(steps: &[StepRow], followed: bool) -> RampJudgement {
-    let judged: Vec<(&StepRow, Option<Excess>)> = steps
+    let judged: Vec<Judged<'_>> = steps
         .iter()
         .zip(excesses(steps, followed))
-        .filter(|(step, _)| is_large_enough(step))
+        .filter(|(step, _)| is_judged(step))
         .collect();
-    let saturated = judged.len() >= SATURATED_STEPS
-        && judged
-            .iter()
-            .rev()
-            .take(SATURATED_STEPS)
-            .all(|(_, excess)| excess.is_some());
-    let first_excess = judged.iter().position(|(_, excess)| excess.is_some());
-    let sustained = judged[..first_excess.unwrap_or(judged.len())].last();
-    let (knee, reason) = match (sustained, first_excess.map(|position| &judged[position])) {
-        (_, None) if judged.is_empty() => (None, "no step was large enough to judge".into()),
-        (_, None) => (
-            None,
-            "every step was sustained: the knee lies above the highest rate offered".into(),
-        ),
-        (None, Some((step, excess))) => (
-            None,
-            format!(
-                "already the first step ({:.0}/s) was not sustained: {}",
-                step.rate_tps,
-                words(*excess)
-            ),
-        ),
-        (Some((last, _)), Some((step, excess))) => (
-            Some(Knee {
-                rate_tps: last.rate_tps,
-                step: Some(last.step),
-            }),
-            format!(
-                "step {} ({:.0}/s) was the last one sustained; at {:.0}/s {}",
-                last.step,
-                last.rate_tps,
-                step.rate_tps,
-                words(*excess)
-            ),
-        ),
-    };
+    let (knee, reason) = knee(&judged);
     RampJudgement {
         knee,
         reason,
-        saturated,
+        saturated: is_saturated(&judged),
+    }
+}
+
+/// Whether the last steps were not sustained. A stall says nothing about the rate: the steps that failed
+/// by one are followed by as many others, unless it does not end.
+fn is_saturated(judged: &[Judged<'_>]) -> bool {
+    let failed = || judged.iter().rev().map_while(|(_, excess)| *excess);
+    let stalled = failed().filter(|excess| excess.stall_s.is_some()).count();
+    let all = failed().count();
+    all - stalled >= SATURATED_STEPS || all >= STALLED_STEPS
+}
+
+/// The highest step that was sustained, with what speaks for it.
+fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
+    let Some(first) = judged.first() else {
+        return (None, "no step was large enough to judge".into());
+    };
+    let Some(last) = last_sustained(judged) else {
+        let (step, excess) = judged
+            .iter()
+            .find(|(_, excess)| excess.is_some())
+            .unwrap_or(first);
+        let place = if std::ptr::eq(*step, first.0) {
+            "already the first step"
+        } else {
+            "a step"
+        };
+        let text = format!(
+            "{place} ({:.0}/s) was not sustained: {}",
+            step.rate_tps,
+            words(*excess)
+        );
+        return (None, text);
+    };
+    let (sustained, beyond) = judged.split_at(last + 1);
+    let exceptions = exceptions(sustained);
+    let Some((step, excess)) = beyond.first() else {
+        let text = format!(
+            "every step was sustained{exceptions}: the knee lies above the highest rate offered"
+        );
+        return (None, text);
+    };
+    let (top, _) = sustained[last];
+    let text = format!(
+        "sustained up to step {} ({:.0}/s){exceptions}; at {:.0}/s {}",
+        top.step,
+        top.rate_tps,
+        step.rate_tps,
+        words(*excess)
+    );
+    let is_the_nodes =
+        |(_, excess): &Judged<'_>| excess.is_some_and(|excess| excess.is_the_nodes());
+    let knee = beyond.iter().any(is_the_nodes).then_some(Knee {
+        rate_tps: top.rate_tps,
+        step: Some(top.step),
+    });
+    (knee, text)
+}
+
+/// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions.
+fn last_sustained(judged: &[Judged<'_>]) -> Option<usize> {
+    let (mut sustained, mut failed, mut last) = (0, 0, None);
+    for (place, (_, excess)) in judged.iter().enumerate() {
+        match excess {
+            Some(_) => failed += 1,
+            None => {
+                sustained += 1;
+                if failed < sustained {
+                    last = Some(place);
+                }
+            }
+        }
+    }
+    last
+}
+
+/// `, except step 3 (…)`
+fn exceptions(judged: &[Judged<'_>]) -> String {
+    let failed = judged.iter().filter_map(|(step, excess)| {
+        Some(match excess.as_ref()? {
+            Excess {
+                stall_s: Some(stall_s),
+                ..
+            } => {
+                format!("step {} (stall of {stall_s:.1} s)", step.step)
+            }
+            excess => format!("step {} ({excess})", step.step),
+        })
+    });
+    let failed: Vec<String> = failed.collect();
+    match &failed[..] {
+        [] => String::new(),
+        failed => format!(", except {}", failed.join(", ")),
     }
 }
 
@@ -167,101 +286,24 @@ fn words(excess: Option<Excess>) -> String {
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (only, share, fate) = match self {
-            Self::Accepted(share) => ("only ", share, "accepted"),
-            Self::Committed(share) => ("only ", share, "committed"),
-            Self::Late(share) => ("", share, "sent late because of the node"),
+        let (only, share, fate) = match self.shortfall {
+            Shortfall::Offered(share) => (
+                "only ",
+                share,
+                "sent on time: the generator could not offer it",
+            ),
+            Shortfall::Accepted(share) => ("only ", share, "accepted"),
+            Shortfall::Committed(share) => ("only ", share, "committed"),
+            Shortfall::FailedInBlocks(share) => ("", share, "committed with an error code"),
+            Shortfall::Late(share) => ("", share, "sent late because of the node"),
         };
-        write!(f, "{only}{:.1} % of offered was {fate}", share * 100.0)
+        write!(f, "{only}{:.1} % of offered was {fate}", share * 100.0)?;
+        match self.stall_s {
+            Some(stall_s) => write!(f, " (stall of {stall_s:.1} s)"),
+            None => Ok(()),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counts::Counts;
-
-    fn excess(step: &StepRow) -> Option<Excess> {
-        excesses(std::slice::from_ref(step), true)[0]
-    }
-
-    fn step(number: u32, rate: f64, accepted: f64, committed: f64) -> StepRow {
-        StepRow {
-            step: number,
-            start_s: f64::from(number) * 10.0,
-            end_s: f64::from(number + 1) * 10.0,
-            rate_tps: rate,
-            counts: Counts {
-                offered: (rate * 10.0) as u64,
-                accepted: (rate * 10.0 * accepted) as u64,
-                blocks: 10,
-                ..Counts::default()
-            },
-            offered_tps: Some(rate),
-            committed_tps: Some(rate * committed),
-            backlog: (rate * 10.0 * (1.0 - committed)) as u64,
-            ..StepRow::default()
-        }
-    }
-
-    #[test]
-    fn the_last_sustained_step_is_named() {
-        let steps = [
-            step(0, 100.0, 1.0, 1.0),
-            step(1, 200.0, 1.0, 0.99),
-            step(2, 300.0, 1.0, 0.7),
-            step(3, 400.0, 0.6, 0.6),
-        ];
-        let judgement = ramp(&steps, true);
-        assert!(judgement.saturated);
-        assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
-        assert_eq!(judgement.knee.unwrap().step, Some(1));
-        assert!(judgement.reason.contains("70.0 % of offered was committed"));
-        assert!(!ramp(&steps[..3], true).saturated);
-    }
-
-    #[test]
-    fn a_noisy_commit_rate_without_backlog_is_no_saturation() {
-        let mut noisy = step(0, 100.0, 1.0, 0.9);
-        noisy.backlog = 100;
-        assert_eq!(excess(&noisy), None);
-        noisy.backlog = 151;
-        assert!(matches!(excess(&noisy), Some(Excess::Committed(_))));
-    }
-
-    #[test]
-    fn a_chain_that_stops_is_saturated_although_its_mempool_takes_on() {
-        let healthy = step(0, 100.0, 1.0, 1.0);
-        let mut halted = step(1, 200.0, 1.0, 0.0);
-        (halted.counts.blocks, halted.committed_tps) = (0, None);
-        let steps = [healthy, halted];
-        assert!(matches!(
-            excesses(&steps, true)[1],
-            Some(Excess::Committed(0.0))
-        ));
-        assert_eq!(excesses(&steps, false)[1], None);
-        // Too short for two blocks of a second each.
-        let mut short = steps[1].clone();
-        short.end_s = short.start_s + 1.5;
-        assert_eq!(excesses(&[steps[0].clone(), short], true)[1], None);
-    }
-
-    #[test]
-    fn lateness_of_the_node_counts_and_pauses_do_not() {
-        let mut late = step(0, 100.0, 1.0, 1.0);
-        late.late.node = 51;
-        assert!(matches!(excess(&late), Some(Excess::Late(_))));
-        late.pause = true;
-        assert_eq!(excess(&late), None);
-    }
-
-    #[test]
-    fn without_excess_there_is_no_knee_and_the_reason_says_so() {
-        let judgement = ramp(&[step(0, 100.0, 1.0, 1.0)], true);
-        assert_eq!(judgement.knee, None);
-        assert!(judgement.reason.contains("above the highest rate"));
-        let judgement = ramp(&[step(0, 100.0, 0.5, 0.5)], true);
-        assert!(judgement.reason.contains("already the first step"));
-        assert!(ramp(&[], true).reason.contains("large enough"));
-    }
-}
+mod tests;

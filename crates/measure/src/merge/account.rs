@@ -1,11 +1,12 @@
 //! The summary of the whole from the summaries of its parts.
 
-use super::course::Course;
+use super::course::{self, Course};
 use crate::account::Account;
 use crate::counts::{AddUp, raise, sum};
 use crate::latency::{Latencies, LatencyKind};
 use crate::plan::LoadModel;
 use crate::rows::BlockRow;
+use crate::span::BlockSpan;
 use crate::summary::{Blocks, RecorderHealth, ScheduleVerdict, Summary, TimeSpans};
 use crate::windows::WorstWindows;
 
@@ -17,6 +18,8 @@ pub(super) struct Joined<'a> {
     pub(super) incomplete_files: Vec<String>,
     /// Whether blocks were watched.
     pub(super) followed: bool,
+    /// Whether the target answers only after it has checked a transaction.
+    pub(super) checked: bool,
 }
 
 pub(super) fn summary(parts: &[&Summary], joined: Joined<'_>) -> Summary {
@@ -25,17 +28,21 @@ pub(super) fn summary(parts: &[&Summary], joined: Joined<'_>) -> Summary {
     correct(&mut latency_ms, parts);
     let mut blocks = Blocks::default();
     joined.blocks.iter().for_each(|block| blocks.add(block));
+    let time = time(parts);
+    let steady = course::observed(joined.blocks, time.warmup_s, time.offered_s);
     let account = Account {
         model: parts.first().map_or(LoadModel::Open, |part| part.model),
         interrupted: parts.iter().any(|part| part.interrupted),
         followed: joined.followed,
-        time: time(parts),
+        checked: joined.checked,
+        time,
         offered: total(parts, |part| &part.offered),
         fate: total(parts, |part| &part.fate),
         late: total(parts, |part| &part.late),
         latency_ms,
         seconds: &course.seconds,
         blocks,
+        steady_blocks: BlockSpan::of(steady),
         windows: joined.windows,
         steps: course.steps,
         reconnects: total(parts, |part| &part.reconnects),

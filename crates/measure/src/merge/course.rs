@@ -90,7 +90,10 @@ pub(super) fn join<R: BufRead, W: Write>(
         let mut row = add_seconds(&mut seconds, second)?;
         let end_s = second as f64 + row.span_s;
         let latencies = add_intervals(&mut intervals, end_s)?;
-        row.counts.blocks = observed(blocks, second as f64, end_s).count() as u64;
+        let observed = observed(blocks, second as f64, end_s);
+        row.counts.blocks = observed
+            .inspect(|block| course.seconds.block(block))
+            .count() as u64;
         row.latency = LatencyColumns {
             at_least: row.latency.at_least,
             ..LatencyColumns::of(&latencies)
@@ -336,7 +339,11 @@ fn with_blocks(mut row: StepRow, blocks: &[BlockRow]) -> StepRow {
 }
 
 /// The blocks observed in a span of time, in the order of their heights.
-fn observed(blocks: &[BlockRow], start_s: f64, end_s: f64) -> impl Iterator<Item = &BlockRow> {
+pub(super) fn observed(
+    blocks: &[BlockRow],
+    start_s: f64,
+    end_s: f64,
+) -> impl Iterator<Item = &BlockRow> {
     let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
     let first = blocks.partition_point(|block| at(block) < start_s);
     blocks[first..]

@@ -94,6 +94,7 @@ pub fn merge<R: BufRead, W: Write>(
         windows,
         incomplete_files: files.incomplete(),
         followed: manifest.follows(),
+        checked: manifest.flag("checked"),
     };
     let mut summary = account::summary(&summaries, joined);
     summary.verdict.reasons.extend(clock_words(manifest));

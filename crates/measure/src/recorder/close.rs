@@ -1,5 +1,6 @@
 //! Closing windows, segments, seconds and steps once every source is past them.
 
+use std::collections::VecDeque;
 use std::io::Write;
 
 use pacing::{Nanos, Step};
@@ -7,12 +8,13 @@ use pacing::{Nanos, Step};
 use super::{Recorder, SecondBegin};
 use crate::account::{MAX_STEP_ROWS, Seconds};
 use crate::buckets::LatencyBuckets;
+use crate::cohort::{self, Cohorts, Quiet};
 use crate::counts::{AddUp as _, Counts, Late};
 use crate::latency::LatencySet;
 use crate::plan::Plan;
 use crate::rows::{LatencyColumns, SeriesRow, StepRow};
 use crate::segments::{SECOND, Segment};
-use crate::span::Span;
+use crate::span::{BlockSpan, Span};
 use crate::summary::Blocks;
 
 /// What the whole run adds up to, as far as its segments are closed.
@@ -27,6 +29,9 @@ pub(super) struct RunTotals {
     pub(super) censored: LatencySet,
     pub(super) seconds: Seconds,
     pub(super) blocks: Blocks,
+    /// The blocks after the warm-up, while transactions were offered.
+    pub(super) steady_blocks: BlockSpan,
+    pub(super) sent_while_offering: u64,
     pub(super) generator_late_max: Nanos,
     /// Latencies of every closed second, the warm-up included.
     pub(super) buckets: LatencyBuckets,
@@ -40,6 +45,18 @@ pub(super) struct StepUnderway {
     end: Nanos,
     in_flight_before: u64,
     backlog_before: u64,
+    answer_gap: Nanos,
+    block_gap: Nanos,
+}
+
+/// The steps that have ended and whose transactions are still awaited.
+#[derive(Debug, Default)]
+pub(super) struct EndedSteps {
+    cohorts: Cohorts,
+    /// Each with the instant until which its transactions are awaited.
+    waiting: VecDeque<(StepRow, Nanos)>,
+    answers: Quiet,
+    blocks: Quiet,
 }
 
 impl<W: Write, P: Plan> Recorder<W, P> {
@@ -82,11 +99,20 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         };
         self.run.counts.add_up(counts);
         self.run.late.add_up(&segment.span.late);
+        self.ended_steps.cohorts.add(&segment.span.cohorts);
+        let offering = segment.step.is_some();
+        if offering {
+            self.run.sent_while_offering += counts.sent;
+        }
         if segment.start >= self.config.warmup {
             self.run.latencies.merge(&segment.span.latencies);
+            if offering {
+                self.run.steady_blocks.add(&segment.span.blocks);
+            }
         }
         self.add_to_second(&segment);
         self.add_to_step(&segment);
+        self.judge_steps(segment.end);
         let second_ends = segment.end.as_nanos().is_multiple_of(SECOND.as_nanos());
         self.segments.recycle(segment.span);
         if second_ends {
@@ -106,6 +132,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn add_to_step(&mut self, segment: &Segment) {
+        let Segment {
+            start, end, span, ..
+        } = segment;
+        let (total, ended) = (&self.run.counts, &mut self.ended_steps);
+        let waiting = total.in_flight() + total.unsent_yet() > 0;
+        let answer_gap = ended.answers.pass(*start, *end, span.answers, waiting);
+        let waiting = total.backlog() > 0;
+        let block_gap = ended.blocks.pass(*start, *end, span.block_times, waiting);
         let Some(step) = &segment.step else {
             self.close_step();
             return;
@@ -123,6 +157,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
         self.step.end = segment.end;
         self.step.span.add(&segment.span);
+        self.step.answer_gap = self.step.answer_gap.max(answer_gap);
+        self.step.block_gap = self.step.block_gap.max(block_gap);
         if step.end == Some(segment.end) {
             self.close_step();
         }
@@ -188,7 +224,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
     }
 
-    /// Writes the row of the step under way, if there is one.
+    /// Ends the step under way, if there is one. Its row is written when its transactions are judged.
     pub(super) fn close_step(&mut self) {
         let Some(step) = self.step.step.take() else {
             return;
@@ -197,6 +233,42 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.step.in_flight_before = row.in_flight;
         self.step.backlog_before = row.backlog;
         self.step.span.clear();
+        (self.step.answer_gap, self.step.block_gap) = Default::default();
+        let end = self.step.end;
+        let awaited = cohort::awaited(end, self.run.counts.blocks, !self.is_unfollowed());
+        let until = end.saturating_add(awaited);
+        self.ended_steps.waiting.push_back((row, until));
+    }
+
+    /// Writes the rows of the steps whose transactions have their fates, or had long enough for that, in
+    /// order. `now` is the end of a segment, so the order in which sources report does not matter.
+    fn judge_steps(&mut self, now: Nanos) {
+        let followed = !self.is_unfollowed();
+        while let Some((row, until)) = self.ended_steps.waiting.front() {
+            let cohort = self.ended_steps.cohorts.of(row.step);
+            let is_ripe = now >= *until || cohort.is_settled(row.counts.offered, followed);
+            if !is_ripe && self.ended_steps.waiting.len() <= cohort::MAX_OPEN {
+                return;
+            }
+            let awaited_s = (now.as_secs_f64() - row.end_s).max(0.0);
+            self.write_step(is_ripe.then_some(awaited_s));
+        }
+    }
+
+    /// Writes the rows of all steps that have ended.
+    pub(super) fn write_steps(&mut self, now: Nanos) {
+        self.judge_steps(now);
+        while !self.ended_steps.waiting.is_empty() {
+            self.write_step(None);
+        }
+    }
+
+    fn write_step(&mut self, awaited_s: Option<f64>) {
+        let Some((mut row, _)) = self.ended_steps.waiting.pop_front() else {
+            return;
+        };
+        row.cohort = self.ended_steps.cohorts.take(row.step);
+        row.awaited_s = awaited_s;
         self.files.steps.push(&row);
         if self.step_rows.len() < MAX_STEP_ROWS {
             self.step_rows.push(row);
@@ -223,6 +295,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             backlog_growth: growth(backlog, self.step.backlog_before),
             mempool_txs: span.depth.map(|depth| depth.last.txs),
             latency: LatencyColumns::beside(&span.latencies, &self.waiting, self.step.end),
+            answer_gap_s: self.step.answer_gap.as_secs_f64(),
+            block_gap_s: self.step.block_gap.as_secs_f64(),
             ..StepRow::default()
         };
         row.with_rates(span.blocks.rate())

@@ -64,12 +64,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         };
         let span = &mut self.segment(block.observed).span;
         span.counts.blocks += 1;
+        span.block_times.mark(block.observed);
         span.counts.committed += row.committed();
         span.counts.commit_failed += own_failed;
         span.counts.unverified += own_unverified;
         span.blocks
             .add(&BlockSpan::one(block.observed, row.committed()));
         self.run.blocks.add(&row);
+        self.run.seconds.block(&row);
         self.files.blocks.push(&row);
     }
 
@@ -92,12 +94,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.waiting.end(record.due, Awaited::Block);
         let from_due = at.saturating_sub(record.due);
         self.scratch.push(from_due.as_nanos());
-        let latencies = &mut self.segment(at).span.latencies;
+        let span = &mut self.segment(at).span;
+        let latencies = &mut span.latencies;
         latencies.record(LatencyKind::CommitFromDue, from_due);
         latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
         if record.state == RecordState::Accepted {
             let from_accepted = at.saturating_sub(record.answered);
             latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
+            span.cohorts.of(record.step).commit(Some(tx.code));
         }
         if record.state != RecordState::Unanswered {
             self.settle(slot);

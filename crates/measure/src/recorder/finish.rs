@@ -88,6 +88,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.close_until(last);
         }
         self.close_step();
+        self.write_steps(last);
         self.close_second(last);
         self.close_interval(last);
     }
@@ -125,13 +126,16 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             model: self.config.model,
             interrupted: end.interrupted,
             followed: self.config.followers > 0,
+            checked: self.config.checked,
             time: TimeSpans {
                 origin_unix_ns: self.config.origin_unix_ns,
                 warmup_s: self.config.warmup.as_secs_f64(),
                 offered_s: end.offered_until.as_secs_f64(),
                 ended_s: end.ended.as_secs_f64(),
             },
-            offered: self.tally.offered(end.planned),
+            offered: self
+                .tally
+                .offered(end.planned, self.run.sent_while_offering),
             fate: self.tally.fate(),
             late: LateCauses {
                 causes: self.run.late,
@@ -140,6 +144,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             latency_ms: self.run.latencies.summary(censored),
             seconds: &self.run.seconds,
             blocks: self.run.blocks,
+            steady_blocks: self.run.steady_blocks,
             windows: self.windows.worst(),
             steps,
             reconnects: self.reconnects,

@@ -16,7 +16,7 @@ pub use self::watch::{MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS};
 
 pub(crate) use self::close::growth;
 
-use self::close::{RunTotals, StepUnderway};
+use self::close::{EndedSteps, RunTotals, StepUnderway};
 use crate::blocks::WaitingBlocks;
 use crate::event::{
     AcceptanceSeen, Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply,
@@ -63,6 +63,8 @@ pub struct RecorderConfig {
     /// (see [`Recorder::accepted_unanswered`]), and a transaction that a block shows before that is
     /// accepted then.
     pub answers: bool,
+    /// Whether an answer says that the node has checked the transaction.
+    pub checked: bool,
     /// How ids are written in `txs.csv`.
     pub ids: IdText,
 }
@@ -82,6 +84,7 @@ impl RecorderConfig {
             max_lag: Nanos::from_nanos(10_000_000_000),
             hlog_interval_s: NonZeroU32::MIN,
             answers: true,
+            checked: true,
             ids: IdText::UpperHex,
         }
     }
@@ -114,6 +117,7 @@ pub struct Recorder<W, P> {
     second: Span,
     second_begin: SecondBegin,
     step: StepUnderway,
+    ended_steps: EndedSteps,
     interval: LatencySet,
     interval_start: Nanos,
     run: RunTotals,
@@ -162,6 +166,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 ..SecondBegin::default()
             },
             step: StepUnderway::default(),
+            ended_steps: EndedSteps::default(),
             interval: LatencySet::new(),
             interval_start: Nanos::ZERO,
             run: RunTotals::default(),
@@ -195,6 +200,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.sent += 1;
         span.late.count(sent);
         span.latencies.record(LatencyKind::Lateness, lateness);
+        span.cohorts.of(sent.step).due_sent += 1;
         if !self.config.answers && self.is_unfollowed() {
             // Neither an answer nor a follower will report on it.
             self.settle(slot);
@@ -226,8 +232,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 );
             }
             Reply::Failed(failure) => {
-                self.segment(answered.at).span.counts.errors += 1;
                 let record = self.ended(slot, answered.at, RecordState::Failed(failure));
+                let span = &mut self.segment(answered.at).span;
+                span.counts.errors += 1;
+                span.cohorts.of(record.step).due_refused += 1;
                 self.censor(LatencyKind::AcceptResponse, record.due, answered.at);
                 self.censor(LatencyKind::AcceptService, record.sent, answered.at);
                 // It may be in the node all the same: the record waits for a block.
@@ -256,7 +264,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// A due transaction was given up.
     pub fn unsent(&mut self, unsent: &Unsent) {
         self.tally.unsent[unsent.reason as usize] += 1;
-        self.segment(unsent.at).span.counts.unsent += 1;
+        let span = &mut self.segment(unsent.at).span;
+        span.counts.unsent += 1;
+        span.cohorts.of(unsent.step).due_unsent += 1;
         self.censor(LatencyKind::Lateness, unsent.due, unsent.at);
         self.censor(LatencyKind::AcceptResponse, unsent.due, unsent.at);
         if !self.is_unfollowed() {
@@ -370,6 +380,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let record = self.ended(slot, at, RecordState::Accepted);
         let span = &mut self.segment(at).span;
         span.counts.accepted += 1;
+        span.answers.mark(at);
         let latencies = &mut span.latencies;
         latencies.record(LatencyKind::AcceptResponse, at.saturating_sub(record.due));
         latencies.record(LatencyKind::AcceptService, at.saturating_sub(record.sent));
@@ -377,6 +388,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             let late_answer = record.committed.saturating_sub(at);
             latencies.record(LatencyKind::CommitFromAccepted, late_answer);
         }
+        let cohort = span.cohorts.of(record.step);
+        cohort.due_accepted += 1;
+        cohort.commit(record.is_committed().then_some(record.code));
         if record.is_committed() || self.is_unfollowed() {
             self.settle(slot);
         }
@@ -389,10 +403,14 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn refused(&mut self, slot: Slot, at: Nanos, state: RecordState, code: u32) {
-        if !self.ended(slot, at, state).is_committed() {
+        let record = self.ended(slot, at, state);
+        if !record.is_committed() {
             self.pending.at_mut(slot).code = code;
         }
-        self.segment(at).span.counts.rejected += 1;
+        let span = &mut self.segment(at).span;
+        span.counts.rejected += 1;
+        span.cohorts.of(record.step).due_refused += 1;
+        span.answers.mark(at);
         self.settle(slot);
     }
 

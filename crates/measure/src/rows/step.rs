@@ -3,10 +3,12 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{LatencyColumns, TableRow};
+use crate::cohort::Cohort;
 use crate::counts::{Counts, Late, adds_up};
 
 /// One step of the profile. Counts are of events stamped within the step, so `accepted` and
-/// `committed` are what the node did during the step, not what became of the step's transactions.
+/// `committed` are what the node did during the step; what became of the transactions due in it is in
+/// `cohort`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepRow {
     /// Position in the profile, from 0.
@@ -48,11 +50,25 @@ pub struct StepRow {
     /// Of the events of this step.
     #[serde(flatten)]
     pub latency: LatencyColumns,
+    /// What had become of the transactions due in the step, `awaited_s` after its end.
+    #[serde(flatten)]
+    pub cohort: Cohort,
+    /// How long after the step's end its transactions were awaited: until all had their fate, or as long
+    /// as a node that keeps up takes. Empty when the run ended before; such a step is not judged.
+    #[serde(default)]
+    pub awaited_s: Option<f64>,
+    /// The longest time without an answer that lies in the step or reaches into it, while requests
+    /// waited, to a tenth of a second.
+    #[serde(default)]
+    pub answer_gap_s: f64,
+    /// The same without a block, while accepted transactions waited.
+    #[serde(default)]
+    pub block_gap_s: f64,
 }
 
 adds_up!(StepRow {
-    sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth;
-    max: end_s, mempool_txs
+    sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth, cohort;
+    max: end_s, mempool_txs, awaited_s, answer_gap_s, block_gap_s
 });
 
 impl StepRow {
@@ -105,6 +121,19 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 
 impl TableRow for StepRow {
     const FILE: &'static str = "steps.csv";
-    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least\n";
-    const OPTIONAL: &'static [&'static str] = &["unverified", "at_least"];
+    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s\n";
+    const OPTIONAL: &'static [&'static str] = &[
+        "unverified",
+        "at_least",
+        "due_sent",
+        "due_unsent",
+        "due_accepted",
+        "due_refused",
+        "due_committed",
+        "due_commit_failed",
+        "due_unverified",
+        "awaited_s",
+        "answer_gap_s",
+        "block_gap_s",
+    ];
 }

@@ -13,6 +13,7 @@ mod censored;
 mod conservation;
 mod cost;
 mod hlog;
+mod judgement;
 mod models;
 mod reading;
 mod schema;

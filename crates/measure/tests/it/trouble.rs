@@ -77,6 +77,12 @@ fn a_full_table_settles_the_oldest_answered_and_says_so() {
     recorder.block(block(1, ms(999), &all));
     let summary = recorder.finish(end(100, ms(1_000), ms(1_000))).summary;
     assert_eq!(summary.recorder.settled_early, 90);
+    assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
+    assert!(
+        summary.verdict.reasons[0].starts_with("invalid: 90 transactions had to be given a fate"),
+        "{:?}",
+        summary.verdict
+    );
     assert_eq!((summary.fate.committed, summary.fate.pending), (10, 90));
     assert_eq!(
         (summary.blocks.own_txs, summary.blocks.foreign_txs),

@@ -1,9 +1,10 @@
 //! The answer: in one sentence, with bold figures between `**`, what gave first, and the figures.
 
+use measure::judge::Strength;
 use measure::{LimitedBy, LoadModel, Quantiles, RateStats, ScheduleVerdict};
 
 use super::RunReport;
-use crate::html::tag;
+use crate::html::{list, tag};
 use crate::text::{self, escape, grouped};
 
 /// When, against what, with which program.
@@ -84,6 +85,7 @@ fn limited(report: &RunReport) -> String {
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
     match limit {
         LimitedBy::Nothing => "; **nothing** limited it".to_owned(),
+        LimitedBy::Unknown => format!("; what limited it cannot be told: {why}"),
         _ => format!("; limited by the **{what}**: {why}"),
     }
 }
@@ -98,6 +100,24 @@ pub(super) fn onsets(report: &RunReport) -> String {
     match onsets.len() {
         0 => String::new(),
         _ => tag("ol class=\"onsets\"", &onsets.collect::<String>()),
+    }
+}
+
+/// What speaks for the conclusion; a failure whatever else was seen stands out.
+pub(super) fn evidence(report: &RunReport) -> String {
+    let of = |strength: Strength| {
+        let evidence = report.summary.evidence.iter();
+        evidence.filter(move |evidence| evidence.strength == strength)
+    };
+    let decisive: String = of(Strength::Decisive)
+        .map(|evidence| tag("p class=\"alert bad\"", &escape(&evidence.text)))
+        .collect();
+    let strong: Vec<String> = of(Strength::Strong)
+        .map(|evidence| evidence.text.clone())
+        .collect();
+    match strong.is_empty() {
+        true => decisive,
+        false => decisive + &list(&strong),
     }
 }
 

@@ -60,6 +60,7 @@ impl RunReport {
         page.links(&self.links);
         page.push(&headline::notes(self));
         page.headline(&headline::verdict(self));
+        page.push(&headline::evidence(self));
         page.push(&headline::onsets(self));
         page.push(&headline::tiles(self));
         let sections: [(&str, Section); 10] = [

@@ -125,7 +125,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
     let (series, blocks) = (run.all_rows()?, run.all_rows()?);
-    let excesses = judge::excesses(&summary.steps, summary.blocks.count > 0)
+    let excesses = judge::excesses(&summary.steps, summary.followed)
         .into_iter()
         .map(|excess| excess.map(|excess| excess.to_string()))
         .collect();

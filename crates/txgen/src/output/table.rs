@@ -1,5 +1,6 @@
 //! The end of a run as a person reads it in ten seconds.
 
+use measure::judge::Strength;
 use measure::{LatencyKind, LoadModel, RateStats, StepRow, Summary, judge};
 use report::text::{by_name, by_size, grouped, or_dash, tenths};
 use report::{Entries, Table};
@@ -172,7 +173,7 @@ fn millis(value: f64) -> String {
 
 fn steps(summary: &Summary) -> String {
     let steps: &[StepRow] = &summary.steps;
-    let excesses = judge::excesses(steps, summary.blocks.count > 0);
+    let excesses = judge::excesses(steps, summary.followed);
     let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
     let rows = steps.iter().zip(&excesses).skip(skipped);
     let table = Table::of(rows)
@@ -224,7 +225,17 @@ fn ending(entries: &mut Entries, summary: &Summary) {
         entries.add("knee", format!("{knee}: {}", summary.knee_reason));
     }
     entries.add("limited by", summary.limited_by.explain());
+    for evidence in summary.evidence.iter().take(MAX_EVIDENCE_SHOWN) {
+        let strength = match evidence.strength {
+            Strength::Decisive => "! ",
+            Strength::Strong => "- ",
+            Strength::Remark => "  ",
+        };
+        entries.add("", format!("{strength}{}", evidence.text));
+    }
 }
 
+/// The rest is in summary.json.
+const MAX_EVIDENCE_SHOWN: usize = 6;
 /// A ramp of hours has more steps than a screen has lines.
 const MAX_STEPS_SHOWN: usize = 30;

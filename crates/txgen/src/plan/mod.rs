@@ -136,11 +136,16 @@ impl Plan {
             let problem = format!("is too short; use {MIN_REPORT_INTERVAL} or more");
             return Err(PlanError::of("--report-interval", problem));
         }
-        if workload.preparation().is_some() && settings.no_follow {
-            let problem = format!(
-                "cannot be used with {workload}: what it spends has to be seen in blocks first"
-            );
-            return Err(PlanError::of("--no-follow", problem));
+        if settings.no_follow {
+            followable(&settings, &workload)?;
+        }
+        let warmup = settings.warmup.unwrap_or(Nanos::ZERO);
+        if let Load::Open { schedule, .. } = &load
+            && let Some(duration) = schedule.profile().duration()
+            && warmup >= duration
+        {
+            let problem = format!("{warmup} leaves nothing of a load of {duration} to be measured");
+            return Err(PlanError::of("--warmup", problem));
         }
         Ok(Self {
             command: request.command,
@@ -160,7 +165,7 @@ impl Plan {
             part,
             start_at: settings.start_at,
             catch_up: settings.catch_up.unwrap_or(CatchUp::Full),
-            warmup: settings.warmup.unwrap_or(Nanos::ZERO),
+            warmup,
             drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
             max_in_flight,
             at_max_in_flight: settings.at_max_in_flight.unwrap_or_default(),
@@ -184,6 +189,11 @@ impl Plan {
             method: self.method,
             follow: self.follow,
         })
+    }
+
+    /// Whether an answer says that the node has checked the transaction.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.method != BroadcastMethod::Async || !self.target.facts().answers_unchecked
     }
 
     /// The name of the load's shape, for the run folder's name.
@@ -217,6 +227,28 @@ impl Plan {
         match &self.load {
             Load::Open { schedule, .. } => schedule.profile().duration(),
             Load::Flood { .. } => None,
+        }
+    }
+}
+
+/// Refuses to do without blocks where they are needed.
+fn followable(settings: &Settings, workload: &Workload) -> Result<(), PlanError> {
+    if workload.preparation().is_some() {
+        let problem = format!(
+            "cannot be used with {workload}: what it spends has to be seen in blocks first"
+        );
+        return Err(PlanError::of("--no-follow", problem));
+    }
+    let conditions = settings.threshold.iter().chain(&settings.abort_on);
+    match conditions
+        .into_iter()
+        .find(|condition| condition.needs_blocks())
+    {
+        None => Ok(()),
+        Some(condition) => {
+            let problem =
+                format!("cannot be used with '{condition}', which is known from blocks only");
+            Err(PlanError::of("--no-follow", problem))
         }
     }
 }

@@ -274,7 +274,7 @@ impl<'a, T: Target> Run<'a, T> {
                 if judgement.saturated {
                     stopping = true;
                     self.stop(StopReason::Saturated);
-                    display.message(&format!("saturated: {}", judgement.reason));
+                    display.message(&format!("the ramp ends: {}", judgement.reason));
                 }
             }
         }
@@ -420,7 +420,10 @@ impl<'a, T: Target> Run<'a, T> {
     fn write_manifest(&self, file: &mut File, origin: Origin) -> Result<(), RunError> {
         host::manifest(self.plan, self.nodes, self.built_in, origin)
             .write_to(file)
-            .map_err(|error| RunError::Record(error.into()))
+            .map_err(|error| RunError::Record {
+                files: vec!["manifest.json".into()],
+                source: error.into(),
+            })
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use devnode::DevNodeError;
 use measure::read::TxFate;
-use measure::{RunFolderWriters, ScheduleVerdict, Summary};
+use measure::{RecordError, RunFolderWriters, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use rpc::BroadcastMethod;
@@ -97,8 +97,13 @@ pub enum RunError {
     #[error("a sender failed")]
     Sender(#[source] io::Error),
     /// The record could not be written whole; the summary was still printed.
-    #[error("the record is incomplete")]
-    Record(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the record is incomplete: {} cannot be used", .files.join(", "))]
+    Record {
+        /// The files that lack something.
+        files: Vec<String>,
+        /// What went wrong first.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The system refuses threads.
     #[error("cannot start a thread")]
     System(#[source] io::Error),
@@ -424,7 +429,11 @@ fn conclude(
         ..
     } = played;
     let summary = finished.summary;
-    let written = summary.write_to(&mut summary_file);
+    let record = record_error(
+        &summary,
+        finished.error,
+        summary.write_to(&mut summary_file),
+    );
     let document = serde_json::to_value(&summary).unwrap_or_default();
     let thresholds: Vec<ThresholdVerdict> = plan
         .thresholds
@@ -437,20 +446,40 @@ fn conclude(
             text.push_str(&profile.text(PROFILE_ROWS));
         }
         text.push_str(&format!("written to   {}\n", folder.path().display()));
+        if let Some(error) = &record {
+            text.push_str(&format!("but          {error}\n"));
+        }
         display.result(&text);
     }
     drop(summary_file);
     draw(folder, words, display);
-    if let Some(error) = finished.error {
-        return Err(RunError::Record(error.into()));
+    match record {
+        Some(error) => Err(error),
+        None => Ok(Outcome {
+            summary,
+            thresholds,
+            stopped_by,
+            folder: folder.path().into(),
+        }),
     }
-    written.map_err(|error| RunError::Record(error.into()))?;
-    Ok(Outcome {
-        summary,
-        thresholds,
-        stopped_by,
-        folder: folder.path().into(),
-    })
+}
+
+/// Which files of the folder lack something, if any does, and why.
+fn record_error(
+    summary: &Summary,
+    rows: Option<RecordError>,
+    written: io::Result<()>,
+) -> Option<RunError> {
+    let mut files = summary.recorder.incomplete_files.clone();
+    if written.is_err() {
+        files.push("summary.json".into());
+    }
+    let source = match (rows, written) {
+        (Some(error), _) => error.into(),
+        (None, Err(error)) => error.into(),
+        (None, Ok(())) => return None,
+    };
+    Some(RunError::Record { files, source })
 }
 
 /// Writes `report.html`. The run is recorded whatever comes of it, and `txgen report` draws it again.
@@ -499,3 +528,49 @@ impl Files {
 /// which a CometBFT node closes idle ones.
 const OPENING_LEAD: Nanos = Nanos::from_secs(4);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use measure::{ClosedLoop, Recorder, RecorderConfig, RunEnd};
+
+    use super::*;
+
+    #[test]
+    fn a_summary_that_a_full_disk_did_not_take_is_named() {
+        let writers = RunFolderWriters {
+            txs: io::sink(),
+            series: io::sink(),
+            steps: io::sink(),
+            blocks: io::sink(),
+            hlog: io::sink(),
+        };
+        let plan = ClosedLoop::new(pacing::Step {
+            index: 0,
+            start: Nanos::ZERO,
+            end: None,
+            rate: pacing::Rate::ZERO,
+            pause: false,
+        });
+        let recorder = Recorder::new(RecorderConfig::new(0, 1, 0), plan, writers);
+        let mut summary = recorder.finish(RunEnd::default()).summary;
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let error = record_error(&summary, None, summary.write_to(&mut full)).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "the record is incomplete: summary.json cannot be used"
+        );
+        assert!(
+            error
+                .source()
+                .unwrap()
+                .to_string()
+                .contains("No space left")
+        );
+        summary.recorder.incomplete_files = vec!["txs.csv".into()];
+        let error = record_error(&summary, None, summary.write_to(&mut full)).unwrap();
+        assert!(error.to_string().contains("txs.csv, summary.json"));
+        assert!(record_error(&summary, None, summary.write_to(&mut io::sink())).is_none());
+    }
+}

@@ -11,7 +11,7 @@ use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
 use super::folder::RunFolder;
-use super::{Files, RunError, Words, preflight};
+use super::{Files, RunError, Words, preflight, record_error};
 use crate::live::{Display, Scene};
 use crate::output::grouped;
 use crate::plan::{Load, Plan};
@@ -66,10 +66,9 @@ pub(super) fn prepare<T: Target>(
     if let Some(error) = played.trouble {
         return Err(error);
     }
-    if let Some(error) = played.finished.error {
-        return Err(RunError::Record(error.into()));
+    if let Some(error) = record_error(&summary, played.finished.error, written) {
+        return Err(error);
     }
-    written.map_err(|error| RunError::Record(error.into()))?;
     if shutdown.is_requested() {
         return Err(RunError::Interrupted);
     }

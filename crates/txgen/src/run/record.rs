@@ -132,6 +132,7 @@ impl<'a> Recording<'a> {
             warmup: plan.warmup,
             ids: plan.target.facts().ids,
             answers: channels.answers,
+            checked: plan.is_checked(),
             max_pending: usize::try_from(plan.max_in_flight)
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),
@@ -370,17 +371,24 @@ pub(crate) enum RunPlan {
 pub(crate) struct OpenPlan {
     schedule: SchedulePlan,
     supply: u64,
+    /// When the last transaction of the workload is due; nothing is offered after it.
+    used_up: Nanos,
     part: Part,
 }
 
 impl RunPlan {
     fn new(plan: &Plan) -> Self {
         match &plan.load {
-            Load::Open { schedule, .. } => Self::Open(Box::new(OpenPlan {
-                schedule: SchedulePlan::new(schedule.clone()),
-                supply: plan.workload.count().unwrap_or(u64::MAX),
-                part: plan.part,
-            })),
+            Load::Open { schedule, .. } => {
+                let supply = plan.workload.count();
+                let used_up = supply.and_then(|supply| schedule.due(supply));
+                Self::Open(Box::new(OpenPlan {
+                    schedule: SchedulePlan::new(schedule.clone()),
+                    supply: supply.unwrap_or(u64::MAX),
+                    used_up: used_up.unwrap_or(Nanos::MAX),
+                    part: plan.part,
+                }))
+            }
             Load::Flood { .. } => Self::Closed(ClosedLoop::new(Step {
                 index: 0,
                 start: Nanos::ZERO,
@@ -406,7 +414,14 @@ impl RecorderPlan for RunPlan {
     fn step_at(&mut self, t: Nanos) -> Option<Step> {
         match self {
             Self::Closed(closed) => closed.step_at(t),
-            Self::Open(open) => open.schedule.step_at(t),
+            Self::Open(open) => {
+                let step = open.schedule.step_at(t).filter(|_| t < open.used_up)?;
+                let end = step.end.unwrap_or(Nanos::MAX).min(open.used_up);
+                Some(Step {
+                    end: (end < Nanos::MAX).then_some(end),
+                    ..step
+                })
+            }
         }
     }
 }

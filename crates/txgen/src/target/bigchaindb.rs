@@ -44,6 +44,7 @@ impl Target for Bigchaindb {
             ),
             // Its server has a few workers, each of them busy with one connection.
             most_connections: NonZeroU32::new(16).expect("not zero"),
+            answers_unchecked: false,
             method_prefix: "mode=",
             interface: Some("its HTTP API"),
             built_in: BuiltIn::BigchaindbApi,

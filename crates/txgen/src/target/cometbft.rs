@@ -39,6 +39,7 @@ impl Target for Cometbft {
             no_managed_cometbft: None,
             // A node takes 900 in all by default (`rpc.max_open_connections`).
             most_connections: NonZeroU32::new(512).expect("not zero"),
+            answers_unchecked: true,
             method_prefix: "broadcast_tx_",
             interface: None,
             built_in: BuiltIn::Rpc,

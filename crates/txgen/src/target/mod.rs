@@ -155,6 +155,8 @@ pub(crate) struct Facts {
     pub(crate) no_managed_cometbft: Option<&'static str>,
     /// Connections that are opened to a node without being asked for, at most.
     pub(crate) most_connections: NonZeroU32,
+    /// Whether its answer to an `async` broadcast comes before any check of the transaction.
+    pub(crate) answers_unchecked: bool,
     /// What stands before the name of the broadcast method in its requests.
     pub(crate) method_prefix: &'static str,
     /// What its requests go over, where the transport does not say it all.

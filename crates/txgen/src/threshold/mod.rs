@@ -106,6 +106,17 @@ impl Threshold {
     }
 }
 
+impl Threshold {
+    /// Whether its value is known from blocks only.
+    pub(crate) fn needs_blocks(&self) -> bool {
+        let Metric::Path(path) = &self.metric else {
+            return false;
+        };
+        let from_blocks = |key: &String| key == "pending" || key.starts_with("commit");
+        path[0] == "blocks" || path[1..].iter().any(from_blocks)
+    }
+}
+
 impl Metric {
     /// The metric of this name, and its unit.
     fn parse(text: &str) -> Option<(Self, Unit)> {

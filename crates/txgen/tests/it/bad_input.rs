@@ -98,6 +98,18 @@ fn durations_of_nothing_or_of_ages() {
 #[test]
 fn settings_out_of_their_ranges() {
     refused(&[
+        (
+            "constant --rate 5 --duration 10s --warmup 10s",
+            "--warmup 10s leaves nothing of a load of 10s to be measured",
+        ),
+        (
+            "constant --rate 5 --no-follow --threshold commit.p99<5s",
+            "--no-follow cannot be used with 'commit.p99<5s', which is known from blocks only",
+        ),
+        (
+            "constant --rate 5 --no-follow --abort-on fate.pending>5",
+            "--no-follow cannot be used with 'fate.pending>5'",
+        ),
         ("constant --rate 5 --size 15", "use --size 16 or more"),
         ("constant --rate 5 --size 800000", "use a smaller --size"),
         (

@@ -284,7 +284,9 @@ fn a_chain_that_stands_still_leaves_everything_pending() {
     let summary = place.run("run").summary();
     ended
         .expect(0)
-        .prints("30 = 0 committed + 0 commit failed + 30 pending");
+        .prints("30 = 0 committed + 0 commit failed + 30 pending")
+        .prints("unknown: the run ended before it could tell");
     summary.assert_conserved();
-    assert_eq!(summary.text("limited_by"), "node");
+    // A healthy chain need not make a block within 300 ms.
+    assert_eq!(summary.text("limited_by"), "unknown");
 }

@@ -218,16 +218,16 @@ fn a_ramp_without_an_end_stops_when_the_node_is_saturated() {
     // What was not sent when the end was decided is the ramp's own doing, not a fault.
     ended.ends_as_judged(0, &summary);
     // How high the knee is depends on the machine; that there is an end does not.
-    ended.says("saturated: ");
+    ended.says("the ramp ends: ");
     assert_eq!(summary.at("interrupted"), &Value::Bool(false));
     assert!(!summary.text("knee_reason").is_empty());
     if summary.at("knee").is_object() {
         let (knee, step) = (summary.number("knee.rate_tps"), summary.count("knee.step"));
         assert_eq!(knee, 100.0 + 150.0 * step as f64);
         ended.says(&format!(
-            "saturated: step {step} ({knee:.0}/s) was the last one sustained"
+            "the ramp ends: sustained up to step {step} ({knee:.0}/s)"
         ));
-        ended.prints(&format!("{knee:.0}/s: step {step}"));
+        ended.prints(&format!("{knee:.0}/s: sustained up to step {step}"));
         let limit = "the built-in node commits at most 500/s: its capacity model, at first";
         assert!(summary.text("knee_reason").ends_with(limit));
     }

@@ -106,7 +106,7 @@ fn a_ramp_without_an_end_finds_where_a_small_mempool_gives_in() {
     assert!((40.0..=200.0).contains(&knee), "{knee}");
     assert_eq!(knee, 40.0 + 80.0 * step as f64);
     ended.says(&format!(
-        "saturated: step {step} ({knee:.0}/s) was the last one sustained"
+        "the ramp ends: sustained up to step {step} ({knee:.0}/s)"
     ));
     assert!(summary.count("fate.rejected_by_code.-32603") > 0);
     assert_eq!(summary.count("fate.pending"), 0);

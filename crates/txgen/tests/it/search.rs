@@ -181,7 +181,7 @@ fn what_makes_no_search_is_refused_before_it_begins() {
             "write --slo instead of --threshold",
         ),
         ("search --slo comit.p99<1s", "did you mean commit.p99"),
-        ("search --warmup 30s", "leaves nothing of a point"),
+        ("search --warmup 30s", "leaves nothing of a load"),
         ("search --precision 0", "write for instance 5%"),
         (
             "search --shard 1/2",

@@ -102,6 +102,12 @@ fn track() -> Track {
                 accepted: if step == 2 { 9_000 } else { 15_000 },
                 ..Counts::default()
             },
+            cohort: measure::Cohort {
+                due_accepted: if step == 2 { 9_000 } else { 15_000 },
+                due_committed: if step == 2 { 9_000 } else { 15_000 },
+                ..measure::Cohort::default()
+            },
+            awaited_s: Some(1.5),
             ..StepRow::default()
         });
     }

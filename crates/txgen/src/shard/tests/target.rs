@@ -63,6 +63,7 @@ impl Target for ScriptedTarget {
             no_sentinel: None,
             no_managed_cometbft: None,
             most_connections: NonZeroU32::MIN,
+            answers_unchecked: false,
             method_prefix: "",
             interface: None,
             built_in: BuiltIn::Rpc,

@@ -1,0 +1,79 @@
+//! What an observation says about what held a load back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::LimitedBy;
+
+/// One observation that explains what held a load back.
+///
+/// `evidence` of `summary.json` lists them, the most telling first; `limited_by` follows from the first
+/// one, if it is [`Strength::Strong`] at least. In the order of `from_s` they are the chain of causes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What was seen.
+    pub kind: EvidenceKind,
+    /// What it speaks against.
+    pub points_to: LimitedBy,
+    /// How much it weighs.
+    pub strength: Strength,
+    /// How many transactions it touched.
+    pub txs: u64,
+    /// When it began, seconds since the origin; `None` for what concerns the whole run.
+    pub from_s: Option<f64>,
+    /// When it ended.
+    pub until_s: Option<f64>,
+    /// The figures in words, for people.
+    pub text: String,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceKind {
+    /// Accepted, and left out of blocks that had room for them: the node lost them.
+    LostAfterAccept,
+    /// A stretch without an answer while requests waited.
+    NoAnswers,
+    /// A stretch without a block while accepted transactions waited.
+    NoBlocks,
+    /// Answered with another code than 0 or with a JSON-RPC error.
+    Refused,
+    /// In blocks, with another code than 0.
+    FailedInBlocks,
+    /// Blocks of one size, the largest that was seen, while more than a block waited.
+    BlocksFull,
+    /// Accepted faster than committed.
+    Backlog,
+    /// The mempool stopped growing when refusals began.
+    MempoolFull,
+    /// Accepted, and in no block by the end.
+    Pending,
+    /// Without a usable answer.
+    NoUsableAnswer,
+    /// Steps that were offered and not sustained.
+    StepsFailed,
+    /// Late or unsent because the node held up the connections.
+    HeldUpByNode,
+    /// Late or unsent because connections were busy or down.
+    ShortOfConnections,
+    /// Late because the generator's threads did not run in time.
+    ScheduleLate,
+    /// Late or unsent because transactions were not ready.
+    SourceLate,
+    /// A closed loop: each transaction waited for an answer.
+    ClosedLoop,
+    /// The run was ended before its plan was.
+    EndedEarly,
+}
+
+/// How much an observation weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strength {
+    /// Worth knowing; decides nothing: it touched too few, or follows from something stronger.
+    Remark,
+    /// It held the load back.
+    Strong,
+    /// A failure whatever else was seen.
+    Decisive,
+}

@@ -1,0 +1,212 @@
+use super::*;
+use crate::cohort::Cohort;
+use crate::counts::Counts;
+
+fn excess(step: &StepRow) -> Option<Shortfall> {
+    excesses(std::slice::from_ref(step), true)[0].map(|excess| excess.shortfall)
+}
+
+/// Ten seconds with ten blocks, in which these shares were accepted and committed.
+fn step(number: u32, rate: f64, accepted: f64, committed: f64) -> StepRow {
+    let count = |share: f64| (rate * 10.0 * share) as u64;
+    StepRow {
+        step: number,
+        start_s: f64::from(number) * 10.0,
+        end_s: f64::from(number + 1) * 10.0,
+        rate_tps: rate,
+        counts: Counts {
+            offered: count(1.0),
+            accepted: count(accepted),
+            committed: count(committed),
+            blocks: 10,
+            ..Counts::default()
+        },
+        offered_tps: Some(rate),
+        committed_tps: Some(rate * committed),
+        backlog: count(1.0 - committed),
+        cohort: Cohort {
+            due_sent: count(1.0),
+            due_accepted: count(accepted),
+            due_committed: count(committed),
+            ..Cohort::default()
+        },
+        awaited_s: Some(1.5),
+        ..StepRow::default()
+    }
+}
+
+/// The node gave no sign in the last `gap_s` seconds of a step.
+fn stalled(number: u32, rate: f64, gap_s: f64) -> StepRow {
+    let share = 1.0 - gap_s / 10.0;
+    StepRow {
+        answer_gap_s: gap_s,
+        block_gap_s: gap_s,
+        ..step(number, rate, share, share)
+    }
+}
+
+/// A ramp in steps of 100/s of which these fail, by a stall or by the node's limit.
+fn ramp_of(kinds: &[char]) -> Vec<StepRow> {
+    let steps = (0..).zip(kinds).map(|(number, kind)| {
+        let rate = 100.0 * f64::from(number + 1);
+        match kind {
+            'g' => step(number, rate, 1.0, 1.0),
+            's' => stalled(number, rate, 4.0),
+            _ => step(number, rate, 1.0, 0.7),
+        }
+    });
+    steps.collect()
+}
+
+#[test]
+fn the_last_sustained_step_is_named() {
+    let steps = [
+        step(0, 100.0, 1.0, 1.0),
+        step(1, 200.0, 1.0, 0.99),
+        step(2, 300.0, 1.0, 0.7),
+        step(3, 400.0, 0.6, 0.6),
+    ];
+    let judgement = ramp(&steps, true);
+    assert!(judgement.saturated);
+    assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
+    assert_eq!(judgement.knee.unwrap().step, Some(1));
+    assert_eq!(
+        judgement.reason,
+        "sustained up to step 1 (200/s); at 300/s only 70.0 % of offered was committed"
+    );
+    assert!(!ramp(&steps[..3], true).saturated);
+}
+
+#[test]
+fn one_stall_is_an_exception_and_not_the_end_of_what_was_sustained() {
+    let judgement = ramp(&ramp_of(&['g', 'g', 'g', 's', 'g', 'g', 'g', 'g']), true);
+    assert_eq!(judgement.knee, None);
+    assert_eq!(
+        judgement.reason,
+        "every step was sustained, except step 3 (stall of 4.0 s): the knee lies above the highest rate offered"
+    );
+    let judgement = ramp(&ramp_of(&['g', 'g', 'g', 's', 'g', 'g', 'x', 'x']), true);
+    assert_eq!(judgement.knee.unwrap().step, Some(5));
+    assert_eq!(
+        judgement.reason,
+        "sustained up to step 5 (600/s), except step 3 (stall of 4.0 s); at 700/s only 70.0 % of offered was committed"
+    );
+}
+
+#[test]
+fn steps_that_fail_more_often_than_not_are_no_exceptions() {
+    let judgement = ramp(&ramp_of(&['g', 'x', 'x', 'g', 'x']), true);
+    assert_eq!(judgement.knee.unwrap().step, Some(0));
+}
+
+#[test]
+fn two_bad_steps_by_one_stall_do_not_end_a_ramp_and_two_by_the_rate_do() {
+    let is_saturated = |kinds: &[char]| ramp(&ramp_of(kinds), true).saturated;
+    assert!(!is_saturated(&['g', 's', 's']));
+    assert!(!is_saturated(&['g', 's', 's', 'g', 'x']));
+    assert!(is_saturated(&['g', 'x', 'x']));
+    assert!(is_saturated(&['g', 's', 'x', 'x']));
+    // A node that halts for good ends it after as many steps again.
+    assert!(!is_saturated(&['g', 's', 's', 's']));
+    assert!(is_saturated(&['g', 's', 's', 's', 's']));
+}
+
+#[test]
+fn a_gap_beside_a_rate_that_is_too_high_is_no_stall() {
+    let mut slow = step(0, 100.0, 1.0, 0.3);
+    slow.block_gap_s = 4.0;
+    assert_eq!(excesses(&[slow], true)[0].unwrap().stall_s, None);
+    let excess = excesses(&[stalled(0, 100.0, 4.0)], true)[0].unwrap();
+    assert_eq!(excess.stall_s, Some(4.0));
+    assert_eq!(
+        excess.to_string(),
+        "only 60.0 % of offered was accepted (stall of 4.0 s)"
+    );
+}
+
+#[test]
+fn an_answer_after_the_end_of_its_step_counts_in_its_step() {
+    // Of 2 s at 100/s, the answers of the last 120 ms came after the end.
+    let mut edge = step(0, 20.0, 1.0, 1.0);
+    (edge.counts.accepted, edge.counts.committed) = (188, 100);
+    assert_eq!(excess(&edge), None);
+    edge.cohort.due_accepted = 188;
+    assert_eq!(excess(&edge), Some(Shortfall::Accepted(0.94)));
+}
+
+#[test]
+fn transactions_that_fail_in_their_blocks_are_not_kept_up_with() {
+    let mut failing = step(0, 100.0, 1.0, 0.0);
+    failing.counts.commit_failed = 1_000;
+    failing.cohort.due_commit_failed = 1_000;
+    failing.backlog = 0;
+    assert_eq!(excess(&failing), Some(Shortfall::FailedInBlocks(1.0)));
+    assert!(
+        !ramp(&[failing], true)
+            .reason
+            .contains("every step was sustained")
+    );
+}
+
+#[test]
+fn a_step_that_the_generator_could_not_offer_says_nothing_about_the_node() {
+    let mut steps = ramp_of(&['g', 'g', 'g', 'g']);
+    for step in &mut steps[2..] {
+        step.late.connection = 400;
+    }
+    let judgement = ramp(&steps, true);
+    assert!(judgement.saturated);
+    assert_eq!(judgement.knee, None, "the node was not driven past it");
+    assert!(
+        judgement
+            .reason
+            .contains("the generator could not offer it"),
+        "{}",
+        judgement.reason
+    );
+}
+
+#[test]
+fn a_noisy_commit_rate_without_backlog_is_no_saturation() {
+    let mut noisy = step(0, 100.0, 1.0, 0.9);
+    noisy.cohort.due_committed = 1_000;
+    noisy.backlog = 100;
+    assert_eq!(excess(&noisy), None);
+    noisy.backlog = 151;
+    assert_eq!(excess(&noisy), Some(Shortfall::Committed(0.9)));
+}
+
+#[test]
+fn a_chain_that_stops_is_saturated_although_its_mempool_takes_on() {
+    let healthy = step(0, 100.0, 1.0, 1.0);
+    let mut halted = step(1, 200.0, 1.0, 0.0);
+    (halted.counts.blocks, halted.committed_tps) = (0, None);
+    let steps = [healthy, halted.clone()];
+    assert_eq!(
+        excesses(&steps, true)[1].unwrap().shortfall,
+        Shortfall::Committed(0.0)
+    );
+    assert_eq!(excesses(&steps, false)[1], None);
+    // The run was ended before a block could have come.
+    halted.awaited_s = None;
+    assert_eq!(excess(&halted), None);
+}
+
+#[test]
+fn lateness_of_the_node_counts_and_pauses_do_not() {
+    let mut late = step(0, 100.0, 1.0, 1.0);
+    late.late.node = 51;
+    assert_eq!(excess(&late), Some(Shortfall::Late(0.051)));
+    late.pause = true;
+    assert_eq!(excess(&late), None);
+}
+
+#[test]
+fn without_excess_there_is_no_knee_and_the_reason_says_so() {
+    let judgement = ramp(&[step(0, 100.0, 1.0, 1.0)], true);
+    assert_eq!(judgement.knee, None);
+    assert!(judgement.reason.contains("above the highest rate"));
+    let judgement = ramp(&[step(0, 100.0, 0.5, 0.5)], true);
+    assert!(judgement.reason.contains("already the first step"));
+    assert!(ramp(&[], true).reason.contains("large enough"));
+}

@@ -1,0 +1,193 @@
+//! What the course of a load shows beside its totals: stretches without an answer or a block, refusals,
+//! full blocks, the fullest mempool. Taken from the rows, so that it is the same for a run that ends, one
+//! that was killed and one that was merged; constant in size.
+
+use crate::judge::limits::BACKLOG_BLOCKS;
+use crate::rows::{BlockRow, SeriesRow};
+
+/// A stretch of time, in seconds since the origin, and how many transactions waited in it at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Stretch {
+    pub(crate) from_s: f64,
+    pub(crate) until_s: f64,
+    pub(crate) txs: u64,
+}
+
+impl Stretch {
+    pub(crate) const fn length_s(&self) -> f64 {
+        self.until_s - self.from_s
+    }
+
+    fn extend(&mut self, until_s: f64, txs: u64) {
+        self.until_s = until_s;
+        self.txs = self.txs.max(txs);
+    }
+}
+
+/// The longest of several stretches.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Longest {
+    ongoing: Option<Stretch>,
+    pub(crate) longest: Stretch,
+}
+
+impl Longest {
+    /// A second in which it is silent goes on with the stretch, or begins one at `from_s`.
+    fn second(&mut self, silent: bool, from_s: f64, until_s: f64, txs: u64) {
+        if !silent {
+            self.ongoing = None;
+            return;
+        }
+        let begun = Stretch {
+            from_s,
+            until_s,
+            txs,
+        };
+        let stretch = self.ongoing.get_or_insert(begun);
+        stretch.extend(until_s, txs);
+        if stretch.length_s() > self.longest.length_s() {
+            self.longest = *stretch;
+        }
+    }
+}
+
+/// Blocks as large as the largest while more than a block waited.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FullBlocks {
+    /// Transactions in the largest block.
+    pub(crate) largest: u64,
+    /// How many were as large, of how many.
+    full: u64,
+    of: u64,
+    pub(crate) stretch: Stretch,
+}
+
+impl FullBlocks {
+    fn block(&mut self, txs: u64, observed_s: f64) {
+        if txs as f64 > self.largest as f64 * (1.0 + ALIKE) {
+            (self.largest, self.full, self.of) = (txs, 0, 0);
+        }
+        if self.of == 0 {
+            self.stretch = Stretch {
+                from_s: observed_s,
+                ..Stretch::default()
+            };
+        }
+        self.of += 1;
+        if txs as f64 >= self.largest as f64 * (1.0 - ALIKE) {
+            self.full += 1;
+            self.stretch.extend(observed_s, 0);
+        }
+    }
+
+    /// After a second of offering: a block that left little behind was not full.
+    fn second(&mut self, blocks: u64, backlog: u64) {
+        if blocks > 0 && (backlog as f64) < BACKLOG_BLOCKS * self.largest as f64 {
+            (self.full, self.of) = (0, 0);
+        }
+        self.stretch.txs = self.stretch.txs.max(backlog);
+    }
+
+    /// Whether it is a rule: several, and most since the first.
+    pub(crate) const fn are_a_rule(&self) -> bool {
+        self.full >= FEWEST_FULL && 2 * self.full >= self.of
+    }
+}
+
+/// The largest value, and since when it was nearly reached.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Peak {
+    pub(crate) txs: u64,
+    pub(crate) since_s: f64,
+    /// The value then.
+    level: u64,
+}
+
+impl Peak {
+    fn second(&mut self, txs: u64, from_s: f64) {
+        self.txs = self.txs.max(txs);
+        if txs as f64 > self.level as f64 * (1.0 + ALIKE) {
+            (self.level, self.since_s) = (txs, from_s);
+        }
+    }
+}
+
+/// Everything that shows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Signs {
+    /// No answer while requests waited.
+    pub(crate) no_answers: Longest,
+    /// No block while accepted transactions waited.
+    pub(crate) no_blocks: Longest,
+    /// From the first second with a refusal to the last.
+    pub(crate) refusals: Option<Stretch>,
+    pub(crate) full_blocks: FullBlocks,
+    /// The fullest mempool.
+    pub(crate) mempool: Peak,
+    pub(crate) mempool_last: Option<u64>,
+    /// The largest backlog while transactions were offered.
+    pub(crate) backlog: Peak,
+    /// Accepted and in no block when the offering ended.
+    pub(crate) backlog_offered: u64,
+    /// Blocks since the last one that contained a transaction of this run.
+    pub(crate) blocks_since_own: u64,
+    last_block_s: Option<f64>,
+    /// Due, and neither sent nor given up.
+    waiting: u64,
+}
+
+impl Signs {
+    /// Takes the next block, before the second it was observed in.
+    pub(crate) fn block(&mut self, block: &BlockRow) {
+        let observed_s = block.observed_ns as f64 / 1e9;
+        self.last_block_s = Some(observed_s);
+        self.blocks_since_own = match block.own_txs {
+            0 => self.blocks_since_own + 1,
+            _ => 0,
+        };
+        self.full_blocks.block(block.txs, observed_s);
+    }
+
+    /// Takes the next second.
+    pub(crate) fn second(&mut self, row: &SeriesRow) {
+        let counts = &row.counts;
+        let (from_s, until_s) = (row.second as f64, row.second as f64 + row.span_s);
+        let due = self.waiting + counts.offered;
+        self.waiting = due.saturating_sub(counts.sent + counts.unsent);
+        let answers = counts.accepted + counts.rejected + counts.errors;
+        // Without a connection nothing is in flight; then the chain has to be silent, too.
+        let cut_off = counts.sent == 0 && self.waiting > 0 && self.is_chain_silent(row);
+        let waits = row.in_flight > 0 || cut_off;
+        let held = row.in_flight + self.waiting;
+        self.no_answers
+            .second(waits && answers == 0, from_s, until_s, held);
+        let since = self.last_block_s.unwrap_or(from_s);
+        let no_block = counts.blocks == 0 && row.backlog > 0;
+        self.no_blocks.second(no_block, since, until_s, row.backlog);
+        if counts.rejected > 0 {
+            let begun = Stretch {
+                from_s,
+                until_s,
+                txs: 0,
+            };
+            self.refusals.get_or_insert(begun).extend(until_s, 0);
+        }
+        self.mempool_last = row.mempool_txs.or(self.mempool_last);
+        self.mempool.second(row.mempool_txs.unwrap_or(0), from_s);
+        if row.step.is_some() {
+            self.backlog.second(row.backlog, from_s);
+            self.backlog_offered = row.backlog;
+            self.full_blocks.second(counts.blocks, row.backlog);
+        }
+    }
+
+    fn is_chain_silent(&self, row: &SeriesRow) -> bool {
+        row.counts.blocks == 0 && self.last_block_s.is_some()
+    }
+}
+
+/// Sizes of blocks and mempools this close are the same: a block of several hundred transactions varies
+/// by a few when they differ in size.
+const ALIKE: f64 = 0.02;
+/// Two blocks of one size are chance.
+const FEWEST_FULL: u64 = 3;
