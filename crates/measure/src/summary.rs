@@ -192,7 +192,7 @@ impl Blocks {
     pub fn resolution(&self) -> Option<String> {
         let (mean, max) = (self.resolution_ms_mean?, self.resolution_ms_max?);
         Some(format!(
-            "commits seen by polling ({} of {} blocks), resolution {mean:.0} ms (mean), {max:.0} ms (max)",
+            "Commits seen by polling ({} of {} blocks), resolution {mean:.0} ms (mean), {max:.0} ms (max)",
             self.polled, self.count
         ))
     }

@@ -222,7 +222,7 @@ fn the_resolution_of_polled_blocks_is_in_the_summary_and_announced_ones_have_non
     assert_eq!(blocks.polled, 2);
     assert_eq!(
         blocks.resolution().unwrap(),
-        "commits seen by polling (2 of 3 blocks), resolution 130 ms (mean), 240 ms (max)"
+        "Commits seen by polling (2 of 3 blocks), resolution 130 ms (mean), 240 ms (max)"
     );
     let (blocks, _) = run([None; 3]);
     assert_eq!((blocks.polled, blocks.resolution()), (0, None));

@@ -57,8 +57,11 @@ pub(super) fn percentiles(report: &RunReport) -> String {
     let accept = by_percentile(report, "Accepted: response and service time", "latency", &accept).note(
         "Response time counts from the due time, service time from the send: where they part, transactions waited before they left.",
     );
-    let commit = by_percentile(report, "Committed", "latency", &commit)
-        .note("From the due time to the first sight of the block. What had not ended counts with its age.");
+    let resolution = report.summary.blocks.resolution();
+    let resolution = resolution.map_or(String::new(), |words| format!(" {words}."));
+    let commit = by_percentile(report, "Committed", "latency", &commit).note(&format!(
+        "From the due time to the first sight of the block. What had not ended counts with its age.{resolution}"
+    ));
     Page::grid([accept.html(), commit.html()]) + &table(report).html()
 }
 

@@ -44,10 +44,18 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
         |of: fn(&SeriesRow) -> Option<f64>| stretches.iter().map(move |it| it.highest(of));
     let axis = Axis::linear("transactions", Unit::Number);
     let mut chart = report.over_time("Waiting", axis).tall();
-    let depths = report.series.iter().filter_map(|row| row.mempool_txs);
+    let depths = report.series.iter();
+    let depths = depths.filter_map(|row| row.mempool_max.max(row.mempool_txs));
     if let Some(deepest) = depths.max() {
         let mempool = highest(|row| row.mempool_txs.map(|txs| txs as f64));
-        chart = chart.line("in the mempool", Tone::Depth, mempool);
+        let ranges = stretches.iter().map(|it| {
+            let (at, most) = it.highest(|row| row.mempool_max.map(|txs| txs as f64));
+            let (_, least) = it.highest(|row| row.mempool_min.map(|txs| -(txs as f64)));
+            (at, -least, most)
+        });
+        chart = chart
+            .ranges("in the mempool, least to most", Tone::Depth, ranges)
+            .line("in the mempool", Tone::Depth, mempool);
         if let Some(limit) = report.manifest.limits.mempool_txs
             && deepest as f64 > limit as f64 * NEAR_LIMIT
         {

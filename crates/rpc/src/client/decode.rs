@@ -350,6 +350,29 @@ mod tests {
     }
 
     #[test]
+    fn the_hash_of_successes_is_that_of_real_headers() {
+        use testkit::Dialect;
+        for dialect in [Dialect::COMETBFT_0_38, Dialect::COMETBFT_1_0] {
+            let result = |method: &str| {
+                let answer: serde_json::Value =
+                    serde_json::from_str(dialect.answer(method).unwrap()).unwrap();
+                answer["result"].clone()
+            };
+            let block: BlockAnswer = serde_json::from_value(result("block")).unwrap();
+            let block = block.content.unwrap();
+            let next: ResultsHash = serde_json::from_value(result("blockchain")).unwrap();
+            let expected = hash_of_successes(block.hashes.len());
+            assert_eq!(
+                next.of(block.height + 1),
+                Some(expected),
+                "{}",
+                dialect.version
+            );
+            assert_eq!(next.of(block.height), None);
+        }
+    }
+
+    #[test]
     fn results_in_a_form_that_no_version_has_are_refused_and_not_read_as_success() {
         for text in [
             r#"{"height":"2"}"#,
