@@ -22,6 +22,9 @@ pub struct Evidence {
     pub from_s: Option<f64>,
     /// When it ended.
     pub until_s: Option<f64>,
+    /// How much a block or the mempool holds, where that is what was seen.
+    #[serde(default)]
+    pub limit: Option<u64>,
     /// The figures in words, for people.
     pub text: String,
 }

@@ -63,6 +63,18 @@ impl Case<'_> {
         stretch: Option<Stretch>,
         text: String,
     ) {
+        self.add_limit((kind, points_to), strength, txs, stretch, (None, text));
+    }
+
+    /// The same of something that was full at `limit`.
+    fn add_limit(
+        &mut self,
+        (kind, points_to): (EvidenceKind, LimitedBy),
+        strength: Strength,
+        txs: u64,
+        stretch: Option<Stretch>,
+        (limit, text): (Option<u64>, String),
+    ) {
         self.found.push(Evidence {
             kind,
             points_to,
@@ -70,6 +82,7 @@ impl Case<'_> {
             txs,
             from_s: stretch.map(|stretch| stretch.from_s),
             until_s: stretch.map(|stretch| stretch.until_s),
+            limit,
             text,
         });
     }
@@ -207,7 +220,8 @@ impl Case<'_> {
                 mempool.txs, mempool.since_s
             );
             let found = (EvidenceKind::MempoolFull, LimitedBy::Node);
-            self.add(found, Strength::Remark, mempool.txs, Some(full), text);
+            let text = (Some(mempool.txs), text);
+            self.add_limit(found, Strength::Remark, mempool.txs, Some(full), text);
         }
         let failed = fate.commit_failed;
         if failed > 0 {
@@ -243,7 +257,8 @@ impl Case<'_> {
             );
             let found = (EvidenceKind::BlocksFull, LimitedBy::Node);
             let weight = self.weight(full.stretch.txs);
-            self.add(found, weight, full.stretch.txs, Some(full.stretch), text);
+            let text = (Some(full.largest), text);
+            self.add_limit(found, weight, full.stretch.txs, Some(full.stretch), text);
         }
         let (Some(accepted), Some(committed)) =
             (summary.rate.accepted_tps, summary.rate.committed_tps)

@@ -66,14 +66,3 @@ pub const STALL_DEGRADED_MS: f64 = 500.0;
 /// unsent transaction makes it `degraded`: the offered load was not the planned one. 1 % is the
 /// precision that a rate is quoted with.
 pub const UNSENT_SHARE_INVALID: f64 = 0.01;
-
-/// A block or a mempool that holds this share of its limit is full: the next transaction may be larger
-/// than what is left.
-pub const FULL_SHARE: f64 = 0.98;
-/// Refusals, errors and the like are a sign of an overload from this share of a second's offered: the
-/// precision that a rate is quoted with.
-pub const NOTICED_SHARE: f64 = 0.01;
-/// Blocks have stopped when none comes for so many of their usual intervals, ...
-pub const STALL_INTERVALS: f64 = 3.0;
-/// ... and for so much longer than usual: blocks of 200 ms are seen in bursts when a machine is busy.
-pub const STALL_LEAST_S: f64 = 2.0;

@@ -13,7 +13,7 @@ mod schedule;
 mod steps;
 
 pub use evidence::{Evidence, EvidenceKind, Strength};
-pub use onsets::{Onset, Sign, onsets};
+pub use onsets::{Onset, onsets};
 pub(crate) use point::lost;
 pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
 pub use steps::{Excess, RampJudgement, Shortfall, excesses, ramp};

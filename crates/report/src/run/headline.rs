@@ -83,6 +83,9 @@ fn limited(report: &RunReport) -> String {
     let limit = report.summary.limited_by;
     let explained = limit.explain();
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
+    let strongest = report.summary.evidence.first();
+    let strongest = strongest.filter(|it| it.strength >= Strength::Strong);
+    let why = strongest.map_or(why, |evidence| &evidence.text);
     match limit {
         LimitedBy::Nothing => "; **nothing** limited it".to_owned(),
         LimitedBy::Unknown => format!("; what limited it cannot be told: {why}"),
@@ -94,7 +97,7 @@ fn limited(report: &RunReport) -> String {
 pub(super) fn onsets(report: &RunReport) -> String {
     let onsets = report.onsets.iter().map(|onset| {
         let from = format!(" from {}", text::seconds(onset.at_s.round()));
-        let sign = escape(&onset.sign.to_string()).into_owned();
+        let sign = escape(&onset.sign).into_owned();
         tag("li", &(sign + &tag("span class=\"soft\"", &from)))
     });
     match onsets.len() {

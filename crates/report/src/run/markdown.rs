@@ -18,6 +18,10 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
     if !report.onsets.is_empty() {
         writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
     }
+    for evidence in &summary.evidence {
+        writeln!(out, "- {}", evidence.text)?;
+    }
+    out.push('\n');
     writeln!(out, "Schedule: **{}**.", summary.verdict.schedule.name())?;
     for reason in &summary.verdict.reasons {
         writeln!(out, "- {reason}")?;

@@ -1,6 +1,6 @@
 //! Reports of whole runs.
 
-use measure::judge::{Onset, Sign};
+use measure::judge::Onset;
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{EndpointInfo, FORMAT, Host, Manifest, NodeLimits, judge};
 use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
@@ -44,7 +44,7 @@ fn report() -> RunReport {
         .collect();
     RunReport {
         links: vec![("../report.html".into(), "the <campaign>".into())],
-        onsets: judge::onsets(&series, &blocks, &NodeLimits::default(), 3.0),
+        onsets: judge::onsets(&summary.evidence),
         answers: Some(answers),
         manifest: Manifest {
             format: FORMAT.into(),
@@ -157,11 +157,11 @@ fn the_answer_comes_first_and_a_healthy_run_has_no_causes() {
     report.onsets = vec![
         Onset {
             at_s: 1.0,
-            sign: Sign::MempoolFull(2_000),
+            sign: "mempool full at 2000".into(),
         },
         Onset {
             at_s: 2.0,
-            sign: Sign::Refusals,
+            sign: "refusals".into(),
         },
     ];
     let html = report.html();

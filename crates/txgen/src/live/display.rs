@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use measure::judge::Onset;
 use measure::{Counters, LiveView, SeriesRow, StepRow};
 use ops::ListenAddress;
 use pacing::Nanos;
@@ -93,6 +94,8 @@ pub(crate) struct Moment {
     /// Seconds and steps that closed since the last moment.
     pub(crate) new_seconds: Vec<SeriesRow>,
     pub(crate) new_steps: Vec<StepRow>,
+    /// What gave first, as far as it is known.
+    pub(crate) onsets: Vec<Onset>,
     /// Whether offering has ended and the run drains.
     pub(crate) draining: bool,
 }
@@ -200,6 +203,7 @@ impl Display {
         }
         track.phase = phase;
         track.pending = moment.live.pending;
+        track.onsets = moment.onsets;
         track.counters = moment.counters;
         for second in &moment.new_seconds {
             track.second(second.clone());

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use measure::judge::{self, Onset};
+use measure::judge::Onset;
 use measure::{Counters, Counts, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 
@@ -122,7 +122,7 @@ pub struct Track {
     pub sums: Counts,
     /// When the drain began.
     pub drain_since: Nanos,
-    /// What gave first, as far as the closed seconds tell.
+    /// What gave first, as far as it is known.
     pub onsets: Vec<Onset>,
     /// Closed steps.
     pub steps: VecDeque<StepRow>,
@@ -154,12 +154,6 @@ impl Track {
     pub(super) fn second(&mut self, second: SeriesRow) {
         self.sums += second.counts;
         push(&mut self.seconds, second, MAX_SECONDS);
-        let offered_s = match self.phase {
-            Phase::Draining | Phase::Over => self.drain_since.as_secs_f64(),
-            Phase::Connecting | Phase::Offering => f64::INFINITY,
-        };
-        let seconds = self.seconds.make_contiguous();
-        self.onsets = judge::onsets(seconds, &[], &self.scene.limits, offered_s);
         self.version += 1;
     }
 

@@ -135,7 +135,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
         thresholds: thresholds(run),
         notes: run.notes().to_vec(),
         links: links(run.path()),
-        onsets: judge::onsets(&series, &blocks, &manifest.limits, summary.time.offered_s),
+        onsets: judge::onsets(&summary.evidence),
         excesses,
         course: course(run)?,
         answers: all.then(|| answers(run)).transpose()?,

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
     AcceptanceSeen, BlockSeen, ClosedLoop, Finished, LoadModel, MempoolSample,
     Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
-    SourceId,
+    SourceId, judge,
 };
 use pacing::{Nanos, Step};
 use rustix::time::{ClockId, clock_gettime};
@@ -314,7 +314,11 @@ impl<'a> Recording<'a> {
         let moment = &mut glance.moment;
         moment.live = self.recorder.live();
         moment.counters = self.recorder.counters();
-        moment.new_seconds.extend(self.recorder.take_seconds());
+        let seconds = self.recorder.take_seconds();
+        if !seconds.is_empty() && self.offered_until.is_none() {
+            moment.onsets = judge::onsets(&self.recorder.so_far().evidence);
+        }
+        moment.new_seconds.extend(seconds);
         let steps = &self.recorder.step_rows()[self.published_steps..];
         moment.new_steps.extend_from_slice(steps);
         self.published_steps += steps.len();

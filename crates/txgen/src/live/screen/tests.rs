@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use measure::judge::Onset;
 use measure::{Counters, Counts, LatencyColumns, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 use ratatui::Terminal;
@@ -111,6 +112,10 @@ fn track() -> Track {
             ..StepRow::default()
         });
     }
+    track.onsets.push(Onset {
+        at_s: 5.0,
+        sign: "refusals".into(),
+    });
     track.message("warning: blocks of http://10.0.0.7:26657: lost: connection refused".into());
     track
 }
@@ -233,23 +238,19 @@ fn a_flood_has_no_plan_and_a_target_without_blocks_no_commits() {
 #[test]
 fn a_healthy_run_says_so_and_an_overload_says_what_gave_first() {
     let mut track = track();
-    track.scene.limits.mempool_txs = Some(812);
-    let second = track.seconds.back().cloned().unwrap();
-    track.second(SeriesRow {
-        second: 90,
-        ..second.clone()
-    });
+    let full = Onset {
+        at_s: 2.0,
+        sign: "mempool full at 812".into(),
+    };
+    track.onsets.insert(0, full);
     assert_eq!(
         track.finding(),
-        "mempool full at 812 from 0 s → refusals from 5 s"
+        "mempool full at 812 from 2 s → refusals from 5 s"
     );
+    let second = track.seconds.back().cloned().unwrap();
     track.begin(track.scene.clone());
     assert_eq!(track.finding(), "", "nothing is known yet");
-    track.scene.limits.mempool_txs = None;
-    track.second(SeriesRow {
-        second: 0,
-        ..second
-    });
+    track.second(second);
     assert_eq!(track.finding(), "no sign of an overload so far");
 }
 
