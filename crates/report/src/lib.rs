@@ -31,5 +31,6 @@ pub use entries::Entries;
 pub use page::Page;
 pub use run::RunReport;
 pub use stretch::{Span, Stretch};
-pub use table::{Columns, Figure, Table};
+pub use table::{Columns, Table};
+pub use text::Figure;
 pub use tm_bench::{PerSecondStats, TmBench, TmBenchSpan};

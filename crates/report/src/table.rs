@@ -1,9 +1,7 @@
 //! Tables as terminal text, Markdown and HTML.
 
-use measure::LatencyFigure;
-
 use crate::html::{link, tag};
-use crate::text::escape;
+use crate::text::{Figure, escape};
 
 /// A finished table, which renders itself in three forms; [`Table::of`] begins one.
 #[derive(Debug, Clone, Default)]
@@ -45,55 +43,6 @@ struct Cell {
     alarm: bool,
     /// On a page the text leads there.
     link: Option<String>,
-}
-
-/// A number of a table, or none.
-pub trait Figure {
-    /// The value; `None` is shown as a dash.
-    fn figure(self) -> Option<f64>;
-
-    /// Whether the truth may be higher, which is shown before the value.
-    fn is_lower_bound(&self) -> bool {
-        false
-    }
-}
-
-impl Figure for f64 {
-    fn figure(self) -> Option<f64> {
-        Some(self)
-    }
-}
-
-impl Figure for u64 {
-    fn figure(self) -> Option<f64> {
-        Some(self as f64)
-    }
-}
-
-impl Figure for usize {
-    fn figure(self) -> Option<f64> {
-        Some(self as f64)
-    }
-}
-
-impl<F: Figure> Figure for Option<F> {
-    fn figure(self) -> Option<f64> {
-        self.and_then(F::figure)
-    }
-
-    fn is_lower_bound(&self) -> bool {
-        self.as_ref().is_some_and(F::is_lower_bound)
-    }
-}
-
-impl Figure for LatencyFigure {
-    fn figure(self) -> Option<f64> {
-        Some(self.millis)
-    }
-
-    fn is_lower_bound(&self) -> bool {
-        Self::is_lower_bound(self)
-    }
 }
 
 impl<R> Columns<R> {

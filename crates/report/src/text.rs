@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::table::Figure;
+use measure::LatencyFigure;
 
 /// A number with its thousands apart: 1,234,567.
 #[must_use]
@@ -157,6 +157,55 @@ pub fn percent(share: f64) -> String {
 #[must_use]
 pub fn percent_tenths(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+/// A number of a table, or none.
+pub trait Figure {
+    /// The value; `None` is shown as a dash.
+    fn figure(self) -> Option<f64>;
+
+    /// Whether the truth may be higher, which is shown before the value.
+    fn is_lower_bound(&self) -> bool {
+        false
+    }
+}
+
+impl Figure for f64 {
+    fn figure(self) -> Option<f64> {
+        Some(self)
+    }
+}
+
+impl Figure for u64 {
+    fn figure(self) -> Option<f64> {
+        Some(self as f64)
+    }
+}
+
+impl Figure for usize {
+    fn figure(self) -> Option<f64> {
+        Some(self as f64)
+    }
+}
+
+impl<F: Figure> Figure for Option<F> {
+    fn figure(self) -> Option<f64> {
+        self.and_then(F::figure)
+    }
+
+    fn is_lower_bound(&self) -> bool {
+        self.as_ref().is_some_and(F::is_lower_bound)
+    }
+}
+
+impl Figure for LatencyFigure {
+    fn figure(self) -> Option<f64> {
+        Some(self.millis)
+    }
+
+    fn is_lower_bound(&self) -> bool {
+        Self::is_lower_bound(self)
+    }
 }
 
 /// A figure in the given format, as `>= 1.50 s` where it is a lower bound; `None` without a value.
