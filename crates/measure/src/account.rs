@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use crate::conservation::Conservation;
+use crate::evidence::LimitedBy;
 use crate::fate::{Fate, Offered};
 use crate::format::FORMAT;
 use crate::judge;
@@ -15,7 +16,7 @@ use crate::segments::SECOND;
 use crate::signs::Signs;
 use crate::span::BlockSpan;
 use crate::summary::{
-    Blocks, LateCauses, LimitedBy, Rates, Reconnects, RecorderHealth, Summary, TimeSpans, Verdict,
+    Blocks, LateCauses, Rates, Reconnects, RecorderHealth, Summary, TimeSpans, Verdict,
 };
 use crate::windows::WorstWindows;
 

@@ -7,8 +7,7 @@ use pacing::Nanos;
 
 use crate::counts::{AddUp, counters};
 use crate::event::UNKNOWN_CODE;
-use crate::judge::limits::{ANSWERS_AWAITED_S, BACKLOG_BLOCKS, SLOWEST_BLOCKS_S};
-use crate::segments::SECOND;
+use crate::limits::{ANSWERS_AWAITED_S, BACKLOG_BLOCKS, SLOWEST_BLOCKS_S};
 
 counters! {
     #[serde(default)]
@@ -129,7 +128,7 @@ pub(crate) struct Tenths(u16);
 
 impl Tenths {
     pub(crate) const fn mark(&mut self, at: Nanos) {
-        self.0 |= 1 << (at.as_nanos() % SECOND.as_nanos() / TENTH.as_nanos());
+        self.0 |= 1 << (at.as_nanos() / TENTH.as_nanos() % 10);
     }
 }
 
@@ -152,7 +151,7 @@ impl Quiet {
     pub(crate) fn pass(&mut self, start: Nanos, end: Nanos, seen: Tenths, awaited: bool) -> Nanos {
         let mut longest = Nanos::ZERO;
         let mut tenth = Nanos::from_nanos(start.as_nanos() / TENTH.as_nanos() * TENTH.as_nanos());
-        let mut place = tenth.as_nanos() % SECOND.as_nanos() / TENTH.as_nanos();
+        let mut place = tenth.as_nanos() / TENTH.as_nanos() % 10;
         while tenth < end {
             let next = tenth.saturating_add(TENTH);
             if seen.0 & 1 << place != 0 {

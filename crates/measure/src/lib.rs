@@ -16,6 +16,7 @@ mod compare;
 mod conservation;
 mod counts;
 mod event;
+mod evidence;
 mod fate;
 mod files;
 mod format;
@@ -23,6 +24,7 @@ mod hlog;
 pub mod judge;
 mod knee;
 mod latency;
+pub mod limits;
 mod live;
 mod manifest;
 mod merge;
@@ -58,6 +60,7 @@ pub use event::{
     ReconnectReason, Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent,
     UnsentReason, hash_prefix,
 };
+pub use evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
 pub use fate::{Fate, Offered};
 pub use files::{RecordError, RunFolderWriters};
 pub use format::FORMAT;
@@ -83,7 +86,7 @@ pub use recorder::{
 pub use refusals::RefusalTexts;
 pub use rows::{BlockRow, IdText, LatencyColumns, SeriesRow, StepRow};
 pub use summary::{
-    Blocks, Knee, LateCauses, LimitedBy, Rates, Reconnects, RecorderHealth, ScheduleVerdict,
-    Summary, TimeSpans, Verdict,
+    Blocks, Knee, LateCauses, Rates, Reconnects, RecorderHealth, ScheduleVerdict, Summary,
+    TimeSpans, Verdict,
 };
 pub use windows::{RATIO_MIN_PLANNED, Window, WorstOf, WorstWindows};

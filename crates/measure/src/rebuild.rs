@@ -7,6 +7,7 @@ use pacing::Nanos;
 use crate::account::{Account, Seconds};
 use crate::counts::{CommittedAnyway, Counts, sum};
 use crate::event::{Failure, UnsentReason};
+use crate::evidence::LimitedBy;
 use crate::fate::{self, Fate, Offered};
 use crate::latency::{LatencyKind, LatencySet};
 use crate::manifest::Manifest;
@@ -16,7 +17,7 @@ use crate::recorder::growth;
 use crate::rows::{BlockRow, SeriesRow, StepRow};
 use crate::span::BlockSpan;
 use crate::summary::{
-    Blocks, LateCauses, LimitedBy, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
+    Blocks, LateCauses, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
 };
 use crate::windows::WorstWindows;
 

@@ -2,7 +2,7 @@
 //! full blocks, the fullest mempool. Taken from the rows, so that it is the same for a run that ends, one
 //! that was killed and one that was merged; constant in size.
 
-use crate::judge::limits::BACKLOG_BLOCKS;
+use crate::limits::BACKLOG_BLOCKS;
 use crate::rows::{BlockRow, SeriesRow};
 
 /// A stretch of time, in seconds since the origin, and how many transactions waited in it at most.

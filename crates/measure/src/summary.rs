@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::conservation::Conservation;
 use crate::counts::{Late, adds_up, raise};
+use crate::evidence::{Evidence, LimitedBy};
 use crate::fate::{Fate, Offered};
 use crate::format::{self, ReadError};
-use crate::judge::Evidence;
 use crate::latency::Latencies;
 use crate::plan::LoadModel;
 use crate::rates::RateStats;
@@ -205,46 +205,6 @@ pub struct Knee {
     pub rate_tps: f64,
     /// The step that sustained it.
     pub step: Option<u32>,
-}
-
-/// What held the run back most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitedBy {
-    /// Nothing: the node kept up with what was offered.
-    Nothing,
-    /// It cannot be told.
-    Unknown,
-    /// The generator's threads did not run in time.
-    Schedule,
-    /// The workload could not prepare transactions fast enough.
-    Source,
-    /// Connections were busy or down.
-    Connection,
-    /// The concurrency of a closed loop, and the time that answers took.
-    Concurrency,
-    /// The node pushed back, refused, or did not commit what it accepted.
-    Node,
-}
-
-impl LimitedBy {
-    /// What it is, a colon, and what that means.
-    #[must_use]
-    pub const fn explain(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing: the node kept up with what was offered",
-            Self::Unknown => "unknown: the run ended before it could tell",
-            Self::Schedule => "schedule: the generator did not get the processor in time",
-            Self::Source => "source: transactions were not ready in time",
-            Self::Connection => {
-                "connection: all were busy or down; more --connections may carry more"
-            }
-            Self::Concurrency => {
-                "concurrency: each transaction waited for an answer; more --concurrency may carry more"
-            }
-            Self::Node => "node: it pushed back, refused, or did not commit what it accepted",
-        }
-    }
 }
 
 /// What broken connections cost.

@@ -121,7 +121,7 @@ impl Metric {
     /// The largest change without relevance when that of a rate is `margin`.
     pub(super) fn margin(self, margin: f64) -> f64 {
         match self {
-            Self::Lost => margin.min(crate::judge::limits::LOST_LIMIT),
+            Self::Lost => margin.min(crate::limits::LOST_LIMIT),
             _ => margin,
         }
     }

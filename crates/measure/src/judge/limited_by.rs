@@ -1,15 +1,15 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
-use super::evidence::{Evidence, EvidenceKind, Strength};
-use super::limits::{
+use super::steps;
+use crate::event::UnsentReason;
+use crate::evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
+use crate::limits::{
     BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SILENCE_BLOCKS, SILENCE_S, SLOWEST_BLOCKS_S,
     SUSTAINED_SHARE,
 };
-use super::steps;
-use crate::event::UnsentReason;
 use crate::plan::LoadModel;
 use crate::signs::{Signs, Stretch};
-use crate::summary::{LimitedBy, Summary};
+use crate::summary::Summary;
 
 /// The evidence, the most telling first, and what it comes to.
 pub(super) fn limited_by(summary: &Summary, signs: &Signs) -> (LimitedBy, Vec<Evidence>) {

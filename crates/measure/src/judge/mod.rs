@@ -2,17 +2,14 @@
 //! which step or point of a search was sustained.
 //!
 //! The figures are facts; these are conclusions from them. All of them are drawn here, from the
-//! thresholds in [`limits`], for the run that goes on, its summary, its report and a search.
+//! thresholds in [`limits`](crate::limits), for the run that goes on, its summary, its report and a search.
 
-mod evidence;
 mod limited_by;
-pub mod limits;
 mod onsets;
 mod point;
 mod schedule;
 mod steps;
 
-pub use evidence::{Evidence, EvidenceKind, Strength};
 pub use onsets::{Onset, onsets};
 pub(crate) use point::lost;
 pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::evidence::{Evidence, EvidenceKind, Strength};
+use crate::evidence::{Evidence, EvidenceKind, Strength};
 
 /// A sign of an overload and when it began.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ const fn order(kind: EvidenceKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::LimitedBy;
+    use crate::evidence::LimitedBy;
 
     fn evidence(kind: EvidenceKind, from_s: f64, limit: Option<u64>) -> Evidence {
         Evidence {

@@ -2,13 +2,13 @@
 
 use pacing::{Nanos, Schedule};
 
-use super::limits::{
-    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
-    MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
-};
 use super::steps;
 use crate::counts::{Counts, sum};
 use crate::knee::{BacklogGrowth, BlockMark, Finding, backlog_growth};
+use crate::limits::{
+    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
+    MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
+};
 use crate::summary::Summary;
 
 /// What a point came to.

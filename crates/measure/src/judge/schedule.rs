@@ -5,11 +5,11 @@
 //! latency counts from the due time. What the generator did not send, or sent late by its own fault
 //! or for lack of connections, does.
 
-use super::limits::{
-    LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
-};
 use crate::event::UnsentReason;
 use crate::fate::Offered;
+use crate::limits::{
+    LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
+};
 use crate::plan::LoadModel;
 use crate::summary::{ScheduleVerdict, Summary, Verdict};
 

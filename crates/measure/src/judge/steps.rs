@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limits::{
+use crate::limits::{
     BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, SILENCE_BLOCKS, SILENCE_S, STALLED_STEPS,
     SUSTAINED_SHARE,
 };

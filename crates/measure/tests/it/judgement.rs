@@ -1,12 +1,12 @@
 //! What is concluded from runs whose story is known: rates, steps, what limited them, and each statement
 //! beside a run of which the opposite is true.
 
-use measure::judge::{Evidence, EvidenceKind, Strength};
 use measure::{
     BlockSeen, BlockTx, Cause, ClosedLoop, LimitedBy, LoadModel, MempoolSample, Plan,
     RecorderConfig, Reply, RunEnd, SchedulePlan, ScheduleVerdict, Sent, Summary, Unsent,
     UnsentReason,
 };
+use measure::{Evidence, EvidenceKind, Strength};
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
 use crate::support::{

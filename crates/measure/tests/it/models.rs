@@ -2,7 +2,7 @@
 //! `benches/calibration.rs` prints its tables from them.
 
 use measure::judge::growth_finding;
-use measure::judge::limits::BEHIND_LIMIT;
+use measure::limits::BEHIND_LIMIT;
 use measure::{
     BlockMark, CompareTerms, Difference, Ending, Figure, Finding, KneeSearch, KneeSettings, Metric,
     Next, RunFigures, Trial, backlog_growth, compare,

@@ -1,6 +1,6 @@
 //! The answer: in one sentence, with bold figures between `**`, what gave first, and the figures.
 
-use measure::judge::Strength;
+use measure::Strength;
 use measure::{LimitedBy, LoadModel, Quantiles, RateStats, ScheduleVerdict};
 
 use super::RunReport;

@@ -1,6 +1,6 @@
 //! The end of a run as a person reads it in ten seconds.
 
-use measure::judge::Strength;
+use measure::Strength;
 use measure::{LatencyKind, LoadModel, RateStats, StepRow, Summary, judge};
 use report::text::{by_name, by_size, grouped, or_dash, tenths};
 use report::{Entries, Table};

@@ -139,14 +139,7 @@ impl Plan {
         if settings.no_follow {
             followable(&settings, &workload)?;
         }
-        let warmup = settings.warmup.unwrap_or(Nanos::ZERO);
-        if let Load::Open { schedule, .. } = &load
-            && let Some(duration) = schedule.profile().duration()
-            && warmup >= duration
-        {
-            let problem = format!("{warmup} leaves nothing of a load of {duration} to be measured");
-            return Err(PlanError::of("--warmup", problem));
-        }
+        let warmup = resolve_warmup(&settings, &load)?;
         Ok(Self {
             command: request.command,
             method: settings
@@ -251,6 +244,18 @@ fn followable(settings: &Settings, workload: &Workload) -> Result<(), PlanError>
             Err(PlanError::of("--no-follow", problem))
         }
     }
+}
+
+fn resolve_warmup(settings: &Settings, load: &Load) -> Result<Nanos, PlanError> {
+    let warmup = settings.warmup.unwrap_or(Nanos::ZERO);
+    if let Load::Open { schedule, .. } = load
+        && let Some(duration) = schedule.profile().duration()
+        && warmup >= duration
+    {
+        let problem = format!("{warmup} leaves nothing of a load of {duration} to be measured");
+        return Err(PlanError::of("--warmup", problem));
+    }
+    Ok(warmup)
 }
 
 fn resolve_profiling(settings: &Settings) -> Result<Option<Profiling>, PlanError> {

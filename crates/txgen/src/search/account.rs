@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use measure::judge::PointJudgement;
-use measure::judge::limits::GROWTH_CONFIDENCE;
+use measure::limits::GROWTH_CONFIDENCE;
 use measure::{Because, Finding, KneeEstimate, LatencyFigure};
 use serde::Serialize;
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use measure::judge::limits::{GROWTH_LIMIT, LOST_LIMIT};
 use measure::judge::{BrokenLimit, Point};
+use measure::limits::{GROWTH_LIMIT, LOST_LIMIT};
 use measure::{BlockMark, BlockRow, Finding, KneeSearch};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
