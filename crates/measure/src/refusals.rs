@@ -12,13 +12,16 @@ pub struct RefusalTexts {
 impl RefusalTexts {
     /// Counts one refusal.
     pub fn count(&mut self, code: i64, text: &str) {
-        let text = format!("{code}: {}", without_numbers(text));
+        let text = match without_numbers(text) {
+            empty if empty.is_empty() => format!("code {code}"),
+            text => format!("{code}: {text}"),
+        };
         let known = self.by_text.len() < MAX_TEXTS || self.by_text.contains_key(&text);
         let text = if known { text } else { OTHER.to_owned() };
         *self.by_text.entry(text).or_default() += 1;
     }
 
-    /// The counts: code, colon, text.
+    /// The counts: code, colon, text; `code N` where there is no text.
     #[must_use]
     pub const fn counts(&self) -> &BTreeMap<String, u64> {
         &self.by_text
@@ -91,7 +94,7 @@ mod tests {
                 ),
                 ("-32603: tx already exists in cache", 1),
                 ("32: account sequence mismatch, expected #, got #: #", 1),
-                ("4: ", 1),
+                ("code 4", 1),
             ]
         );
     }

@@ -16,8 +16,9 @@ use self::unit::Unit;
 ///
 /// The left side is a path into `summary.json` or a short name: `lateness.X`, `accept.X` (response
 /// time), `service.X`, `commit.X` (from due) for the latencies with `X` one of `p50 p68 p95 p99 p99_7
-/// max mean`, and `failed.share` (rejected, failed and unanswered as a share of sent; `rate.error` is its
-/// earlier name and means the same). The right side is a number in the unit of the left one: a duration
+/// max mean`, and `failed.share` (what failed in any way as a share of planned: unsent, rejected, without
+/// a usable answer, failed in its block; what is unanswered, pending or in a block without results at the
+/// end may have failed, too; `rate.error` is its earlier name). The right side is a number in the unit of the left one: a duration
 /// (`5s`, `250ms`, `80us`), a rate (`500/s`), a percentage (`0.5%`), or a count without a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
@@ -147,14 +148,25 @@ impl Metric {
                 let value = number(summary, path)?;
                 Some(censored(summary, path, value).unwrap_or_else(|| exact(value)))
             }
-            Self::FailedShare => {
-                let count = |name: &str| summary.get("fate")?.get(name)?.as_f64();
-                let sent = count("sent")?;
-                let lost = count("rejected")? + count("errors")? + count("unanswered")?;
-                (sent > 0.0).then(|| exact(lost / sent))
-            }
+            Self::FailedShare => failed_share(summary),
         }
     }
+}
+
+/// What failed for certain as a share of planned, and at most with what has not ended well.
+fn failed_share(summary: &Value) -> Option<Measured> {
+    let offered = |name| summary.get("offered")?.get(name)?.as_f64();
+    let fate = |name| summary.get("fate")?.get(name)?.as_f64();
+    let is_followed = summary.get("followed")?.as_bool()?;
+    let failed = offered("unsent")? + fate("rejected")? + fate("errors")? + fate("commit_failed")?;
+    let in_no_block = if is_followed { fate("pending")? } else { 0.0 };
+    let open = fate("unanswered")? + fate("unverified")? + in_no_block;
+    let planned = offered("planned")?.max(fate("sent")?);
+    (planned > 0.0).then(|| Measured {
+        value: failed / planned,
+        at_most: (failed + open) / planned,
+        unfinished: (open > 0.0).then_some(open as u64),
+    })
 }
 
 /// A figure of a latency that observations which had not ended can raise.
@@ -286,7 +298,10 @@ mod tests {
     fn check(text: &str) -> Verdict {
         let summary = json!({
             "time": {"ended_s": 61.5},
-            "fate": {"sent": 1000, "rejected": 2, "errors": 1, "unanswered": 1,
+            "followed": true,
+            "offered": {"planned": 1000, "unsent": 0},
+            "fate": {"sent": 1000, "rejected": 2, "errors": 1, "unanswered": 0,
+                "commit_failed": 1, "unverified": 0, "pending": 0,
                 "rejected_by_code": {"7": 2}, "errors_by_kind": {"closed": 1, "timeout": 0}},
             "rate": {"committed_tps": {"mean": 300.0, "median": 310.0, "stddev": 50.0, "max": 500.0}},
             "latency_ms": {
@@ -316,6 +331,28 @@ mod tests {
         assert_eq!(check("rate.committed_tps>=1000/s").value, Some(300.0));
         assert!(check("fate.sent>=1000").held);
         assert!(check("time.ended_s<2m").held);
+    }
+
+    #[test]
+    fn every_way_to_fail_counts_as_failed() {
+        let check = |text: &str, offered: Value, fate: Value| {
+            let mut summary = json!({"followed": true, "offered": offered, "fate": {"sent": 1800,
+                "rejected": 0, "errors": 0, "unanswered": 0, "unverified": 0, "commit_failed": 0,
+                "pending": 0}});
+            for (name, count) in fate.as_object().unwrap() {
+                summary["fate"][name] = count.clone();
+            }
+            text.parse::<Threshold>().unwrap().check(&summary)
+        };
+        let all_sent = || json!({"planned": 1800, "unsent": 0});
+        let limit = "failed.share<0.5%";
+        assert!(check(limit, all_sent(), json!({})).held);
+        assert!(check(limit, all_sent(), json!({"commit_failed": 1800})).broken);
+        let unsent = json!({"planned": 3600, "unsent": 1800});
+        assert!(check(limit, unsent, json!({})).broken);
+        let pending = check(limit, all_sent(), json!({"pending": 900}));
+        assert_eq!((pending.held, pending.broken), (false, false));
+        assert_eq!(pending.value_text(), ">= 0 %, 900 unfinished");
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn rejections_are_counted_by_code() {
         let (summary, out) = run_on(Behaviour::Reject(7), websocket, "10s");
         assert_eq!(summary.count("fate.rejected"), PLANNED);
         assert_eq!(summary.count("fate.rejected_by_code.7"), PLANNED);
-        assert!(out.contains("7: 50"), "{out}");
+        assert!(out.contains("50 × code 7"), "{out}");
     }
 }
 
