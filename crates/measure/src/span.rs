@@ -6,6 +6,7 @@ use crate::cohort::{CohortParts, Tenths};
 use crate::counts::{AddUp as _, Counts, Late};
 use crate::latency::LatencySet;
 use crate::rows::BlockRow;
+use crate::waiting::Waiting;
 
 /// The first and the last block of a span, and what was committed in between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,6 +115,8 @@ pub(crate) struct Span {
     pub(crate) block_times: Tenths,
     /// What became of transactions in it, of a span inside one second.
     pub(crate) cohorts: CohortParts,
+    /// How it changed what waits, of a span inside one second.
+    pub(crate) waiting: Waiting,
     pub(crate) latencies: LatencySet,
     /// What people noted.
     pub(crate) marks: Vec<String>,
@@ -143,6 +146,7 @@ impl Span {
         self.processor = None;
         (self.answers, self.block_times) = Default::default();
         self.cohorts.clear();
+        self.waiting.clear();
         self.latencies.clear();
         self.marks.clear();
     }

@@ -1,8 +1,6 @@
 //! How many sent transactions wait for their answer or their block, by the second in which they were
 //! due: what a row says of the transactions that have no event in it yet.
 
-use std::collections::VecDeque;
-
 use pacing::Nanos;
 
 use crate::latency::{LatencyKind, LatencySet};
@@ -14,47 +12,55 @@ pub(crate) enum Awaited {
     Block,
 }
 
-/// See the module. Eight bytes for each second since the oldest that waits.
+/// See the module. In a span of time, what it changes: events come from several sources, and only when
+/// all are past the end of a span is known what waited then.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// The second of the first entry.
-    first: u64,
-    /// Answers and blocks that are awaited.
-    seconds: VecDeque<[u32; 2]>,
+    /// Answers and blocks that are awaited, by the second of the due time, in its order.
+    seconds: Vec<(u64, [i64; 2])>,
 }
 
 impl Waiting {
     /// A transaction that was due then was sent.
     pub(crate) fn begin(&mut self, due: Nanos) {
-        if self.seconds.is_empty() {
-            self.first = due.as_secs();
-        }
-        // Sent long after it was due: it counts as younger than it is.
-        let place = self.place(due);
-        if place >= self.seconds.len() {
-            self.seconds.resize(place + 1, [0; 2]);
-        }
-        let [answers, blocks] = &mut self.seconds[place];
+        let [answers, blocks] = self.second(due.as_secs());
         *answers += 1;
         *blocks += 1;
     }
 
     /// One of those that were due then waits no longer.
     pub(crate) fn end(&mut self, due: Nanos, awaited: Awaited) {
-        let place = self.place(due);
-        if let Some(second) = self.seconds.get_mut(place) {
-            let count = &mut second[awaited as usize];
-            *count = count.saturating_sub(1);
-        }
-        while self.seconds.front() == Some(&[0; 2]) {
-            self.seconds.pop_front();
-            self.first += 1;
-        }
+        self.second(due.as_secs())[awaited as usize] -= 1;
     }
 
-    fn place(&self, due: Nanos) -> usize {
-        let since = due.as_secs().saturating_sub(self.first);
-        since.min(MAX_SECONDS) as usize
+    /// What a later span changed.
+    pub(crate) fn add(&mut self, changes: &Self) {
+        for (second, [answers, blocks]) in &changes.seconds {
+            let counts = self.second(*second);
+            counts[0] += answers;
+            counts[1] += blocks;
+        }
+        self.seconds.retain(|(_, counts)| *counts != [0; 2]);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.seconds.clear();
+    }
+
+    fn second(&mut self, second: u64) -> &mut [i64; 2] {
+        let place = match self.seconds.last() {
+            Some((last, _)) if *last == second => self.seconds.len() - 1,
+            _ => {
+                let found = self
+                    .seconds
+                    .binary_search_by_key(&second, |(known, _)| *known);
+                found.unwrap_or_else(|place| {
+                    self.seconds.insert(place, (second, [0; 2]));
+                    place
+                })
+            }
+        };
+        &mut self.seconds[place].1
     }
 
     /// How many have waited since their due time for `age` at least, at `now`.
@@ -66,12 +72,11 @@ impl Waiting {
 
     /// How long those of each second have waited at least, the oldest first.
     fn ages(&self, awaited: Awaited, now: Nanos) -> impl Iterator<Item = (Nanos, u64)> {
-        (self.first + 1..)
-            .zip(&self.seconds)
-            .map(move |(end, counts)| {
-                let age = now.saturating_sub(Nanos::from_secs(end));
-                (age, u64::from(counts[awaited as usize]))
-            })
+        self.seconds.iter().map(move |(second, counts)| {
+            let age = now.saturating_sub(Nanos::from_secs(second + 1));
+            let count = u64::try_from(counts[awaited as usize]).unwrap_or(0);
+            (age, count)
+        })
     }
 
     /// Adds the ages of all that wait at `now` to those of what had not ended.
@@ -101,9 +106,6 @@ impl Waiting {
     }
 }
 
-/// Twelve days in 8 MiB; what is due later counts in the last of these seconds.
-const MAX_SECONDS: u64 = 1 << 20;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,15 +131,20 @@ mod tests {
     fn seconds_that_nothing_waits_from_are_forgotten() {
         let mut waiting = Waiting::default();
         for second in 0..1_000 {
-            waiting.begin(secs(second));
+            let mut span = Waiting::default();
             // One that was due before all that wait.
-            waiting.begin(secs(0));
             for due in [second, 0] {
-                waiting.end(secs(due), Awaited::Answer);
-                waiting.end(secs(due), Awaited::Block);
+                span.begin(secs(due));
             }
-            assert!(waiting.seconds.len() <= 1);
+            waiting.add(&span);
+            assert_eq!(waiting.older(Awaited::Block, secs(5_000), secs(0)), 2);
+            span.clear();
+            for due in [0, second] {
+                span.end(secs(due), Awaited::Block);
+                span.end(secs(due), Awaited::Answer);
+            }
+            waiting.add(&span);
+            assert_eq!(waiting.seconds, []);
         }
-        assert_eq!(waiting.older(Awaited::Block, secs(5_000), secs(0)), 0);
     }
 }

@@ -92,6 +92,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     fn close_segment(&mut self, due_before: Option<u64>) {
         let mut segment = self.segments.close(&mut self.plan);
+        self.waiting.add(&segment.span.waiting);
         let counts = &mut segment.span.counts;
         counts.offered = match due_before {
             Some(due_before) => due_before.saturating_sub(self.run.counts.offered),

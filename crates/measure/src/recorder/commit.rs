@@ -91,10 +91,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         record.height = block.height;
         record.code = tx.code;
         let record = *record;
-        self.waiting.end(record.due, Awaited::Block);
         let from_due = at.saturating_sub(record.due);
         self.scratch.push(from_due.as_nanos());
         let span = &mut self.segment(at).span;
+        span.waiting.end(record.due, Awaited::Block);
         let latencies = &mut span.latencies;
         latencies.record(LatencyKind::CommitFromDue, from_due);
         latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
@@ -104,7 +104,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             span.cohorts.of(record.step).commit(Some(tx.code));
         }
         if record.state != RecordState::Unanswered {
-            self.settle(slot);
+            self.settle(slot, at);
         }
         true
     }

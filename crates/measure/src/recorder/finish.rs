@@ -69,7 +69,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         };
         let mut censored = self.run.censored.clone();
         let followed = !self.is_unfollowed();
-        self.waiting.add_to(&mut censored, self.low, followed);
+        let closed_until = self.segments.first().start;
+        self.waiting.add_to(&mut censored, closed_until, followed);
         self.summary(end, Vec::new(), self.health.clone(), &censored)
     }
 

@@ -188,7 +188,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.settle_one_early();
         }
         let slot = self.pending.insert(sent);
-        self.waiting.begin(sent.due);
         self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
         self.tally.fate.sent += 1;
         self.windows.sent(sent.sent);
@@ -198,12 +197,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
         let span = &mut self.segment(sent.sent).span;
         span.counts.sent += 1;
+        span.waiting.begin(sent.due);
         span.late.count(sent);
         span.latencies.record(LatencyKind::Lateness, lateness);
         span.cohorts.of(sent.step).due_sent += 1;
         if !self.config.answers && self.is_unfollowed() {
             // Neither an answer nor a follower will report on it.
-            self.settle(slot);
+            self.settle(slot, sent.sent);
         }
     }
 
@@ -240,7 +240,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 self.censor(LatencyKind::AcceptService, record.sent, answered.at);
                 // It may be in the node all the same: the record waits for a block.
                 if record.is_committed() || self.is_unfollowed() {
-                    self.settle(slot);
+                    self.settle(slot, answered.at);
                 }
             }
         }
@@ -392,7 +392,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         cohort.due_accepted += 1;
         cohort.commit(record.is_committed().then_some(record.code));
         if record.is_committed() || self.is_unfollowed() {
-            self.settle(slot);
+            self.settle(slot, at);
         }
     }
 
@@ -411,7 +411,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.rejected += 1;
         span.cohorts.of(record.step).due_refused += 1;
         span.answers.mark(at);
-        self.settle(slot);
+        self.settle(slot, at);
     }
 
     /// Its request ended: the record with that.
@@ -419,18 +419,24 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let record = self.pending.at_mut(slot);
         record.answered = at;
         record.state = state;
-        self.waiting.end(record.due, Awaited::Answer);
-        *record
+        let record = *record;
+        let waiting = &mut self.segment(at).span.waiting;
+        waiting.end(record.due, Awaited::Answer);
+        record
     }
 
     /// The transaction has its fate: it leaves the table and gets its row.
-    fn settle(&mut self, slot: Slot) {
+    fn settle(&mut self, slot: Slot, at: Nanos) {
         let record = self.pending.remove(slot);
-        if !record.is_committed() {
-            self.waiting.end(record.due, Awaited::Block);
-        }
-        if record.state == RecordState::Unanswered {
-            self.waiting.end(record.due, Awaited::Answer);
+        let is_unanswered = record.state == RecordState::Unanswered;
+        if !record.is_committed() || is_unanswered {
+            let waiting = &mut self.segment(at).span.waiting;
+            if !record.is_committed() {
+                waiting.end(record.due, Awaited::Block);
+            }
+            if is_unanswered {
+                waiting.end(record.due, Awaited::Answer);
+            }
         }
         self.tally.settle(&record);
         self.tx_writer.write(&record, &mut self.files.txs.rows);
@@ -442,7 +448,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.health.settled_early += 1;
             let record = *self.pending.at(slot);
             self.censor_open(&record, self.low, self.low);
-            self.settle(slot);
+            self.settle(slot, self.low);
         }
     }
 
