@@ -39,6 +39,15 @@ impl Excess {
     pub const fn is_the_nodes(&self) -> bool {
         !matches!(self.shortfall, Shortfall::Offered(_))
     }
+
+    /// What became of the step, in two words.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self.is_the_nodes() {
+            true => "not sustained",
+            false => "not offered",
+        }
+    }
 }
 
 /// What the steps of a ramp say together.
@@ -211,8 +220,9 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
             "a step"
         };
         let text = format!(
-            "{place} ({:.0}/s) was not sustained: {}",
+            "{place} ({:.0}/s) was {}: {}",
             step.rate_tps,
+            excess.map_or("not sustained", |excess| excess.label()),
             words(*excess)
         );
         return (None, text);

@@ -190,7 +190,7 @@ fn steps(summary: &Summary) -> String {
         })
         .text("", |(step, excess)| match (step.pause, excess) {
             (true, _) => "pause",
-            (false, Some(_)) => "not sustained",
+            (false, Some(excess)) => excess.label(),
             (false, None) => "",
         });
     let table = table.table().text();

@@ -164,6 +164,10 @@ fn a_step_that_the_generator_could_not_offer_says_nothing_about_the_node() {
         "{}",
         judgement.reason
     );
+    let labels = excesses(&steps, true).into_iter().flatten();
+    assert!(labels.map(|excess| excess.label()).eq(["not offered"; 2]));
+    let first = ramp(&steps[2..], true).reason;
+    assert!(first.contains("was not offered"), "{first}");
 }
 
 #[test]

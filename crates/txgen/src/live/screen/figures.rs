@@ -105,7 +105,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
     let rows = rows.map(|(step, excess)| {
         let (note, color) = match (step.pause, excess) {
             (true, _) => ("pause", PLAN),
-            (false, Some(_)) => ("not sustained", Color::Red),
+            (false, Some(excess)) => (excess.label(), Color::Red),
             (false, None) => ("", Color::Reset),
         };
         let cells = [
