@@ -6,7 +6,7 @@ use crate::course::usual_distance;
 
 /// How many transactions a chain had committed by a time, as if a block's came evenly since the block
 /// before: seconds with and without a block would only show how far blocks are apart. After a stall or
-/// a pause a block's count for [`REACH`] usual intervals at most, and nothing is committed before.
+/// a pause a block's count for `REACH` usual intervals at most, and nothing is committed before.
 #[derive(Debug, Clone)]
 pub struct CommittedCourse {
     /// When blocks were seen, in seconds since the origin, and how many were committed by then.
