@@ -53,6 +53,27 @@ fn event(height: u64, id: u8) -> String {
     format!(r#"{{"height": {height}, "asset_id": "{id}", "transaction_id": "{id}"}}"#)
 }
 
+/// A server of events, by height and id: each stream breaks after its events but the last one, which stays
+/// silent.
+fn streams(streams: &'static [&'static [(u64, u8)]]) -> ScriptedServer {
+    ScriptedServer::start(move |connection| {
+        let number = connection.number();
+        let Some(stream) = streams.get(number).or(streams.last()) else {
+            return;
+        };
+        if !connection.accept_websocket() {
+            return;
+        }
+        for (height, id) in *stream {
+            connection.send_text(event(*height, *id));
+        }
+        match number + 1 < streams.len() {
+            true => connection.close(),
+            false => connection.freeze(),
+        }
+    })
+}
+
 /// Collects blocks until `count` are there, or what ended it.
 async fn blocks(
     api: &ScriptedServer,
@@ -111,20 +132,8 @@ async fn lost_events_are_found_again_through_blocks() {
         &[(5, &[1, 2]), (6, &[3]), (7, &[]), (8, &[4, 5])],
         newest.clone(),
     );
-    let events = ScriptedServer::start(|connection| {
-        if !connection.accept_websocket() {
-            return;
-        }
-        if connection.number() == 0 {
-            // The stream breaks in the middle of block 5; the rest of it and block 6 go untold.
-            connection.send_text(event(5, 1));
-            connection.close();
-        } else {
-            connection.send_text(event(8, 4));
-            connection.send_text(event(8, 5));
-            connection.freeze();
-        }
-    });
+    // The stream breaks in the middle of block 5; the rest of it and block 6 go untold.
+    let events = streams(&[&[(5, 1)], &[(8, 4), (8, 5)]]);
     let (found, others) = blocks(&api, &events, 4).await;
     let wanted: [(u64, Vec<u8>); 4] = [(5, vec![1, 2]), (6, vec![3]), (7, vec![]), (8, vec![4, 5])];
     assert_eq!(found, wanted);
@@ -138,15 +147,8 @@ async fn lost_events_are_found_again_through_blocks() {
 #[tokio::test]
 async fn a_block_is_whole_when_the_next_one_is_told_of_and_a_quiet_one_is_looked_up() {
     let api = api(&[(2, &[1, 2]), (4, &[3, 9])], Arc::new(AtomicU64::new(4)));
-    let events = ScriptedServer::start(|connection| {
-        if connection.accept_websocket() {
-            // The last event of block 4 never comes, on a stream that does not break.
-            for (height, id) in [(2, 1), (2, 2), (4, 3)] {
-                connection.send_text(event(height, id));
-            }
-            connection.freeze();
-        }
-    });
+    // The last event of block 4 never comes, on a stream that does not break.
+    let events = streams(&[&[(2, 1), (2, 2), (4, 3)]]);
     let (found, _) = blocks(&api, &events, 3).await;
     let wanted: [(u64, Vec<u8>); 3] = [(2, vec![1, 2]), (3, vec![]), (4, vec![3, 9])];
     assert_eq!(found, wanted);
@@ -183,20 +185,8 @@ async fn a_query_that_is_not_answered_holds_no_commit_back_whose_event_has_come(
 async fn commits_are_stamped_while_the_blocks_before_them_are_looked_up() {
     let newest = Arc::new(AtomicU64::new(6));
     let api = api(&[(5, &[1, 2]), (6, &[3])], newest);
-    let events = ScriptedServer::start(|connection| {
-        if !connection.accept_websocket() {
-            return;
-        }
-        if connection.number() == 0 {
-            connection.send_text(event(5, 1));
-            connection.close();
-        } else {
-            // Told of at once after the break, before blocks 5 and 6 can have been looked up.
-            connection.send_text(event(7, 4));
-            connection.send_text(event(9, 5));
-            connection.freeze();
-        }
-    });
+    // After the break blocks 7 and 9 are told of at once, before 5 and 6 can have been looked up.
+    let events = streams(&[&[(5, 1)], &[(7, 4), (9, 5)]]);
     let (found, _) = blocks(&api, &events, 4).await;
     let wanted: [(u64, Vec<u8>); 4] = [(5, vec![1, 2]), (6, vec![3]), (7, vec![4]), (8, vec![])];
     assert_eq!(found, wanted);
