@@ -10,6 +10,8 @@ pub(super) struct Announced {
     /// Heights and instants rise.
     heights: VecDeque<Heard>,
     latest: u64,
+    /// When the node last announced a height by itself: it had no higher one then.
+    told_at: Option<Nanos>,
 }
 
 /// A height that was heard of.
@@ -29,6 +31,11 @@ impl Announced {
             return;
         }
         self.latest = height;
+        let since_told = self.told_at.map(|told_at| now.saturating_sub(told_at));
+        let resolution = resolution.map(|open| open.min(since_told.unwrap_or(open)));
+        if resolution.is_none() {
+            self.told_at = Some(now);
+        }
         // Past the bound only the instants of later heights are lost: they get that of the next
         // announcement that is kept, or of their arrival.
         if self.heights.len() < MAX_HEIGHTS {
@@ -79,9 +86,16 @@ mod tests {
             (first(3).resolution, first(4).resolution),
             (None, Some(Nanos::new(9)))
         );
+        // A poll that overtakes an announcement: the height before was announced a moment ago.
+        announced.hear(6, Nanos::new(60), None);
+        announced.hear(7, Nanos::new(64), Some(Nanos::new(64)));
+        assert_eq!(
+            announced.first_of(7).unwrap().resolution,
+            Some(Nanos::new(4))
+        );
         announced.forget_to(4);
         assert_eq!(announced.first_of(1).unwrap().at, Nanos::new(50));
-        announced.forget_to(5);
-        assert_eq!((announced.latest(), announced.first_of(1)), (5, None));
+        announced.forget_to(7);
+        assert_eq!((announced.latest(), announced.first_of(1)), (7, None));
     }
 }
