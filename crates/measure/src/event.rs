@@ -189,6 +189,10 @@ pub struct BlockSeen {
     pub resolution: Option<Nanos>,
     /// Size of the block, or of its transactions where the node does not say.
     pub bytes: u64,
+    /// Gas that its transactions wanted; `None` where their results were not read.
+    pub gas_wanted: Option<u64>,
+    /// Gas that they used.
+    pub gas_used: Option<u64>,
     /// Every transaction of the block, in its order.
     pub txs: Vec<BlockTx>,
 }

@@ -25,7 +25,7 @@ pub use bigchaindb::{
 };
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
-    ClientOptions, HeaderTime, Mempool, Status, TimeError,
+    ClientOptions, Gas, HeaderTime, Mempool, Status, TimeError,
 };
 pub use codec::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
 pub use connection::{

@@ -64,6 +64,8 @@ fn add_block(block: &mut BlockRow, other: &BlockRow) {
     block.own_txs += other.own_txs;
     block.own_failed += other.own_failed;
     block.own_unverified += other.own_unverified;
+    block.gas_wanted = block.gas_wanted.or(other.gas_wanted);
+    block.gas_used = block.gas_used.or(other.gas_used);
     raise(&mut block.commit_max_ms, &other.commit_max_ms);
 }
 

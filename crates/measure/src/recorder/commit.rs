@@ -61,6 +61,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             commit_max_ms,
             own_unverified,
             resolution_ms: block.resolution.map(Nanos::as_millis_f64),
+            gas_wanted: block.gas_wanted,
+            gas_used: block.gas_used,
         };
         let span = &mut self.segment(block.observed).span;
         span.counts.blocks += 1;

@@ -35,6 +35,12 @@ pub struct BlockRow {
     /// node announced it.
     #[serde(default)]
     pub resolution_ms: Option<f64>,
+    /// Gas that its transactions wanted; empty where their results were not read.
+    #[serde(default)]
+    pub gas_wanted: Option<u64>,
+    /// Gas that they used.
+    #[serde(default)]
+    pub gas_used: Option<u64>,
 }
 
 impl BlockRow {
@@ -48,6 +54,7 @@ impl BlockRow {
 
 impl TableRow for BlockRow {
     const FILE: &'static str = "blocks.csv";
-    const HEADER: &'static str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms\n";
-    const OPTIONAL: &'static [&'static str] = &["own_unverified", "resolution_ms"];
+    const HEADER: &'static str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms,gas_wanted,gas_used\n";
+    const OPTIONAL: &'static [&'static str] =
+        &["own_unverified", "resolution_ms", "gas_wanted", "gas_used"];
 }

@@ -107,6 +107,8 @@ impl Run {
                     header_time_unix_ns: 0,
                     observed: ms(height * 250 + 13),
                     resolution: None,
+                    gas_wanted: None,
+                    gas_used: None,
                     bytes: 10,
                     txs: vec![BlockTx {
                         hash: hash(FOREIGN + height),

@@ -66,6 +66,8 @@ fn nanoseconds_for_each_transaction() {
             header_time_unix_ns: 0,
             observed: ms((number + 1) * 1_000),
             resolution: None,
+            gas_wanted: None,
+            gas_used: None,
             bytes: 0,
             txs: hashes[number as usize * 50_000..(number as usize + 1) * 50_000]
                 .iter()

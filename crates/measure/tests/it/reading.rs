@@ -230,7 +230,7 @@ proptest! {
 fn errors_name_file_line_and_column() {
     let message = |error: ReadError| error.to_string();
     let header = BlockRow::HEADER;
-    let bad = format!("{header}1,2,3,,5,6,7,8,,,0,\n1,2,x,,5,6,7,8,,,0,\n");
+    let bad = format!("{header}1,2,3,,5,6,7,8,,,0,,,\n1,2,x,,5,6,7,8,,,0,,,\n");
     let error = read_all::<BlockRow>(bad.as_bytes()).unwrap_err();
     assert_eq!(
         message(error),

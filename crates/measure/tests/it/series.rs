@@ -378,9 +378,9 @@ fn the_tables_keep_their_bytes() {
     );
     assert!(
         folder.blocks.text().starts_with(
-            "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms\n\
-             1,1795132800622756789,499300000,,500,500,0,1000,249.300,499.300,0,\n\
-             2,1795132801122756789,999300000,500.000,500,500,0,1000,249.300,499.300,0,\n"
+            "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms,gas_wanted,gas_used\n\
+             1,1795132800622756789,499300000,,500,500,0,1000,249.300,499.300,0,,,\n\
+             2,1795132801122756789,999300000,500.000,500,500,0,1000,249.300,499.300,0,,,\n"
         )
     );
 }

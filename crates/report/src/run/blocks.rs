@@ -3,7 +3,7 @@
 use measure::{BlockRow, SeriesRow};
 
 use super::RunReport;
-use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::chart::{Axis, Tone, Unit};
 use crate::html::{none, note};
 use crate::text::{self, grouped};
 use crate::{Page, Table};
@@ -31,42 +31,67 @@ pub(super) fn section(report: &RunReport) -> String {
             intervals,
         ),
     ];
-    let fullness = fullness(report).map(|chart| chart.html());
-    Page::grid(charts.map(|chart| chart.html()).into_iter().chain(fullness))
+    Page::grid(
+        charts
+            .map(|chart| chart.html())
+            .into_iter()
+            .chain(fullness(report)),
+    )
 }
 
-/// A figure of a block.
-type OfBlock = fn(&BlockRow) -> u64;
+/// A figure of a block; `None` where it is not known.
+type OfBlock = fn(&BlockRow) -> Option<u64>;
 
-/// How much of what a block may hold each block held, by every limit that is known.
-fn fullness(report: &RunReport) -> Option<Chart> {
+/// How much of what a block may hold each block held, by every limit that is known; those that no block
+/// came near in a sentence.
+fn fullness(report: &RunReport) -> Option<String> {
     let limits = &report.manifest.limits;
-    let kinds: [(&str, Tone, Option<u64>, OfBlock); 2] = [
-        (
-            "of its transactions",
-            Tone::Committed,
-            limits.block_txs,
-            |block| block.txs,
-        ),
-        ("of its bytes", Tone::Depth, limits.block_bytes, |block| {
-            block.bytes
+    let kinds: [(&str, Tone, Option<u64>, OfBlock); 3] = [
+        ("transactions", Tone::Committed, limits.block_txs, |it| {
+            Some(it.txs)
+        }),
+        ("bytes", Tone::Depth, limits.block_bytes, |it| {
+            Some(it.bytes)
+        }),
+        // An application without gas gives no transaction any.
+        ("gas", Tone::Sent, limits.block_gas, |it| {
+            it.gas_wanted.filter(|gas| *gas > 0)
         }),
     ];
-    if kinds.iter().all(|(_, _, limit, _)| limit.is_none()) {
-        return None;
-    }
     let share = Axis::linear("share of the limit", Unit::Share);
     let mut chart = report
         .over_time("Blocks against their limit", share)
         .level(1.0, "full");
+    let (mut drawn, mut far) = (false, Vec::new());
     for (name, tone, limit, of) in kinds {
-        if let Some(limit) = limit.filter(|limit| *limit > 0) {
-            let shares = report.blocks.iter();
-            let shares = shares.map(|block| (seen_s(block), of(block) as f64 / limit as f64));
-            chart = chart.dots(&format!("{name}, {}", grouped(limit)), tone, shares);
+        let Some(limit) = limit.filter(|limit| *limit > 0) else {
+            continue;
+        };
+        let share = |it: &BlockRow| Some((seen_s(it), of(it)? as f64 / limit as f64));
+        let shares: Vec<(f64, f64)> = report.blocks.iter().filter_map(share).collect();
+        let fullest = shares.iter().map(|(_, share)| *share).reduce(f64::max);
+        match fullest {
+            Some(fullest) if fullest < WORTH_DRAWING => far.push(format!(
+                "{} of the {} {name} that one may hold",
+                text::percent_tenths(fullest),
+                grouped(limit)
+            )),
+            Some(_) => {
+                drawn = true;
+                chart = chart.dots(&format!("of its {name}, {}", grouped(limit)), tone, shares);
+            }
+            None => {}
         }
     }
-    Some(chart)
+    let far = match far.is_empty() {
+        true => String::new(),
+        false => format!("The fullest block had {}.", far.join(", ")),
+    };
+    match (drawn, far.is_empty()) {
+        (true, _) => Some(chart.note(&far).html()),
+        (false, false) => Some(note(&far)),
+        (false, true) => None,
+    }
 }
 
 /// The blocks, and the load while each was made.
@@ -205,5 +230,7 @@ impl<'a> Load<'a> {
     }
 }
 
+/// Below this share of a limit nothing is near it.
+const WORTH_DRAWING: f64 = 0.05;
 /// Rows of the table at most.
 const MAX_ROWS: usize = 400;

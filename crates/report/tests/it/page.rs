@@ -1,8 +1,11 @@
 //! Reports of whole runs.
 
-use measure::judge::Onset;
+use measure::judge::{Excess, Onset, Shortfall};
 use measure::read::{HlogReader, RowReader, TxReader};
-use measure::{EndpointInfo, FORMAT, Host, Manifest, NodeLimits, judge};
+use measure::{
+    EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits, Strength,
+    judge,
+};
 use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
 
 use crate::run::{ORIGIN_UNIX_NS, Run, steady_run};
@@ -180,6 +183,109 @@ fn the_answer_comes_first_and_a_healthy_run_has_no_causes() {
             .markdown()
             .contains("mempool full at 2000 from 1 s → refusals from 2 s")
     );
+}
+
+#[test]
+fn refusals_are_told_by_what_the_node_said_and_steps_by_who_fell_short() {
+    let mut report = report();
+    report.summary.limited_by = LimitedBy::Node;
+    report.summary.evidence = vec![Evidence {
+        kind: EvidenceKind::Refused,
+        points_to: LimitedBy::Node,
+        strength: Strength::Strong,
+        txs: 12,
+        from_s: Some(2.0),
+        until_s: None,
+        limit: None,
+        text: "12 refused from 2 s on".into(),
+    }];
+    let fate = &mut report.summary.fate;
+    fate.rejected_by_code = [("-32603".to_owned(), 12)].into();
+    let html = report.html();
+    assert!(
+        html.contains("<b>node</b>: 12 refused from 2 s on: code -32603."),
+        "{html}"
+    );
+    let texts = [("-32603: mempool is full", 11), ("7: seen before", 1)];
+    let texts = texts.map(|(text, count)| (text.to_owned(), count));
+    report.summary.fate.rejected_by_text = texts.into();
+    let said = "12 refused from 2 s on: mempool is full / seen before";
+    assert!(report.html().contains(said) && report.markdown().contains(said));
+
+    let step = report.summary.steps[0].clone();
+    report.summary.steps = vec![step.clone(), step.clone(), step];
+    let excess = |shortfall| {
+        Some(Excess {
+            shortfall,
+            stall_s: None,
+        })
+    };
+    let (offered, accepted) = (Shortfall::Offered(0.7), Shortfall::Accepted(0.5));
+    report.excesses = vec![excess(offered), excess(accepted), None];
+    let html = report.html();
+    for state in ["not offered", "no", "yes"] {
+        assert!(html.contains(&format!("{state}</td>")), "{state}");
+    }
+    for reason in [
+        "step 0 (1,000/s) not offered: ",
+        "step 0 (1,000/s) not sustained: ",
+    ] {
+        assert!(html.contains(reason), "{reason}");
+    }
+}
+
+#[test]
+fn blocks_are_held_against_every_limit_that_they_come_near() {
+    let mut report = report();
+    assert!(
+        !report.html().contains("Blocks against their limit"),
+        "no limit is known"
+    );
+    report.manifest.limits.block_bytes = Some(1_000_000);
+    let far = "The fullest block had 0.1 % of the 1,000,000 bytes that one may hold.";
+    let html = report.html();
+    assert!(
+        html.contains(far) && !html.contains("Blocks against their limit"),
+        "{html}"
+    );
+    report.manifest.limits.block_txs = Some(500);
+    report.manifest.limits.block_gas = Some(40_000_000);
+    let html = report.html();
+    assert!(html.contains("of its transactions, 500") && html.contains(far));
+    assert!(!html.contains("gas"), "no block says how much gas it took");
+    for block in &mut report.blocks {
+        block.gas_wanted = Some(30_000_000);
+    }
+    assert!(
+        report.html().contains("of its gas, 40,000,000 75 % at"),
+        "{}",
+        report.html()
+    );
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_is_seen_beside_the_others() {
+    let mut report = report();
+    let mut answers = AnswerCourse::new(ORIGIN_UNIX_NS, 4.0);
+    let text = steady_run().txs.bytes();
+    let mut rows = TxReader::new(&text[..]).unwrap();
+    while let Some(mut row) = rows.next_row().unwrap() {
+        if row.due.as_nanos() / 1_000_000 % 2 == 1 {
+            row.endpoint = 1;
+            (row.accepted, row.committed) = (None, None);
+        }
+        answers.tx(&row);
+    }
+    report.answers = Some(answers);
+    report
+        .manifest
+        .endpoints
+        .push(report.manifest.endpoints[0].clone());
+    report.manifest.endpoints[1].url = "http://frozen".into();
+    let html = report.html();
+    let row = "<td>http://frozen</td><td class=\"f\">0</td><td class=\"f\">0</td><td class=\"f bad\">1,500</td><td class=\"f\">–</td>";
+    assert!(html.contains(row), "{html}");
+    assert!(html.contains("Mean response time of each endpoint"));
 }
 
 /// Every tag that is opened is closed, in order.

@@ -117,6 +117,8 @@ fn block(height: u64, observed: Nanos, txs: std::ops::Range<u64>) -> BlockSeen {
         header_time_unix_ns: (ORIGIN_UNIX_NS + observed.as_nanos()).cast_signed(),
         observed,
         resolution: None,
+        gas_wanted: None,
+        gas_used: None,
         bytes: 1_000,
         txs: txs
             .map(|number| BlockTx {

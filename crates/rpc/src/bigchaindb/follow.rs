@@ -330,6 +330,7 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             hashes: block.ids,
             codes: Vec::new(),
             codes_known: true,
+            gas: None,
             bytes: 0,
             proposer: String::new(),
         }));

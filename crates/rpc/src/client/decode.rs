@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 
-use super::types::{BlockCodes, BlockContent, HeaderTime, number};
+use super::types::{BlockCodes, BlockContent, Gas, HeaderTime, number};
 use wire::encoding::decode_hash;
 
 /// The result of `block`.
@@ -210,9 +210,12 @@ impl<'de> Visitor<'de> for CodesVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<BlockCodes, A::Error> {
         let mut found = BlockCodes::default();
+        let mut gas = Gas::default();
         // Amino writes null for a result whose fields are all zero.
         while let Some(result) = list.next_element::<Option<TxResult>>()? {
-            let code = result.unwrap_or_default().code;
+            let TxResult { code, wanted, used } = result.unwrap_or_default();
+            gas.wanted = gas.wanted.saturating_add(wanted);
+            gas.used = gas.used.saturating_add(used);
             // Nearly every block has nothing but zeros: then there is no list.
             if code != 0 && found.codes.is_empty() {
                 found.codes.resize(found.count, 0);
@@ -222,6 +225,7 @@ impl<'de> Visitor<'de> for CodesVisitor {
             }
             found.count += 1;
         }
+        found.gas = Some(gas);
         Ok(found)
     }
 }
@@ -231,6 +235,25 @@ impl<'de> Visitor<'de> for CodesVisitor {
 struct TxResult {
     #[serde(default)]
     code: u32,
+    #[serde(
+        default,
+        rename = "gas_wanted",
+        alias = "gasWanted",
+        deserialize_with = "gas"
+    )]
+    wanted: u64,
+    #[serde(
+        default,
+        rename = "gas_used",
+        alias = "gasUsed",
+        deserialize_with = "gas"
+    )]
+    used: u64,
+}
+
+/// What is not a count of gas, such as -1, is none; it is no reason to refuse the codes.
+fn gas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(number(deserializer).unwrap_or(0))
 }
 
 /// The result of `blockchain`, of which only the hashes over the results of the blocks before matter.
@@ -336,7 +359,8 @@ mod tests {
             read(zeros),
             BlockCodes {
                 count: 2,
-                codes: vec![]
+                codes: vec![],
+                gas: Some(Gas::default()),
             }
         );
         let mixed = r#"{"txs_results":[{"code":0},{"log":"no","code":7},{"code":0}]}"#;
@@ -344,9 +368,20 @@ mod tests {
             read(mixed),
             BlockCodes {
                 count: 3,
-                codes: vec![0, 7, 0]
+                codes: vec![0, 7, 0],
+                gas: Some(Gas::default()),
             }
         );
+    }
+
+    #[test]
+    fn gas_is_summed_and_what_is_none_does_not_cost_the_codes() {
+        let text = r#"{"txs_results":[{"code":0,"gas_wanted":"200000","gas_used":"61000"},null,
+            {"code":5,"gas_wanted":"-1","gas_used":null},{"gasWanted":7,"gasUsed":"6"}]}"#;
+        let read = serde_json::from_str::<CodesAnswer>(text).unwrap().codes;
+        let (wanted, used) = (200_007, 61_006);
+        assert_eq!(read.gas, Some(Gas { wanted, used }));
+        assert_eq!(read.codes, [0, 0, 5, 0]);
     }
 
     #[test]

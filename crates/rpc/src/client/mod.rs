@@ -17,8 +17,8 @@ pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
 pub use self::error::ClientError;
 pub(crate) use self::types::number;
 pub use self::types::{
-    BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, HeaderTime, Mempool, Status,
-    TimeError,
+    BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Gas, HeaderTime, Mempool,
+    Status, TimeError,
 };
 use crate::codec::encode_call;
 use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConnection, Trust};

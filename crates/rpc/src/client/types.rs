@@ -118,6 +118,17 @@ pub struct BlockCodes {
     pub count: usize,
     /// The code of each; empty when all are 0.
     pub codes: Vec<u32>,
+    /// The gas they wanted and used; `None` where the results were not read.
+    pub gas: Option<Gas>,
+}
+
+/// The gas of a block's transactions, in sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gas {
+    /// What they asked for; a block is filled by it (`ReapMaxBytesMaxGas` in `mempool/clist_mempool.go`).
+    pub wanted: u64,
+    /// What their execution took.
+    pub used: u64,
 }
 
 /// One page of headers.

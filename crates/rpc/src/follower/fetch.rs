@@ -97,8 +97,10 @@ async fn find_codes(
             answer => answer?,
         };
         if hash == Some(hash_of_successes(count)) {
-            let codes = Vec::new();
-            return Ok(Some(BlockCodes { count, codes }));
+            return Ok(Some(BlockCodes {
+                count,
+                ..BlockCodes::default()
+            }));
         }
     }
     if !sources.results {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
 pub(crate) use self::worker::{Query, finished};
-use crate::client::{Client, ClientError, ClientOptions, HeaderTime};
+use crate::client::{Client, ClientError, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
 
@@ -199,6 +199,8 @@ pub struct FollowedBlock {
     pub codes: Vec<u32>,
     /// Whether `codes` says anything: false when codes were not asked for or cannot be had.
     pub codes_known: bool,
+    /// The gas of the transactions; `None` where their results were not read.
+    pub gas: Option<Gas>,
     /// The transactions' sizes in bytes, in sum.
     pub bytes: u64,
     /// The proposer's address, in hexadecimal.

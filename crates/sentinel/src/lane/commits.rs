@@ -320,6 +320,7 @@ mod tests {
             codes: Vec::new(),
             codes_known: false,
             resolution: None,
+            gas: None,
             bytes: 0,
             proposer: String::new(),
         };

@@ -49,6 +49,7 @@ mod tests {
             hashes: vec![[7; 32]; txs],
             observed: Nanos::from_secs(height),
             resolution: None,
+            gas: None,
             header_time: HeaderTime::default(),
             codes: Vec::new(),
             codes_known: false,

@@ -288,6 +288,8 @@ fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
         observed: block.observed,
         resolution: block.resolution,
         bytes: block.bytes,
+        gas_wanted: block.gas.map(|gas| gas.wanted),
+        gas_used: block.gas.map(|gas| gas.used),
         txs: block
             .txs()
             .map(|(hash, code)| BlockTx {

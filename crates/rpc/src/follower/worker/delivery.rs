@@ -127,14 +127,16 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         });
         self.behind |= self.announced.latest() > height;
         let codes_known = codes.is_some();
+        let codes = codes.unwrap_or_default();
         self.tell(FollowEvent::Block(FollowedBlock {
             height,
             header_time: block.header_time,
             observed: self.last_observed,
             resolution: heard.and_then(|heard| heard.resolution),
             hashes: block.hashes,
-            codes: codes.unwrap_or_default().codes,
+            codes: codes.codes,
             codes_known,
+            gas: codes.gas,
             bytes: block.bytes,
             proposer: block.proposer,
         }));

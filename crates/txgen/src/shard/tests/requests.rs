@@ -190,6 +190,8 @@ fn a_run_without_answers_ends_with_every_fate_known() {
         header_time_unix_ns: 0,
         observed: ms(200),
         resolution: None,
+        gas_wanted: None,
+        gas_used: None,
         bytes: 0,
         txs: (0..80)
             .map(|index| BlockTx {
