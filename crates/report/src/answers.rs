@@ -7,7 +7,7 @@ use measure::read::{TxFate, TxRow};
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::course::MAX_COLUMNS;
 use crate::stretch::Span;
-use crate::text;
+use crate::{Page, Table, text};
 
 /// Collected of every transaction of a run, in at most [`MAX_COLUMNS`] columns of time.
 #[derive(Debug)]
@@ -30,11 +30,15 @@ pub(crate) enum Refusal {
     Error,
 }
 
+/// What became of the transactions that were sent to one endpoint.
 #[derive(Debug)]
 struct Endpoint {
     accepted: Vec<u64>,
     /// Milliseconds from due to accepted, of all.
     waited_ms: Vec<f64>,
+    /// Rejected, or without a usable answer.
+    refused: u64,
+    unanswered: u64,
 }
 
 impl AnswerCourse {
@@ -73,13 +77,19 @@ impl AnswerCourse {
             self.endpoints.push(Endpoint {
                 accepted: vec![0; self.columns],
                 waited_ms: vec![0.0; self.columns],
+                refused: 0,
+                unanswered: 0,
             });
         }
-        if let Some(at) = row.accepted {
-            let column = self.column(at.as_secs_f64());
-            let endpoint = &mut self.endpoints[number];
-            endpoint.accepted[column] += 1;
-            endpoint.waited_ms[column] += at.saturating_sub(row.due).as_millis_f64();
+        let column = row.accepted.map(|at| (self.column(at.as_secs_f64()), at));
+        let endpoint = &mut self.endpoints[number];
+        match (column, row.fate()) {
+            (Some((column, at)), _) => {
+                endpoint.accepted[column] += 1;
+                endpoint.waited_ms[column] += at.saturating_sub(row.due).as_millis_f64();
+            }
+            (None, TxFate::Rejected | TxFate::Error) => endpoint.refused += 1,
+            (None, _) => endpoint.unanswered += 1,
         }
     }
 
@@ -114,39 +124,53 @@ impl AnswerCourse {
         }))
     }
 
-    /// What each endpoint accepted, and how long that took; nothing for a single endpoint.
+    /// What each endpoint accepted, and how long that took, over time and in figures; nothing for a single
+    /// endpoint.
     pub(crate) fn endpoints(
         &self,
         over_time: impl Fn(&str, Axis) -> Chart,
         names: &[&str],
-    ) -> Vec<Chart> {
+    ) -> String {
         if self.endpoints.len() < 2 {
-            return Vec::new();
+            return String::new();
         }
         let rate = Axis::linear("accepted per second", Unit::PerSecond);
         let wait = Axis::log("mean from due to accepted", Unit::Millis);
         let mut rates = over_time("Accepted by each endpoint", rate);
         let mut waits = over_time("Mean response time of each endpoint", wait);
-        for (number, endpoint) in self.endpoints.iter().enumerate().take(MAX_ENDPOINTS) {
-            let name = names.get(number).copied().unwrap_or("another");
-            let tone = Tone::Nth(number);
-            let sum: u64 = endpoint.accepted.iter().sum();
-            let label = format!("{name}: {}", text::grouped(sum));
-            rates = rates.steps(&label, tone, self.rates(&endpoint.accepted));
+        let name = |number: usize| names.get(number).copied().unwrap_or("another");
+        let endpoints = || self.endpoints.iter().enumerate();
+        for (number, endpoint) in endpoints().take(MAX_ENDPOINTS) {
+            let (name, tone) = (name(number), Tone::Nth(number));
+            rates = rates.steps(name, tone, self.rates(&endpoint.accepted));
             let means = endpoint
-                .accepted
+                .waited_ms
                 .iter()
-                .zip(&endpoint.waited_ms)
+                .zip(&endpoint.accepted)
                 .enumerate();
-            let means = means.map(|(column, (count, waited))| {
+            let means = means.map(|(column, (waited, count))| {
                 let middle = (column as f64 + 0.5) * self.column_s;
-                let mean = (waited / *count as f64).max(0.001);
-                (middle, if *count > 0 { mean } else { f64::NAN })
+                (middle, mean(*waited, *count).unwrap_or(f64::NAN))
             });
             waits = waits.line(name, tone, means);
         }
-        vec![rates, waits]
+        let table = Table::of(endpoints())
+            .text("endpoint", |(number, _)| name(*number))
+            .count("accepted", |(_, it)| it.accepted.iter().sum::<u64>())
+            .count("refused, failed", |(_, it)| it.refused)
+            .alarm(|(_, it)| it.refused > 0)
+            .count("unanswered", |(_, it)| it.unanswered)
+            .alarm(|(_, it)| it.unanswered > 0)
+            .number("mean response", text::millis, |(_, it)| {
+                mean(it.waited_ms.iter().sum(), it.accepted.iter().sum())
+            });
+        Page::grid([rates.html(), waits.html()]) + &table.table().html()
     }
+}
+
+/// In milliseconds, not below what a logarithmic axis shows; `None` of nothing.
+fn mean(sum_ms: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| (sum_ms / count as f64).max(0.001))
 }
 
 /// Codes with lines of their own: as many as there are colours, less one for the others.

@@ -1,6 +1,6 @@
 //! Commits over time without the edges of blocks.
 
-use measure::{BlockRow, SeriesRow};
+use measure::BlockRow;
 
 use crate::course::usual_distance;
 
@@ -18,35 +18,15 @@ impl CommittedCourse {
     #[must_use]
     pub fn of_blocks(blocks: &[BlockRow]) -> Self {
         let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
-        let before = blocks.first().map_or(0.0, |first| {
+        let begin = blocks.first().map_or(0.0, |first| {
             let interval_s = first.interval_ms.unwrap_or(1_000.0) / 1e3;
             (at(first) - interval_s).max(0.0)
         });
-        Self::new(
-            before,
-            blocks.iter().map(|block| {
-                let committed = block.committed();
-                (at(block), committed)
-            }),
-        )
-    }
-
-    /// The same from the seconds in which blocks were seen, where the blocks are not at hand.
-    #[must_use]
-    pub fn of_series(series: &[SeriesRow]) -> Self {
-        let with_blocks = series.iter().filter(|row| row.counts.blocks > 0);
-        Self::new(
-            0.0,
-            with_blocks.map(|row| (row.second as f64 + row.span_s, row.counts.committed)),
-        )
-    }
-
-    fn new(begin: f64, committed: impl Iterator<Item = (f64, u64)>) -> Self {
-        let committed: Vec<(f64, u64)> = committed.collect();
-        let usual = usual_distance(committed.iter().map(|(at, _)| *at));
+        let usual = usual_distance(blocks.iter().map(at));
         let mut seen = vec![(begin, 0.0)];
         let (mut sum, mut before) = (0, begin);
-        for (at, count) in committed {
+        for block in blocks {
+            let (at, count) = (at(block), block.committed());
             if let Some(usual) = usual
                 && at - before > REACH * usual
             {
@@ -85,8 +65,6 @@ const REACH: f64 = 3.0;
 
 #[cfg(test)]
 mod tests {
-    use measure::Counts;
-
     use super::*;
 
     fn block(at_s: u64, own_txs: u64) -> BlockRow {
@@ -114,22 +92,5 @@ mod tests {
         assert_eq!(course.rate(7.0, 15.0), 0.0);
         assert_eq!(course.rate(15.0, 16.0), 100.0);
         assert_eq!(course.rate(0.0, 20.0) * 20.0, 500.0);
-    }
-
-    #[test]
-    fn seconds_without_a_block_share_the_next_one() {
-        let row = |second, blocks, committed| SeriesRow {
-            second,
-            span_s: 1.0,
-            counts: Counts {
-                blocks,
-                committed,
-                ..Counts::default()
-            },
-            ..SeriesRow::default()
-        };
-        let course = CommittedCourse::of_series(&[row(0, 0, 0), row(1, 1, 300), row(2, 1, 100)]);
-        assert_eq!(course.rate(0.0, 1.0), 150.0);
-        assert_eq!(course.rate(2.0, 3.0), 100.0);
     }
 }

@@ -29,7 +29,7 @@ pub use committed::CommittedCourse;
 pub use course::{LatencyCourse, MAX_COLUMNS};
 pub use entries::Entries;
 pub use page::Page;
-pub use run::RunReport;
+pub use run::{RunReport, quantile_curve};
 pub use stretch::{Span, Stretch};
 pub use table::{Columns, Table};
 pub use text::Figure;

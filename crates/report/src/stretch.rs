@@ -71,10 +71,16 @@ impl<'a> Stretch<'a> {
         )
     }
 
+    /// Whether it lies in the offering, not in the drain.
+    #[must_use]
+    pub fn is_offered(&self, offered_s: f64) -> bool {
+        self.from < offered_s - EDGE_S
+    }
+
     /// Due per second, which is known up to the end of the offering.
     #[must_use]
     pub fn offered(&self, offered_s: f64) -> Span {
-        if self.from >= offered_s - EDGE_S {
+        if !self.is_offered(offered_s) {
             return (self.from, self.to, f64::NAN);
         }
         let sum: u64 = self.rows.iter().map(|row| row.counts.offered).sum();

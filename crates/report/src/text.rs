@@ -52,6 +52,16 @@ pub fn tenths(value: f64) -> String {
     format!("{value:.1}")
 }
 
+/// A time in UTC (RFC 3339) to the second, as people write it: 2026-11-22 10:13:31 UTC.
+#[must_use]
+pub fn utc(time: &str) -> String {
+    let seconds = time.split('.').next().unwrap_or_default();
+    format!(
+        "{} UTC",
+        seconds.trim_end_matches('Z').replacen('T', " ", 1)
+    )
+}
+
 /// Seconds as on a clock: 1:05 or 2:03:04. The hours are shown where `longest`, the longest time that
 /// stands beside it, has some.
 #[must_use]
@@ -156,7 +166,8 @@ pub fn percent(share: f64) -> String {
 /// A share as a percentage with one decimal.
 #[must_use]
 pub fn percent_tenths(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    // No minus before a zero.
+    format!("{:.1} %", (share * 1_000.0).round() / 10.0 + 0.0)
 }
 
 /// A number of a table, or none.
@@ -252,6 +263,16 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn times_are_written_to_the_second_and_nothing_has_no_sign() {
+        assert_eq!(
+            utc("2026-11-22T10:13:31.381788648Z"),
+            "2026-11-22 10:13:31 UTC"
+        );
+        assert_eq!(utc("2026-11-22T10:13:31Z"), "2026-11-22 10:13:31 UTC");
+        assert_eq!([-0.000_4, 0.012].map(percent_tenths), ["0.0 %", "1.2 %"]);
     }
 
     #[test]

@@ -184,18 +184,10 @@ impl Case<'_> {
         let fate = &self.summary.fate;
         let refusals = self.signs.refusals;
         if fate.rejected > 0 {
-            let codes = fate.rejected_by_code.iter();
-            let codes: Vec<String> = codes
-                .map(|(code, count)| format!("{code}: {count}"))
-                .collect();
             let since = refusals.map_or(String::new(), |seen| {
                 format!(" from {:.0} s on", seen.from_s)
             });
-            let text = format!(
-                "{} refused{since} (by code {})",
-                fate.rejected,
-                codes.join(", ")
-            );
+            let text = format!("{} refused{since}", fate.rejected);
             let found = (EvidenceKind::Refused, LimitedBy::Node);
             self.add(
                 found,

@@ -71,7 +71,8 @@ fn legend(chart: &Chart) -> String {
         let symbol = match layer.shape {
             Shape::Line(_) => "line",
             Shape::Steps(_) => "line st",
-            Shape::Dots(_) | Shape::Ranges(_) => "dot",
+            Shape::Dots(_) => "dot",
+            Shape::Ranges(_) => "range",
             Shape::Bars(_) => "box",
             Shape::Heat(_) => "ramp",
         };

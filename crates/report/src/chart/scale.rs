@@ -94,6 +94,8 @@ impl Axis {
     }
 }
 
+/// A logarithmic axis is not wider: a value of nothing would add decades without end.
+const WIDEST: f64 = 1e7;
 /// Larger values are drawn at the edge; nothing that is measured comes near it.
 const LARGEST: f64 = 1e15;
 
@@ -209,7 +211,7 @@ impl Ruler {
     }
 
     fn span_decades(&mut self, low: f64) {
-        let low = self.low.max(low).max(1e-9);
+        let low = self.low.max(low).max(self.high / WIDEST).max(1e-9);
         let high = self.high.max(low * 2.0);
         // To the next 1, 2 or 5.
         self.low = nice_floor(low);
@@ -344,6 +346,8 @@ mod tests {
         let narrow = Ruler::new(&Axis::log("", Unit::Millis), 20.0, 90.0);
         assert_eq!(texts(&narrow, 6), ["20 ms", "50 ms", "100 ms"]);
         assert!(narrow.place(0.0) == 0.0);
+        let zero = Ruler::new(&Axis::log("", Unit::Millis), 0.0, 5_000.0);
+        assert!(zero.ticks(6).len() < 10 && zero.place(0.5) > 0.3);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) fn counts(report: &RunReport) -> Table {
 }
 
 /// What was said of the rejected, by text where texts are known, by code otherwise.
-fn refusals(report: &RunReport) -> &BTreeMap<String, u64> {
+pub(super) fn refusals(report: &RunReport) -> &BTreeMap<String, u64> {
     let fate = &report.summary.fate;
     match fate.rejected_by_text.is_empty() {
         true => &fate.rejected_by_code,

@@ -1,9 +1,12 @@
 //! The answer: in one sentence, with bold figures between `**`, what gave first, and the figures.
 
-use measure::Strength;
-use measure::{LimitedBy, LoadModel, Quantiles, RateStats, ScheduleVerdict};
+use std::cmp::Reverse;
 
-use super::RunReport;
+use measure::{
+    Evidence, EvidenceKind, LimitedBy, LoadModel, Quantiles, RateStats, ScheduleVerdict, Strength,
+};
+
+use super::{RunReport, account};
 use crate::html::{list, tag};
 use crate::text::{self, escape, grouped};
 
@@ -20,10 +23,9 @@ pub(super) fn origin(report: &RunReport) -> String {
             None => node.to_owned(),
         }
     });
-    let started = manifest.started.split('.').next().unwrap_or_default();
     let text = format!(
-        "{} UTC, against {}, by txgen {}",
-        started.replace('T', " ").replace('Z', ""),
+        "{}, against {}, by txgen {}",
+        text::utc(&manifest.started),
         endpoints.collect::<Vec<_>>().join(", "),
         manifest.version
     );
@@ -85,7 +87,7 @@ fn limited(report: &RunReport) -> String {
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
     let strongest = report.summary.evidence.first();
     let strongest = strongest.filter(|it| it.strength >= Strength::Strong);
-    let why = strongest.map_or(why, |evidence| &evidence.text);
+    let why = strongest.map_or_else(|| why.to_owned(), |evidence| words(report, evidence));
     match limit {
         LimitedBy::Nothing => "; **nothing** limited it".to_owned(),
         LimitedBy::Unknown => format!("; what limited it cannot be told: {why}"),
@@ -113,14 +115,36 @@ pub(super) fn evidence(report: &RunReport) -> String {
         evidence.filter(move |evidence| evidence.strength == strength)
     };
     let decisive: String = of(Strength::Decisive)
-        .map(|evidence| tag("p class=\"alert bad\"", &escape(&evidence.text)))
+        .map(|it| tag("p class=\"alert bad\"", &escape(&words(report, it))))
         .collect();
-    let strong: Vec<String> = of(Strength::Strong)
-        .map(|evidence| evidence.text.clone())
-        .collect();
+    let strong = of(Strength::Strong).map(|it| words(report, it));
+    let strong: Vec<String> = strong.collect();
     match strong.is_empty() {
         true => decisive,
         false => decisive + &list(&strong),
+    }
+}
+
+/// A piece of evidence in words; of refusals also the node's.
+pub(super) fn words(report: &RunReport, evidence: &Evidence) -> String {
+    let text = &evidence.text;
+    if evidence.kind != EvidenceKind::Refused {
+        return text.clone();
+    }
+    let causes = account::refusals(report);
+    let mut causes: Vec<(&String, &u64)> = causes.iter().collect();
+    causes.sort_by_key(|(_, count)| Reverse(**count));
+    let causes = causes.iter().take(MAX_CAUSES).map(|(cause, _)| said(cause));
+    format!("{text}: {}", causes.collect::<Vec<_>>().join(" / "))
+}
+
+/// What the node said, without the code before it; the code where it said nothing.
+fn said(cause: &str) -> String {
+    let is_code = |text: &str| text.parse::<i64>().is_ok();
+    match cause.split_once(": ") {
+        Some((code, text)) if is_code(code) => text.to_owned(),
+        _ if is_code(cause) => format!("code {cause}"),
+        _ => cause.to_owned(),
     }
 }
 
@@ -150,8 +174,8 @@ pub(super) fn tiles(report: &RunReport) -> String {
     let tiles = [
         (verdict.name().to_owned(), "schedule"),
         (rate(summary.rate.sent_tps), "sent, mean"),
-        (mean(summary.rate.accepted_tps), "accepted, mean second"),
-        (mean(summary.rate.committed_tps), "committed, mean second"),
+        (mean(summary.rate.accepted_tps), "accepted, mean"),
+        (mean(summary.rate.committed_tps), "committed, mean"),
         (
             millis(&latency.accept_response, "p99"),
             "to accept, p99 from due",
@@ -178,3 +202,6 @@ pub(super) fn tiles(report: &RunReport) -> String {
     });
     tag("ul class=\"tiles\"", &tiles.collect::<String>())
 }
+
+/// Causes of refusals that a sentence names, the most frequent first.
+const MAX_CAUSES: usize = 3;

@@ -3,7 +3,7 @@
 use measure::{LatencyKind, LoadModel, Quantiles, Window, WorstOf};
 
 use super::load::MAX_POINTS;
-use super::quantile_plot::curve;
+use super::quantile_plot::quantile_curve;
 use super::{RunReport, account};
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::html::tag;
@@ -74,7 +74,7 @@ fn by_percentile(
     let axis = Axis::log(label, Unit::Millis);
     let chart = Chart::new(title, Axis::percentile(), axis);
     lines.iter().fold(chart, |chart, (kind, name, tone)| {
-        chart.line(name, *tone, curve(report.course.sum().of(*kind)))
+        chart.line(name, *tone, quantile_curve(report.course.sum().of(*kind)))
     })
 }
 

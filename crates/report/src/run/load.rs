@@ -100,15 +100,12 @@ fn name(report: &RunReport, cause: Refusal) -> String {
 pub(super) fn endpoints(report: &RunReport) -> String {
     let endpoints = report.manifest.endpoints.iter();
     let names: Vec<&str> = endpoints.map(|endpoint| &*endpoint.url).collect();
-    let courses = report.answers.as_ref();
-    let charts = courses.map(|it| it.endpoints(|title, y| report.over_time(title, y), &names));
-    match charts {
-        Some(charts) if !charts.is_empty() => Page::grid(charts.iter().map(Chart::html)),
-        _ => String::new(),
-    }
+    report.answers.as_ref().map_or(String::new(), |courses| {
+        courses.endpoints(|title, y| report.over_time(title, y), &names)
+    })
 }
 
 /// A limit far above what was reached would press everything else to the ground.
-const NEAR_LIMIT: f64 = 0.2;
+const NEAR_LIMIT: f64 = 0.35;
 /// Points of a line: more than the pixels of a narrow chart, fewer than those of a wide one.
 pub(super) const MAX_POINTS: usize = 480;

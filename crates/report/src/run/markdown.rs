@@ -19,7 +19,7 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
         writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
     }
     for evidence in &summary.evidence {
-        writeln!(out, "- {}", evidence.text)?;
+        writeln!(out, "- {}", headline::words(report, evidence))?;
     }
     out.push('\n');
     writeln!(out, "Schedule: **{}**.", summary.verdict.schedule.name())?;
@@ -35,10 +35,13 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
     writeln!(out, "{}", account::laws(report).markdown())?;
     writeln!(out, "## Rates\n\n{}", rates(report).markdown())?;
     writeln!(out, "## Latencies\n\n{}", latency::table(report).markdown())?;
+    if let Some(resolution) = summary.blocks.resolution() {
+        writeln!(out, "{resolution}.\n")?;
+    }
     if summary.steps.len() > 1 {
         writeln!(out, "## Steps\n\n{}", steps::table(report).markdown())?;
         for reason in steps::reasons(report) {
-            writeln!(out, "- not sustained: {reason}")?;
+            writeln!(out, "- {reason}")?;
         }
         writeln!(out, "\n{}\n", steps::knee(report))?;
     }

@@ -11,7 +11,9 @@ mod setup;
 mod steps;
 mod studies;
 
-use measure::judge::Onset;
+pub use quantile_plot::quantile_curve;
+
+use measure::judge::{Excess, Onset};
 use measure::{BlockRow, Manifest, SeriesRow, Summary};
 
 use crate::chart::{Axis, Chart};
@@ -32,7 +34,7 @@ pub struct RunReport {
     /// What gave first.
     pub onsets: Vec<Onset>,
     /// Why a step of the summary was not sustained; one entry a step, or none at all.
-    pub excesses: Vec<Option<String>>,
+    pub excesses: Vec<Option<Excess>>,
     /// The conditions that were set, and whether each held.
     pub thresholds: Vec<(String, bool)>,
     /// The seconds.

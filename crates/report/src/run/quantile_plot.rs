@@ -3,7 +3,8 @@
 use measure::Latency;
 
 /// Share and milliseconds, evenly spread by the number of nines, as far as the count carries.
-pub(super) fn curve(latency: &Latency) -> Vec<(f64, f64)> {
+#[must_use]
+pub fn quantile_curve(latency: &Latency) -> Vec<(f64, f64)> {
     if latency.is_empty() {
         return Vec::new();
     }
@@ -30,8 +31,8 @@ const POINTS: u32 = 160;
 const MAX_NINES: f64 = 7.0;
 /// 10 %: below it a single fast one would add decades to the axis.
 const FIRST_NINES: f64 = 0.0458;
-/// A logarithmic axis has no zero.
-const LOWEST_MS: f64 = 0.001;
+/// A logarithmic axis has no zero, and the stamps of a sender are no finer.
+const LOWEST_MS: f64 = 0.01;
 
 #[cfg(test)]
 mod tests {
@@ -43,11 +44,11 @@ mod tests {
     fn it_rises_to_the_exact_maximum_at_the_last_nine_that_the_count_carries() {
         let mut latency = Latency::new();
         (1..=1_000).for_each(|n| latency.record(Nanos::from_millis(n)));
-        let points = curve(&latency);
+        let points = quantile_curve(&latency);
         assert!(points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
         let last = points.last().unwrap();
         assert!((last.0 - 0.999).abs() < 1e-9);
         assert_eq!(last.1, 1_000.0);
-        assert!(curve(&Latency::new()).is_empty());
+        assert!(quantile_curve(&Latency::new()).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The steps of the profile and the curve they draw: where the node saturates.
 
 use measure::StepRow;
+use measure::judge::Excess;
 
 use super::RunReport;
 use crate::chart::{Axis, Chart, Tone, Unit};
@@ -38,7 +39,7 @@ pub(super) fn section(report: &RunReport) -> String {
     let mut html = table(report).in_window(steps.len() > MANY).html();
     let reasons = reasons(report);
     if !reasons.is_empty() {
-        html += &(tag("p", "Not sustained:") + &list(&reasons));
+        html += &list(&reasons);
     }
     let omitted = report.summary.recorder.steps_omitted;
     if omitted > 0 {
@@ -54,24 +55,24 @@ fn has_several_rates(steps: &[&StepRow]) -> bool {
     steps.iter().any(|step| Some(step.rate_tps) != first)
 }
 
-/// Why steps were not sustained, the first ones.
+/// Why steps were not sustained, or not offered, the first ones.
 pub(super) fn reasons(report: &RunReport) -> Vec<String> {
     steps(report)
         .filter_map(|(step, excess)| Some((step, excess?)))
         .map(|(step, excess)| {
             let rate = text::rate(step.rate_tps);
-            format!("step {} ({rate}): {excess}", step.step)
+            format!("step {} ({rate}) {}: {excess}", step.step, excess.label())
         })
         .take(MAX_REASONS)
         .collect()
 }
 
 /// The steps, and why each was not sustained.
-fn steps(report: &RunReport) -> impl Iterator<Item = (&StepRow, Option<&str>)> {
+fn steps(report: &RunReport) -> impl Iterator<Item = (&StepRow, Option<&Excess>)> {
     let steps = report.summary.steps.iter().enumerate();
     steps.map(|(place, step)| {
         let excess = report.excesses.get(place);
-        (step, excess.and_then(Option::as_deref))
+        (step, excess.and_then(Option::as_ref))
     })
 }
 
@@ -159,9 +160,10 @@ fn joined_dots(
 
 /// One row a step.
 pub(super) fn table(report: &RunReport) -> Table {
-    let sustained = |pause, excess: Option<&str>| match (pause, excess) {
+    let sustained = |pause, excess: Option<&Excess>| match (pause, excess) {
         (true, _) => "pause",
-        (false, Some(_)) => "no",
+        (false, Some(excess)) if excess.is_the_nodes() => "no",
+        (false, Some(excess)) => excess.label(),
         (false, None) => "yes",
     };
     let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
