@@ -10,7 +10,7 @@ use crate::summary::Summary;
 pub struct RunFigures {
     figures: [Option<Figure>; METRICS.len()],
     /// What its blocks were seen to: 0 where events announced them, else what the polling leaves open.
-    pub(super) block_resolution_ms: f64,
+    pub block_resolution_ms: f64,
 }
 
 /// One of them.

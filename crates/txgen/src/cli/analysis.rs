@@ -29,7 +29,7 @@ pub struct CompareArgs {
     #[arg(required = true, num_args = 2.., value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Exit with 99 when a metric is shown to be worse by more than this, e.g. 10%: the whole interval
-    /// of its change lies beyond it.
+    /// of its change lies beyond it. With 98, also without this flag, when a side has no valid run.
     #[arg(long, value_name = "SHARE")]
     pub fail_on_regression: Option<Share>,
     /// Changes up to this do not matter: an interval within it is "same", and the runs needed are

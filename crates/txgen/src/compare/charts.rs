@@ -8,7 +8,7 @@ use report::{CommittedCourse, Page, Span, Stretch};
 
 use super::Comparison;
 use super::render;
-use super::side::SideRun;
+use super::side::{Side, SideRun};
 use crate::output::recorded;
 
 /// Share and milliseconds of a run.
@@ -16,12 +16,10 @@ type Curve = fn(&SideRun) -> &Vec<(f64, f64)>;
 
 pub(super) fn page(comparison: &Comparison) -> String {
     let sides = &comparison.sides;
-    let names: Vec<String> = sides.iter().map(super::side::Side::title).collect();
+    let names: Vec<String> = sides.iter().map(Side::title).collect();
     let mut page = Page::new(&format!("Compared: {}", names.join(", ")));
     page.headline(render::headline(comparison).trim());
-    for line in render::preface(comparison).lines() {
-        page.paragraph(line);
-    }
+    page.push(&render::preface(comparison).html());
     page.links(&links(comparison));
     for (forest, (heading, table)) in forests(comparison).zip(render::tables(comparison)) {
         page.section(&heading, &(forest + &table.html()));
@@ -34,7 +32,9 @@ pub(super) fn page(comparison: &Comparison) -> String {
     let percentiles = curves.map(|(title, curve)| {
         let latency = Axis::log("", Unit::Millis);
         let chart = Chart::new(title, Axis::percentile(), latency);
-        lines(comparison, chart, |run| curve(run).clone())
+        drawn(comparison, chart, |chart, name, tone, run| {
+            chart.line(name, tone, curve(run).iter().copied())
+        })
     });
     page.section("By percentile", &Page::grid(percentiles));
     page.html()
@@ -47,7 +47,7 @@ fn links(comparison: &Comparison) -> Vec<(String, String)> {
         let report = run.path.join(recorded::FILE);
         let report = report.canonicalize().ok()?;
         let to = from_folder(&comparison.page_folder.canonicalize().ok()?, &report);
-        Some((to, format!("report of {}", run.name)))
+        Some((to, format!("report of {}", run.title())))
     };
     runs.filter_map(link).collect()
 }
@@ -75,50 +75,60 @@ fn forests(comparison: &Comparison) -> impl Iterator<Item = String> {
     })
 }
 
+/// Two rates as steps, and two other courses; the drain is left out.
 fn over_time(comparison: &Comparison) -> [String; 4] {
-    let chart = |title, axis, point: &dyn Fn(&Stretch<'_>, &CommittedCourse) -> (f64, f64)| {
-        let chart = Chart::new(title, Axis::time(), axis);
-        lines(comparison, chart, |run| {
-            let course = CommittedCourse::of_series(&run.series);
-            let stretches = Stretch::all(&run.series, MAX_POINTS, run.offered_s);
-            stretches.iter().map(|it| point(it, &course)).collect()
+    type Rate = fn(&Stretch<'_>, &CommittedCourse) -> Span;
+    type Value = fn(&SeriesRow) -> Option<f64>;
+    let runs = || comparison.sides.iter().flat_map(|side| &side.runs);
+    let end_s = runs().map(|run| run.offered_s).fold(0.0, f64::max);
+    let rates = |title, of: Rate| {
+        let axis = Axis::linear("per second", Unit::PerSecond);
+        let chart = Chart::new(title, Axis::time().to(end_s), axis);
+        drawn(comparison, chart, |chart, name, tone, run| {
+            let course = CommittedCourse::of_blocks(&run.blocks);
+            let spans = offered(run);
+            chart.steps(name, tone, spans.iter().map(|it| of(it, &course)))
         })
     };
-    let accepted = |row: &SeriesRow| row.counts.accepted;
-    let mempool = |row: &SeriesRow| row.mempool_txs.map(|txs| txs as f64);
-    let rate = |label| Axis::linear(label, Unit::PerSecond);
+    let values = |title, axis, of: Value| {
+        let chart = Chart::new(title, Axis::time().to(end_s), axis);
+        drawn(comparison, chart, |chart, name, tone, run| {
+            chart.line(name, tone, offered(run).iter().map(|it| it.mean(of)))
+        })
+    };
     let count = Axis::linear("transactions", Unit::Number);
     let latency = Axis::linear("p50", Unit::Millis);
     [
-        chart("Committed", rate("committed"), &|it, course| {
-            middle(it.committed(course))
+        rates("Committed", |it, course| it.committed(course)),
+        rates("Accepted", |it, _| it.rate(|row| row.counts.accepted)),
+        values("Commit from due, median", latency, |row| {
+            row.latency.commit_p50_ms
         }),
-        chart("Accepted", rate("accepted"), &|it, _| {
-            middle(it.rate(accepted))
+        values("Mempool", count, |row| {
+            row.mempool_txs.map(|txs| txs as f64)
         }),
-        chart("Commit from due, median", latency, &|it, _| {
-            it.mean(|row| row.latency.commit_p50_ms)
-        }),
-        chart("Mempool", count, &|it, _| it.mean(mempool)),
     ]
 }
 
-/// Adds one line for each run, in the colour of its side.
-fn lines(
+/// The stretches of a run while it was offered.
+fn offered(run: &SideRun) -> Vec<Stretch<'_>> {
+    let all = Stretch::all(&run.series, MAX_POINTS, run.offered_s);
+    let offered = all.into_iter().filter(|it| it.is_offered(run.offered_s));
+    offered.collect()
+}
+
+/// Adds the layer of each run, in the colour of its side.
+fn drawn(
     comparison: &Comparison,
     mut chart: Chart,
-    points: impl Fn(&SideRun) -> Vec<(f64, f64)>,
+    add: impl Fn(Chart, &str, Tone, &SideRun) -> Chart,
 ) -> String {
     for (number, side) in comparison.sides.iter().enumerate() {
         for run in &side.runs {
-            chart = chart.line(&side.name, Tone::Nth(number), points(run));
+            chart = add(chart, &side.name, Tone::Nth(number), run);
         }
     }
     chart.html()
-}
-
-const fn middle((from, to, rate): Span) -> (f64, f64) {
-    (f64::midpoint(from, to), rate)
 }
 
 /// What changed by more than this has changed; how much is in the table.

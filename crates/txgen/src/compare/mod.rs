@@ -40,6 +40,11 @@ impl Comparison {
         limit.is_some_and(|limit| difference.is_regression(limit))
     }
 
+    /// Whether a side has no run that counts.
+    fn has_empty_side(&self) -> bool {
+        self.sides.iter().any(|side| side.figures.is_empty())
+    }
+
     fn has_regression(&self) -> bool {
         let mut differences = self.others.iter().flatten();
         differences.any(|difference| self.is_regression(difference))
@@ -91,6 +96,8 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
     }
     Ok(match comparison.has_regression() {
         true => exit::THRESHOLD,
+        // Nothing was compared: a script must not take that for "no regression".
+        false if comparison.has_empty_side() => exit::INVALID,
         false => exit::DONE,
     })
 }

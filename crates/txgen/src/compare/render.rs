@@ -1,17 +1,17 @@
 //! A comparison as text, Markdown and JSON.
 
 use measure::{Difference, Figure, Ignorance, Meaning, Metric, ScheduleVerdict};
-use report::Table;
 use report::chart::{ForestRow, Tone};
 use report::text::percent;
+use report::{Entries, Table};
 use serde_json::json;
 
 use super::Comparison;
-use super::side::Side;
+use super::side::{Side, SideRun};
 
 /// Tables for a terminal.
 pub(super) fn text(comparison: &Comparison) -> String {
-    let mut text = preface(comparison);
+    let mut text = preface(comparison).text();
     for (heading, table) in tables(comparison) {
         text += &format!("\n{heading}\n{}", table.text());
     }
@@ -20,7 +20,7 @@ pub(super) fn text(comparison: &Comparison) -> String {
 
 /// Tables for a review.
 pub(super) fn markdown(comparison: &Comparison) -> String {
-    let preface = preface(comparison);
+    let preface = preface(comparison).text();
     let lines = preface.lines().map(|line| format!("{line}  \n"));
     let mut text: String = lines.collect();
     for (heading, table) in tables(comparison) {
@@ -47,6 +47,7 @@ pub(super) fn tables(comparison: &Comparison) -> impl Iterator<Item = (String, T
 /// One row a metric.
 fn table(comparison: &Comparison, differences: &[Difference]) -> Table {
     let is_regression = |difference: &Difference| comparison.is_regression(difference);
+    let nobody = comparison.has_empty_side();
     Table::of(differences)
         .text("metric", |it| it.metric.name())
         .code()
@@ -59,6 +60,7 @@ fn table(comparison: &Comparison, differences: &[Difference]) -> Table {
         .figure("interval", |it| interval_text(it))
         .text("", |it| match is_regression(it) {
             true => "REGRESSION".into(),
+            false if nobody => "cannot tell: a side has no valid run".into(),
             false => meaning_words(it.meaning),
         })
         .alarm(|it| is_regression(it))
@@ -75,7 +77,12 @@ pub(super) fn json(comparison: &Comparison) -> String {
             let runs: Vec<_> = runs
                 .map(|run| json!({"name": run.name, "verdict": run.verdict.name(), "notes": run.notes}))
                 .collect();
-            json!({"name": side.name, "load": side.load(), "runs": runs})
+            json!({
+                "name": side.name,
+                "load": side.load(),
+                "commit_resolution_ms": side.resolution_ms(),
+                "runs": runs,
+            })
         })
         .collect();
     let differences: Vec<_> = comparison
@@ -128,42 +135,63 @@ fn difference_json(
 }
 
 /// What is compared, and what a reader should know about it.
-pub(super) fn preface(comparison: &Comparison) -> String {
-    let mut lines = Vec::new();
+pub(super) fn preface(comparison: &Comparison) -> Entries {
+    let mut entries = Entries::default();
     for (number, side) in comparison.sides.iter().enumerate() {
         let role = if number == 0 { "before" } else { "after" };
-        lines.push((role, format!("{}: {}", side.title(), side.load())));
-        for run in &side.runs {
-            let name = &run.name;
-            let left_out = match run.verdict {
-                ScheduleVerdict::Valid => None,
-                ScheduleVerdict::Degraded => Some(""),
-                ScheduleVerdict::Invalid => Some(": it is left out of the verdicts"),
-            };
-            if let Some(left_out) = left_out {
-                let verdict = run.verdict.name();
-                lines.push((
-                    "",
-                    format!("the schedule of {name} was {verdict}{left_out}"),
-                ));
-            }
-            let notes = run.notes.iter();
-            lines.extend(notes.map(|note| ("", format!("{name}: {note}"))));
-        }
+        entries.add(role, format!("{}: {}", side.title(), side.load()));
+        remarks(side).for_each(|remark| entries.add("", remark));
     }
     let first = comparison.sides[0].load();
     if comparison.sides.iter().any(|side| side.load() != first) {
         let note = "the loads differ, so the target is not the only cause of a difference";
-        lines.push(("note", note.to_owned()));
+        entries.add("note", note);
     }
     let margin = percent(comparison.terms.margin);
     let method = format!(
         "Welch's t over runs, Holm over metrics, 95 % together; same: within {margin} \
          (method and calibration: docs/calibration.md)"
     );
-    lines.push(("method", method));
-    let line = |(role, text)| format!("{role:<8} {text}\n");
-    lines.into_iter().map(line).collect()
+    entries.add("method", method);
+    entries
+}
+
+/// What a reader should know about the runs of a side.
+fn remarks(side: &Side) -> impl Iterator<Item = String> {
+    let none = side.figures.is_empty().then(|| {
+        let name = &side.name;
+        let which = match side.runs.len() {
+            1 => format!("{name} is no valid run"),
+            count => format!("none of the {count} runs in {name} is valid"),
+        };
+        format!("{which}, so nothing can be told: measure again with a schedule that is kept")
+    });
+    let resolution_ms = side.resolution_ms();
+    let polled = (resolution_ms > 0.0).then(|| {
+        format!("commits were seen by polling: each up to {resolution_ms:.0} ms after its block")
+    });
+    side.runs
+        .iter()
+        .flat_map(remarks_on_run)
+        .chain(none)
+        .chain(polled)
+}
+
+fn remarks_on_run(run: &SideRun) -> impl Iterator<Item = String> {
+    let name = run.title();
+    let reason = run
+        .reason
+        .as_deref()
+        .map_or(String::new(), |it| format!(" ({it})"));
+    let left_out = match run.verdict {
+        ScheduleVerdict::Valid => None,
+        ScheduleVerdict::Degraded => Some(""),
+        ScheduleVerdict::Invalid => Some(": it is left out of the verdicts"),
+    };
+    let verdict = run.verdict.name();
+    let schedule = left_out.map(|it| format!("the schedule of {name} was {verdict}{it}{reason}"));
+    let notes = run.notes.iter().map(move |note| format!("{name}: {note}"));
+    schedule.into_iter().chain(notes)
 }
 
 /// The last line: whether a regression is shown, and what could not be judged.
@@ -179,6 +207,9 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
     let found: Vec<String> = found.collect();
     if !found.is_empty() {
         return format!("\nREGRESSION by more than {limit}: {}\n", found.join(", "));
+    }
+    if comparison.has_empty_side() {
+        return "\ncannot tell whether anything is worse: a side has no valid run\n".into();
     }
     let open = open(comparison);
     format!("\nno regression: nothing is shown to be worse by more than {limit}{open}\n")
@@ -215,6 +246,9 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         (!found.is_empty()).then(|| format!("{} is {found}", side.name))
     });
     match sides.collect::<Vec<_>>().join("; ") {
+        _ if comparison.has_empty_side() => {
+            "**nothing can be told**: a side has no valid run".into()
+        }
         none if none.is_empty() => format!("no difference is shown{}", open(comparison)),
         found => format!("against {}: {found}", comparison.sides[0].name),
     }

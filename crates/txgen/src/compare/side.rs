@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use measure::{LatencyKind, RunFigures, ScheduleVerdict, SeriesRow};
+use measure::{BlockRow, LatencyKind, RunFigures, ScheduleVerdict, SeriesRow, Verdict};
+use report::quantile_curve;
 
 use crate::folder::{OpenError, RecordedRun};
 
@@ -23,8 +24,11 @@ pub(super) struct SideRun {
     pub(super) offered_s: f64,
     pub(super) load: String,
     pub(super) verdict: ScheduleVerdict,
+    /// The first reason of a verdict that is not `valid`.
+    pub(super) reason: Option<String>,
     pub(super) notes: Vec<String>,
     pub(super) series: Vec<SeriesRow>,
+    pub(super) blocks: Vec<BlockRow>,
     /// Share and milliseconds: response time and commit from due.
     pub(super) accept: Vec<(f64, f64)>,
     pub(super) commit: Vec<(f64, f64)>,
@@ -71,6 +75,14 @@ impl Side {
         self.runs.first().map_or("", |run| &run.load)
     }
 
+    /// How long after its block a commit may have been seen; 0 where nodes announced their blocks.
+    pub(super) fn resolution_ms(&self) -> f64 {
+        let figures = self.figures.iter();
+        figures
+            .map(|run| run.block_resolution_ms)
+            .fold(0.0, f64::max)
+    }
+
     /// The name and how many runs it has, if several.
     pub(super) fn title(&self) -> String {
         match self.runs.len() {
@@ -81,30 +93,39 @@ impl Side {
 }
 
 impl SideRun {
+    /// What it is called beside the runs of other sides.
+    pub(super) fn title(&self) -> String {
+        self.path.display().to_string()
+    }
+
     fn read(run: &RecordedRun) -> Result<Self, OpenError> {
         let summary = run.summary();
         let latencies = run
             .hlog()?
             .sum(summary.time.warmup_s)
             .map_err(|error| run.unusable(error))?;
-        let curve = |kind| {
-            let latency = latencies.of(kind);
-            shares()
-                .filter_map(|share| Some((share, latency.quantile(share)?.as_millis_f64())))
-                .collect()
-        };
+        let curve = |kind| quantile_curve(latencies.of(kind));
         Ok(Self {
             name: run.name(),
             path: run.path().to_owned(),
             offered_s: summary.time.offered_s,
             load: run.manifest().profile.clone(),
             verdict: summary.verdict.schedule,
+            reason: first_reason(&summary.verdict),
             notes: run.notes().to_vec(),
             series: run.all_rows()?,
+            blocks: run.all_rows()?,
             accept: curve(LatencyKind::AcceptResponse),
             commit: curve(LatencyKind::CommitFromDue),
         })
     }
+}
+
+/// Why a verdict is what it is; `None` for `valid`.
+fn first_reason(verdict: &Verdict) -> Option<String> {
+    let before = format!("{}: ", verdict.schedule.name());
+    let mut reasons = verdict.reasons.iter();
+    reasons.find_map(|reason| Some(reason.strip_prefix(&before)?.to_owned()))
 }
 
 /// The run folders directly below a folder, by name; `None` when there is none.
@@ -117,13 +138,3 @@ fn runs_below(path: &Path) -> Option<Vec<PathBuf>> {
     folders.sort_unstable();
     (!folders.is_empty()).then_some(folders)
 }
-
-/// Shares that are evenly spread on an axis of nines, up to three of them.
-fn shares() -> impl Iterator<Item = f64> {
-    (0..=SHARES).map(|step| {
-        let nines = 3.0 * f64::from(step) / f64::from(SHARES);
-        1.0 - 10_f64.powf(-nines)
-    })
-}
-
-const SHARES: u32 = 120;

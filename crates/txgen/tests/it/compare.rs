@@ -28,12 +28,22 @@ fn repeat(place: &Place, name: &str, verdict: &str, committed: f64, commit_ms: f
         let file = file.unwrap();
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }
-    let path = to.join("summary.json");
+    change(place, name, |summary| {
+        summary["verdict"]["schedule"] = verdict.into();
+        if verdict == "invalid" {
+            summary["verdict"]["reasons"] = json!(["a remark", "invalid: 60 % left late"]);
+        }
+        let rate = &mut summary["rate"]["committed_tps"];
+        *rate = json!({"mean": committed, "median": committed, "stddev": 0.0, "max": committed, "seconds": 3});
+        summary["latency_ms"]["commit_from_due"]["p50"] = commit_ms.into();
+    });
+}
+
+/// Changes the summary of a run.
+fn change(place: &Place, name: &str, how: impl FnOnce(&mut Value)) {
+    let path = place.path().join(name).join("summary.json");
     let mut summary: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    summary["verdict"]["schedule"] = verdict.into();
-    let rate = &mut summary["rate"]["committed_tps"];
-    *rate = json!({"mean": committed, "median": committed, "stddev": 0.0, "max": committed, "seconds": 3});
-    summary["latency_ms"]["commit_from_due"]["p50"] = commit_ms.into();
+    how(&mut summary);
     fs::write(path, summary.to_string()).unwrap();
 }
 
@@ -120,9 +130,53 @@ fn a_run_that_was_not_the_planned_load_is_no_repeat_of_it() {
     place
         .txgen("compare before after --fail-on-regression 5%")
         .expect(0)
-        .prints("the schedule of 2 was invalid: it is left out of the verdicts")
+        .prints("the schedule of after/2 was invalid: it is left out of the verdicts")
         .prints("(2 against 3 runs)")
         .prints("cannot tell: needs");
+}
+
+#[test]
+fn a_side_without_a_valid_run_is_no_side_without_a_regression() {
+    let place = place_with_a_run();
+    three(&place, "before", 50.0, 500.0);
+    for name in ["after/0", "after/1"] {
+        repeat(&place, name, "invalid", 50.0, 800.0);
+    }
+    let ended = place.txgen("compare before after --fail-on-regression 5%");
+    ended
+        .expect(98)
+        .prints(
+            "the schedule of after/0 was invalid: it is left out of the verdicts (60 % left late)",
+        )
+        .prints("none of the 2 runs in after is valid, so nothing can be told: measure again")
+        .prints("cannot tell: a side has no valid run")
+        .prints("cannot tell whether anything is worse");
+    for wrong in ["a run has no figure", "no regression"] {
+        assert!(!ended.out.contains(wrong), "{ended}");
+    }
+}
+
+#[test]
+fn the_resolution_of_polled_commits_stands_beside_their_latencies() {
+    let place = place_with_a_run();
+    three(&place, "before", 50.0, 500.0);
+    three(&place, "after", 50.0, 500.0);
+    let announced = place.txgen("compare before after");
+    assert!(!announced.expect(0).out.contains("polling"), "{announced}");
+    change(&place, "after/1", |summary| {
+        let blocks = &mut summary["blocks"];
+        blocks["polled"] = blocks["count"].clone();
+        blocks["resolution_ms_mean"] = 120.0.into();
+        blocks["resolution_ms_max"] = 240.0.into();
+    });
+    let words = "commits were seen by polling: each up to 240 ms after its block";
+    let polled = place.txgen("compare before after");
+    assert_eq!(polled.expect(0).out.matches(words).count(), 1, "{polled}");
+    let page = place.txgen("compare before after --format html --out -");
+    assert!(page.expect(0).out.contains(words));
+    let text = place.txgen("report after/1 --format md");
+    text.expect(0)
+        .prints("resolution 120 ms (mean), 240 ms (max).");
 }
 
 #[test]
