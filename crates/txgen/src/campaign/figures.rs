@@ -1,7 +1,7 @@
 //! What one run of a campaign came to.
 
 use measure::{BlockRow, LatencyFigure, LimitedBy, ScheduleVerdict, StepRow};
-use report::{Span, TmBench, TmBenchSpan};
+use report::{CommittedCourse, Span, TmBench, TmBenchSpan};
 use serde::Serialize;
 
 use super::prepare::Prepared;
@@ -25,7 +25,7 @@ pub(super) struct Figures {
     pub(super) planned_tps: Option<f64>,
     pub(super) sent_tps: Option<f64>,
     pub(super) accepted_tps: Option<f64>,
-    /// Of the blocks observed while the load was offered.
+    /// With code 0, of the blocks observed while the load was offered.
     pub(super) committed_tps: Option<f64>,
     pub(super) accept_p50_ms: Option<LatencyFigure>,
     pub(super) accept_p99_ms: Option<LatencyFigure>,
@@ -41,7 +41,7 @@ pub(super) struct Figures {
     pub(super) window: Option<usize>,
     /// The steps that are no pauses, as tm-bench saw each.
     pub(super) bursts: Vec<Burst>,
-    /// Committed a second over the time of the run, in [`COURSE_POINTS`] points, for the plots.
+    /// Committed a second while the load was offered, in [`COURSE_POINTS`] points, for the plots.
     #[serde(skip)]
     pub(super) course: Vec<Span>,
 }
@@ -92,7 +92,7 @@ impl Figures {
             sent_tps: summary.rate.sent_tps,
             accepted_tps: per_second(fate.accepted),
             committed_tps: follows
-                .then(|| per_second(blocks.own_until(span)))
+                .then(|| per_second(blocks.committed_until(span)))
                 .flatten(),
             accept_p50_ms: latency.accept_response.figure("p50"),
             accept_p99_ms: latency.accept_response.figure("p99"),
@@ -105,7 +105,7 @@ impl Figures {
             limited_by: summary.limited_by,
             window,
             bursts: bursts(outcome, &rows, window),
-            course: blocks.course(summary.time.ended_s),
+            course: course(&rows, span),
         }
     }
 
@@ -169,20 +169,20 @@ fn burst(step: &StepRow, origin: u64, blocks: &[BlockRow], window: usize) -> Bur
     }
 }
 
-/// The blocks by our own clock: when each was observed, in seconds, and how many of ours it had.
+/// The blocks by our own clock: when each was observed, in seconds, and how many it committed of ours.
 struct Blocks(Vec<(f64, u64)>);
 
 impl Blocks {
     fn of(rows: &[BlockRow]) -> Self {
-        let seen = |block: &BlockRow| (block.observed_ns as f64 / 1e9, block.own_txs);
+        let seen = |block: &BlockRow| (block.observed_ns as f64 / 1e9, block.committed());
         let mut blocks: Vec<(f64, u64)> = rows.iter().map(seen).collect();
         blocks.sort_by(|one, other| one.0.total_cmp(&other.0));
         Self(blocks)
     }
 
-    fn own_until(&self, end_s: f64) -> u64 {
+    fn committed_until(&self, end_s: f64) -> u64 {
         let inside = self.0.iter().filter(|(at, _)| *at <= end_s);
-        inside.map(|(_, own)| own).sum()
+        inside.map(|(_, committed)| committed).sum()
     }
 
     /// A span that begins or ends in a gap has lived through that part of it.
@@ -195,24 +195,18 @@ impl Blocks {
         let gaps = instants.windows(2).map(|pair| pair[1] - pair[0]);
         gaps.reduce(f64::max)
     }
+}
 
-    /// Own transactions a second, over equal stretches of at least a second.
-    fn course(&self, end_s: f64) -> Vec<Span> {
-        let width = (end_s / COURSE_POINTS).max(1.0);
-        let mut counts = vec![0_u64; (end_s / width).ceil().max(1.0) as usize];
-        for (at, own) in &self.0 {
-            if let Some(count) = counts.get_mut((at / width) as usize) {
-                *count += own;
-            }
-        }
-        let points = counts.iter().enumerate();
-        points
-            .map(|(number, count)| {
-                let from = number as f64 * width;
-                (from, from + width, *count as f64 / width)
-            })
-            .collect()
-    }
+/// Committed a second while the load was offered, over equal stretches of at least a second.
+fn course(rows: &[BlockRow], end_s: f64) -> Vec<Span> {
+    let committed = CommittedCourse::of_blocks(rows);
+    let width = (end_s / COURSE_POINTS).max(1.0);
+    let starts = (0..).map(|number| f64::from(number) * width);
+    let spans = starts.map(|from| (from, (from + width).min(end_s)));
+    spans
+        .take_while(|(from, to)| to > from)
+        .map(|(from, to)| (from, to, committed.rate(from, to)))
+        .collect()
 }
 
 /// Finer than this a line in a plot is not.

@@ -1,8 +1,8 @@
 //! The report over all runs of a campaign: one page that works offline.
 
-use measure::LatencyFigure;
-use report::Page;
+use measure::{LatencyFigure, ScheduleVerdict};
 use report::chart::{Axis, Chart, Tone, Unit};
+use report::{Page, text};
 
 use super::document::{Document, Run, State};
 use super::figures::{Burst, Figures};
@@ -48,13 +48,23 @@ fn headline(document: &Document) -> String {
             most.1,
         );
     }
-    text + "."
+    text + &left_out(done.iter().map(|(_, figures)| figures.verdict)) + "."
+}
+
+/// How many runs were not the planned load.
+fn left_out(verdicts: impl Iterator<Item = ScheduleVerdict>) -> String {
+    let invalid = verdicts.filter(|verdict| *verdict == ScheduleVerdict::Invalid);
+    match invalid.count() {
+        0 => String::new(),
+        1 => "; **1 run is invalid** and says nothing about the node".into(),
+        count => format!("; **{count} runs are invalid** and say nothing about the node"),
+    }
 }
 
 fn circumstances(document: &Document) -> String {
     let host = &document.host;
     let ended = match &document.ended {
-        Some(ended) => format!(", ended {ended}"),
+        Some(ended) => format!(", ended {}", text::utc(ended)),
         None => String::new(),
     };
     let scale = match document.scale {
@@ -63,7 +73,7 @@ fn circumstances(document: &Document) -> String {
     };
     format!(
         "Started {}{ended}, on {} × {}, {}; txgen {}.{scale}",
-        document.started,
+        text::utc(&document.started),
         host.cpus,
         host.cpu.as_deref().unwrap_or("processor"),
         host.os,
@@ -100,13 +110,16 @@ fn courses(runs: &[(&Run, &Figures)]) -> String {
     first.sort_by(|one, other| other.1.offered_s.total_cmp(&one.1.offered_s));
     first.truncate(MAX_LINES);
     first.sort_by_key(|(run, _)| run.number);
-    let committed = Axis::linear("committed", Unit::PerSecond);
-    let mut chart = Chart::new("Committed over time", Axis::time(), committed);
-    if cells > MAX_LINES {
-        chart = chart.note(&format!(
-            "The {MAX_LINES} longest of {cells} runs; the others are in their own folders."
-        ));
-    }
+    let committed = Axis::linear("committed per second", Unit::PerSecond);
+    let some = match cells > MAX_LINES {
+        true => format!(
+            " The {MAX_LINES} longest of {cells} runs; the others are in their own folders."
+        ),
+        false => String::new(),
+    };
+    let mut chart = Chart::new("Committed over time", Axis::time(), committed).note(&format!(
+        "While the load was offered. What a block committed is spread over the time since the block before.{some}"
+    ));
     for (number, (run, figures)) in first.into_iter().enumerate() {
         let points = figures.course.iter().copied();
         chart = chart.steps(name(run), Tone::Nth(number), points);
@@ -120,8 +133,8 @@ fn rates(runs: &[(&Run, &Figures)]) -> String {
         .filter_map(|(_, figures)| Some((figures.planned_tps?, figures.committed_tps?)));
     let points: Vec<(f64, f64)> = points.collect();
     let highest = points.iter().map(|point| point.0).fold(0.0, f64::max);
-    let offered = Axis::linear("offered", Unit::PerSecond);
-    let committed = Axis::linear("committed", Unit::PerSecond);
+    let offered = Axis::linear("offered per second", Unit::PerSecond);
+    let committed = Axis::linear("committed per second", Unit::PerSecond);
     Chart::new("Committed against offered", offered, committed)
         .note("A dot for each run; on the band all that was offered is committed meanwhile.")
         .line(
@@ -140,7 +153,7 @@ fn latencies(runs: &[(&Run, &Figures)]) -> String {
             Some((figures.committed_tps?, seconds))
         })
     };
-    let committed = Axis::linear("committed", Unit::PerSecond);
+    let committed = Axis::linear("committed per second", Unit::PerSecond);
     let latency = Axis::linear("from due to committed", Unit::Seconds);
     Chart::new("Latency against throughput", committed, latency)
         .dots("median", Tone::P50, points(|figures| figures.commit_p50_ms))
@@ -174,3 +187,17 @@ fn windows(bursts: &[&Burst], window: usize) -> String {
 const MILLIS_PER_SECOND: f64 = 1e3;
 /// As many as there are colours.
 const MAX_LINES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headline_says_which_runs_do_not_count() {
+        use ScheduleVerdict::{Degraded, Invalid, Valid};
+        let words = |verdicts: &[ScheduleVerdict]| left_out(verdicts.iter().copied());
+        assert_eq!(words(&[Valid, Degraded]), "");
+        assert!(words(&[Valid, Invalid]).contains("**1 run is invalid**"));
+        assert!(words(&[Invalid, Valid, Invalid]).contains("**2 runs are invalid**"));
+    }
+}

@@ -1,5 +1,6 @@
 //! A campaign in figures: a line for each run, and the median of repeated ones.
 
+use measure::ScheduleVerdict;
 use report::{Columns, Table, text};
 
 use super::document::{Run, RunState};
@@ -44,6 +45,7 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
         .cut(NARROW_LABEL)
         .link(|(run, it)| it.map(|_| format!("{}/{}", run.folder, recorded::FILE)))
         .text("verdict", |(_, it)| it.map_or("-", |it| it.verdict.name()))
+        .alarm(|(_, it)| it.is_some_and(|it| it.verdict == ScheduleVerdict::Invalid))
         .number("offered/s", rate_text, of(|it| it.planned_tps))
         .number("sent/s", rate_text, of(|it| it.sent_tps))
         .on_page()

@@ -1,12 +1,12 @@
 //! `report.html` of a search: the curve, and every point.
 
 use measure::LatencyFigure;
+use measure::limits::GROWTH_CONFIDENCE;
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::{Page, text};
 
 use super::account::{Account, PointRow};
 use super::table;
-use crate::output::recorded;
 
 pub(super) fn page(account: &Account) -> String {
     let title = format!("txgen {}: {}", account.kind, account.target);
@@ -27,15 +27,12 @@ pub(super) fn page(account: &Account) -> String {
         strain(account),
         order(account),
     ]));
-    let points = table::points(account)
-        .text("run", |point| &*point.folder)
-        .link(|point| Some(format!("{}/{}", point.folder, recorded::FILE)));
-    page.section("Points", &points.table().html());
+    page.section("Points", &table::points(account).table().html());
     page.paragraph(&format!(
         "{} points in {}, begun {}.",
         account.points.len(),
         text::seconds(account.took_s),
-        account.started
+        text::utc(&account.started)
     ));
     page.html()
 }
@@ -56,7 +53,11 @@ fn headline(account: &Account) -> String {
 
 /// A chart over the rates that were offered, with the knee.
 fn over_rates(account: &Account, title: &str, y: Axis) -> Chart {
-    let chart = Chart::new(title, Axis::linear("offered", Unit::PerSecond), y);
+    let chart = Chart::new(
+        title,
+        Axis::linear("offered per second", Unit::PerSecond),
+        y,
+    );
     match &account.knee {
         Some(knee) => chart
             .shade(knee.low_tps, knee.high_tps, "interval")
@@ -75,7 +76,7 @@ fn throughput(account: &Account) -> String {
         found
             .filter_map(|point| Some((point.rate_tps, point.committed_tps.or(point.accepted_tps)?)))
     };
-    let axis = Axis::linear("committed", Unit::PerSecond);
+    let axis = Axis::linear("committed per second", Unit::PerSecond);
     over_rates(account, "Committed against offered", axis)
         .note("Below the band the target does not keep up.")
         .line(
@@ -85,6 +86,7 @@ fn throughput(account: &Account) -> String {
         )
         .dots("sustained", Tone::P50, committed("held"))
         .dots("not sustained", Tone::Bad, committed("broken"))
+        .dots("undecided", Tone::Plan, committed("undecided"))
         .tall()
         .html()
 }
@@ -114,7 +116,10 @@ fn strain(account: &Account) -> String {
     let lost = points().map(|point| (point.rate_tps, point.lost_share));
     let axis = Axis::linear("share of offered", Unit::Share);
     over_rates(account, "Lost, and growth of the backlog", axis)
-        .note("Strokes hold the growth with 90 % confidence.")
+        .note(&format!(
+            "Each stroke holds the growth with {} confidence.",
+            text::percent(GROWTH_CONFIDENCE)
+        ))
         .ranges("its interval", Tone::Depth, spread)
         .dots("growth", Tone::Depth, growth)
         .dots("lost", Tone::Bad, lost)
@@ -130,7 +135,7 @@ fn order(account: &Account) -> String {
         tried.map(|point| (point.number as f64, point.rate_tps))
     };
     let number = Axis::linear("point", Unit::Number);
-    let offered = Axis::linear("offered", Unit::PerSecond);
+    let offered = Axis::linear("offered per second", Unit::PerSecond);
     let chart = Chart::new("How it was found", number, offered)
         .line("tried", Tone::Plan, tried(None))
         .dots("sustained", Tone::P50, tried(Some("held")))

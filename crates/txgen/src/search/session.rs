@@ -1,6 +1,7 @@
 //! A target under measurement, and the folder of its points.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -19,7 +20,7 @@ use super::{page, table};
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplaySettings};
-use crate::output;
+use crate::output::{self, recorded};
 use crate::plan::{Load, Plan};
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::shutdown::Shutdown;
@@ -263,7 +264,17 @@ impl<'a> Session<'a> {
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
-        self.account.write(self.folder.path()).map_err(failed)
+        self.account.write(self.folder.path()).map_err(failed)?;
+        // Each point's own report leads there.
+        fs::write(self.report(), page::page(&self.account))
+            .context(
+                "cannot write report.html; free some space or choose another folder with --out",
+            )
+            .map_err(failed)
+    }
+
+    fn report(&self) -> PathBuf {
+        self.folder.path().join(recorded::FILE)
     }
 
     /// The last words, the file and the exit code.
@@ -272,15 +283,9 @@ impl<'a> Session<'a> {
             self.account.reason = format!("{}; {ceiling}", self.account.reason);
         }
         self.note(known)?;
-        let report = self.folder.path().join("report.html");
-        fs::write(&report, page::page(&self.account))
-            .context(
-                "cannot write report.html; free some space or choose another folder with --out",
-            )
-            .map_err(failed)?;
         let mut written = Entries::default();
         written.add("written to", self.folder.path().display().to_string());
-        written.add("report", report.display().to_string());
+        written.add("report", self.report().display().to_string());
         let text = table::table(&self.account) + &written.text();
         self.display.result(&text);
         Ok(match self.account.ended {

@@ -3,6 +3,7 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
+use crate::output::recorded;
 
 /// Every point by rate, and the knee.
 pub(super) fn table(account: &Account) -> String {
@@ -28,6 +29,7 @@ pub(super) fn points(account: &Account) -> Columns<&PointRow> {
     points.sort_by(|one, other| one.rate_tps.total_cmp(&other.rate_tps));
     Table::of(points)
         .figure("point", |point| point.number.to_string())
+        .link(|point| Some(format!("{}/{}", point.folder, recorded::FILE)))
         .number("offered", text::rate, |point| point.rate_tps)
         .text("finding", |point| point.finding)
         .number("lost", text::percent_tenths, |point| point.lost_share)

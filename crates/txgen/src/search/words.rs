@@ -105,3 +105,48 @@ pub(super) fn scan_words(known: &KneeSearch) -> String {
         (None, None) => "no point was usable".into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::account::{KneeRow, Limits};
+
+    #[test]
+    fn the_view_says_the_interval_as_soon_as_there_is_one() {
+        let mut account = Account {
+            format: "",
+            version: "",
+            kind: "search",
+            command: Vec::new(),
+            started: String::new(),
+            target: String::new(),
+            limits: Limits {
+                lost_share: 0.01,
+                growth_share: 0.01,
+                slo: Vec::new(),
+            },
+            points: Vec::new(),
+            knee: None,
+            highest_held_tps: None,
+            lowest_broken_tps: None,
+            ended: Ended::Running,
+            reason: String::new(),
+            took_s: 0.0,
+        };
+        let words = |account: &Account| so_far(account).unwrap_or_default();
+        assert_eq!(words(&account), "");
+        account.highest_held_tps = Some(400.0);
+        assert_eq!(words(&account), "knee above 400/s");
+        account.lowest_broken_tps = Some(800.0);
+        assert_eq!(words(&account), "knee between 400 and 800/s");
+        account.highest_held_tps = None;
+        assert_eq!(words(&account), "knee below 800/s");
+        account.knee = Some(KneeRow {
+            rate_tps: 487.3,
+            low_tps: 470.0,
+            high_tps: 512.0,
+            confidence: 0.9,
+        });
+        assert_eq!(words(&account), "knee 487/s, 470 to 512 with 90 %");
+    }
+}
