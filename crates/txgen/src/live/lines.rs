@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use measure::SeriesRow;
 use report::Table;
-use report::text::narrow_millis;
+use report::text::{grouped, narrow_millis};
 
 /// Writes lines to stderr.
 #[derive(Debug, Default)]
@@ -42,7 +42,8 @@ impl Lines {
     /// Says that offering has ended and what is waited for.
     pub(super) fn draining(pending: u64, at_most_s: f64) {
         Self::message(&format!(
-            "draining: {pending} pending, up to {at_most_s:.0} s"
+            "draining: {} pending, up to {at_most_s:.0} s",
+            grouped(pending)
         ));
     }
 }

@@ -125,10 +125,6 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
     let (series, blocks) = (run.all_rows()?, run.all_rows()?);
-    let excesses = judge::excesses(&summary.steps, summary.followed)
-        .into_iter()
-        .map(|excess| excess.map(|excess| excess.to_string()))
-        .collect();
     let all = summary.fate.sent <= max_txs;
     let of_bep23 = manifest.command.iter().any(|word| word.contains("bep23"));
     Ok(RunReport {
@@ -136,7 +132,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
         notes: run.notes().to_vec(),
         links: links(run.path()),
         onsets: judge::onsets(&summary.evidence),
-        excesses,
+        excesses: judge::excesses(&summary.steps, summary.followed),
         course: course(run)?,
         answers: all.then(|| answers(run)).transpose()?,
         bep23: (all && of_bep23).then(|| bep23(run)).transpose()?,

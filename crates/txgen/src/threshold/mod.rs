@@ -448,6 +448,7 @@ mod tests {
         assert!(error("commit.p99").contains("no comparison"));
         assert!(error("commit.p98<1s").contains("unknown metric \"commit.p98\""));
         assert!(error("weather.max<1").contains("unknown metric"));
+        assert!(error("x<5").contains("unknown metric \"x\"; use commit.p99"));
         assert!(error("fate.eror==0").contains("unknown metric"));
         assert!(error("commit.p98<1s").contains("did you mean commit.p"));
         let near = error("fate.eror==0");

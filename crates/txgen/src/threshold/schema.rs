@@ -53,10 +53,10 @@ pub(super) fn near(written: &str) -> Vec<String> {
                 );
                 strsim::damerau_levenshtein(&written[..head], &name[..other]).min(MAX_TYPING_ERRORS)
             } else if written.contains('.') {
-                strsim::damerau_levenshtein(&written, &name)
+                typing_errors(&written, &name)
             } else {
                 // Only the last word was written.
-                strsim::damerau_levenshtein(&written, &last(&name))
+                typing_errors(&written, &last(&name))
             };
             let elsewhere = name.split('.').next() != Some(first);
             (distance <= MAX_TYPING_ERRORS).then_some((distance, elsewhere, name.len(), name))
@@ -65,6 +65,13 @@ pub(super) fn near(written: &str) -> Vec<String> {
     near.sort_unstable();
     near.truncate(3);
     near.into_iter().map(|(_, _, _, name)| name).collect()
+}
+
+/// How far two words are apart; too far where half of what was written is something else.
+fn typing_errors(written: &str, name: &str) -> usize {
+    let distance = strsim::damerau_levenshtein(written, name);
+    let is_near = 2 * distance <= written.len();
+    if is_near { distance } else { usize::MAX }
 }
 
 /// Adds the paths of all metrics below a place.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use testkit::Http;
 
-use crate::support::{Place, Running, wait_until};
+use crate::support::{Behaviour, FakeNode, Place, Running, wait_until};
 
 /// A minute on a built-in node with quick blocks; far longer than any test waits.
 const LONG_RUN: &str = "[settings]\ndrain_timeout = \"20s\"\n\
@@ -93,6 +93,49 @@ fn metrics_are_those_of_the_manual_and_follow_the_run() {
     assert_eq!(served, documented);
     running.signal(Signal::INT);
     running.wait().expect(130);
+}
+
+#[test]
+fn lines_say_when_offering_has_ended_and_how_long_the_rest_is_waited_for() {
+    let node = FakeNode::always(Behaviour::Silence);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 40 --duration 1s --no-follow --drain-timeout 2s --no-tui --out run --endpoints {}",
+        node.ws_url()
+    ));
+    ended.says("draining: 40 pending, up to 2 s");
+    let well = place.txgen(&format!(
+        "constant --rate 40 --duration 1s --no-follow --no-tui --out well --endpoints {}",
+        FakeNode::always(Behaviour::Accept).ws_url()
+    ));
+    assert!(
+        !well.err.contains("draining"),
+        "nothing is waited for: {well}"
+    );
+}
+
+#[test]
+fn stdout_has_nothing_but_json_lines_when_a_program_reads_them() {
+    let place = Place::new();
+    let ended = place.txgen("constant --rate 40 --duration 2s --report-interval 500ms --out run");
+    ended.says("verdict");
+    let lines: Vec<serde_json::Value> = ended
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    assert!(lines.len() >= 3, "{ended}");
+    let times: Vec<f64> = lines
+        .iter()
+        .map(|line| line["at_s"].as_f64().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let sent = |line: &serde_json::Value| line["totals"]["sent"].as_u64().unwrap();
+    assert!(
+        lines
+            .windows(2)
+            .all(|pair| sent(&pair[0]) <= sent(&pair[1]))
+    );
 }
 
 #[test]

@@ -110,6 +110,11 @@ impl Page<'_> {
             "Own transactions seen in blocks and executed with another code",
             totals.commit_failed,
         )?;
+        self.counter(
+            "unverified_txs",
+            "Own transactions seen in blocks whose results the node did not give",
+            totals.unverified,
+        )?;
         self.counter("blocks", "Blocks seen, every height once", totals.blocks)?;
         let reconnects = &counters.reconnects;
         self.counters(

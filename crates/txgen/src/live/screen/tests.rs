@@ -174,6 +174,18 @@ fn a_usual_terminal_shows_everything_but_the_steps() {
 }
 
 #[test]
+fn a_search_says_its_interval_in_the_first_line() {
+    let mut track = track();
+    track.heading = Some("search point 12: knee 487/s, 470 to 512 with 90 %".into());
+    let rows = picture(&View::default(), &track, 80, 24);
+    assert!(
+        rows[0].contains("search point 12: knee 487/s, 470 to 512 with 90 %"),
+        "{}",
+        rows[0]
+    );
+}
+
+#[test]
 fn a_large_terminal_has_steps_and_their_verdicts() {
     let rows = picture(&View::default(), &track(), 120, 40);
     shows(
