@@ -120,12 +120,12 @@ fn blocks(hashes: &[TxHash]) -> Vec<BlockSeen> {
             height,
             header_time_unix_ns: 0,
             observed: Nanos::from_nanos(height * BLOCK_TXS * GAP_NS + 5_000_000),
-            resolution: None,
             bytes: 250 * BLOCK_TXS,
             txs: hashes
                 .iter()
                 .map(|&hash| BlockTx { hash, code: 0 })
                 .collect(),
+            ..BlockSeen::default()
         })
         .collect()
 }

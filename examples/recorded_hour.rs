@@ -137,9 +137,9 @@ impl Hour {
                 height: end.as_secs(),
                 header_time_unix_ns: (ORIGIN_UNIX_NS + end.as_nanos()).cast_signed(),
                 observed: end,
-                resolution: None,
                 bytes: 1_000 + 250 * txs.len() as u64,
                 txs,
+                ..BlockSeen::default()
             });
         }
         self.recorder.watermark(SENDER, end);
