@@ -1,5 +1,4 @@
-//! What became of the transactions that were due in a step, and how long the step was without a sign of
-//! the node.
+//! What became of the transactions that were due in a step.
 
 use std::collections::VecDeque;
 
@@ -122,53 +121,5 @@ pub(crate) fn awaited(elapsed: Nanos, blocks: u64, followed: bool) -> Nanos {
     Nanos::from_nanos((seconds * 1e9) as u64)
 }
 
-/// Tenths of a second in which something happened, of one second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tenths(u16);
-
-impl Tenths {
-    pub(crate) const fn mark(&mut self, at: Nanos) {
-        self.0 |= 1 << (at.as_nanos() / TENTH.as_nanos() % 10);
-    }
-}
-
-impl AddUp for Tenths {
-    fn add_up(&mut self, part: &Self) {
-        self.0 |= part.0;
-    }
-}
-
-/// How long nothing has happened, to a tenth of a second.
-#[derive(Debug, Default)]
-pub(crate) struct Quiet {
-    /// The end of the last tenth in which something happened, or nothing was awaited.
-    since: Nanos,
-}
-
-impl Quiet {
-    /// Passes a stretch inside one second; the longest quiet time that lies in it or reaches into it.
-    /// `awaited`: whether something was awaited at its end.
-    pub(crate) fn pass(&mut self, start: Nanos, end: Nanos, seen: Tenths, awaited: bool) -> Nanos {
-        let mut longest = Nanos::ZERO;
-        let mut tenth = Nanos::from_nanos(start.as_nanos() / TENTH.as_nanos() * TENTH.as_nanos());
-        let mut place = tenth.as_nanos() / TENTH.as_nanos() % 10;
-        while tenth < end {
-            let next = tenth.saturating_add(TENTH);
-            if seen.0 & 1 << place != 0 {
-                longest = longest.max(tenth.saturating_sub(self.since));
-                self.since = next;
-            }
-            (tenth, place) = (next, place + 1);
-        }
-        if awaited {
-            longest.max(end.saturating_sub(self.since))
-        } else {
-            self.since = self.since.max(end);
-            longest
-        }
-    }
-}
-
-const TENTH: Nanos = Nanos::from_nanos(100_000_000);
 /// Steps without a row at once; of more, the later ones are not judged.
 pub(crate) const MAX_OPEN: usize = 4096;

@@ -39,6 +39,7 @@ mod refusals;
 mod rows;
 mod segments;
 mod signs;
+mod silence;
 mod span;
 mod student;
 mod summary;

@@ -18,8 +18,8 @@ pub const SLOWEST_BLOCKS_S: f64 = 10.0;
 /// The answers to what was due in a step are awaited for this long after it, or for
 /// [`BACKLOG_BLOCKS`] blocks where that is longer: ten times an ordinary response time.
 pub const ANSWERS_AWAITED_S: f64 = 1.0;
-/// A step that failed because of a stall gives a ramp one more step, up to this many failed ones in a row:
-/// as many again as end it otherwise, so that a node that halts for good ends it, too.
+/// Where steps cannot be offered again, stalls end a ramp after this many failed steps in a row: as many
+/// again as end it otherwise, so that a node that halts for good ends it, too.
 pub const STALLED_STEPS: usize = 2 * SATURATED_STEPS;
 /// No answer or block for this long is a stall, if it is also longer than [`SILENCE_BLOCKS`] intervals of
 /// the chain: a pause that people see, and no ordinary response time.

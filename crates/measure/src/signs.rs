@@ -2,54 +2,12 @@
 //! full blocks, the fullest mempool. Taken from the rows, so that it is the same for a run that ends, one
 //! that was killed and one that was merged; constant in size.
 
+use pacing::Nanos;
+
 use crate::limits::BACKLOG_BLOCKS;
 use crate::rows::{BlockRow, SeriesRow};
-
-/// A stretch of time, in seconds since the origin, and how many transactions waited in it at most.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Stretch {
-    pub(crate) from_s: f64,
-    pub(crate) until_s: f64,
-    pub(crate) txs: u64,
-}
-
-impl Stretch {
-    pub(crate) const fn length_s(&self) -> f64 {
-        self.until_s - self.from_s
-    }
-
-    fn extend(&mut self, until_s: f64, txs: u64) {
-        self.until_s = until_s;
-        self.txs = self.txs.max(txs);
-    }
-}
-
-/// The longest of several stretches.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Longest {
-    ongoing: Option<Stretch>,
-    pub(crate) longest: Stretch,
-}
-
-impl Longest {
-    /// A second in which it is silent goes on with the stretch, or begins one at `from_s`.
-    fn second(&mut self, silent: bool, from_s: f64, until_s: f64, txs: u64) {
-        if !silent {
-            self.ongoing = None;
-            return;
-        }
-        let begun = Stretch {
-            from_s,
-            until_s,
-            txs,
-        };
-        let stretch = self.ongoing.get_or_insert(begun);
-        stretch.extend(until_s, txs);
-        if stretch.length_s() > self.longest.length_s() {
-            self.longest = *stretch;
-        }
-    }
-}
+use crate::segments::SECOND;
+use crate::silence::{Silence, Stretch, Tenths};
 
 /// Blocks as large as the largest while more than a block waited.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,9 +74,9 @@ impl Peak {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signs {
     /// No answer while requests waited.
-    pub(crate) no_answers: Longest,
+    pub(crate) no_answers: Silence,
     /// No block while accepted transactions waited.
-    pub(crate) no_blocks: Longest,
+    pub(crate) no_blocks: Silence,
     /// From the first second with a refusal to the last.
     pub(crate) refusals: Option<Stretch>,
     pub(crate) full_blocks: FullBlocks,
@@ -131,7 +89,7 @@ pub(crate) struct Signs {
     pub(crate) backlog_offered: u64,
     /// Blocks since the last one that contained a transaction of this run.
     pub(crate) blocks_since_own: u64,
-    last_block_s: Option<f64>,
+    last_block: Option<Nanos>,
     /// Due, and neither sent nor given up.
     waiting: u64,
 }
@@ -140,7 +98,7 @@ impl Signs {
     /// Takes the next block, before the second it was observed in.
     pub(crate) fn block(&mut self, block: &BlockRow) {
         let observed_s = block.observed_ns as f64 / 1e9;
-        self.last_block_s = Some(observed_s);
+        self.last_block = Some(Nanos::from_nanos(block.observed_ns));
         self.blocks_since_own = match block.own_txs {
             0 => self.blocks_since_own + 1,
             _ => 0,
@@ -156,14 +114,28 @@ impl Signs {
         self.waiting = due.saturating_sub(counts.sent + counts.unsent);
         let answers = counts.accepted + counts.rejected + counts.errors;
         // Without a connection nothing is in flight; then the chain has to be silent, too.
-        let cut_off = counts.sent == 0 && self.waiting > 0 && self.is_chain_silent(row);
+        let is_chain_silent = counts.blocks == 0 && self.last_block.is_some();
+        let cut_off = counts.sent == 0 && self.waiting > 0 && is_chain_silent;
         let waits = row.in_flight > 0 || cut_off;
-        let held = row.in_flight + self.waiting;
-        self.no_answers
-            .second(waits && answers == 0, from_s, until_s, held);
-        let since = self.last_block_s.unwrap_or(from_s);
-        let no_block = counts.blocks == 0 && row.backlog > 0;
-        self.no_blocks.second(no_block, since, until_s, row.backlog);
+        let held = if waits {
+            row.in_flight + self.waiting
+        } else {
+            0
+        };
+        let start = SECOND.saturating_mul(row.second);
+        let end = start.saturating_add(Nanos::from_nanos((row.span_s * 1e9) as u64));
+        let answered = if answers > 0 {
+            Tenths::ALL
+        } else {
+            Tenths::default()
+        };
+        self.no_answers.pass(start, end, answered, held);
+        let blocks = match self.last_block.filter(|_| counts.blocks > 0) {
+            None => Tenths::default(),
+            // The first one ended what was silent before it, the last one begins what follows.
+            Some(last) => Tenths::at([start, last.clamp(start, end)]),
+        };
+        self.no_blocks.pass(start, end, blocks, row.backlog);
         if counts.rejected > 0 {
             let begun = Stretch {
                 from_s,
@@ -179,10 +151,6 @@ impl Signs {
             self.backlog_offered = row.backlog;
             self.full_blocks.second(counts.blocks, row.backlog);
         }
-    }
-
-    fn is_chain_silent(&self, row: &SeriesRow) -> bool {
-        row.counts.blocks == 0 && self.last_block_s.is_some()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use pacing::Nanos;
 
-use crate::cohort::{CohortParts, Tenths};
+use crate::cohort::CohortParts;
 use crate::counts::{AddUp as _, Counts, Late};
 use crate::latency::LatencySet;
 use crate::rows::BlockRow;
+use crate::silence::Tenths;
 use crate::waiting::Waiting;
 
 /// The first and the last block of a span, and what was committed in between.

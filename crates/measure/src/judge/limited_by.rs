@@ -3,12 +3,10 @@
 use super::steps;
 use crate::event::UnsentReason;
 use crate::evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
-use crate::limits::{
-    BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SILENCE_BLOCKS, SILENCE_S, SLOWEST_BLOCKS_S,
-    SUSTAINED_SHARE,
-};
+use crate::limits::{BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE};
 use crate::plan::LoadModel;
-use crate::signs::{Signs, Stretch};
+use crate::signs::Signs;
+use crate::silence::{self, Stretch};
 use crate::summary::Summary;
 
 /// The evidence, the most telling first, and what it comes to.
@@ -117,7 +115,7 @@ impl Case<'_> {
         }
         let drained_s = (summary.time.ended_s - summary.time.offered_s).max(0.0);
         // Before a block could have come, they are only under way.
-        let strength = match drained_s < self.longest_wait_s() {
+        let strength = match drained_s < self.ordinary_wait_s(0.0) {
             true => Strength::Remark,
             false => self.weight(pending),
         };
@@ -128,21 +126,20 @@ impl Case<'_> {
         self.add(found, strength, pending, WHOLE_RUN, text);
     }
 
-    /// The longest time without an answer or a block that a healthy chain of this pace has.
-    fn longest_wait_s(&self) -> f64 {
-        let blocks = self.summary.blocks.count;
-        let interval_s = match blocks {
-            0 if self.summary.followed => SLOWEST_BLOCKS_S,
-            0 => 0.0,
-            _ => SILENCE_BLOCKS * self.summary.time.ended_s / blocks as f64,
-        };
-        interval_s.max(SILENCE_S)
+    /// The longest time without an answer or a block that this chain has, outside a silence of `gap_s`.
+    fn ordinary_wait_s(&self, gap_s: f64) -> f64 {
+        let Summary {
+            blocks,
+            time,
+            followed,
+            ..
+        } = self.summary;
+        silence::ordinary_s(blocks.count, time.ended_s - gap_s, *followed)
     }
 
     /// Stretches in which the node gave no sign. While the generator stood still, none could be seen.
     fn silences(&mut self) {
         let own_stall_s = self.summary.late.generator_max_ms / 1e3;
-        let limit_s = self.longest_wait_s().max(OWN_STALL_MARGIN * own_stall_s);
         let seen = [
             (
                 self.signs.no_answers.longest,
@@ -161,7 +158,8 @@ impl Case<'_> {
             if kind == EvidenceKind::NoBlocks && !self.summary.followed {
                 continue;
             }
-            if stretch.length_s() < limit_s {
+            let limit_s = self.ordinary_wait_s(stretch.length_s());
+            if stretch.length_s() < limit_s.max(OWN_STALL_MARGIN * own_stall_s) {
                 continue;
             }
             let strength = match kind {

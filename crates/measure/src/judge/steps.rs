@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use crate::limits::{
-    BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, SILENCE_BLOCKS, SILENCE_S, STALLED_STEPS,
-    SUSTAINED_SHARE,
-};
+use crate::limits::{BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE};
 use crate::rows::StepRow;
+use crate::silence;
 use crate::summary::Knee;
 
 /// Why a step was not sustained.
@@ -59,6 +57,10 @@ pub struct RampJudgement {
     pub reason: String,
     /// Whether a ramp without a last step has found what it looked for.
     pub saturated: bool,
+    /// Whether as many steps as end it otherwise, and as many again, failed in a row by stalls.
+    pub stalled: bool,
+    /// The first step that failed because of a stall and was not offered again.
+    pub again: Option<u32>,
 }
 
 /// Judges every step, in order; `None` for one that was sustained, too small to tell, or cut off before
@@ -71,18 +73,20 @@ pub struct RampJudgement {
 /// chain, which empties its mempool with every block, would not have.
 #[must_use]
 pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
-    let mut before = BlocksSoFar::default();
+    let (mut span_s, mut blocks) = (0.0, 0);
     steps
         .iter()
         .map(|step| {
-            before.add(step);
-            let silent_s = Some(silence(step, followed)).filter(|gap| before.is_stall(*gap));
+            span_s += step.span_s();
+            blocks += step.counts.blocks;
+            let gap_s = silence(step, followed);
+            let is_stall = gap_s >= silence::ordinary_s(blocks, span_s - gap_s, followed);
             let shortfall = is_judged(step)
-                .then(|| shortfall(step, followed, silent_s.is_some()))
+                .then(|| shortfall(step, followed, is_stall))
                 .flatten();
             shortfall.map(|shortfall| Excess {
                 shortfall,
-                stall_s: silent_s.filter(|gap| rest_kept_up(step, *gap, followed)),
+                stall_s: (is_stall && rest_kept_up(step, gap_s, followed)).then_some(gap_s),
             })
         })
         .collect()
@@ -92,29 +96,6 @@ pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
 const fn silence(step: &StepRow, followed: bool) -> f64 {
     let blocks = if followed { step.block_gap_s } else { 0.0 };
     step.answer_gap_s.max(blocks)
-}
-
-/// The blocks of the steps so far.
-#[derive(Debug, Default)]
-struct BlocksSoFar {
-    span_s: f64,
-    blocks: u64,
-}
-
-impl BlocksSoFar {
-    fn add(&mut self, step: &StepRow) {
-        self.span_s += step.span_s();
-        self.blocks += step.counts.blocks;
-    }
-
-    /// Whether a time without a sign is longer than what this chain's intervals explain.
-    fn is_stall(&self, gap_s: f64) -> bool {
-        let interval_s = match self.blocks {
-            0 => 0.0,
-            blocks => (self.span_s - gap_s).max(0.0) / blocks as f64,
-        };
-        gap_s >= SILENCE_S.max(SILENCE_BLOCKS * interval_s)
-    }
 }
 
 fn is_judged(step: &StepRow) -> bool {
@@ -177,31 +158,89 @@ fn rest_kept_up(step: &StepRow, gap_s: f64, followed: bool) -> bool {
     taken as f64 + BACKLOG_BLOCKS * per_block(step) >= expected
 }
 
-type Judged<'a> = (&'a StepRow, Option<Excess>);
+/// A step that is judged by how it went the last time it was offered.
+struct Judged<'a> {
+    step: &'a StepRow,
+    excess: Option<Excess>,
+    /// How it failed the first time, where that was not the last.
+    before: Option<Excess>,
+}
+
+impl Judged<'_> {
+    /// The step that the profile has, also where it was offered again.
+    fn number(&self) -> u32 {
+        self.step.again_of.unwrap_or(self.step.step)
+    }
+
+    /// Why it was not sustained.
+    fn words(&self) -> String {
+        let again = match self.before {
+            Some(_) => ", when it was offered again",
+            None => "",
+        };
+        match self.excess {
+            Some(excess) => format!("{excess}{again}"),
+            None => "it was not sustained".to_owned(),
+        }
+    }
+
+    /// `step 3 (…)`, if it failed at least once.
+    fn exception(&self) -> Option<String> {
+        let first = self.before.or(self.excess)?;
+        let reason = match first.stall_s {
+            Some(stall_s) => format!("stall of {stall_s:.1} s"),
+            None => first.to_string(),
+        };
+        let again = match (self.before, self.excess) {
+            (None, _) => "",
+            (Some(_), None) => "; sustained when it was offered again",
+            (Some(_), Some(_)) => "; not sustained when it was offered again, either",
+        };
+        Some(format!("step {} ({reason}{again})", self.number()))
+    }
+}
+
+/// The steps that are judged, in order; one that was offered again at its first place.
+fn judged(steps: &[StepRow], followed: bool) -> Vec<Judged<'_>> {
+    let mut judged: Vec<Judged<'_>> = Vec::new();
+    let with_excess = steps.iter().zip(excesses(steps, followed));
+    for (step, excess) in with_excess.filter(|(step, _)| is_judged(step)) {
+        let first = step
+            .again_of
+            .and_then(|first| judged.iter_mut().find(|it| it.step.step == first));
+        match first {
+            Some(first) => {
+                (first.step, first.before) = (step, first.excess);
+                first.excess = excess;
+            }
+            None => judged.push(Judged {
+                step,
+                excess,
+                before: None,
+            }),
+        }
+    }
+    judged
+}
 
 /// Judges a ramp from its closed steps, in order.
 #[must_use]
 pub fn ramp(steps: &[StepRow], followed: bool) -> RampJudgement {
-    let judged: Vec<Judged<'_>> = steps
-        .iter()
-        .zip(excesses(steps, followed))
-        .filter(|(step, _)| is_judged(step))
-        .collect();
+    let judged = judged(steps, followed);
     let (knee, reason) = knee(&judged);
+    let is_stall = |excess: &Excess| excess.stall_s.is_some();
+    let once = |it: &&Judged<'_>| it.before.is_none() && it.excess.as_ref().is_some_and(is_stall);
+    let failed = || judged.iter().rev().map_while(|it| it.excess);
+    let stalled = failed().filter(is_stall).count();
+    let twice = |it: &Judged<'_>| it.before.is_some() && it.excess.is_some();
     RampJudgement {
         knee,
         reason,
-        saturated: is_saturated(&judged),
+        // A stall says nothing about the rate; a second one at the same step does.
+        saturated: failed().count() - stalled >= SATURATED_STEPS || judged.iter().any(twice),
+        stalled: failed().count() >= STALLED_STEPS,
+        again: judged.iter().find(once).map(Judged::number),
     }
-}
-
-/// Whether the last steps were not sustained. A stall says nothing about the rate: the steps that failed
-/// by one are followed by as many others, unless it does not end.
-fn is_saturated(judged: &[Judged<'_>]) -> bool {
-    let failed = || judged.iter().rev().map_while(|(_, excess)| *excess);
-    let stalled = failed().filter(|excess| excess.stall_s.is_some()).count();
-    let all = failed().count();
-    all - stalled >= SATURATED_STEPS || all >= STALLED_STEPS
 }
 
 /// The highest step that was sustained, with what speaks for it.
@@ -210,44 +249,43 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
         return (None, "no step was large enough to judge".into());
     };
     let Some(last) = last_sustained(judged) else {
-        let (step, excess) = judged
-            .iter()
-            .find(|(_, excess)| excess.is_some())
-            .unwrap_or(first);
-        let place = if std::ptr::eq(*step, first.0) {
+        let failed = judged.iter().find(|it| it.excess.is_some());
+        let failed = failed.unwrap_or(first);
+        let place = if std::ptr::eq(failed, first) {
             "already the first step"
         } else {
             "a step"
         };
         let text = format!(
             "{place} ({:.0}/s) was {}: {}",
-            step.rate_tps,
-            excess.map_or("not sustained", |excess| excess.label()),
-            words(*excess)
+            failed.step.rate_tps,
+            failed
+                .excess
+                .map_or("not sustained", |excess| excess.label()),
+            failed.words()
         );
         return (None, text);
     };
     let (sustained, beyond) = judged.split_at(last + 1);
     let exceptions = exceptions(sustained);
-    let Some((step, excess)) = beyond.first() else {
+    let Some(next) = beyond.first() else {
         let text = format!(
             "every step was sustained{exceptions}: the knee lies above the highest rate offered"
         );
         return (None, text);
     };
-    let (top, _) = sustained[last];
+    let top = &sustained[last];
     let text = format!(
         "sustained up to step {} ({:.0}/s){exceptions}; at {:.0}/s {}",
-        top.step,
-        top.rate_tps,
-        step.rate_tps,
-        words(*excess)
+        top.number(),
+        top.step.rate_tps,
+        next.step.rate_tps,
+        next.words()
     );
-    let is_the_nodes =
-        |(_, excess): &Judged<'_>| excess.is_some_and(|excess| excess.is_the_nodes());
+    let is_the_nodes = |it: &Judged<'_>| it.excess.is_some_and(|excess| excess.is_the_nodes());
     let knee = beyond.iter().any(is_the_nodes).then_some(Knee {
-        rate_tps: top.rate_tps,
-        step: Some(top.step),
+        rate_tps: top.step.rate_tps,
+        step: Some(top.step.step),
     });
     (knee, text)
 }
@@ -255,8 +293,8 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
 /// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions.
 fn last_sustained(judged: &[Judged<'_>]) -> Option<usize> {
     let (mut sustained, mut failed, mut last) = (0, 0, None);
-    for (place, (_, excess)) in judged.iter().enumerate() {
-        match excess {
+    for (place, it) in judged.iter().enumerate() {
+        match it.excess {
             Some(_) => failed += 1,
             None => {
                 sustained += 1;
@@ -271,27 +309,11 @@ fn last_sustained(judged: &[Judged<'_>]) -> Option<usize> {
 
 /// `, except step 3 (…)`
 fn exceptions(judged: &[Judged<'_>]) -> String {
-    let failed = judged.iter().filter_map(|(step, excess)| {
-        Some(match excess.as_ref()? {
-            Excess {
-                stall_s: Some(stall_s),
-                ..
-            } => {
-                format!("step {} (stall of {stall_s:.1} s)", step.step)
-            }
-            excess => format!("step {} ({excess})", step.step),
-        })
-    });
-    let failed: Vec<String> = failed.collect();
+    let failed: Vec<String> = judged.iter().filter_map(Judged::exception).collect();
     match &failed[..] {
         [] => String::new(),
         failed => format!(", except {}", failed.join(", ")),
     }
-}
-
-/// The words for an excess, if there is one.
-fn words(excess: Option<Excess>) -> String {
-    excess.map_or("it was not sustained".into(), |excess| excess.to_string())
 }
 
 impl fmt::Display for Excess {

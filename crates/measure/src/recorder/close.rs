@@ -8,12 +8,13 @@ use pacing::{Nanos, Step};
 use super::{Recorder, SecondBegin};
 use crate::account::{MAX_STEP_ROWS, Seconds};
 use crate::buckets::LatencyBuckets;
-use crate::cohort::{self, Cohorts, Quiet};
+use crate::cohort::{self, Cohorts};
 use crate::counts::{AddUp as _, Counts, Late};
 use crate::latency::LatencySet;
 use crate::plan::Plan;
 use crate::rows::{LatencyColumns, SeriesRow, StepRow};
 use crate::segments::{SECOND, Segment};
+use crate::silence::Silence;
 use crate::span::{BlockSpan, Span};
 use crate::summary::Blocks;
 
@@ -55,8 +56,8 @@ pub(super) struct EndedSteps {
     cohorts: Cohorts,
     /// Each with the instant until which its transactions are awaited.
     waiting: VecDeque<(StepRow, Nanos)>,
-    answers: Quiet,
-    blocks: Quiet,
+    answers: Silence,
+    blocks: Silence,
 }
 
 impl<W: Write, P: Plan> Recorder<W, P> {
@@ -137,10 +138,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             start, end, span, ..
         } = segment;
         let (total, ended) = (&self.run.counts, &mut self.ended_steps);
-        let waiting = total.in_flight() + total.unsent_yet() > 0;
+        let waiting = total.in_flight() + total.unsent_yet();
         let answer_gap = ended.answers.pass(*start, *end, span.answers, waiting);
-        let waiting = total.backlog() > 0;
-        let block_gap = ended.blocks.pass(*start, *end, span.block_times, waiting);
+        let block_gap = ended
+            .blocks
+            .pass(*start, *end, span.block_times, total.backlog());
         let Some(step) = &segment.step else {
             self.close_step();
             return;
@@ -288,6 +290,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             end_s: self.step.end.as_secs_f64(),
             rate_tps: step.rate.as_f64(),
             pause: step.pause,
+            again_of: step.again_of,
             counts: span.counts,
             late: span.late,
             in_flight,

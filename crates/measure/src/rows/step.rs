@@ -64,6 +64,9 @@ pub struct StepRow {
     /// The same without a block, while accepted transactions waited.
     #[serde(default)]
     pub block_gap_s: f64,
+    /// The step that this one offers a second time, because the first time failed by a stall.
+    #[serde(default)]
+    pub again_of: Option<u32>,
 }
 
 adds_up!(StepRow {
@@ -72,6 +75,15 @@ adds_up!(StepRow {
 });
 
 impl StepRow {
+    /// What people call it: its number, or `3 again` for the second offering of step 3.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.again_of {
+            Some(first) => format!("{first} again"),
+            None => self.step.to_string(),
+        }
+    }
+
     /// How long the step is, in seconds.
     #[must_use]
     pub const fn span_s(&self) -> f64 {
@@ -121,7 +133,7 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 
 impl TableRow for StepRow {
     const FILE: &'static str = "steps.csv";
-    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s\n";
+    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of\n";
     const OPTIONAL: &'static [&'static str] = &[
         "unverified",
         "at_least",
@@ -135,5 +147,6 @@ impl TableRow for StepRow {
         "awaited_s",
         "answer_gap_s",
         "block_gap_s",
+        "again_of",
     ];
 }

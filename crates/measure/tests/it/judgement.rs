@@ -50,6 +50,8 @@ struct Story {
     offered_until: u64,
     ended: u64,
     interrupted: bool,
+    /// The longest gap in the generator's own loop.
+    stall: u64,
     /// Whether answers come after the check, and whether blocks are watched.
     checked: bool,
     followed: bool,
@@ -80,6 +82,7 @@ impl Story {
             offered_until,
             ended: offered_until + 2_000,
             interrupted: false,
+            stall: 0,
             checked: true,
             followed: true,
             schedule,
@@ -185,6 +188,7 @@ impl Story {
                         end,
                         rate,
                         pause,
+                        again_of: None,
                     }),
                 )
             }
@@ -210,6 +214,7 @@ impl Story {
                 Event::Mempool(sample) => recorder.mempool(&sample),
             }
         }
+        recorder.stalled(ms(self.stall));
         let planned = self.schedule.due_before(ms(self.offered_until));
         let end = RunEnd {
             planned: (self.model == LoadModel::Open).then_some(planned),
@@ -530,9 +535,14 @@ fn a_pause_of_the_generator_is_no_silence_of_the_node() {
     let blocks: Vec<u64> = every_second(14)
         .filter(|at| !(4_000..8_000).contains(at))
         .collect();
-    let summary = story.with_blocks(blocks, usize::MAX).summary();
+    let story = Story {
+        stall: 4_000,
+        ..story.with_blocks(blocks, usize::MAX)
+    };
+    let summary = story.summary();
     assert_eq!(summary.limited_by, LimitedBy::Schedule);
     assert_eq!(found(&summary, EvidenceKind::NoAnswers), None);
+    assert_eq!(found(&summary, EvidenceKind::NoBlocks), None);
     assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
 }
 

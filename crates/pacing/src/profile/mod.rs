@@ -6,6 +6,7 @@ mod curve;
 mod error;
 mod exponential;
 mod linear;
+mod part;
 mod phase;
 mod ramp;
 mod shape;
@@ -17,7 +18,7 @@ mod step;
 mod trace;
 mod trace_csv;
 
-use std::{fmt, num::NonZeroU32, sync::Arc};
+use std::{fmt, num::NonZeroU32, ops::Range, sync::Arc};
 
 pub use self::error::ProfileError;
 pub use self::step::Step;
@@ -239,6 +240,43 @@ impl Profile {
         Ok(Self {
             phases: placed.into(),
         })
+    }
+
+    /// The same with step `again` offered a second time, from where step `before` begins; what follows moves
+    /// back. Behind the last step (`before` is their number) a pause may come first.
+    ///
+    /// Everything before it is as it was: no due time changes.
+    ///
+    /// # Errors
+    /// No such step, a profile without an end before it, or as [`Profile::phases`].
+    pub fn with_again(
+        &self,
+        again: u32,
+        before: u32,
+        pause: Option<Nanos>,
+    ) -> Result<Self, ProfileError> {
+        let part = |steps: Range<u32>| {
+            let phases = self.phases.iter().filter_map(|phase| phase.part(&steps));
+            Self {
+                phases: phases.collect(),
+            }
+        };
+        let mut repeated = part(again..again.saturating_add(1)).phases.to_vec();
+        if repeated.is_empty() {
+            return Err(ProfileError::new(format!("there is no step {again}")));
+        }
+        repeated.iter_mut().for_each(|it| it.again_of = Some(again));
+        let repeated = Self {
+            phases: repeated.into(),
+        };
+        let pause = pause.map(Self::pause).transpose()?;
+        let parts = [
+            Some(part(0..before)),
+            pause,
+            Some(repeated),
+            Some(part(before..u32::MAX)),
+        ];
+        Self::phases(parts.into_iter().flatten())
     }
 
     fn of_trace(trace: Trace) -> Self {

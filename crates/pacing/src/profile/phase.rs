@@ -18,6 +18,8 @@ pub(super) struct Phase {
     pub(super) area_start: u128,
     pub(super) area_end: u128,
     pub(super) first_step: u32,
+    /// The step of the profile that this phase offers a second time.
+    pub(super) again_of: Option<u32>,
     /// The shape and its parameters, as a person would write them; begins with the shape's name.
     pub(super) text: Arc<str>,
     pub(super) peak: Rate,
@@ -34,6 +36,7 @@ impl Phase {
             area_start: 0,
             area_end,
             first_step: 0,
+            again_of: None,
             text: text.into(),
             peak,
             shape,
@@ -76,6 +79,7 @@ impl Phase {
             end: (!endless).then_some(Nanos::new(self.start + step.end)),
             rate: step.rate,
             pause: step.pause,
+            again_of: self.again_of,
         }
     }
 }

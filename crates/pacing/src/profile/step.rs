@@ -15,4 +15,6 @@ pub struct Step {
     pub rate: Rate,
     /// Whether it is a rest: a rate of zero, or the low half of a square wave.
     pub pause: bool,
+    /// The step that it offers a second time, if it does (see [`crate::Profile::with_again`]).
+    pub again_of: Option<u32>,
 }

@@ -175,3 +175,73 @@ proptest! {
         prop_assert_eq!(Schedule::new(profile, Arrivals::Even).due(i), expected);
     }
 }
+
+/// A ramp from 10/s by 10/s each second; the step of 20/s is offered again where that of 40/s begins.
+#[test]
+fn a_step_that_is_offered_again_moves_no_due_time_before_it() {
+    let rate = |per_second| Rate::per_second(per_second).unwrap();
+    let ramp = |to: Option<u64>| {
+        let step = pacing::SignedRate::rise(rate(10));
+        Profile::steps(rate(10), step, Nanos::from_secs(1), to.map(rate)).unwrap()
+    };
+    for (profile, steps) in [(ramp(Some(50)), Some(6)), (ramp(None), None)] {
+        let again = profile.with_again(1, 3, None).unwrap();
+        let rates: Vec<u64> = again
+            .iter_steps()
+            .take(6)
+            .map(|step| step.rate.as_f64() as u64)
+            .collect();
+        assert_eq!(rates, [10, 20, 30, 20, 40, 50]);
+        let marks = again.iter_steps().take(6).map(|step| step.again_of);
+        assert!(marks.eq([None, None, None, Some(1), None, None]));
+        assert!(again.iter_steps().take(6).enumerate().all(|(place, step)| {
+            step.index as usize == place && step.start == Nanos::from_secs(place as u64)
+        }));
+        assert_eq!(steps.is_some(), again.duration().is_some());
+        for arrivals in [
+            Arrivals::Even,
+            Arrivals::Poisson { seed: 7 },
+            Arrivals::Burst {
+                size: 7.try_into().unwrap(),
+            },
+        ] {
+            let of = |profile: &Profile| Schedule::new(profile.clone(), arrivals);
+            let (one, other) = (of(&profile), of(&again));
+            let moved = one
+                .iter()
+                .zip(other.iter())
+                .find(|(one, other)| one != other);
+            let (was, is) = moved.unwrap();
+            assert!(
+                was.at >= Nanos::from_secs(3) && is.at >= Nanos::from_secs(3),
+                "{was:?} {is:?}"
+            );
+            let counted = other
+                .iter()
+                .take_while(|due| due.at < Nanos::from_secs(6))
+                .count();
+            assert_eq!(counted as u64, other.due_before(Nanos::from_secs(6)));
+        }
+        let even = Schedule::new(again.clone(), Arrivals::Even);
+        assert_eq!(even.due_before(Nanos::from_secs(6)), 170);
+        // A second one, and what is no step.
+        let twice = again.with_again(4, 6, None).unwrap();
+        assert_eq!(twice.step(6).unwrap().again_of, Some(4));
+        assert_eq!(twice.step(3).unwrap().again_of, Some(1));
+    }
+}
+
+#[test]
+fn behind_the_last_step_a_pause_comes_first() {
+    let rate = |per_second| Rate::per_second(per_second).unwrap();
+    let step = pacing::SignedRate::rise(rate(10));
+    let ramp = Profile::steps(rate(10), step, Nanos::from_secs(1), Some(rate(30))).unwrap();
+    let again = ramp
+        .with_again(2, 3, Some(Nanos::from_millis(1_500)))
+        .unwrap();
+    assert_eq!(again.duration(), Some(Nanos::from_millis(5_500)));
+    let [pause, last] = [3, 4].map(|index| again.step(index).unwrap());
+    assert!(pause.pause && pause.again_of.is_none());
+    assert_eq!((last.rate, last.again_of), (rate(30), Some(2)));
+    assert!(ramp.with_again(3, 3, None).is_err());
+}

@@ -61,7 +61,7 @@ pub(super) fn reasons(report: &RunReport) -> Vec<String> {
         .filter_map(|(step, excess)| Some((step, excess?)))
         .map(|(step, excess)| {
             let rate = text::rate(step.rate_tps);
-            format!("step {} ({rate}) {}: {excess}", step.step, excess.label())
+            format!("step {} ({rate}) {}: {excess}", step.name(), excess.label())
         })
         .take(MAX_REASONS)
         .collect()
@@ -168,7 +168,7 @@ pub(super) fn table(report: &RunReport) -> Table {
     };
     let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
     Table::of(steps(report))
-        .figure("step", |(step, _)| step.step.to_string())
+        .figure("step", |(step, _)| step.name())
         .figure("sustained", |(step, excess)| sustained(step.pause, *excess))
         .alarm(|(step, excess)| !step.pause && excess.is_some())
         .number("from", text::seconds, |(step, _)| step.start_s)

@@ -43,7 +43,8 @@ pub enum Command {
     ///
     /// Without --to the ramp goes on until the target is saturated for two steps (accepted or
     /// committed under 95 % of offered, or transactions sent late because the node held them up),
-    /// and names the last step that was sustained.
+    /// and names the last step that was sustained. A step that failed only because the node gave no
+    /// sign for a while is offered once more.
     Ramp(RampArgs),
     /// Alternate between a high and a low rate.
     Square(SquareArgs),

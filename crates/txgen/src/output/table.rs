@@ -177,7 +177,7 @@ fn steps(summary: &Summary) -> String {
     let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
     let rows = steps.iter().zip(&excesses).skip(skipped);
     let table = Table::of(rows)
-        .text("step", |(step, _)| step.step.to_string())
+        .text("step", |(step, _)| step.name())
         .number("rate/s", tenths, |(step, _)| step.rate_tps)
         .number("sent/s", tenths, |(step, _)| step.sent_tps)
         .number("accepted/s", tenths, |(step, _)| step.accepted_tps)

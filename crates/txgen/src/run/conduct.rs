@@ -9,19 +9,20 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use measure::{Finished, RunFolderWriters, judge};
+use measure::{Finished, RunFolderWriters};
 use pacing::{Arrivals, Nanos, Schedule};
 
 use super::follow::{self, Follow};
 use super::preflight::Node;
+use super::ramp::{Course, Ramp};
 use super::record::{RecordChannels, Recording, Shared};
 use super::{RunError, await_start, host};
 use crate::clock::{Origin, RunClock};
 use crate::live::{Display, NodeBoard};
 use crate::plan::{Load, Plan};
 use crate::shard::{
-    self, Address, BATCHES_IN_FLIGHT, Orders, Rules, ShardBatch, ShardChannels, ShardConfig,
-    ShardLoad, StopReason,
+    self, Address, BATCHES_IN_FLIGHT, Offering, Orders, Revision, Rules, ShardBatch, ShardChannels,
+    ShardConfig, ShardLoad, StopReason,
 };
 use crate::shutdown::Shutdown;
 use crate::source::{self, Ring, SourceConfig, SourceThread};
@@ -82,6 +83,8 @@ impl<'a, T: Target> Run<'a, T> {
         )?;
         drop(seen_sender);
         let shared = Arc::new(Shared::default());
+        self.orders
+            .hold(self.ramp().is_some_and(|ramp| ramp.may_go_on()));
         thread::scope(|scope| {
             let senders = self.start_senders(scope, &batch_sender)?;
             drop(batch_sender);
@@ -229,7 +232,7 @@ impl<'a, T: Target> Run<'a, T> {
         Ok(())
     }
 
-    /// Shows progress, passes on interruptions, and ends a saturated ramp.
+    /// Shows progress, passes on interruptions, and says how a ramp goes on.
     fn watch(
         &self,
         display: &mut Display,
@@ -237,7 +240,7 @@ impl<'a, T: Target> Run<'a, T> {
         follow: &Follow,
         recorder: &ScopedJoinHandle<'_, Finished>,
     ) {
-        let mut steps = Vec::new();
+        let mut ramp = self.ramp();
         let mut stopping = false;
         let mut warned = false;
         while !recorder.is_finished() {
@@ -267,17 +270,62 @@ impl<'a, T: Target> Run<'a, T> {
                     broken.value_text()
                 ));
             }
-            steps.extend_from_slice(&glance.moment.new_steps);
+            if let Some(ramp) = ramp.as_mut().filter(|_| !stopping) {
+                let course = ramp.look(&glance.moment.new_steps, now);
+                stopping |= self.go_on(course, display);
+            }
             display.update(now, glance.moment);
-            if !stopping && self.stops_when_saturated() {
-                let judgement = judge::ramp(&steps, self.plan.follow);
-                if judgement.saturated {
-                    stopping = true;
-                    self.stop(StopReason::Saturated);
-                    display.message(&format!("the ramp ends: {}", judgement.reason));
-                }
+        }
+    }
+
+    /// What is offered in steps until the target is saturated, or offers some of them again.
+    fn ramp(&self) -> Option<Ramp> {
+        let Load::Open {
+            schedule,
+            stop_when_saturated,
+            ..
+        } = &self.plan.load
+        else {
+            return None;
+        };
+        let repeats = self.plan.part.is_whole() && self.plan.workload.count().is_none();
+        let how = (*stop_when_saturated, repeats);
+        Some(Ramp::new(schedule.clone(), how, self.plan.follow))
+    }
+
+    /// Does what a ramp asks for; whether the offering stops.
+    fn go_on(&self, course: Course, display: &mut Display) -> bool {
+        match course {
+            Course::Same => {}
+            Course::Planned => self.orders.hold(false),
+            Course::Revised {
+                schedule,
+                from,
+                text,
+            } => {
+                let shards = 0..self.plan.threads.get();
+                let offering = |shard| {
+                    let mut offering = self.offering(&schedule, shard);
+                    while offering.dues.peek().is_some_and(|due| due.at < from) {
+                        offering.dues.next();
+                    }
+                    offering
+                };
+                let offerings = shards.map(offering).collect();
+                self.orders.revise(Revision {
+                    schedule,
+                    from,
+                    offerings,
+                });
+                display.message(&text);
+            }
+            Course::Ended(reason) => {
+                self.stop(StopReason::Saturated);
+                display.message(&format!("the ramp ends: {reason}"));
+                return true;
             }
         }
+        false
     }
 
     /// Passes on what the user asks for: notes, and to stop or to leave; whether the offering stops.
@@ -307,16 +355,6 @@ impl<'a, T: Target> Run<'a, T> {
             .stop(self.clock.now().saturating_add(STOP_NOTICE), reason);
     }
 
-    fn stops_when_saturated(&self) -> bool {
-        matches!(
-            self.plan.load,
-            Load::Open {
-                stop_when_saturated: true,
-                ..
-            }
-        )
-    }
-
     fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
         let plan = self.plan;
         let (first, stride) = plan.part.of_thread(shard, plan.threads);
@@ -338,6 +376,8 @@ impl<'a, T: Target> Run<'a, T> {
             // To count random arrivals takes long for long loads.
             Load::Open { schedule, .. } => match schedule.arrivals() {
                 Arrivals::Poisson { .. } => u64::MAX,
+                // More than planned when a step is offered again.
+                _ if self.ramp().is_some_and(|ramp| ramp.may_go_on()) => u64::MAX,
                 Arrivals::Even | Arrivals::Burst { .. } => schedule.planned().unwrap_or(u64::MAX),
             },
             Load::Flood { count, .. } => *count,
@@ -357,19 +397,25 @@ impl<'a, T: Target> Run<'a, T> {
         used_up.map_or(end, |used_up| used_up.min(end))
     }
 
+    fn offering(&self, schedule: &Schedule, shard: u32) -> Offering {
+        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
+        Offering {
+            dues: schedule.shard(first, stride),
+            profile: schedule.profile().clone(),
+            ends_at: self.ends_at(schedule),
+        }
+    }
+
     fn shard(&self, shard: u32) -> ShardConfig {
         let of = self.plan.threads.get();
-        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
         let load = match &self.plan.load {
             Load::Open {
                 schedule,
                 reconnect_in_pauses,
                 ..
             } => ShardLoad::Open {
-                dues: Box::new(schedule.shard(first, stride)),
-                profile: schedule.profile().clone(),
+                offering: Box::new(self.offering(schedule, shard)),
                 end: self.end(),
-                ends_at: self.ends_at(schedule),
                 reconnect_in_pauses: *reconnect_in_pauses,
             },
             Load::Flood { concurrency, .. } => ShardLoad::Flood {

@@ -7,6 +7,7 @@ mod follow;
 mod host;
 mod preflight;
 mod prepare;
+mod ramp;
 mod record;
 
 use std::fs::File;
@@ -552,6 +553,7 @@ mod tests {
             end: None,
             rate: pacing::Rate::ZERO,
             pause: false,
+            again_of: None,
         });
         let recorder = Recorder::new(RecorderConfig::new(0, 1, 0), plan, writers);
         let mut summary = recorder.finish(RunEnd::default()).summary;

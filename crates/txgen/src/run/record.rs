@@ -10,7 +10,7 @@ use measure::{
     Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
     SourceId, judge,
 };
-use pacing::{Nanos, Step};
+use pacing::{Nanos, Schedule, Step};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::Origin;
@@ -100,7 +100,7 @@ pub(crate) struct Recording<'a> {
     plan: &'a Plan,
     orders: &'a Orders,
     origin: Origin,
-    recorder: Recorder<File, RunPlan>,
+    recorder: Recorder<File, RunPlan<'a>>,
     channels: RecordChannels,
     senders: u16,
     /// Per shard: whether nothing falls due any more, and whether it has left.
@@ -142,7 +142,7 @@ impl<'a> Recording<'a> {
             plan,
             orders,
             origin,
-            recorder: Recorder::new(config, RunPlan::new(plan), writers),
+            recorder: Recorder::new(config, RunPlan::new(plan, orders), writers),
             senders,
             offered: vec![false; usize::from(senders)],
             finished: vec![false; usize::from(senders)],
@@ -336,6 +336,7 @@ impl<'a> Recording<'a> {
         let stop_at = self.orders.stop_at();
         let (planned, offered_until) = match &self.plan.load {
             Load::Open { schedule, .. } => {
+                let schedule = &self.orders.schedule().unwrap_or_else(|| schedule.clone());
                 let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
                 let until = end.min(stop_at).min(ended);
                 let planned = schedule.due_before(until);
@@ -366,30 +367,34 @@ impl<'a> Recording<'a> {
 }
 
 /// The schedule in the recorder's terms.
-pub(crate) enum RunPlan {
-    Open(Box<OpenPlan>),
+pub(crate) enum RunPlan<'a> {
+    Open(Box<OpenPlan<'a>>),
     Closed(ClosedLoop),
 }
 
 /// This generator's part of a schedule that ends early when the workload has no more transactions.
-pub(crate) struct OpenPlan {
+pub(crate) struct OpenPlan<'a> {
+    orders: &'a Orders,
+    /// The revision that `schedule` is.
+    revision: u32,
     schedule: SchedulePlan,
-    supply: u64,
+    supply: Option<u64>,
     /// When the last transaction of the workload is due; nothing is offered after it.
     used_up: Nanos,
     part: Part,
 }
 
-impl RunPlan {
-    fn new(plan: &Plan) -> Self {
+impl<'a> RunPlan<'a> {
+    fn new(plan: &Plan, orders: &'a Orders) -> Self {
         match &plan.load {
             Load::Open { schedule, .. } => {
                 let supply = plan.workload.count();
-                let used_up = supply.and_then(|supply| schedule.due(supply));
                 Self::Open(Box::new(OpenPlan {
+                    orders,
+                    revision: 0,
+                    used_up: used_up(schedule, supply),
                     schedule: SchedulePlan::new(schedule.clone()),
-                    supply: supply.unwrap_or(u64::MAX),
-                    used_up: used_up.unwrap_or(Nanos::MAX),
+                    supply,
                     part: plan.part,
                 }))
             }
@@ -399,17 +404,40 @@ impl RunPlan {
                 end: None,
                 rate: pacing::Rate::ZERO,
                 pause: false,
+                again_of: None,
             })),
         }
     }
 }
 
-impl RecorderPlan for RunPlan {
+/// When the last transaction of a workload is due.
+fn used_up(schedule: &Schedule, supply: Option<u64>) -> Nanos {
+    let used_up = supply.and_then(|supply| schedule.due(supply));
+    used_up.unwrap_or(Nanos::MAX)
+}
+
+impl OpenPlan<'_> {
+    /// The schedule as it is by now.
+    fn schedule(&mut self) -> &mut SchedulePlan {
+        let revision = self.orders.revision();
+        if self.revision != revision
+            && let Some(schedule) = self.orders.schedule()
+        {
+            self.revision = revision;
+            self.used_up = used_up(&schedule, self.supply);
+            self.schedule = SchedulePlan::new(schedule);
+        }
+        &mut self.schedule
+    }
+}
+
+impl RecorderPlan for RunPlan<'_> {
     fn due_before(&mut self, t: Nanos) -> Option<u64> {
         match self {
             Self::Closed(closed) => closed.due_before(t),
             Self::Open(open) => {
-                let due = open.schedule.due_before(t)?.min(open.supply);
+                let due = open.schedule().due_before(t)?;
+                let due = due.min(open.supply.unwrap_or(u64::MAX));
                 Some(open.part.count(due))
             }
         }
@@ -419,7 +447,7 @@ impl RecorderPlan for RunPlan {
         match self {
             Self::Closed(closed) => closed.step_at(t),
             Self::Open(open) => {
-                let step = open.schedule.step_at(t).filter(|_| t < open.used_up)?;
+                let step = open.schedule().step_at(t).filter(|_| t < open.used_up)?;
                 let end = step.end.unwrap_or(Nanos::MAX).min(open.used_up);
                 Some(Step {
                     end: (end < Nanos::MAX).then_some(end),

@@ -41,7 +41,7 @@ use crate::source::Ring;
 use crate::target::Target;
 
 pub(crate) use self::address::Address;
-pub(crate) use self::orders::{Orders, StopReason};
+pub(crate) use self::orders::{Orders, Revision, StopReason};
 pub(crate) use self::reporter::{BATCHES_IN_FLIGHT, ShardBatch};
 pub(crate) use self::requests::{QUEUED_FACTOR, SLOW_ANSWER};
 
@@ -71,15 +71,21 @@ pub(crate) struct Rules {
 pub(crate) enum ShardLoad {
     /// Its part of the schedule, up to (without) index `end`.
     Open {
-        dues: Box<pacing::Shard>,
-        profile: Profile,
+        offering: Box<Offering>,
         end: u64,
-        /// When the last transaction is due at the latest; [`Nanos::MAX`] without an end.
-        ends_at: Nanos,
         reconnect_in_pauses: bool,
     },
     /// Its part of a flood.
     Flood { end: u64, slots: usize },
+}
+
+/// A shard's due times, and what they belong to.
+#[derive(Debug, Clone)]
+pub(crate) struct Offering {
+    pub(crate) dues: pacing::Shard,
+    pub(crate) profile: Profile,
+    /// When the last transaction is due at the latest; [`Nanos::MAX`] without an end.
+    pub(crate) ends_at: Nanos,
 }
 
 /// The two ways to and from a shard's recorder.
@@ -134,14 +140,12 @@ fn assemble<T: Target, P: platform::Platform>(
             (Pace::closed(config.shard, config.of, end, slots), None)
         }
         ShardLoad::Open {
-            dues,
-            profile,
+            offering,
             end,
-            ends_at,
             reconnect_in_pauses,
         } => {
-            let pauses = reconnect_in_pauses.then(|| Pauses::new(profile.clone()));
-            (Pace::open(*dues, profile, end, ends_at), pauses)
+            let pauses = reconnect_in_pauses.then(|| Pauses::new(offering.profile.clone()));
+            (Pace::open(config.shard, *offering, end), pauses)
         }
     };
     let links = Links::new(

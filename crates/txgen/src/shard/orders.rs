@@ -1,9 +1,12 @@
 //! Orders to the shards from outside, read at every turn of their loop.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use measure::UnsentReason;
-use pacing::Nanos;
+use pacing::{Nanos, Schedule};
+
+use super::Offering;
 
 /// When to stop offering, why, and whether to leave without draining.
 #[derive(Debug)]
@@ -13,6 +16,20 @@ pub(crate) struct Orders {
     /// Stopped by the run's own rules, not interrupted.
     by_rule: AtomicBool,
     abort: AtomicBool,
+    /// The offering does not end with the schedule: it may be revised.
+    held: AtomicBool,
+    revisions: AtomicU32,
+    revision: Mutex<Option<Revision>>,
+}
+
+/// A schedule that goes on otherwise than planned: a step is offered again.
+#[derive(Debug, Clone)]
+pub(crate) struct Revision {
+    pub(crate) schedule: Schedule,
+    /// Up to here it is what it was; no shard has come this far.
+    pub(crate) from: Nanos,
+    /// Each shard's due times from there on.
+    pub(crate) offerings: Vec<Offering>,
 }
 
 /// Why the offering ends before the profile does.
@@ -32,6 +49,9 @@ impl Default for Orders {
             stop_at: AtomicU64::new(u64::MAX),
             by_rule: AtomicBool::new(false),
             abort: AtomicBool::new(false),
+            held: AtomicBool::new(false),
+            revisions: AtomicU32::new(0),
+            revision: Mutex::new(None),
         }
     }
 }
@@ -60,6 +80,44 @@ impl Orders {
     /// When the offering ends by order; [`Nanos::MAX`] without an order.
     pub(crate) fn stop_at(&self) -> Nanos {
         Nanos::from_nanos(self.stop_at.load(Ordering::Acquire))
+    }
+
+    /// Whether the end of the schedule is not the end of the offering yet.
+    pub(crate) fn hold(&self, held: bool) {
+        self.held.store(held, Ordering::Release);
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Goes on by another schedule, which is the old one up to an instant ahead.
+    pub(crate) fn revise(&self, revision: Revision) {
+        *self.last_revision() = Some(revision);
+        self.revisions.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the schedule was revised.
+    pub(crate) fn revision(&self) -> u32 {
+        self.revisions.load(Ordering::Acquire)
+    }
+
+    /// The schedule as it was revised last, if it was.
+    pub(crate) fn schedule(&self) -> Option<Schedule> {
+        let revision = self.last_revision();
+        revision.as_ref().map(|revision| revision.schedule.clone())
+    }
+
+    /// A shard's due times by it, and from when on they hold.
+    pub(super) fn revised(&self, shard: u32) -> Option<(Nanos, Offering)> {
+        let revision = self.last_revision();
+        let revision = revision.as_ref()?;
+        let offering = revision.offerings.get(shard as usize)?;
+        Some((revision.from, offering.clone()))
+    }
+
+    fn last_revision(&self) -> std::sync::MutexGuard<'_, Option<Revision>> {
+        self.revision.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether to leave without draining.

@@ -1,6 +1,9 @@
 //! When the next transaction of a shard is due: from the schedule, or from the answers.
 
-use pacing::{Due, Nanos, Profile, Step};
+use pacing::{Due, Nanos, Step};
+
+use super::Offering;
+use super::orders::Orders;
 
 /// Where a shard's due times come from.
 pub(super) enum Pace {
@@ -12,14 +15,15 @@ pub(super) enum Pace {
 
 /// The due times of one shard and the steps they belong to.
 pub(super) struct Open {
-    dues: pacing::Shard,
+    shard: u32,
+    offering: Offering,
     next: Option<Due>,
-    profile: Profile,
     step: Step,
     /// Indices from here on have no transaction.
     end: u64,
-    /// When the offering ends by itself.
-    ends_at: Nanos,
+    /// The revision of the schedule that is known, and from when on which due times hold by it.
+    revision: u32,
+    revised: Option<(Nanos, Offering)>,
 }
 
 /// The slots of one shard of a flood.
@@ -42,22 +46,29 @@ pub(super) struct DueTx {
 }
 
 impl Pace {
-    pub(super) fn open(
-        mut dues: pacing::Shard,
-        profile: Profile,
-        end: u64,
-        ends_at: Nanos,
-    ) -> Self {
-        let next = dues.next().filter(|due| due.index < end);
-        let step = profile.step_at(Nanos::ZERO);
-        Self::Open(Box::new(Open {
-            dues,
-            next,
-            profile,
-            step,
+    pub(super) fn open(shard: u32, offering: Offering, end: u64) -> Self {
+        let mut open = Box::new(Open {
+            shard,
+            step: offering.profile.step_at(Nanos::ZERO),
+            offering,
+            next: None,
             end,
-            ends_at,
-        }))
+            revision: 0,
+            revised: None,
+        });
+        open.advance();
+        Self::Open(open)
+    }
+
+    /// Takes over a schedule that was revised.
+    pub(super) fn follow(&mut self, orders: &Orders) {
+        if let Self::Open(open) = self
+            && open.revision != orders.revision()
+        {
+            open.revision = orders.revision();
+            open.revised = orders.revised(open.shard);
+            open.revise();
+        }
     }
 
     pub(super) fn closed(shard: u32, of: u32, end: u64, slots: usize) -> Self {
@@ -95,7 +106,7 @@ impl Pace {
     pub(super) fn is_over(&self, now: Nanos, stop_at: Nanos) -> bool {
         match self {
             // A pause at the end belongs to the load as much as one in its middle.
-            Self::Open(open) => now >= open.ends_at.min(stop_at),
+            Self::Open(open) => now >= open.offering.ends_at.min(stop_at),
             Self::Closed(closed) => closed.next >= closed.end || now >= stop_at,
         }
     }
@@ -104,9 +115,9 @@ impl Pace {
 impl Open {
     fn next(&mut self, now: Nanos, stop_at: Nanos) -> Option<DueTx> {
         let due = self.next.filter(|due| due.at <= now && due.at < stop_at)?;
-        self.next = self.dues.next().filter(|due| due.index < self.end);
+        self.advance();
         if self.step.end.is_some_and(|end| due.at >= end) {
-            self.step = self.profile.step_at(due.at);
+            self.step = self.offering.profile.step_at(due.at);
         }
         Some(DueTx {
             index: due.index,
@@ -114,6 +125,20 @@ impl Open {
             step: self.step.index,
             seen: now,
         })
+    }
+
+    fn advance(&mut self) {
+        self.next = self.offering.dues.next().filter(|due| due.index < self.end);
+        self.revise();
+    }
+
+    /// Goes on by the revised schedule once the next transaction is one of its.
+    fn revise(&mut self) {
+        let next = self.next.map_or(Nanos::MAX, |due| due.at);
+        if let Some((_, offering)) = self.revised.take_if(|(from, _)| *from <= next) {
+            self.offering = offering;
+            self.advance();
+        }
     }
 }
 

@@ -138,6 +138,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
 
     fn offer(&mut self) -> io::Result<()> {
         loop {
+            self.pace.follow(self.orders);
             let now = self.links.now();
             self.send_due(now);
             if self.is_finished(now) {
@@ -185,7 +186,8 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         if self.orders.is_aborted() && now >= stop_at {
             return true;
         }
-        if !self.pace.is_over(now, stop_at) {
+        let may_go_on = self.orders.is_held() && now < stop_at;
+        if may_go_on || !self.pace.is_over(now, stop_at) {
             return false;
         }
         let offered_until = *self.offered_until.get_or_insert(now.min(stop_at));

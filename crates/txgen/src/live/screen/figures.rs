@@ -109,7 +109,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
             (false, None) => ("", Color::Reset),
         };
         let cells = [
-            number(step.step.to_string()),
+            number(step.name()),
             cell(figure(step.rate_tps, tenths)),
             cell(figure(step.accepted_tps, tenths)),
             cell(figure(step.committed_tps, tenths)),
@@ -119,7 +119,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
         Row::new(cells).style(color)
     });
     let header = ["step", "rate/s", "accepted", "committed", heading];
-    let widths = [4, 8, 9, 9, 10, 13].map(Constraint::Length);
+    let widths = [7, 8, 9, 9, 10, 13].map(Constraint::Length);
     table(frame, area, " steps ", &header, rows, &widths);
 }
 

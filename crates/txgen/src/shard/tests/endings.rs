@@ -1,7 +1,9 @@
 //! How a shard ends: the drain, orders to stop and to abort, and a flood's slots.
 
+use pacing::SignedRate;
+
 use super::*;
-use crate::shard::StopReason;
+use crate::shard::{Revision, StopReason};
 
 #[test]
 fn a_shard_ends_with_its_last_answer() {
@@ -109,4 +111,75 @@ fn a_part_of_a_flood_takes_every_n_th_transaction() {
     let outcome = scenario.run();
     let sent: Vec<u64> = outcome.sent.iter().map(|sent| sent.index).collect();
     assert_eq!(sent, [2, 5, 8, 11, 14, 17]);
+}
+
+/// 100/s, 200/s, 300/s, for 100 ms each.
+fn three_steps() -> Profile {
+    let rate = |per_second| Rate::per_second(per_second).unwrap();
+    let step = SignedRate::rise(rate(100));
+    Profile::steps(rate(100), step, ms(100), Some(rate(300))).unwrap()
+}
+
+/// The order to go on by another profile.
+fn revise(profile: &Profile, from: Nanos) -> impl FnOnce(&Orders) + 'static {
+    let schedule = Schedule::new(profile.clone(), Arrivals::Even);
+    let mut dues = schedule.shard(0, NonZeroU32::MIN);
+    while dues.peek().is_some_and(|due| due.at < from) {
+        dues.next();
+    }
+    let offering = Offering {
+        dues,
+        profile: profile.clone(),
+        ends_at: profile.duration().unwrap(),
+    };
+    let revision = Revision {
+        schedule,
+        from,
+        offerings: vec![offering],
+    };
+    move |orders| orders.revise(revision)
+}
+
+/// All left when they were due by this profile, and belong to its steps.
+fn assert_kept(outcome: &Outcome, profile: &Profile) {
+    let schedule = Schedule::new(profile.clone(), Arrivals::Even);
+    assert_eq!(Some(outcome.sent.len() as u64), schedule.planned());
+    for (sent, due) in outcome.sent.iter().zip(schedule.iter()) {
+        assert_eq!(
+            (sent.index, sent.due, sent.sent),
+            (due.index, due.at, due.at)
+        );
+        assert_eq!(sent.step, profile.step_at(due.at).index);
+    }
+}
+
+#[test]
+fn a_step_that_is_offered_again_leaves_at_its_times_and_changes_none_before_it() {
+    let planned = three_steps();
+    let scenario = Scenario::over(planned.clone(), Arrivals::Even, &[WS], accepts(ms(5)));
+    assert_kept(&scenario.run(), &planned);
+    let again = planned.with_again(0, 2, None).unwrap();
+    let scenario = Scenario::over(planned, Arrivals::Even, &[WS], accepts(ms(5)));
+    scenario.order(ms(120), revise(&again, ms(180)));
+    assert_kept(&scenario.run(), &again);
+}
+
+#[test]
+fn a_shard_waits_behind_its_last_transaction_while_a_step_may_be_offered_again() {
+    let planned = three_steps();
+    let scenario = Scenario::over(planned.clone(), Arrivals::Even, &[WS], accepts(ms(5)));
+    let again = planned.with_again(2, 3, Some(ms(150))).unwrap();
+    scenario.orders.hold(true);
+    scenario.order(ms(400), revise(&again, ms(430)));
+    scenario.order(ms(560), |orders| orders.hold(false));
+    let outcome = scenario.run();
+    assert_kept(&outcome, &again);
+    assert_eq!(outcome.unsent, []);
+    // And is told when there is nothing more to wait for.
+    let scenario = Scenario::over(planned, Arrivals::Even, &[WS], accepts(ms(5)));
+    scenario.orders.hold(true);
+    scenario.order(ms(700), |orders| orders.hold(false));
+    let outcome = scenario.run();
+    assert_eq!((outcome.sent.len(), outcome.answered.len()), (60, 60));
+    assert!(outcome.ended >= ms(700), "{:?}", outcome.ended);
 }

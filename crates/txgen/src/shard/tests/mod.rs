@@ -23,7 +23,7 @@ use pacing::{Arrivals, CatchUp, Nanos, Profile, Rate, Schedule};
 
 use self::script::{React, Reaction, Received, Script};
 use self::target::{Numbers, ScriptedTarget};
-use super::{Orders, Reporter, Rules, ShardBatch, ShardConfig, ShardLoad, assemble};
+use super::{Offering, Orders, Reporter, Rules, ShardBatch, ShardConfig, ShardLoad, assemble};
 use crate::settings::AtMaxInFlight;
 use crate::shard::Address;
 use crate::source::{SourceConfig, SteppedSource};
@@ -72,10 +72,12 @@ impl Scenario {
         let ends_at = profile.duration().unwrap();
         let schedule = Schedule::new(profile.clone(), arrivals);
         let load = ShardLoad::Open {
-            dues: Box::new(schedule.shard(0, NonZeroU32::MIN)),
-            profile,
+            offering: Box::new(Offering {
+                dues: schedule.shard(0, NonZeroU32::MIN),
+                profile,
+                ends_at,
+            }),
             end: u64::MAX,
-            ends_at,
             reconnect_in_pauses: false,
         };
         Self::new(load, links, react)
