@@ -240,7 +240,7 @@ fn errors_name_file_line_and_column() {
     let error = read_all::<BlockRow>(short.as_bytes()).unwrap_err();
     assert_eq!(
         message(error),
-        "blocks.csv, line 2: it has 2 fields where the first line names 12"
+        "blocks.csv, line 2: it has 2 fields where the first line names 14"
     );
     let error = read_all::<BlockRow>(&b"height,size\n1,2\n"[..]).unwrap_err();
     assert!(message(error).starts_with("blocks.csv has no column \"header_time_ns\""));
