@@ -276,11 +276,11 @@ pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
     }
 }
 
-/// With too few blocks for a trend, the coarser rule of ramps.
+/// With too few blocks for a trend, the coarser rule of ramps. What the generator did not offer in time
+/// says nothing about the target.
 fn excess(point: &Point<'_>) -> Option<String> {
-    let excess = steps::excesses(&point.summary.steps, point.followed)
-        .into_iter()
-        .flatten()
-        .next()?;
+    let excesses = steps::excesses(&point.summary.steps, point.followed);
+    let mut excesses = excesses.into_iter().flatten();
+    let excess = excesses.find(steps::Excess::is_the_nodes)?;
     Some(excess.to_string())
 }

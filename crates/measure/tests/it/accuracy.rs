@@ -162,6 +162,26 @@ fn the_knee_of_a_chain_without_noise_is_within_three_percent_of_its_capacity() {
 }
 
 #[test]
+fn a_short_point_that_left_late_by_the_generators_fault_is_not_broken() {
+    let short = Model {
+        offering_s: WARMUP_S + 2,
+        ..CLEAN
+    };
+    let late = |mut model: Model| model.offer(90.0);
+    let judged = late(Model {
+        generator: 89.6,
+        ..short
+    });
+    assert_eq!(judged.finding, Finding::Undecided, "{judged:?}");
+    // With as few blocks a chain that cannot keep up still shows.
+    let judged = late(Model {
+        capacity: 40.0,
+        ..short
+    });
+    assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
+}
+
+#[test]
 fn the_interval_of_a_noisy_chain_holds_its_capacity() {
     for seed in 1..=4 {
         let model = Model {

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use measure::{BlockSeen, BlockTx, Cause, RecorderConfig, Reply, SchedulePlan, Sent};
+use measure::{BlockSeen, Cause, RecorderConfig, Reply, SchedulePlan, Sent};
 use pacing::Nanos;
 
 use crate::support::{
-    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, constant, end, hash, ms, sent,
+    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, hash, ms, sent,
 };
 
 const MILLION: u64 = 1_000_000;
@@ -60,22 +60,11 @@ fn nanoseconds_for_each_transaction() {
     let plan = SchedulePlan::new(constant("50000/s", "40s"));
     let mut recorder = measure::Recorder::new(config, plan, writers);
     let hashes: Vec<_> = (0..2 * MILLION).map(hash).collect();
-    let mut blocks: Vec<BlockSeen> = (0..40)
-        .map(|number| BlockSeen {
-            height: number + 1,
-            header_time_unix_ns: 0,
-            observed: ms((number + 1) * 1_000),
-            resolution: None,
-            gas_wanted: None,
-            gas_used: None,
-            bytes: 0,
-            txs: hashes[number as usize * 50_000..(number as usize + 1) * 50_000]
-                .iter()
-                .map(|&hash| BlockTx { hash, code: 0 })
-                .collect(),
-        })
-        .rev()
-        .collect();
+    let block_of = |number: u64| {
+        let txs: Vec<u64> = (number * 50_000..(number + 1) * 50_000).collect();
+        block(number + 1, ms((number + 1) * 1_000), &txs)
+    };
+    let mut blocks: Vec<BlockSeen> = (0..40).map(block_of).rev().collect();
     let began = Instant::now();
     for index in 0..2 * MILLION {
         let due = Nanos::from_micros(index * 20);
