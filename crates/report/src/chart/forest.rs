@@ -42,7 +42,13 @@ pub fn forest(title: &str, about: &str, rows: &[ForestRow], widest: f64) -> Stri
         } else {
             format!("{percent} %")
         };
-        let place = format!("span style=\"left:{:.2}%\"", place(at, reach));
+        // Where room is scarce, those between are left out.
+        let class = if at.abs() == reach / 2.0 {
+            " class=\"n\""
+        } else {
+            ""
+        };
+        let place = format!("span{class} style=\"left:{:.2}%\"", place(at, reach));
         tag(&place, &text)
     });
     let axis = tag("span class=\"fn\"", "") + &tag("span class=\"fp xs\"", &ticks.concat());
@@ -117,5 +123,6 @@ mod tests {
             html.contains("&lt;figures&gt;") && html.contains("+50 %"),
             "{html}"
         );
+        assert_eq!(html.matches("<span class=\"n\"").count(), 2, "{html}");
     }
 }

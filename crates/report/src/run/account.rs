@@ -63,15 +63,17 @@ pub(super) fn counts(report: &RunReport) -> Table {
         (ANYWAY, fate.committed_anyway.total(), NO_ANSWER.to_owned()),
     ];
     let rare = |name: &str| [FAILED, ANYWAY].contains(&name);
-    let rows = rows
-        .into_iter()
-        .filter(|(name, count, _)| *count > 0 || !rare(name));
-    Table::of(rows)
+    let mut rows = Vec::from(rows);
+    rows.retain(|(name, count, _)| *count > 0 || !rare(name));
+    let named = rows.iter().any(|(_, _, which)| !which.is_empty());
+    let table = Table::of(rows)
         .text("", |row| row.0)
         .count("transactions", |row| row.1)
-        .number("of planned", text::percent, |row| row.1 as f64 / planned)
-        .text("which", |row| row.2.clone())
-        .table()
+        .number("of planned", text::percent, |row| row.1 as f64 / planned);
+    match named {
+        true => table.text("which", |row| row.2.clone()).table(),
+        false => table.table(),
+    }
 }
 
 /// What was said of the rejected, by text where texts are known, by code otherwise.

@@ -153,6 +153,10 @@ fn the_answer_comes_first_and_a_healthy_run_has_no_causes() {
     let places = order.map(|part| html.find(part).unwrap_or_else(|| panic!("{part}")));
     assert!(places.is_sorted(), "{places:?}");
     assert!(!html.contains("class=\"onsets\""));
+    assert!(
+        !html.contains("<th>which</th>"),
+        "no column without an entry"
+    );
     for gone in ["BEP-23", "Endpoints", "Refused, by cause"] {
         report.bep23 = None;
         assert!(!report.html().contains(gone), "{gone}");
