@@ -99,10 +99,10 @@ impl<R> Columns<R> {
         self
     }
 
-    /// The last column is on pages only: a terminal has no room for it.
+    /// The last column is on pages only if `only` says so: a terminal has no room for it.
     #[must_use]
-    pub fn on_page(self) -> Self {
-        self.last(|column| column.page_only = true)
+    pub fn on_page_if(self, only: bool) -> Self {
+        self.last(|column| column.page_only = only)
     }
 
     /// In terminal text cells of the last column are cut after `most` characters.
@@ -362,7 +362,7 @@ mod tests {
             .text("run", |row| row.0)
             .link(|row| Some(format!("{}/report.html", row.0)))
             .text("why", |row| row.1)
-            .on_page()
+            .on_page_if(true)
             .table();
         assert_eq!(table.text(), "run\na\n");
         let html = table.html();

@@ -36,53 +36,60 @@ pub(super) fn table(runs: &[Run]) -> String {
     text
 }
 
-/// A row for each run, also for those without figures.
+/// A row for each run, also for those without figures. With tm-bench's figures a terminal has no room for
+/// some of the others.
 pub(super) fn runs_table(runs: &[Run]) -> Table {
     let window = runs.iter().find_map(|run| run.figures.as_ref()?.window);
+    let narrow = window.is_some();
     let mut table = Table::of(runs.iter().map(|run| (run, run.figures.as_ref())))
         .figure("run", |(run, _)| run.number.to_string())
         .text("", |(run, _)| name(run))
         .cut(NARROW_LABEL)
         .link(|(run, it)| it.map(|_| format!("{}/{}", run.folder, recorded::FILE)))
-        .text("verdict", |(_, it)| it.map_or("-", |it| it.verdict.name()))
-        .alarm(|(_, it)| it.is_some_and(|it| it.verdict == ScheduleVerdict::Invalid))
+        .text("verdict", |(run, it)| {
+            it.map_or_else(|| words(run), |it| it.verdict.name())
+        })
+        .alarm(|(_, it)| it.is_none_or(|it| it.verdict == ScheduleVerdict::Invalid))
         .number("offered/s", rate_text, of(|it| it.planned_tps))
+        .on_page_if(narrow)
         .number("sent/s", rate_text, of(|it| it.sent_tps))
-        .on_page()
+        .on_page_if(true)
         .number("accepted/s", rate_text, of(|it| it.accepted_tps))
-        .on_page()
+        .on_page_if(true)
         .number("committed/s", rate_text, of(|it| it.committed_tps))
         .number("of plan", text::percent_tenths, of(Figures::share))
-        .on_page()
+        .on_page_if(true)
         .count("refused", |(_, it)| it.map(Figures::refused))
+        .on_page_if(narrow)
         .number(
             "accept p99 ms",
             text::narrow_millis,
             of(|it| it.accept_p99_ms),
         )
-        .on_page()
+        .on_page_if(true)
         .number(
             "commit p50 ms",
             text::narrow_millis,
             of(|it| it.commit_p50_ms),
         )
-        .on_page()
+        .on_page_if(true)
         .number(
             "commit p95 ms",
             text::narrow_millis,
             of(|it| it.commit_p95_ms),
         )
+        .on_page_if(narrow)
         .number("longest gap s", text::tenths, of(|it| it.longest_gap_s))
-        .on_page();
+        .on_page_if(true);
     if let Some(window) = window {
         table = with_tm_bench(table, window);
     }
-    if runs.iter().any(|run| run.figures.is_none()) {
+    if runs.iter().any(|run| run.problem.is_some()) {
         table = table
-            .text("", |(run, it)| {
-                it.map_or_else(|| words(run), |_| String::new())
+            .text("problem", |(run, _)| {
+                run.problem.clone().unwrap_or_default()
             })
-            .alarm(|_| true);
+            .on_page_if(true);
     }
     table.table()
 }
@@ -107,17 +114,13 @@ fn with_tm_bench<'a>(table: Columns<RunFigures<'a>>, window: usize) -> Columns<R
         })
 }
 
-/// What there is to say about a run without figures.
-fn words(run: &Run) -> String {
-    match (run.state, &run.problem) {
-        (RunState::Failed, Some(problem)) => {
-            let first = problem.lines().next().unwrap_or_default();
-            format!("failed: {first}")
-        }
-        (RunState::Failed, None) => "failed".into(),
-        (RunState::Interrupted, _) => "interrupted".into(),
-        (RunState::Waiting, _) => "not run".into(),
-        (RunState::Running | RunState::Done, _) => "running".into(),
+/// What became of a run without figures.
+const fn words(run: &Run) -> &'static str {
+    match run.state {
+        RunState::Failed => "failed",
+        RunState::Interrupted => "interrupted",
+        RunState::Waiting => "not run",
+        RunState::Running | RunState::Done => "running",
     }
 }
 
@@ -130,11 +133,8 @@ pub(super) fn name(run: &Run) -> &str {
     }
 }
 
-/// Repeated runs as median (lowest to highest); nothing where no run is repeated.
+/// Repeated runs as median (lowest to highest); nothing where no run was repeated yet.
 pub(super) fn medians(runs: &[Run]) -> Option<Table> {
-    if runs.iter().all(|run| run.repeats < 2) {
-        return None;
-    }
     let repeated = cells(runs)
         .into_iter()
         .filter(|cell| cell.figures.len() > 1);
@@ -143,8 +143,9 @@ pub(super) fn medians(runs: &[Run]) -> Option<Table> {
         .text(MEDIAN, |cell| cell.name)
         .cut(WIDEST_LABEL)
         .figure("committed/s", |cell| cell.spread(|it| it.committed_tps))
-        .figure("commit p95 ms", |cell| cell.spread(|it| it.commit_p95_ms));
-    Some(table.table())
+        .figure("commit p95 ms", |cell| cell.spread(|it| it.commit_p95_ms))
+        .table();
+    (!table.is_empty()).then_some(table)
 }
 
 /// The runs that repeat one another.
@@ -202,7 +203,7 @@ pub(super) fn rate_text(value: f64) -> String {
 /// So that a row of runs fits a terminal.
 const NARROW_LABEL: usize = 22;
 /// A longer label is cut.
-const WIDEST_LABEL: usize = 44;
+const WIDEST_LABEL: usize = 28;
 const MEDIAN: &str = "median (lowest to highest)";
 
 #[cfg(test)]

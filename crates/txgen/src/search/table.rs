@@ -39,7 +39,7 @@ pub(super) fn points(account: &Account) -> Columns<&PointRow> {
         .number("p95", text::millis, |point| point.commit_p95_ms)
         .number("p99", text::millis, |point| point.commit_p99_ms)
         .text("why not", |point| point.reasons.join("; "))
-        .on_page()
+        .on_page_if(true)
 }
 
 /// What a point showed, for the line that is printed when it ends.

@@ -85,6 +85,7 @@ fn a_matrix_leaves_a_folder_for_each_run_and_one_account() {
     assert_eq!(runs[0]["seed"], runs[2]["seed"]);
     assert_ne!(runs[0]["seed"], runs[5]["seed"]);
     ended.prints("median (lowest to highest)");
+    fits_a_terminal(&ended.out);
     ended.says("run 6 of 6: quiet, connections=1 #2");
     let page = fs::read_to_string(place.path().join("all/report.html")).unwrap();
     assert!(page.contains("loud, connections=2"));
@@ -155,6 +156,12 @@ fn what_is_planned_is_listed_and_days_are_asked_for() {
     assert_eq!(place.contents(), ["sweep.toml"]);
 }
 
+/// No line of the tables is wider than 80 columns.
+fn fits_a_terminal(text: &str) {
+    let long = text.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(long, None, "{text}");
+}
+
 #[test]
 fn a_campaign_that_is_interrupted_keeps_what_is_done() {
     let place = Place::new();
@@ -172,7 +179,9 @@ fn a_campaign_that_is_interrupted_keeps_what_is_done() {
                 .exists()
     });
     running.signal(Signal::INT);
-    running.wait().expect(130);
+    let ended = running.wait();
+    ended.expect(130).prints("not run");
+    fits_a_terminal(&ended.out);
     let document = document(&place, "all");
     assert_eq!(document["state"], "interrupted");
     let states: Vec<&str> = runs(&document)
