@@ -1,6 +1,6 @@
 //! A comparison as a page, with the runs drawn over each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use measure::SeriesRow;
 use report::chart::{Axis, Chart, ForestRow, Tone, Unit, forest};
@@ -40,16 +40,20 @@ pub(super) fn page(comparison: &Comparison) -> String {
     page.html()
 }
 
-/// The report of each run, as seen from where the page is written.
+/// The page of each side that is a campaign or a search, and the report of each run, as seen from where
+/// the page is written.
 fn links(comparison: &Comparison) -> Vec<(String, String)> {
-    let runs = comparison.sides.iter().flat_map(|side| &side.runs);
-    let link = |run: &SideRun| {
-        let report = run.path.join(recorded::FILE);
-        let report = report.canonicalize().ok()?;
+    let sides = || comparison.sides.iter();
+    let folders = sides().filter(|side| side.runs.len() > 1);
+    let folders = folders.map(|side| (PathBuf::from(&side.name), format!("all of {}", side.name)));
+    let runs = sides().flat_map(|side| &side.runs);
+    let runs = runs.map(|run| (run.path.clone(), format!("report of {}", run.title())));
+    let link = |(folder, text): (PathBuf, String)| {
+        let report = folder.join(recorded::FILE).canonicalize().ok()?;
         let to = from_folder(&comparison.page_folder.canonicalize().ok()?, &report);
-        Some((to, format!("report of {}", run.title())))
+        Some((to, text))
     };
-    runs.filter_map(link).collect()
+    folders.chain(runs).filter_map(link).collect()
 }
 
 /// The way from a folder to a file, both absolute.

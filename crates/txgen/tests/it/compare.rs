@@ -172,8 +172,15 @@ fn the_resolution_of_polled_commits_stands_beside_their_latencies() {
     let words = "commits were seen by polling: each up to 240 ms after its block";
     let polled = place.txgen("compare before after");
     assert_eq!(polled.expect(0).out.matches(words).count(), 1, "{polled}");
+    place.write("before/report.html", "the campaign's page");
     let page = place.txgen("compare before after --format html --out -");
-    assert!(page.expect(0).out.contains(words));
+    for part in [
+        words,
+        "<a href=\"before/report.html\">all of before</a>",
+        "<a href=\"after/2/report.html\">report of after/2</a>",
+    ] {
+        assert!(page.expect(0).out.contains(part), "{part} in {page}");
+    }
     let text = place.txgen("report after/1 --format md");
     text.expect(0)
         .prints("resolution 120 ms (mean), 240 ms (max).");
