@@ -247,9 +247,10 @@ fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
     }
     match size(&path.join("manifest.json"))? {
         None => Err(OpenError::of(format!(
-            "{} is not a run: it has no manifest.json{}",
+            "{} is not a run: it has no manifest.json{}{}",
             path.display(),
-            runs_below(path)
+            runs_below(path),
+            page_over_runs(path)
         ))),
         Some(0) => Err(OpenError::of(format!(
             "the run in {} ended before it began: its manifest is empty",
@@ -257,6 +258,15 @@ fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
         ))),
         Some(_) => Manifest::read_from(&mut open(path, "manifest.json")?)
             .map_err(|source| unusable(path, source)),
+    }
+}
+
+/// The folder of a campaign or a search has a page already.
+fn page_over_runs(path: &Path) -> String {
+    let page = path.join("report.html");
+    match page.exists() {
+        true => format!("; the page over all of them is {}", page.display()),
+        false => String::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `txgen` command.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use ops::command::{conclude, parse};
@@ -12,9 +13,16 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_writer(|| txgen::live::LogWriter)
+        .with_ansi(has_colours())
         .with_max_level(log_level())
         .init();
     conclude("txgen", txgen::command::execute(cli))
+}
+
+/// A log file has no use for escape sequences, and <https://no-color.org> has no use for colours.
+fn has_colours() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !unwanted && std::io::stderr().is_terminal()
 }
 
 /// `TXGEN_LOG=debug`; warnings and errors without it.

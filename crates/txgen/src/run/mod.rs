@@ -490,10 +490,11 @@ fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
             display.result(&format!("report       {}\n", page.display()));
         }
         Ok(_) => {}
-        Err(error) => tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "no report.html was written; txgen report RUN draws it"
-        ),
+        Err(error) => display.message(&format!(
+            "warning: {:#}; `txgen report {}` makes it from the record",
+            anyhow::Error::from(error),
+            folder.path().display()
+        )),
     }
 }
 

@@ -212,6 +212,23 @@ fn a_full_disk_ends_no_run_and_is_named() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_named_and_costs_no_run() {
+    let place = Place::new();
+    place.write("scenario.toml", LONG_RUN);
+    let running = place.start("run scenario.toml --out run");
+    wait_until("the first row", || rows(&place, "series.csv") >= 1);
+    std::fs::create_dir(place.path().join("run/report.html")).unwrap();
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    ended
+        .expect(130)
+        .says("warning: cannot write the report to run/report.html: Is a directory")
+        .says("`txgen report run` makes it from the record");
+    assert!(!ended.err.contains('\x1b'), "{ended}");
+    assert!(!place.run("run").text("summary.json").is_empty());
+}
+
+#[test]
 fn a_signal_marks_the_run() {
     let place = Place::new();
     place.write("scenario.toml", LONG_RUN);

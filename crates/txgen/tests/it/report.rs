@@ -113,6 +113,11 @@ fn what_is_no_run_is_refused_with_a_hint() {
         .txgen("report runs")
         .expect(2)
         .says("runs is not a run: it has no manifest.json; below it are the runs a, b");
+    place.write("runs/report.html", "");
+    place
+        .txgen("report runs")
+        .expect(2)
+        .says("the runs a, b; the page over all of them is runs/report.html");
     place
         .txgen("report runs/a")
         .expect(2)
