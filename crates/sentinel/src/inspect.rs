@@ -15,7 +15,7 @@ use crate::lane::{Explained, Lane, Status};
 use crate::ledger::Ledger;
 use crate::metrics::Gauges;
 use crate::refusal::Reason;
-use crate::upstream::{Nodes, Relays};
+use crate::upstream::{Hub, Nodes, Relays};
 
 /// Looks at everything, owns nothing.
 pub(crate) struct Operator {
@@ -26,6 +26,7 @@ pub(crate) struct Operator {
     pub(crate) identities: Identities,
     pub(crate) front: Front,
     pub(crate) relays: Relays,
+    pub(crate) hub: Hub,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -87,7 +88,7 @@ impl Inspect for Operator {
     fn gauges(&self) -> Gauges {
         let status = self.lane.status();
         let states = self.nodes.states();
-        let relays = self.relays.counters();
+        let (relays, hub) = (self.relays.counters(), self.hub.counters());
         let active = status.node.and_then(|node| states.get(node));
         let up = |connected| {
             if connected {
@@ -122,7 +123,10 @@ impl Inspect for Operator {
             upstream_closing: 0,
             commit_waiters: status.commits,
             retained_bytes: status.retained_bytes,
-            ws_subscriptions: relays.subscriptions,
+            ws_subscriptions: hub.subscriptions,
+            ws_queries: hub.queries,
+            ws_subscribers: hub.links,
+            ws_slow_subscriptions: hub.slow,
             ws_replayed_events: relays.replayed,
             ws_dropped_events: relays.cancelled,
         }

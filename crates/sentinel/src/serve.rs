@@ -19,7 +19,7 @@ use crate::identity::Identities;
 use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
 use crate::surroundings::Surroundings;
-use crate::upstream::{self, Nodes, Reads, Relays};
+use crate::upstream::{self, Hub, Nodes, Reads, Relays};
 
 /// The sockets that wait for clients and for the operator.
 #[derive(Debug)]
@@ -115,7 +115,10 @@ pub async fn serve(
     let (lane, pump) = lane(&surroundings, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let relays = Relays::new(config, &nodes, &reads);
-    let lanes = Lanes::new(lane.clone(), reads, relays.clone());
+    let (hub, subscribing) = Hub::new(config, relays.clone(), &reads, &surroundings.ledger);
+    let ledger = surroundings.ledger.clone();
+    let ways = (relays.clone(), hub.clone());
+    let lanes = Lanes::new(config, ledger, (lane.clone(), reads), ways);
     let front = Front::new(lanes, surroundings.clone())?;
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
@@ -125,10 +128,12 @@ pub async fn serve(
         ledger: surroundings.ledger.clone(),
         front: front.clone(),
         relays,
+        hub,
         shutdown: shutdown.clone(),
     };
     let mut background = Background::start().map_err(ServeError::System)?;
     background.spawn(watching.run());
+    background.spawn(subscribing.run());
     if let Some(listener) = listeners.admin {
         let (metrics, end) = (Arc::clone(&surroundings.metrics), surroundings.end.clone());
         let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end);

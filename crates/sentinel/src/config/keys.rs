@@ -376,9 +376,12 @@ settings! {
             "Pings a second of a WebSocket client that are answered";
         out_bytes: usize = MIB; Size, None,
             "Answers and events that wait for one slow WebSocket client", 16 * KIB..=GIB;
-        // The node's own `rpc.max_subscription_clients`.
-        subscribers: usize = 100; Count, None,
-            "WebSockets with subscriptions in all: the node's max_subscription_clients", 1..;
+        // The node's own `rpc.max_subscriptions_per_client`.
+        subscriptions: usize = 5; Count, None,
+            "Subscriptions of one WebSocket client", 1..;
+        // A node takes 100 by default, from everybody.
+        subscribers: usize = 20; Count, None,
+            "Connections to a node that subscribe for all clients, each to 5 distinct queries", 1..;
         // Empty as on the node.
         origins: Vec<String> = Vec::new(); List<String>, None,
             "Origins of web pages that may open a WebSocket, none for all";

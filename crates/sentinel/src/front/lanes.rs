@@ -5,27 +5,41 @@ use std::task::{Context, Poll};
 use fairq::ClientKey;
 
 use super::backend::{Backend, RelayLink};
+use crate::config::Config;
 use crate::lane::{Lane, Write};
+use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::upstream::{
-    ReadAnswer, ReadBody, ReadRequest, Reads, Relay, RelayEvent, RelayMessage, Relays,
+    ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads, RelayEvent, RelayMessage, Relays,
 };
 
-/// The write lane, the read lane and the relays.
+/// The write lane, the read lane, the relays and the clients' subscriptions.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     lane: Lane,
     reads: Reads,
     relays: Relays,
+    hub: Hub,
+    ledger: Ledger,
+    /// Subscriptions of one WebSocket.
+    subscriptions: usize,
 }
 
 impl Lanes {
     /// The lanes of one proxy.
-    pub const fn new(lane: Lane, reads: Reads, relays: Relays) -> Self {
+    pub fn new(
+        config: &Config,
+        ledger: Ledger,
+        (lane, reads): (Lane, Reads),
+        (relays, hub): (Relays, Hub),
+    ) -> Self {
         Self {
             lane,
             reads,
             relays,
+            hub,
+            ledger,
+            subscriptions: config.ws.subscriptions,
         }
     }
 
@@ -38,7 +52,7 @@ impl Lanes {
 
 impl Backend for Lanes {
     type Body = ReadBody;
-    type Relay = Relay;
+    type Relay = ClientLink;
 
     fn submit(&self, write: Write) -> Result<(), Refusal> {
         self.lane.submit(write)
@@ -84,21 +98,23 @@ impl Backend for Lanes {
         self.reads.pass(client, self.node(), request).await
     }
 
-    fn relay(&self, client: ClientKey) -> Relay {
-        self.relays.relay(client, self.node())
+    fn relay(&self, client: ClientKey) -> ClientLink {
+        let ways = (&self.relays, &self.hub);
+        let whose = (client, self.node());
+        ClientLink::new(ways, &self.ledger, whose, self.subscriptions)
     }
 }
 
-impl RelayLink for Relay {
+impl RelayLink for ClientLink {
     fn has_room(&self) -> bool {
         Self::has_room(self)
     }
 
     fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
-        Self::send(self, message, Some(tag))
+        Self::send(self, message, tag)
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
-        self.poll_recv(context)
+        Self::poll_event(self, context)
     }
 }

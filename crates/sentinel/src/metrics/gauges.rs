@@ -71,6 +71,10 @@ gauges! {
     retained_bytes: usize, "retained" in Bytes,
         "Bytes of accepted transactions kept until they are committed";
     ws_subscriptions: usize, "ws_subscriptions", "Subscriptions of clients";
+    ws_queries: usize, "ws_queries", "Distinct queries subscribed to at the nodes";
+    ws_subscribers: usize, "ws_subscribers", "Connections to nodes that subscribe for the clients";
+    ws_slow_subscriptions: u64, "ws_slow_subscriptions",
+        "Subscriptions ended because their client did not read its events";
     ws_replayed_events: u64, "ws_replayed_events",
         "Events of missed blocks that subscribers were given after a break";
     ws_dropped_events: u64, "ws_dropped_events",

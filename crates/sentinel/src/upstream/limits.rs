@@ -27,12 +27,12 @@ pub(super) struct ClientLimits {
 struct Usage {
     bucket: Bucket,
     /// Of each [`Kind`].
-    slots: [u32; 3],
+    slots: [u32; 4],
 }
 
 impl Neutral for Usage {
     fn is_neutral(&self, now: Nanos) -> bool {
-        self.slots == [0; 3] && self.bucket.is_neutral(now)
+        self.slots == [0; 4] && self.bucket.is_neutral(now)
     }
 }
 
@@ -68,10 +68,11 @@ impl Neutral for Bucket {
 enum Kind {
     Read,
     Relay,
-    Subscriber,
+    Query,
+    Subscription,
 }
 
-/// A read, a relay or a subscriber of a client, counted until dropped.
+/// A read, a relay, a query or a subscription of a client, counted until dropped.
 #[derive(Debug)]
 pub(super) struct ClientSlot {
     limits: Arc<ClientLimits>,
@@ -146,15 +147,25 @@ impl ClientLimits {
         })
     }
 
-    /// Counts a relay with subscriptions until the slot is dropped.
-    pub(super) fn subscribe(
+    /// Counts a query that nobody else has until the slot is dropped; `free` and `all` are the queries
+    /// that all share.
+    pub(super) fn open_query(
         self: &Arc<Self>,
         client: ClientKey,
         (free, all): (usize, usize),
     ) -> Result<ClientSlot, Refusal> {
-        let slot = self.take(client, Kind::Subscriber, share(free, all));
+        let slot = self.take(client, Kind::Query, share(free, all));
         slot.map_err(|most| {
-            let text = format!("{most} WebSockets of this client subscribe already");
+            let text = format!("this client has brought {most} of the distinct queries already");
+            Refusal::new(Reason::Connections, text)
+        })
+    }
+
+    /// Counts a subscription until the slot is dropped.
+    pub(super) fn subscribe(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
+        let slot = self.take(client, Kind::Subscription, SUBSCRIPTIONS_PER_CLIENT);
+        slot.map_err(|most| {
+            let text = format!("this client has {most} subscriptions already");
             Refusal::new(Reason::Connections, text)
         })
     }
@@ -224,6 +235,8 @@ fn share(free: usize, all: usize) -> u32 {
 const LEAST_PLACES: u32 = 2;
 /// WebSockets of one client that may have a connection to a node: a quarter of all there may be.
 const RELAYS_PER_CLIENT: u32 = 128;
+/// Subscriptions of one client over all its WebSockets: each costs a copy of every event.
+const SUBSCRIPTIONS_PER_CLIENT: u32 = 128;
 /// A read takes some milliseconds; whoever has too many under way may try again soon.
 const BUSY_PAUSE: Nanos = Nanos::from_secs(1);
 

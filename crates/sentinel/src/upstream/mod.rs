@@ -1,13 +1,16 @@
 //! The nodes behind the proxy: how they are, and the ways to them that are not for writes.
 //!
 //! [`Nodes`] watches them, [`Reads`] passes requests on over kept-alive HTTP connections, a
-//! [`Relay`] is the way of one client's WebSocket. None of them decides anything about writes.
+//! [`ClientLink`] is the way of one client's WebSocket: a [`Relay`] for its questions, and the [`Hub`]
+//! for its subscriptions. None of them decides anything about writes.
 
 mod body;
+mod client_link;
 mod dial;
 mod error;
 mod health;
 mod http;
+mod hub;
 mod limits;
 mod nodes;
 mod query;
@@ -23,7 +26,9 @@ mod version;
 mod watch;
 
 pub(crate) use self::body::Pieces;
+pub use self::client_link::ClientLink;
 pub use self::error::UpstreamError;
+pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::limits::Bucket;
 pub use self::nodes::{NodeEvent, NodeIndex, NodeState, Nodes};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};

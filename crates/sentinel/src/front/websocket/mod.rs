@@ -24,7 +24,7 @@ use fairq::ClientKey;
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
-use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
+use wire::ws::{close_code, write_close, write_ping, write_pong, write_text, write_text_head};
 
 use self::client::Client;
 use self::clocks::Clocks;
@@ -185,6 +185,12 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             match event {
                 RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
                     write_text(self.client.out(), &text);
+                }
+                RelayEvent::Event { head, rest } => {
+                    let out = self.client.out();
+                    write_text_head(out, head.len() + rest.len());
+                    out.extend_from_slice(&head);
+                    out.extend_from_slice(&rest);
                 }
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);

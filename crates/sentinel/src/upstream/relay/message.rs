@@ -27,6 +27,13 @@ pub struct RelayMessage {
 pub enum RelayEvent {
     /// A message of the node for the client, byte for byte.
     Text(Bytes),
+    /// An event of a shared subscription.
+    Event {
+        /// With the client's id and query.
+        head: Bytes,
+        /// What comes behind the query.
+        rest: Bytes,
+    },
     /// The node's answer to a message that was sent with this tag.
     Answer {
         /// The tag.

@@ -1,13 +1,13 @@
-//! Relays one client's WebSocket to a node: everything but broadcasts.
+//! WebSockets to nodes: one for each client's WebSocket that asks something, and a few for the
+//! subscriptions of all clients.
 //!
-//! Each client has a WebSocket of its own to the node, so ids, subscriptions and their limits are
-//! the client's. When that connection breaks, the relay connects and subscribes again and delivers
-//! the events of missed blocks, or tells the client that a subscription has ended.
+//! When the connection breaks, the relay connects and subscribes again and delivers the events of
+//! missed blocks, or tells that a subscription has ended.
 
 pub(super) mod event;
 mod link;
 mod message;
-mod node_message;
+pub(super) mod node_message;
 mod open;
 mod receive;
 mod recovery;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use self::link::{Backoff, Link, LinkEvent, Outage, OwnQuery, Replay};
 use self::message::{Pending, Purpose, Queued};
@@ -49,9 +49,6 @@ struct Inner {
     nodes: Nodes,
     clients: Arc<ClientLimits>,
     places: Arc<Semaphore>,
-    /// Relays that may have subscriptions, and how many are left.
-    most_subscribers: usize,
-    subscribers: Arc<Semaphore>,
     read_timeout: Duration,
     /// How the application writes that there are no validator updates: 0 unknown, 1 `null`, 2 `[]`.
     no_updates: AtomicU8,
@@ -66,7 +63,7 @@ struct Inner {
 pub struct RelayCounters {
     /// Relays with a connection, or about to have one.
     pub open: usize,
-    /// Subscriptions of clients.
+    /// Subscriptions at nodes.
     pub subscriptions: usize,
     /// Connections to nodes that broke.
     pub breaks: u64,
@@ -76,22 +73,21 @@ pub struct RelayCounters {
     pub cancelled: u64,
 }
 
-/// The relay of one client's WebSocket to a node.
+/// A WebSocket to a node.
 ///
 /// The node answers one WebSocket serially. So a broadcast in an unusual form, above all a
 /// `broadcast_tx_commit`, should go over a relay of its own: then it does not hold up what the
 /// client sends after it.
 pub struct Relay {
     relays: Relays,
-    client: ClientKey,
+    /// Whose it is; none for the subscriptions of all.
+    client: Option<ClientKey>,
     /// The node that the client is assigned to.
     home: NodeIndex,
     /// The node of the current connection.
     node: NodeIndex,
     /// The client's slot and the place among all relays, from the first message on.
     places: Option<(ClientSlot, OwnedSemaphorePermit)>,
-    /// The same among those with subscriptions, while there are any or are to be.
-    subscriber: Option<(ClientSlot, OwnedSemaphorePermit)>,
     link: Link,
     backoff: Backoff,
     /// Not written yet.
@@ -117,8 +113,6 @@ impl Relays {
             nodes: nodes.clone(),
             clients: Arc::clone(reads.clients()),
             places: Arc::new(Semaphore::new(MAX_RELAYS)),
-            most_subscribers: config.ws.subscribers,
-            subscribers: Arc::new(Semaphore::new(config.ws.subscribers)),
             read_timeout: config.upstream.read_timeout,
             no_updates: AtomicU8::new(0),
             subscriptions: AtomicUsize::new(0),
@@ -131,13 +125,26 @@ impl Relays {
     /// A relay for one WebSocket of a client, to `node` while that is up. It connects when it is
     /// first used.
     pub fn relay(&self, client: ClientKey, node: NodeIndex) -> Relay {
+        self.new_relay(Some(client), node)
+    }
+
+    /// A relay for subscriptions of all clients, to `node` while that is up.
+    pub(super) fn subscriber(&self, node: NodeIndex) -> Relay {
+        self.new_relay(None, node)
+    }
+
+    /// Cancelled when the proxy ends.
+    pub(super) fn end(&self) -> CancellationToken {
+        self.0.nodes.surroundings().end.clone()
+    }
+
+    fn new_relay(&self, client: Option<ClientKey>, node: NodeIndex) -> Relay {
         Relay {
             relays: self.clone(),
             client,
             home: node,
             node,
             places: None,
-            subscriber: None,
             link: Link::Idle,
             backoff: Backoff::default(),
             queue: VecDeque::new(),
@@ -187,19 +194,12 @@ impl Relay {
             ));
         }
         let purpose = Purpose::of(message);
-        let subscribes = matches!(purpose, Purpose::Subscribe { .. });
-        if subscribes {
+        if matches!(purpose, Purpose::Subscribe { .. }) {
             self.check_subscriptions()?;
         }
         let charge = self.ledger().reserve(message.text.len());
         let charge = charge.ok_or_else(Refusal::buffers_full)?;
-        if subscribes {
-            self.become_subscriber()?;
-        }
-        if let Err(refusal) = self.take_place() {
-            self.leave_subscribers();
-            return Err(refusal);
-        }
+        self.take_place()?;
         let since = Instant::now();
         let pending = Pending {
             id: message.id.clone(),
@@ -225,7 +225,9 @@ impl Relay {
 
     /// The account, for the client of this relay.
     fn ledger(&self) -> Ledger {
-        self.relays.0.nodes.ledger().of(self.client)
+        let ledger = self.relays.0.nodes.ledger();
+        self.client
+            .map_or_else(|| ledger.clone(), |client| ledger.of(client))
     }
 
     /// What comes next. All of the relay's work is done in here, so it should always be polled.
@@ -269,43 +271,20 @@ impl Relay {
         self.timer.poll_until(due, context).map(|()| LinkEvent::Due)
     }
 
-    /// A place among the relays that have a connection.
+    /// A place among the clients' relays that have a connection.
     fn take_place(&mut self) -> Result<(), Refusal> {
-        if self.places.is_some() {
+        let Some(client) = self.client.filter(|_| self.places.is_none()) else {
             return Ok(());
-        }
+        };
         let inner = &self.relays.0;
         let free = (inner.places.available_permits(), MAX_RELAYS);
-        let slot = inner.clients.open_relay(self.client, free)?;
+        let slot = inner.clients.open_relay(client, free)?;
         let place = Arc::clone(&inner.places).try_acquire_owned();
         let place = place.map_err(|_| {
             Refusal::new(Reason::Connections, "too many WebSockets use the node")
                 .retry_after(CROWDED_PAUSE)
         })?;
         self.places = Some((slot, place));
-        Ok(())
-    }
-
-    /// A place among the relays with subscriptions, of which a node allows so many in all.
-    fn become_subscriber(&mut self) -> Result<(), Refusal> {
-        if self.subscriber.is_some() {
-            return Ok(());
-        }
-        let inner = &self.relays.0;
-        let free = (
-            inner.subscribers.available_permits(),
-            inner.most_subscribers,
-        );
-        let slot = inner.clients.subscribe(self.client, free)?;
-        let place = Arc::clone(&inner.subscribers).try_acquire_owned();
-        let place = place.map_err(|_| {
-            let text = format!(
-                "max_subscription_clients {} reached",
-                inner.most_subscribers
-            );
-            Refusal::new(Reason::Connections, text).retry_after(CROWDED_PAUSE)
-        })?;
-        self.subscriber = Some((slot, place));
         Ok(())
     }
 
@@ -338,14 +317,6 @@ impl Relay {
             all.fetch_sub(counted - now, Ordering::Relaxed);
         }
         self.subscriptions.counted = now;
-        self.leave_subscribers();
-    }
-
-    /// Gives the place among the relays with subscriptions back, if there are none.
-    fn leave_subscribers(&mut self) {
-        if self.subscriber.is_some() && self.wished_subscriptions() == 0 {
-            self.subscriber = None;
-        }
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NodeMessage<'a> {
+pub(in crate::upstream) enum NodeMessage<'a> {
     /// An event of a subscription.
     Event {
         /// The subscription's id as the node writes it.
@@ -37,7 +38,7 @@ pub(super) enum NodeMessage<'a> {
 
 impl<'a> NodeMessage<'a> {
     /// Reads a message.
-    pub(super) fn read(message: &'a [u8]) -> Self {
+    pub(in crate::upstream) fn read(message: &'a [u8]) -> Self {
         let Ok(text) = std::str::from_utf8(message) else {
             return Self::Garbage;
         };
@@ -112,7 +113,7 @@ pub(super) fn height(rest: &str) -> Option<u64> {
 }
 
 /// The end of a subscription as the node writes it (`rpc/core/events.go`).
-pub(super) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
+pub(in crate::upstream) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
     let mut text = format!(
         r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{SERVER_ERROR},"message":"Server error","data":"#
     )
@@ -120,6 +121,36 @@ pub(super) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
     wire::json::quote(&mut text, &format!("{CANCELLED}{reason})"));
     text.extend_from_slice(b"}}");
     text
+}
+
+/// The `"error":{…}` of an answer that has one.
+pub(in crate::upstream) fn error_member(answer: &[u8]) -> Bytes {
+    let member = |name| wire::json::members(answer).find(|(key, _)| key == name);
+    let error = member("error").map_or(&b"{}"[..], |(_, value)| value);
+    [br#""error":"#, error].concat().into()
+}
+
+/// The id of an event that is indented, and what comes behind its query, compact. Its id ends in
+/// `#event` (Tendermint up to 0.33, `rpc/core/events.go`).
+pub(in crate::upstream) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
+    let mut compact = Vec::with_capacity(event.len());
+    let mut quoted = false;
+    let mut escaped = false;
+    for &byte in event {
+        quoted ^= byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        if quoted || !byte.is_ascii_whitespace() {
+            compact.push(byte);
+        }
+    }
+    let compact = Bytes::from(compact);
+    match NodeMessage::read(&compact) {
+        NodeMessage::Event { id, rest, .. } => {
+            let id = id.trim_matches('"').strip_suffix("#event")?.parse().ok()?;
+            Some((id, compact.slice_ref(rest.as_bytes())))
+        }
+        _ => None,
+    }
 }
 
 fn cancel_reason(data: &str) -> Option<String> {
@@ -199,6 +230,21 @@ mod tests {
                 id: "7",
                 reason: "client is not pulling messages fast enough".to_owned()
             }
+        );
+    }
+
+    #[test]
+    fn versions_58_indented_events_of_tendermint_0_31_are_read() {
+        let recorded =
+            include_bytes!("../../../tests/dialects/tendermint-0.31.5/ws_new_block.json");
+        let (id, rest) = compact_event(recorded).unwrap();
+        assert_eq!(id, 7);
+        assert!(
+            rest.starts_with(br#","data":{"type":"tendermint/event/NewBlock","value":{"block":{"#)
+        );
+        assert_eq!(
+            compact_event(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#),
+            None
         );
     }
 

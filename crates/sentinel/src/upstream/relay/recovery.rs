@@ -174,11 +174,11 @@ impl Relay {
     }
 
     fn deliver_past(&mut self, key: u64, event: &PastEvent) -> Result<(), UpstreamError> {
+        let ledger = self.ledger();
         let Some(known) = self.subscriptions.get_mut(key) else {
             return Ok(());
         };
         let text = event.text(&known.id, &known.query);
-        let ledger = self.relays.0.nodes.ledger().of(self.client);
         let charge = ledger.reserve(text.len()).ok_or(UpstreamError::Memory)?;
         known.next = Some(known.expected() + 1);
         self.ready

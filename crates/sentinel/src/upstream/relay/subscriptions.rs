@@ -160,7 +160,7 @@ impl Subscriptions {
 
 /// A query without white space outside its quotes: equal for all spellings that the node takes for
 /// the same.
-fn normal_form(query: &str) -> String {
+pub(in crate::upstream) fn normal_form(query: &str) -> String {
     let mut quoted = false;
     let keep = |letter: &char| {
         quoted ^= *letter == '\'';
@@ -170,7 +170,7 @@ fn normal_form(query: &str) -> String {
 }
 
 /// The query in a request to subscribe or to unsubscribe.
-pub(super) fn query_of(request: &[u8]) -> Option<String> {
+pub(in crate::upstream) fn query_of(request: &[u8]) -> Option<String> {
     use serde::Deserialize;
     use serde_json::Value;
     let mut values = serde_json::Deserializer::from_slice(request);

@@ -2,6 +2,7 @@
 //! real node.
 
 mod comet;
+mod hub;
 mod nodes;
 mod reads;
 mod relay;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::relay::event::{EventQuery, fetch};
 use super::relay::subscriptions::EventKind;
-use super::{NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays};
+use super::{Hub, NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays};
 use crate::config::Config;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::ledger::Ledger;
@@ -30,6 +31,7 @@ pub(super) struct Rig {
     pub(super) nodes: Nodes,
     pub(super) reads: Reads,
     pub(super) relays: Relays,
+    pub(super) hub: Hub,
     pub(super) events: mpsc::Receiver<NodeEvent>,
     pub(super) ledger: Ledger,
     shutdown: CancellationToken,
@@ -57,12 +59,15 @@ impl Rig {
         let (nodes, events, worker) = Nodes::start(surroundings).unwrap();
         let reads = Reads::new(config, &nodes).unwrap();
         let relays = Relays::new(config, &nodes, &reads);
+        let (hub, subscribing) = Hub::new(config, relays.clone(), &reads, &ledger);
         let mut tasks = JoinSet::new();
         tasks.spawn(worker.run());
+        tasks.spawn(subscribing.run());
         Self {
             nodes,
             reads,
             relays,
+            hub,
             events,
             ledger,
             shutdown,
@@ -104,7 +109,7 @@ impl Rig {
         tokio::time::timeout(PATIENCE, ended)
             .await
             .expect("in time");
-        drop((self.relays, self.reads, self.nodes));
+        drop((self.hub, self.relays, self.reads, self.nodes));
         assert_eq!(self.ledger.used(), 0);
     }
 }
@@ -172,6 +177,11 @@ pub(super) fn client(last: u8) -> ClientKey {
 
 /// Sends a text as the front would.
 pub(super) fn say(relay: &mut Relay, text: &str, tag: Option<u64>) {
+    relay.send(&message(text), tag).unwrap();
+}
+
+/// A text as the front reads it.
+pub(super) fn message(text: &str) -> RelayMessage {
     let text = Bytes::copy_from_slice(text.as_bytes());
     let limits = JsonLimits {
         depth: 64,
@@ -186,13 +196,12 @@ pub(super) fn say(relay: &mut Relay, text: &str, tag: Option<u64>) {
         }
         _ => (None, None, false),
     };
-    let message = RelayMessage {
+    RelayMessage {
         text: text.clone(),
         id,
         method,
         is_write,
-    };
-    relay.send(&message, tag).unwrap();
+    }
 }
 
 pub(super) fn subscribe(relay: &mut Relay, id: &str, query: &str) {

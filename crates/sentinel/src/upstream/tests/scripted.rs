@@ -248,31 +248,6 @@ async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn sharing_63_subscriptions_are_in_the_account_as_long_as_they_live() {
-    let server = node(6, |connection, _| {
-        connection.send_text(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
-        connection.freeze();
-    });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    let padding = " ".repeat(200_000);
-    say(
-        &mut relay,
-        &format!(
-            r#"{{"jsonrpc":"2.0","id":7,"method":"subscribe",{padding}"params":{{"query":"{HEADERS}"}}}}"#
-        ),
-        None,
-    );
-    text(&mut relay).await;
-    assert_eq!(rig.relays.counters().subscriptions, 1);
-    // At d833505 the request was kept for a reconnect, and in no account.
-    assert!(rig.ledger.used() > 200_000, "{}", rig.ledger.used());
-    drop(relay);
-    rig.stop().await;
-}
-
-#[tokio::test]
 async fn case_23_strange_answers_reach_the_client_as_they_are() {
     const SAID: [&str; 5] = [
         "no json",

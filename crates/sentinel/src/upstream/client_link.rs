@@ -1,0 +1,262 @@
+//! What one client's WebSocket has behind it: a relay for its questions, and its subscriptions,
+//! which it shares with all other clients.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use wire::json::quote;
+
+use super::hub::{FeedEnd, FeedNews, Hub, Reader};
+use super::nodes::NodeIndex;
+use super::relay::node_message::cancelled;
+use super::relay::subscriptions::{normal_form, query_of};
+use super::relay::{Relay, RelayEvent, RelayMessage, Relays};
+use crate::jsonrpc::KeptId;
+use crate::ledger::{Ledger, Reservation};
+use crate::refusal::{Reason, Refusal};
+
+/// The way of one client's WebSocket to a node, for all but broadcasts. Subscriptions are answered
+/// as the node would answer them.
+pub struct ClientLink {
+    relay: Relay,
+    hub: Hub,
+    client: ClientKey,
+    ledger: Ledger,
+    node: NodeIndex,
+    /// Subscriptions it may have.
+    most: usize,
+    subscriptions: Vec<Subscription>,
+    /// What comes out next.
+    ready: VecDeque<RelayEvent>,
+    /// The source that is asked first for news.
+    turn: usize,
+}
+
+/// One subscription of a client.
+struct Subscription {
+    /// The tag of the request, and its id, which events carry.
+    tag: u64,
+    id: KeptId,
+    /// As the client wrote it; events carry it.
+    query: String,
+    normal: String,
+    reader: Reader,
+    _charge: Reservation,
+}
+
+impl ClientLink {
+    /// A way for one WebSocket of a client that may have `most` subscriptions.
+    pub fn new(
+        (relays, hub): (&Relays, &Hub),
+        ledger: &Ledger,
+        (client, node): (ClientKey, NodeIndex),
+        most: usize,
+    ) -> Self {
+        Self {
+            relay: relays.relay(client, node),
+            hub: hub.clone(),
+            client,
+            ledger: ledger.of(client),
+            node,
+            most,
+            subscriptions: Vec::new(),
+            ready: VecDeque::new(),
+            turn: 0,
+        }
+    }
+
+    /// Whether another message would be taken; room comes while news are polled.
+    pub fn has_room(&self) -> bool {
+        self.relay.has_room()
+    }
+
+    /// Takes a message of the client that the node answers; its answer carries `tag`.
+    ///
+    /// # Errors
+    /// A refusal, and nothing was taken.
+    pub fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
+        let ended = match message.method.as_deref() {
+            Some("subscribe") => return self.subscribe(message, tag),
+            Some("unsubscribe") => {
+                let place = self.place_of(&message.text);
+                place
+                    .map(|place| self.subscriptions.remove(place))
+                    .into_iter()
+                    .collect()
+            }
+            Some("unsubscribe_all") => std::mem::take(&mut self.subscriptions),
+            _ => Vec::new(),
+        };
+        if ended.is_empty() {
+            // That there is no such subscription is the node's to say, and its relay has none.
+            return self.relay.send(message, Some(tag));
+        }
+        // Requests to subscribe that the node has not answered yet are answered first.
+        let unanswered = ended.iter().filter(|known| !known.reader.is_confirmed());
+        self.ready
+            .extend(unanswered.map(|known| known.answered(DONE)));
+        self.answer(message, tag, DONE);
+        Ok(())
+    }
+
+    fn subscribe(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
+        let unreadable = || {
+            Refusal::new(
+                Reason::Parse,
+                "the query of the subscription cannot be read",
+            )
+        };
+        let query = query_of(&message.text).ok_or_else(unreadable)?;
+        let normal = normal_form(&query);
+        // Both in the node's order and words (`rpc/core/events.go`, `libs/pubsub`).
+        if self.subscriptions.len() >= self.most {
+            let text = format!("max_subscriptions_per_client {} reached", self.most);
+            self.answer(message, tag, &internal_error(&text));
+            return Ok(());
+        }
+        if self
+            .subscriptions
+            .iter()
+            .any(|known| known.normal == normal)
+        {
+            self.answer(message, tag, &internal_error("already subscribed"));
+            return Ok(());
+        }
+        let id = message.id.clone().unwrap_or_else(|| KeptId::new("-1"));
+        let held = size_of::<Subscription>() + query.len() + normal.len() + id.heap_bytes();
+        let charge = self
+            .ledger
+            .reserve(held)
+            .ok_or_else(Refusal::buffers_full)?;
+        let reader = self.hub.join(self.client, self.node, &query)?;
+        self.subscriptions.push(Subscription {
+            tag,
+            id,
+            query,
+            normal,
+            reader,
+            _charge: charge,
+        });
+        Ok(())
+    }
+
+    /// What comes next.
+    pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
+        if let Some(event) = self.ready.pop_front() {
+            return Poll::Ready(event);
+        }
+        let sources = self.subscriptions.len() + 1;
+        for step in 0..sources {
+            let place = (self.turn + step) % sources;
+            let event = match place.checked_sub(1) {
+                None => self.relay.poll_recv(context),
+                Some(place) => self.poll_subscription(place, context),
+            };
+            if event.is_ready() {
+                self.turn = place + 1;
+                return event;
+            }
+        }
+        Poll::Pending
+    }
+
+    fn poll_subscription(&mut self, place: usize, context: &mut Context<'_>) -> Poll<RelayEvent> {
+        let known = &mut self.subscriptions[place];
+        let was_confirmed = known.reader.is_confirmed();
+        let news = ready!(known.reader.poll_news(context));
+        Poll::Ready(match news {
+            FeedNews::Confirmed => known.answered(DONE),
+            FeedNews::Event(event) => RelayEvent::Event {
+                head: known.head(event.is_marked).into(),
+                rest: event.rest,
+            },
+            FeedNews::Ended(end) => self.subscriptions.remove(place).ended(end, was_confirmed),
+        })
+    }
+
+    fn place_of(&self, request: &[u8]) -> Option<usize> {
+        let normal = normal_form(&query_of(request)?);
+        let mut known = self.subscriptions.iter();
+        known.position(|known| known.normal == normal)
+    }
+
+    fn answer(&mut self, message: &RelayMessage, tag: u64, member: &[u8]) {
+        let text = answer(message.id.as_ref(), member);
+        self.ready.push_back(RelayEvent::Answer { tag, text });
+    }
+}
+
+impl Subscription {
+    /// The answer to its request.
+    fn answered(&self, member: &[u8]) -> RelayEvent {
+        RelayEvent::Answer {
+            tag: self.tag,
+            text: answer(Some(&self.id), member),
+        }
+    }
+
+    /// An event up to and with the query.
+    fn head(&self, is_marked: bool) -> Vec<u8> {
+        let mut head = Vec::with_capacity(HEAD_BYTES + self.query.len());
+        head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        match is_marked {
+            true => quote(
+                &mut head,
+                &format!("{}#event", self.id.as_str().trim_matches('"')),
+            ),
+            false => head.extend_from_slice(self.id.as_str().as_bytes()),
+        }
+        head.extend_from_slice(br#","result":{"query":"#);
+        quote(&mut head, &self.query);
+        head
+    }
+
+    /// What its client is told at its end.
+    fn ended(self, end: FeedEnd, was_confirmed: bool) -> RelayEvent {
+        match end {
+            FeedEnd::Refused(member) if !was_confirmed => self.answered(&member),
+            FeedEnd::Failed(refusal) if !was_confirmed => RelayEvent::Failed {
+                tag: Some(self.tag),
+                id: Some(self.id),
+                refusal,
+            },
+            FeedEnd::Cancelled(reason) if !was_confirmed => self.answered(&internal_error(&reason)),
+            FeedEnd::Cancelled(reason) => self.told(&reason),
+            FeedEnd::Failed(refusal) => self.told(&refusal.detail),
+            FeedEnd::Refused(_) => self.told("the node refused it"),
+        }
+    }
+
+    fn told(&self, reason: &str) -> RelayEvent {
+        RelayEvent::SubscriptionEnded(cancelled(self.id.as_str(), reason).into())
+    }
+}
+
+impl std::fmt::Debug for ClientLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientLink")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+fn answer(id: Option<&KeptId>, member: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(HEAD_BYTES + member.len());
+    crate::respond::write_answer(&mut text, id.map(KeptId::as_str), member);
+    text.into()
+}
+
+/// An error of a method as the node writes it.
+fn internal_error(text: &str) -> Vec<u8> {
+    let mut member = br#""error":{"code":-32603,"message":"Internal error","data":"#.to_vec();
+    quote(&mut member, text);
+    member.push(b'}');
+    member
+}
+
+/// The node's answer to what was done.
+const DONE: &[u8] = br#""result":{}"#;
+/// What stands around an id and a query.
+const HEAD_BYTES: usize = 96;

@@ -1,0 +1,295 @@
+//! Subscriptions that clients share, against the built-in node.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use super::{PATIENCE, Rig, client, config, devnode, height_of, message, quick};
+use crate::refusal::{Reason, Refusal};
+use crate::upstream::{ClientLink, RelayEvent};
+
+fn open(rig: &Rig, last: u8) -> ClientLink {
+    ClientLink::new((&rig.relays, &rig.hub), &rig.ledger, (client(last), 0), 5)
+}
+
+fn subscribe(link: &mut ClientLink, id: &str, query: &str) -> Result<(), Refusal> {
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"subscribe","params":{{"query":"{query}"}}}}"#
+    );
+    link.send(&message(&text), 1)
+}
+
+async fn hear(link: &mut ClientLink) -> RelayEvent {
+    let heard = poll_fn(|context| link.poll_event(context));
+    tokio::time::timeout(PATIENCE, heard)
+        .await
+        .expect("in time")
+}
+
+/// The next text for the client.
+async fn text(link: &mut ClientLink) -> String {
+    let bytes = match hear(link).await {
+        RelayEvent::Text(text)
+        | RelayEvent::Answer { text, .. }
+        | RelayEvent::SubscriptionEnded(text) => text.to_vec(),
+        RelayEvent::Event { head, rest } => [head, rest].concat(),
+        other => panic!("a text and not {other:?}"),
+    };
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Sends a request and returns its answer, which may come between events.
+async fn ask(link: &mut ClientLink, request: &str) -> String {
+    link.send(&message(request), 1).unwrap();
+    loop {
+        let text = text(link).await;
+        if !text.contains(r#""data":{"type""#) {
+            return text;
+        }
+    }
+}
+
+/// Waits until the hub has so many queries over so many connections.
+async fn settled(rig: &Rig, queries: usize, links: usize) {
+    let settled = async {
+        loop {
+            let counters = rig.hub.counters();
+            if (counters.queries, counters.links) == (queries, links) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, settled).await;
+    in_time.unwrap_or_else(|_| panic!("{:?}", rig.hub.counters()));
+}
+
+const BLOCKS: &str = "tm.event='NewBlock'";
+
+#[tokio::test]
+async fn sharing_69_clients_share_one_subscription_of_the_node() {
+    // One subscriber for the follower, and one for all clients.
+    let node = devnode(devnode::Config {
+        block_interval: Duration::from_millis(20),
+        rpc: devnode::RpcConfig {
+            max_subscription_clients: 2,
+            ..devnode::RpcConfig::default()
+        },
+        ..devnode::Config::default()
+    })
+    .await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut links: Vec<_> = (0..50).map(|last| open(&rig, last)).collect();
+    for (number, link) in links.iter_mut().enumerate() {
+        let query = ["tm.event='NewBlock'", " tm.event = 'NewBlock'"][number % 2];
+        subscribe(link, &number.to_string(), query).unwrap();
+    }
+    for (number, link) in links.iter_mut().enumerate() {
+        let confirmed = format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{{}}}}"#);
+        assert_eq!(text(link).await, confirmed);
+    }
+    let mut next = [0; 50];
+    for round in 0..40 {
+        if round == 20 {
+            node.node.faults().restart(Duration::from_millis(100));
+        }
+        for (number, link) in links.iter_mut().enumerate() {
+            let event = text(link).await;
+            // Each gets its own id and its own spelling.
+            let query = ["tm.event='NewBlock'", " tm.event = 'NewBlock'"][number % 2];
+            let head =
+                format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{{"query":"{query}","data""#);
+            assert!(event.starts_with(&head), "{event}");
+            let height = height_of(&event);
+            assert!(next[number] == 0 || next[number] == height, "{height}");
+            next[number] = height + 1;
+        }
+    }
+    let counters = rig.hub.counters();
+    let shared = (counters.subscriptions, counters.queries, counters.links);
+    assert_eq!(shared, (50, 1, 1));
+    drop(links);
+    settled(&rig, 0, 0).await;
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn sharing_69_no_client_takes_all_queries_of_the_node() {
+    let node = quick().await;
+    let mut settings = config(&[node.url()]);
+    settings.ws.subscribers = 8;
+    let mut rig = Rig::start(&settings);
+    rig.ready(0).await;
+    let mut number = 0;
+    let mut query = |last: u8| {
+        number += 1;
+        let mut link = open(&rig, last);
+        subscribe(&mut link, "1", &format!("a.b={number}")).map(|()| link)
+    };
+    let greedy: Vec<_> = std::iter::from_fn(|| query(2).ok()).collect();
+    let second: Vec<_> = std::iter::from_fn(|| query(3).ok()).collect();
+    // Of 40, less a sixteenth: as many as are free besides.
+    assert_eq!((greedy.len(), second.len()), (19, 9));
+    let others: Vec<_> = (4..8).map(|last| query(last).unwrap()).collect();
+    // What somebody has already takes nothing.
+    let mut same = open(&rig, 2);
+    subscribe(&mut same, "1", "a.b=1").unwrap();
+    // One address does not get all events over and over again either.
+    let many: Vec<_> = std::iter::from_fn(|| {
+        let mut link = open(&rig, 9);
+        subscribe(&mut link, "1", "a.b=1").ok().map(|()| link)
+    })
+    .collect();
+    assert_eq!(many.len(), 128);
+    drop((greedy, second, others, same, many));
+    settled(&rig, 0, 0).await;
+    assert_eq!(
+        std::iter::from_fn(|| query(3).ok())
+            .collect::<Vec<_>>()
+            .len(),
+        19
+    );
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_clients_do_not_touch_each_other_s_subscriptions() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let (mut one, mut other) = (open(&rig, 2), open(&rig, 2));
+    for link in [&mut one, &mut other] {
+        subscribe(link, "7", BLOCKS).unwrap();
+        assert_eq!(text(link).await, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+    }
+    let again =
+        r#"{"jsonrpc":"2.0","id":"x","method":"subscribe","params":["tm.event = 'NewBlock'"]}"#;
+    assert_eq!(
+        ask(&mut one, again).await,
+        r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"Internal error","data":"already subscribed"}}"#
+    );
+    let leave = r#"{"jsonrpc":"2.0","id":8,"method":"unsubscribe","params":{"query":"tm.event = 'NewBlock'"}}"#;
+    assert_eq!(
+        ask(&mut one, leave).await,
+        r#"{"jsonrpc":"2.0","id":8,"result":{}}"#
+    );
+    // What is not there any more is the node's to say.
+    let leave_all = r#"{"jsonrpc":"2.0","id":9,"method":"unsubscribe_all"}"#;
+    for request in [leave, leave_all] {
+        let answer = ask(&mut one, request).await;
+        assert!(answer.contains("subscription not found"), "{answer}");
+    }
+    let first = height_of(&text(&mut other).await);
+    assert_eq!(height_of(&text(&mut other).await), first + 1);
+    let all = ask(&mut other, leave_all).await;
+    assert_eq!(all, r#"{"jsonrpc":"2.0","id":9,"result":{}}"#);
+    settled(&rig, 0, 0).await;
+    drop((one, other));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_what_the_node_refuses_is_answered_in_its_words() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut direct = rig.relays.relay(client(3), 0);
+    let mut link = open(&rig, 2);
+    for query in ["nonsense", "", "a.b='", &"a.b='x' AND ".repeat(60)] {
+        let request = format!(
+            r#"{{"jsonrpc":"2.0","id":"q","method":"subscribe","params":{{"query":"{query}"}}}}"#
+        );
+        direct.send(&message(&request), None).unwrap();
+        let expected = super::text(&mut direct).await;
+        assert!(expected.contains(r#""error""#), "{expected}");
+        assert_eq!(ask(&mut link, &request).await, expected);
+    }
+    // Six at most of one WebSocket, whatever others have.
+    let mut refused = 0;
+    for id in 0..50 {
+        let request = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"subscribe","params":{{"query":"a.b={id}"}}}}"#
+        );
+        let answer = ask(&mut link, &request).await;
+        refused += u32::from(answer.contains("max_subscriptions_per_client 5 reached"));
+    }
+    assert_eq!((refused, rig.hub.counters().subscriptions), (45, 5));
+    let unreadable =
+        r#"{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"a.b='\ud800'"}}"#;
+    let refusal = open(&rig, 4).send(&message(unreadable), 1).unwrap_err();
+    assert_eq!(refusal.reason, Reason::Parse);
+    drop((link, direct));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn sharing_69_a_node_that_takes_fewer_queries_gets_more_connections() {
+    let node = devnode(devnode::Config {
+        rpc: devnode::RpcConfig {
+            max_subscriptions_per_client: 1,
+            ..devnode::RpcConfig::default()
+        },
+        ..devnode::Config::default()
+    })
+    .await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut link = open(&rig, 2);
+    for id in 0..4 {
+        subscribe(&mut link, &id.to_string(), &format!("a.b={id}")).unwrap();
+    }
+    let mut confirmed = HashSet::new();
+    for _ in 0..4 {
+        confirmed.insert(text(&mut link).await);
+    }
+    assert!(confirmed.len() == 4 && confirmed.iter().all(|text| text.contains(r#""result":{}"#)));
+    settled(&rig, 4, 4).await;
+    drop(link);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_45_without_a_node_a_subscription_is_refused_in_time() {
+    let mut settings = config(&["http://127.0.0.1:1".to_owned()]);
+    settings.upstream.read_timeout = Duration::from_millis(150);
+    let rig = Rig::start(&settings);
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "7", BLOCKS).unwrap();
+    match hear(&mut link).await {
+        RelayEvent::Failed {
+            tag: Some(1),
+            id: Some(id),
+            refusal,
+        } => {
+            assert_eq!((id.as_str(), refusal.reason), ("7", Reason::Upstream));
+        }
+        other => panic!("{other:?}"),
+    }
+    settled(&rig, 0, 0).await;
+    drop(link);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn sharing_63_subscriptions_are_in_the_account_as_long_as_they_live() {
+    let node = quick().await;
+    let mut rig = Rig::to(&[node.url()]);
+    rig.ready(0).await;
+    let mut link = open(&rig, 2);
+    let padding = " ".repeat(200_000);
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"subscribe","params":{{"query":"{padding}tm.event='Tx'"}}}}"#
+    );
+    link.send(&message(&request), 1).unwrap();
+    // At d833505 the request was kept for a reconnect, and in no account.
+    assert!(rig.ledger.used() > 200_000, "{}", rig.ledger.used());
+    drop(link);
+    rig.stop().await;
+    node.stop().await;
+}
