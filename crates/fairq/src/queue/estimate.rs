@@ -35,15 +35,22 @@ impl<T> FairQueue<T> {
         of_all(f64::from(flow.weight.shares()), backlogged)
     }
 
-    /// How long an item of cost 1 would wait that the client pushed now: what it has waiting, at its
-    /// fair share, or all that waits, at the whole rate, if that is sooner. Both are longest waits as
-    /// long as no more clients come; [`Nanos::MAX`] when the rate is zero.
-    pub fn wait_estimate(&self, client: &ClientKey, weight: Weight, total: Rate) -> Nanos {
+    /// How long an item would wait that the client pushed now: what it has waiting, at its fair share,
+    /// or all that waits, at the whole rate, if that is sooner. `of` says how much of what the rate is of
+    /// a backlog takes: its entries, or its cost. Both are longest waits as long as no more clients
+    /// come; [`Nanos::MAX`] when the rate is zero.
+    pub fn wait_estimate(
+        &self,
+        client: &ClientKey,
+        weight: Weight,
+        total: Rate,
+        of: impl Fn(&Backlog) -> f64,
+    ) -> Nanos {
         if total.is_zero() {
             return Nanos::MAX;
         }
-        let own = self.backlog(client).cost as f64 / self.fair_share(client, weight, total);
-        let all = self.total.cost as f64 / total.as_f64();
+        let own = of(&self.backlog(client)) / self.fair_share(client, weight, total);
+        let all = of(&self.total) / total.as_f64();
         // Saturates: a wait beyond 584 years is the longest there is.
         Nanos::new((own.min(all) * 1e9) as u64)
     }

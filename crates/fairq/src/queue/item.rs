@@ -9,13 +9,13 @@ pub struct Item<T> {
     pub value: T,
     /// What it holds in memory, in bytes, counted against the queue's bound.
     pub bytes: u32,
-    /// What its turn costs, 1 to 1,024; outside of that the nearer end counts. 1 for a transaction,
-    /// or `1 + bytes / 4096` where bytes are scarce.
+    /// What its turn costs, 1 to 16,384; outside of that the nearer end counts. 1 for a transaction,
+    /// or its bytes divided by 64 where bytes are scarce.
     pub cost: u32,
 }
 
-/// The greatest cost of an item: 4 MiB at 4 KiB a unit. It bounds how many turns a flow can owe.
-const COST_MAX: u32 = 1_024;
+/// The greatest cost of an item: 1 MiB at 64 bytes a unit. It bounds how many turns a flow can owe.
+const COST_MAX: u32 = 16_384;
 
 impl<T> Item<T> {
     /// An item of cost 1.

@@ -134,9 +134,15 @@ impl<T> FairQueue<T> {
         Ok(Pushed { displaced })
     }
 
-    /// The item whose turn it is.
+    /// The item whose turn it is, at its own cost.
     pub fn pop(&mut self) -> Option<Popped<T>> {
-        let popped = self.next_turn()?;
+        self.pop_at(Item::counted_cost)
+    }
+
+    /// The item whose turn it is, at the cost that it has now, 1 or more: what is scarce may have changed
+    /// since it was pushed.
+    pub fn pop_at(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
+        let popped = self.next_turn(price)?;
         self.counters.popped += 1;
         Some(popped)
     }

@@ -7,7 +7,7 @@
 use super::{
     FairQueue,
     flow::{Flow, Place},
-    item::Popped,
+    item::{Item, Popped},
 };
 
 /// After so many visits to new flows an old one has its turn. Without that, a client with ever new
@@ -18,7 +18,7 @@ const STREAK_MAX: u32 = 16;
 const LEAVERS: usize = 2;
 
 impl<T> FairQueue<T> {
-    pub(super) fn next_turn(&mut self) -> Option<Popped<T>> {
+    pub(super) fn next_turn(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
         self.let_leave();
         // Each visit serves, repays a quantum of debt, or takes a flow off the lists for good.
         while self.ready_flows > 0 {
@@ -29,14 +29,14 @@ impl<T> FairQueue<T> {
                 .filter(|_| !old_is_due || self.old.is_empty());
             self.streak = if new.is_some() { self.streak + 1 } else { 0 };
             let flow = new.or(self.old.head())?;
-            if let Some(popped) = self.visit(flow) {
+            if let Some(popped) = self.visit(flow, &price) {
                 return Some(popped);
             }
         }
         None
     }
 
-    fn visit(&mut self, flow: u32) -> Option<Popped<T>> {
+    fn visit(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
         let quantum = self.quantum(flow);
         let node = &mut self.flows[flow];
         if !node.in_turn {
@@ -51,17 +51,17 @@ impl<T> FairQueue<T> {
             self.leave(flow);
             return None;
         }
-        Some(self.serve(flow))
+        Some(self.serve(flow, price))
     }
 
-    fn serve(&mut self, flow: u32) -> Popped<T> {
+    fn serve(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Popped<T> {
         let ring = &mut self.flows[flow].ring;
         let lane = ring.head().expect("a ready flow has a lane that may send");
         ring.rotate(&mut self.lanes);
         let entry = self.lanes[lane].fifo.head();
         let popped = self.take_out(entry.expect("a lane that may send has an entry"));
         let node = &mut self.flows[flow];
-        node.deficit -= i64::from(popped.item.counted_cost());
+        node.deficit -= i64::from(price(&popped.item));
         if node.deficit <= 0 {
             self.end_turn(flow);
         }

@@ -1,6 +1,6 @@
 //! Holding, giving back, making room, and expectations.
 
-use fairq::{ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
+use fairq::{Backlog, ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
 use pacing::{Nanos, Rate};
 
 use crate::sim::{SEED, client, roomy};
@@ -17,6 +17,10 @@ fn push(queue: &mut FairQueue<u32>, who: u32, value: u32, bytes: u32) -> Vec<(Cl
     displaced
         .map(|popped| (popped.client, popped.item.value))
         .collect()
+}
+
+fn cost(backlog: &Backlog) -> f64 {
+    backlog.cost as f64
 }
 
 fn refusal(queue: &mut FairQueue<u32>, who: u32, bytes: u32) -> Refusal {
@@ -136,7 +140,7 @@ fn shares_and_waits_as_the_backlog_says() {
     let share = |queue: &FairQueue<u32>, who| queue.fair_share(&client(who), Weight::ONE, total);
     assert!((share(&queue, 1) - 2_000.0).abs() < 1e-9);
     assert_eq!(
-        queue.wait_estimate(&client(1), Weight::ONE, total),
+        queue.wait_estimate(&client(1), Weight::ONE, total, cost),
         Nanos::ZERO
     );
     for n in 0..1_000 {
@@ -148,12 +152,13 @@ fn shares_and_waits_as_the_backlog_says() {
     assert!((share(&queue, 1) - 1_000.0).abs() < 1e-9);
     // Who comes now is the third.
     assert!((share(&queue, 3) - 2_000.0 / 3.0).abs() < 1e-9);
-    let wait = |queue: &FairQueue<u32>, who| queue.wait_estimate(&client(who), Weight::ONE, total);
+    let wait =
+        |queue: &FairQueue<u32>, who| queue.wait_estimate(&client(who), Weight::ONE, total, cost);
     assert_eq!(wait(&queue, 2), Nanos::from_millis(100));
     // The long one is done when all are, not after 1,000 at half the rate.
     assert_eq!(wait(&queue, 1), Nanos::from_millis(550));
     assert_eq!(
-        queue.wait_estimate(&client(1), Weight::ONE, Rate::ZERO),
+        queue.wait_estimate(&client(1), Weight::ONE, Rate::ZERO, cost),
         Nanos::MAX
     );
     let heavy = Weight::new(3).unwrap();

@@ -1,6 +1,6 @@
 //! Who gets how much: fairness cases 1 to 8, 13 and 14.
 
-use fairq::{FairQueue, Gcra, Item, Order, Weight};
+use fairq::{FairQueue, Gcra, Item, Order, QueueLimits, Weight};
 use pacing::Nanos;
 use proptest::prelude::*;
 
@@ -242,6 +242,38 @@ fn fairness_07_big_items_pay_for_their_size() {
         // An item of 257 may lie on either side of an edge.
         assert_near(cost(n), 40_000.0, 257.0);
     }
+}
+
+#[test]
+fn fairness_73_what_is_scarce_may_change_while_items_wait() {
+    let limits = QueueLimits {
+        quantum: 16,
+        per_client: 1 << 17,
+        ..roomy()
+    };
+    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    // Both have their bytes as costs: 750 kB beside 128 bytes.
+    for (who, count, cost) in [(1, 30, 11_719), (2, 60_000, 2)] {
+        for _ in 0..count {
+            let item = Item {
+                value: (),
+                bytes: 250,
+                cost,
+            };
+            let _ = queue.push(client(who), 1, Weight::ONE, item).unwrap();
+        }
+    }
+    let mut served = |pops: usize, price: fn(&Item<()>) -> u32| {
+        let mut served = [0_i64; 2];
+        for _ in 0..pops {
+            let popped = queue.pop_at(price).unwrap();
+            served[usize::from(popped.client == client(2))] += i64::from(price(&popped.item));
+        }
+        served[0] - served[1]
+    };
+    // Transactions are scarce: one for one. Then bytes are, for what came before as well.
+    assert_eq!(served(20, |_| 16), 0);
+    assert!(served(30_000, |item| item.cost).abs() <= 2 * 11_719);
 }
 
 #[test]

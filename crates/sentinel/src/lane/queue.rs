@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fairq::{
     Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Neutral, Popped, QueueLimits,
     Refusal as Bound, TableLimits, Weight,
@@ -13,14 +14,17 @@ use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
 use super::job::{Job, Recipient};
+use super::scarcity::{QUANTUM, Scarcity, units};
 use super::status::Status;
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::BlockLimits;
 
 /// Writes that wait, guarded by the lane's lock. Sections under it are short: a push, or a round of
 /// pops.
 pub(super) struct WriteQueue {
     queue: FairQueue<Job>,
+    scarcity: Scarcity,
     weights: NetworkMap<Weight>,
     /// What each client has had, for the operator.
     tallies: ClientTable<Tally>,
@@ -120,6 +124,7 @@ impl WriteQueue {
             per_client: fair.queue_per_client,
             entries: MOST_ENTRIES,
             bytes: config.buffer.bytes / 4 * 3,
+            quantum: QUANTUM,
             ..QueueLimits::default()
         };
         let mut weights = NetworkMap::new();
@@ -128,6 +133,7 @@ impl WriteQueue {
         }
         Ok(Self {
             queue: FairQueue::new(limits, fair.order, seed)?,
+            scarcity: Scarcity::default(),
             weights,
             tallies: ClientTable::new(
                 TableLimits {
@@ -178,7 +184,7 @@ impl WriteQueue {
         let weight = self.weight(client);
         let item = Item {
             bytes: job.reservation.bytes() as u32,
-            cost: 1,
+            cost: units(job.tx().map_or(0, Bytes::len)),
             value: job,
         };
         match self.queue.push(client, connection, weight, item) {
@@ -206,15 +212,20 @@ impl WriteQueue {
 
     /// How long a write of this client would wait now.
     fn wait(&self, client: ClientKey, now: Nanos) -> Nanos {
-        let weight = self.weight(client);
-        let queued = self.queue.wait_estimate(&client, weight, self.rate);
+        let queued = self.queued_wait(client);
         queued.saturating_add(self.closed_until.saturating_sub(now))
+    }
+
+    /// How long what waits of a client takes at its share.
+    fn queued_wait(&self, client: ClientKey) -> Nanos {
+        let (weight, shortage) = (self.weight(client), self.scarcity.shortage());
+        let of = |backlog: &Backlog| shortage.transactions(backlog.entries, backlog.cost);
+        self.queue.wait_estimate(&client, weight, self.rate, of)
     }
 
     /// How long half of a client's backlog takes.
     fn drain_time(&self, client: ClientKey) -> Duration {
-        let weight = self.weight(client);
-        let all: Duration = self.queue.wait_estimate(&client, weight, self.rate).into();
+        let all: Duration = self.queued_wait(client).into();
         (all / 2).max(SHORTEST_RETRY)
     }
 
@@ -246,6 +257,16 @@ impl WriteQueue {
     pub(super) const fn set_pace(&mut self, rate: Rate, closed_until: Nanos) {
         self.rate = rate;
         self.closed_until = closed_until;
+    }
+
+    /// A block of the node that takes the writes, which says what the chain is short of.
+    pub(super) fn note_block(&mut self, txs: usize, bytes: u64, limits: Option<BlockLimits>) {
+        self.scarcity.block(txs, bytes, limits);
+    }
+
+    /// The depth of that node's mempool.
+    pub(super) fn note_mempool(&mut self, txs: usize) {
+        self.scarcity.mempool(txs);
     }
 
     /// Writes that wait.
@@ -295,6 +316,7 @@ impl WriteQueue {
         status.queued = self.queue.len();
         status.queued_bytes = self.queue.bytes() as usize;
         status.backlogged_clients = self.queue.backlogged_clients();
+        status.shortage = self.scarcity.shortage();
         status.overflow_clients = self.queue.overflow_clients();
         status.known_clients = table.entries;
         status.evictions = table.evictions;
@@ -303,7 +325,8 @@ impl WriteQueue {
 
     /// The next job; expired and cancelled ones end here.
     pub(super) fn next(&mut self, now: Nanos) -> Option<Popped<Job>> {
-        while let Some(popped) = self.queue.pop() {
+        let shortage = self.scarcity.shortage();
+        while let Some(popped) = self.queue.pop_at(|item| shortage.price(item.cost)) {
             self.offer_room(popped.client);
             let job = &popped.item.value;
             if job.is_cancelled() {
@@ -382,7 +405,6 @@ const SHORTEST_RETRY: Duration = Duration::from_secs(1);
 mod tests {
     use std::cell::OnceCell;
 
-    use bytes::Bytes;
     use fairq::KeyScheme;
     use rpc::BroadcastMethod;
 
@@ -391,12 +413,16 @@ mod tests {
     use crate::ledger::Ledger;
 
     fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
+        job_of(client, ledger, bytes, 3)
+    }
+
+    fn job_of(client: ClientKey, ledger: &Ledger, bytes: usize, tx: usize) -> Option<Job> {
         Some(Job {
             client,
             connection: 1,
             body: WriteBody::Tx {
                 method: BroadcastMethod::Sync,
-                tx: Bytes::from_static(b"a=1"),
+                tx: vec![b'x'; tx].into(),
             },
             hash: OnceCell::new(),
             arrived: Nanos::ZERO,
@@ -430,5 +456,54 @@ mod tests {
         // The longest queue has given way.
         assert!(queue.accounts().displaced > 0);
         assert_eq!(queue.accounts().refused, 0);
+    }
+
+    #[test]
+    fn sharing_73_shares_are_counted_in_what_the_chain_is_short_of() {
+        let mut config = Config::default();
+        config.fair.queue_per_client = 1 << 20;
+        config.fair.queue_timeout = Duration::from_hours(1);
+        let ledger = Ledger::new(config.buffer.bytes);
+        let [elephant, mouse] =
+            [1_u8, 2].map(|last| KeyScheme::default().key([192, 0, 2, last].into()));
+        let limits = Some(BlockLimits {
+            bytes: 4 << 20,
+            gas: None,
+        });
+        // Bytes that each got while both always had something waiting.
+        let served = |is_full: bool, pops: usize| {
+            let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+            for _ in 0..3 {
+                let (txs, bytes) = if is_full {
+                    (5, 3_750_000)
+                } else {
+                    (2_000, 200_000)
+                };
+                queue.note_block(txs, bytes, limits);
+            }
+            let add = |queue: &mut WriteQueue, client, tx| {
+                let job = job_of(client, &ledger, 600, tx).unwrap();
+                queue.admit(job, Nanos::ZERO).unwrap();
+            };
+            for _ in 0..20 {
+                add(&mut queue, elephant, 750_000);
+            }
+            for _ in 0..40_000 {
+                add(&mut queue, mouse, 100);
+            }
+            let mut served = [0_usize; 2];
+            for _ in 0..pops {
+                let popped = queue.next(Nanos::ZERO).unwrap();
+                let bytes = popped.item.value.tx().unwrap().len();
+                served[usize::from(popped.client == mouse)] += bytes;
+            }
+            served
+        };
+        // At d833505 one for one, whatever their size: 7,500 bytes for one.
+        assert_eq!(served(false, 40), [20 * 750_000, 20 * 100]);
+        let [large, small] = served(true, 20_000);
+        // What has 100 bytes is counted as 128, and a turn may lie on either side of the end.
+        let (large, small) = (large as f64, small as f64 * 1.28);
+        assert!((large - small).abs() <= 750_000.0, "{large} {small}");
     }
 }

@@ -4,6 +4,7 @@ use control::BreakState;
 use pacing::Rate;
 
 use super::queue::Accounts;
+use super::scarcity::Shortage;
 
 /// The state of the lane. Published by the worker twenty times a second.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +27,8 @@ pub struct Status {
     pub blind: bool,
     /// Writes a second that may be sent.
     pub rate: Rate,
+    /// What shares are counted in.
+    pub shortage: Shortage,
     /// Writes in the queue.
     pub queued: usize,
     /// Their bytes.

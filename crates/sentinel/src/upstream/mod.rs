@@ -30,7 +30,7 @@ pub use self::client_link::ClientLink;
 pub use self::error::UpstreamError;
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::limits::Bucket;
-pub use self::nodes::{NodeEvent, NodeIndex, NodeState, Nodes};
+pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
 pub use self::results::BlockResults;

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::UpstreamError;
 use super::dial::Dialer;
 use super::http::{NodeHttp, PoolOptions};
+use super::query;
 use super::results::ResultsCache;
 use super::version::{Version, untested};
 use crate::ledger::Ledger;
@@ -102,8 +103,36 @@ pub struct NodeState {
     pub version: String,
     /// Transactions in its mempool when last asked.
     pub mempool_txs: usize,
+    /// What its blocks may hold; none until it answered.
+    pub block_limits: Option<BlockLimits>,
     /// Times it went down.
     pub outages: u64,
+}
+
+/// What a chain's blocks may hold, by its consensus parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockLimits {
+    /// Bytes.
+    pub bytes: u64,
+    /// Gas, if it is bounded.
+    pub gas: Option<u64>,
+}
+
+impl BlockLimits {
+    /// Those of a chain that bounds nothing: the largest block there is (`MaxBlockSizeBytes` in CometBFT's
+    /// `types/params.go`).
+    pub const NONE: Self = Self {
+        bytes: 100 << 20,
+        gas: None,
+    };
+
+    /// As in the parameters; -1 is no bound.
+    pub(super) fn new(max_bytes: i64, max_gas: i64) -> Self {
+        Self {
+            bytes: u64::try_from(max_bytes).unwrap_or(Self::NONE.bytes),
+            gas: u64::try_from(max_gas).ok().filter(|gas| *gas > 0),
+        }
+    }
 }
 
 /// What is known of one node.
@@ -262,6 +291,36 @@ impl Nodes {
         &self.0.results
     }
 
+    /// What the blocks of a node's chain may hold, once it has told.
+    pub fn block_limits(&self, node: NodeIndex) -> Option<BlockLimits> {
+        self.node(node).state().block_limits
+    }
+
+    /// Asks a node what its blocks may hold.
+    pub(super) async fn learn_block_limits(&self, node: NodeIndex) -> Result<(), UpstreamError> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            consensus_params: Params,
+        }
+        #[derive(serde::Deserialize)]
+        struct Params {
+            block: Block,
+        }
+        #[derive(serde::Deserialize)]
+        struct Block {
+            max_bytes: String,
+            #[serde(default)]
+            max_gas: String,
+        }
+        let body = query::ask(self, node, "consensus_params", "{}").await?;
+        let Answer { consensus_params } = query::result(&body)?;
+        let Block { max_bytes, max_gas } = consensus_params.block;
+        let number = |text: &str| text.parse().unwrap_or(-1);
+        let limits = BlockLimits::new(number(&max_bytes), number(&max_gas));
+        self.node(node).state().block_limits = Some(limits);
+        Ok(())
+    }
+
     /// The version of a node, once it has told one.
     pub fn version(&self, node: NodeIndex) -> Option<Version> {
         Version::parse(&self.node(node).state().version)
@@ -270,15 +329,18 @@ impl Nodes {
     /// Asks every node for its version; one that does not answer is judged when it does.
     ///
     /// # Errors
-    /// [`UpstreamError::Setup`] when a node answers with a version that was not tested.
+    /// [`UpstreamError::Setup`] when a node answers with a version that was not tested, unless any is
+    /// served.
     pub async fn check_versions(&self) -> Result<(), UpstreamError> {
+        let any_version = self.0.surroundings.config.upstream.any_version;
         for node in &self.0.nodes {
             let asked = timeout(VERSION_LIMIT, node.client.status()).await;
-            if let Ok(Ok(status)) = asked
-                && !Version::parse(&status.version).is_some_and(Version::is_tested)
-            {
+            let Ok(Ok(status)) = asked else { continue };
+            let is_tested = Version::parse(&status.version).is_some_and(Version::is_tested);
+            if !is_tested && !any_version {
                 return Err(setup(&node.endpoint, &untested(&status.version)));
             }
+            node.state().version = status.version;
         }
         Ok(())
     }

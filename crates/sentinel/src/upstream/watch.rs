@@ -10,7 +10,7 @@ use rpc::{
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
@@ -403,10 +403,18 @@ impl MempoolPoll {
     async fn run(self, every: Duration) {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut limits_due = Instant::now();
         loop {
             ticks.tick().await;
-            if self.nodes.is_up(self.index) {
-                self.ask().await;
+            if !self.nodes.is_up(self.index) {
+                continue;
+            }
+            self.ask().await;
+            if limits_due <= Instant::now() {
+                limits_due = Instant::now() + LIMITS_INTERVAL;
+                if let Err(error) = self.nodes.learn_block_limits(self.index).await {
+                    debug!(node = self.index, %error, "the limits of blocks are unknown");
+                }
             }
         }
     }
@@ -437,6 +445,8 @@ const FOLLOW_EVENTS: usize = 16;
 /// between these.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 const LONGEST_LIMIT: Duration = Duration::from_secs(10);
+/// Parameters of the chain change by votes that take days.
+const LIMITS_INTERVAL: Duration = Duration::from_secs(60);
 /// A status is 2 KB.
 const MAX_STATUS_BYTES: usize = 1 << 20;
 /// A node so many blocks behind the others, and at the same height for so long, is stuck.

@@ -20,6 +20,7 @@ impl Worker {
                 self.on_block(&block, node, now);
             }
             NodeEvent::Mempool { node, txs, at, .. } if Some(node) == self.active => {
+                self.shared.lock().note_mempool(txs);
                 self.pacer.mempool(at, txs);
             }
             NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
@@ -72,6 +73,8 @@ impl Worker {
             ours: self.retained.is_complete(now).then_some(ours),
             observed: block.observed,
         };
+        let limits = self.nodes.block_limits(node);
+        self.shared.lock().note_block(seen.txs, block.bytes, limits);
         self.pacer.block(now, &seen);
         self.breaks.block(&seen);
         let last = self.last_block.replace(block.observed);

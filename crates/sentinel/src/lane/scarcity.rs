@@ -1,0 +1,232 @@
+//! What the chain is short of, and so what a write costs its client.
+//!
+//! While blocks have room, the chain is short of transactions: each costs the same. When they are full
+//! by bytes, or by gas, each costs its bytes. The gas of a transaction is known to the application
+//! alone, so where blocks are full by gas it is taken for proportional to the bytes, as it is in the
+//! mean of recent blocks.
+
+use std::fmt;
+
+use crate::upstream::BlockLimits;
+
+/// What the chain is short of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Shortage {
+    /// Transactions: blocks have room.
+    #[default]
+    Transactions,
+    /// Bytes: no further transaction fits into the blocks.
+    Bytes {
+        /// Bytes of a transaction in recent blocks, in the mean.
+        mean_bytes: f64,
+        /// Bytes that a block may have.
+        of_block: u64,
+    },
+    /// Gas: blocks have room for bytes, and leave transactions behind.
+    Gas {
+        /// Bytes of a transaction in recent blocks, in the mean.
+        mean_bytes: f64,
+        /// Gas that a block may have.
+        of_block: u64,
+    },
+}
+
+/// Follows the blocks of the node that takes the writes.
+#[derive(Debug, Default)]
+pub(super) struct Scarcity {
+    /// How often of late blocks were full by bytes, and by gas.
+    by_bytes: Score,
+    by_gas: Score,
+    mean_bytes: f64,
+    /// Transactions of the last block, until the mempool after it is known.
+    last_txs: Option<usize>,
+    /// Transactions that the mempool still held after the block.
+    left_behind: bool,
+    shortage: Shortage,
+}
+
+/// Blocks for and against, with hysteresis: it holds from two in favour of it until none is left.
+#[derive(Debug, Default)]
+struct Score {
+    count: u8,
+    holds: bool,
+}
+
+impl Score {
+    fn note(&mut self, full: bool) {
+        self.count = match full {
+            true => (self.count + 1).min(MOST_SCORE),
+            false => self.count.saturating_sub(1),
+        };
+        self.holds = self.count >= if self.holds { 1 } else { SCORE };
+    }
+}
+
+impl Scarcity {
+    /// A block with so many transactions of so many bytes. Empty ones say nothing.
+    pub(super) fn block(&mut self, txs: usize, bytes: u64, limits: Option<BlockLimits>) {
+        if txs == 0 {
+            return;
+        }
+        let mean = bytes as f64 / txs as f64;
+        self.mean_bytes = match self.mean_bytes {
+            0.0 => mean,
+            known => known + (mean - known) * SMOOTHING,
+        };
+        let limits = limits.unwrap_or(BlockLimits::NONE);
+        // Another one of the same size would not fit.
+        let is_full = bytes as f64 + mean > limits.bytes as f64 * USABLE;
+        self.by_bytes.note(is_full);
+        let has_gas = limits.gas.is_some();
+        self.by_gas.note(has_gas && !is_full && self.left_behind);
+        self.last_txs = Some(txs);
+        self.left_behind = false;
+        let mean_bytes = self.mean_bytes.max(LEAST_BYTES);
+        self.shortage = match (self.by_bytes.holds, self.by_gas.holds, limits.gas) {
+            (true, ..) => Shortage::Bytes {
+                mean_bytes,
+                of_block: limits.bytes,
+            },
+            (false, true, Some(of_block)) => Shortage::Gas {
+                mean_bytes,
+                of_block,
+            },
+            _ => Shortage::Transactions,
+        };
+    }
+
+    /// The mempool holds so many transactions.
+    pub(super) fn mempool(&mut self, txs: usize) {
+        if let Some(last) = self.last_txs.take() {
+            self.left_behind = txs >= last;
+        }
+    }
+
+    pub(super) const fn shortage(&self) -> Shortage {
+        self.shortage
+    }
+}
+
+impl Shortage {
+    /// What a write costs, in the units of [`QUANTUM`], of which a transaction has so many while
+    /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`].
+    pub(super) const fn price(self, bytes: u32) -> u32 {
+        match self {
+            Self::Transactions => QUANTUM,
+            Self::Bytes { .. } | Self::Gas { .. } => bytes,
+        }
+    }
+
+    /// How many transactions of common size a backlog of so many entries and units comes to.
+    pub(super) fn transactions(self, entries: usize, units: u64) -> f64 {
+        match self {
+            Self::Transactions => entries as f64,
+            Self::Bytes { mean_bytes, .. } | Self::Gas { mean_bytes, .. } => {
+                units as f64 * f64::from(BYTES_PER_UNIT) / mean_bytes
+            }
+        }
+    }
+
+    /// What shares are counted in, as in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::Bytes { .. } => "bytes",
+            Self::Gas { .. } => "gas",
+        }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transactions => f.write_str("transactions: blocks have room for bytes and gas"),
+            Self::Bytes { of_block, .. } => {
+                write!(f, "bytes: blocks are full (block.max_bytes is {of_block})")
+            }
+            Self::Gas { of_block, .. } => write!(
+                f,
+                "bytes, in place of gas: blocks leave transactions behind without being full of bytes \
+                 (block.max_gas is {of_block})"
+            ),
+        }
+    }
+}
+
+/// The bytes of a transaction in the units of the fair queue.
+pub(super) const fn units(bytes: usize) -> u32 {
+    let units = bytes.div_ceil(BYTES_PER_UNIT as usize);
+    if units > u32::MAX as usize {
+        u32::MAX
+    } else {
+        units as u32
+    }
+}
+
+/// Fine enough that small transactions are told apart, and a megabyte is 16,384.
+const BYTES_PER_UNIT: u32 = 64;
+/// What a client may send in a turn: a transaction, or a kilobyte.
+pub(super) const QUANTUM: u32 = 16;
+/// The part of `block.max_bytes` that transactions may have: header, evidence and the last commit take
+/// some (110 bytes for each validator, `MaxDataBytes` in CometBFT's `types/block.go`).
+const USABLE: f64 = 0.97;
+/// Weight of a block in the mean size of transactions.
+const SMOOTHING: f64 = 0.2;
+/// A mean below this is taken for it: signatures alone have 64 bytes.
+const LEAST_BYTES: f64 = 64.0;
+/// Full blocks after which it counts, and most that are remembered.
+const SCORE: u8 = 2;
+const MOST_SCORE: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Option<BlockLimits> = Some(BlockLimits {
+        bytes: 4_000_000,
+        gas: Some(10_000_000),
+    });
+
+    #[test]
+    fn sharing_73_blocks_without_room_for_another_transaction_are_short_of_bytes() {
+        let mut scarcity = Scarcity::default();
+        scarcity.block(5_000, 1_250_000, LIMITS);
+        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+        // Five of 750 kB leave room for no sixth.
+        for _ in 0..2 {
+            scarcity.block(5, 3_750_000, LIMITS);
+        }
+        assert_eq!(scarcity.shortage().name(), "bytes");
+        // Blocks that nobody fills say nothing, and one that has room not enough.
+        scarcity.block(0, 0, LIMITS);
+        scarcity.block(2, 1_500, LIMITS);
+        assert_eq!(scarcity.shortage().name(), "bytes");
+        scarcity.block(2, 1_500, LIMITS);
+        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+        // Without parameters of the node nothing is assumed but the largest block there is.
+        for _ in 0..9 {
+            scarcity.block(5, 3_750_000, None);
+        }
+        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+    }
+
+    #[test]
+    fn sharing_73_blocks_that_leave_transactions_behind_are_short_of_gas() {
+        let run = |left: usize, limits: Option<BlockLimits>| {
+            let mut scarcity = Scarcity::default();
+            for _ in 0..4 {
+                scarcity.block(100, 30_000, limits);
+                scarcity.mempool(left);
+                scarcity.mempool(0);
+            }
+            scarcity.shortage().name()
+        };
+        assert_eq!(run(400, LIMITS), "gas");
+        assert_eq!(run(20, LIMITS), "transactions");
+        let without_gas = LIMITS.map(|limits| BlockLimits {
+            gas: None,
+            ..limits
+        });
+        assert_eq!(run(400, without_gas), "transactions");
+    }
+}
