@@ -15,6 +15,7 @@ mod buffer;
 mod http;
 mod lanes;
 mod listener;
+mod origins;
 mod overhead;
 mod peer;
 mod queue;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
 pub use self::lanes::Lanes;
+use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
@@ -64,6 +66,7 @@ pub(crate) struct Shared<B> {
     head_limits: HeadLimits,
     json_limits: JsonLimits,
     refusals: RefusalLog,
+    origins: Origins,
     connections: AtomicU64,
     requests: AtomicU64,
 }
@@ -130,6 +133,7 @@ impl<B: Backend> Shared<B> {
                 batch: limits.batch,
             },
             refusals: RefusalLog::new(Instant::now()),
+            origins: Origins::default(),
             ledger,
             metrics,
             stop,

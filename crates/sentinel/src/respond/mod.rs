@@ -4,8 +4,10 @@
 //! `rpc/jsonrpc/server/http_server.go`, and Go's `net/http` for the head). Refusals speak the
 //! node's dialect too, so that clients which know how to wait for a full mempool wait for us.
 
+mod cross_origin;
 mod refuse;
 
+pub use self::cross_origin::CrossOrigin;
 pub use self::refuse::{malformed_reason, refusal_member, status_of};
 pub use wire::date::HttpDate;
 
@@ -52,12 +54,40 @@ pub struct HttpAnswer<'o> {
     out: &'o mut Vec<u8>,
     asked: Asked,
     date: &'o HttpDate,
+    cross_origin: Option<&'o CrossOrigin>,
 }
 
 impl<'o> HttpAnswer<'o> {
     /// An answer that is appended to `out` and dated `date`.
     pub const fn new(out: &'o mut Vec<u8>, asked: Asked, date: &'o HttpDate) -> Self {
-        Self { out, asked, date }
+        Self {
+            out,
+            asked,
+            date,
+            cross_origin: None,
+        }
+    }
+
+    /// With the headers that let a web page read it.
+    #[must_use]
+    pub const fn cross_origin(mut self, headers: Option<&'o CrossOrigin>) -> Self {
+        self.cross_origin = headers;
+        self
+    }
+
+    /// Begins the head of an answer, up to the type of its body.
+    fn start(&mut self, status: u16, content_type: Option<&[u8]>) -> ResponseHead<'_> {
+        let mut head = ResponseHead::start(self.out, self.asked.version, status);
+        if let Some(headers) = self.cross_origin {
+            head = headers.write(head);
+        }
+        if let Some(content_type) = content_type {
+            head = head.field("Content-Type", content_type);
+        }
+        match self.cross_origin {
+            Some(headers) => headers.write_vary(head),
+            None => head,
+        }
     }
 
     /// The node's result or error: `member` is `"result":…` or `"error":…`.
@@ -84,10 +114,10 @@ impl<'o> HttpAnswer<'o> {
     }
 
     /// To notifications: an empty 200 without a type.
-    pub fn nothing(self) {
-        let Self { out, asked, date } = self;
-        ResponseHead::start(out, asked.version, 200)
-            .number("X-Server-Time", asked.at)
+    pub fn nothing(mut self) {
+        let Self { asked, date, .. } = self;
+        let head = self.start(200, None);
+        head.number("X-Server-Time", asked.at)
             .field("Date", date.as_bytes())
             .finish(BodyLength::Known(0), asked.keep_alive);
     }
@@ -118,7 +148,9 @@ impl<'o> HttpAnswer<'o> {
             HandshakeError::Method => (405, "Method Not Allowed\n"),
             HandshakeError::Origin => (403, "Forbidden\n"),
         };
-        let Self { out, asked, date } = self;
+        let Self {
+            out, asked, date, ..
+        } = self;
         ResponseHead::start(out, asked.version, status)
             .field("Content-Type", b"text/plain; charset=utf-8")
             .field("Sec-Websocket-Version", b"13")
@@ -132,14 +164,13 @@ impl<'o> HttpAnswer<'o> {
     }
 
     /// An answer with a body of `len` bytes, which `write` appends.
-    fn json(self, status: u16, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        let Self { out, asked, date } = self;
-        ResponseHead::start(out, asked.version, status)
-            .field("Content-Type", b"application/json")
+    fn json(mut self, status: u16, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let Self { asked, date, .. } = self;
+        self.start(status, Some(b"application/json"))
             .number("X-Server-Time", asked.at)
             .field("Date", date.as_bytes())
             .finish(length_of(len, asked), asked.keep_alive);
-        write_body(out, len, asked, write);
+        write_body(self.out, len, asked, write);
     }
 }
 

@@ -90,13 +90,12 @@ fn data(face: &Face, refusal: &Refusal) -> String {
 }
 
 /// Writes a refusal as the answer to a request.
-pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
-    let HttpAnswer { out, asked, date } = answer;
+pub(super) fn write_http(mut answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
+    let HttpAnswer { asked, date, .. } = answer;
     let member = refusal_member(refusal);
     let len = answer_len(form.id(), &member);
     let is_nodes_own = refusal.reason == Reason::Batch;
-    let mut head = ResponseHead::start(out, asked.version, status_of(refusal.reason))
-        .field("Content-Type", b"application/json");
+    let mut head = answer.start(status_of(refusal.reason), Some(b"application/json"));
     if let Some(after) = refusal.retry_after {
         head = head.number("Retry-After", whole_seconds(after));
     }
@@ -107,7 +106,9 @@ pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refus
     }
     head.field("Date", date.as_bytes())
         .finish(length_of(len, asked), asked.keep_alive);
-    write_body(out, len, asked, |out| write_answer(out, form.id(), &member));
+    write_body(answer.out, len, asked, |out| {
+        write_answer(out, form.id(), &member)
+    });
 }
 
 /// Rounded up, so that who waits as long does not come too early.
@@ -117,7 +118,9 @@ fn whole_seconds(after: Duration) -> u64 {
 
 /// Writes the answer to something that is no request, and that the connection ends.
 pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
-    let HttpAnswer { out, asked, date } = answer;
+    let HttpAnswer {
+        out, asked, date, ..
+    } = answer;
     let status = malformed_status(error);
     let face = Face {
         status,

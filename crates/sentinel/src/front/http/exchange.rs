@@ -16,6 +16,7 @@ use super::slowdown::Slowdown;
 use super::work::{CallInfo, Next, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
+use crate::front::origins::Page;
 use crate::front::overhead::Overhead;
 use crate::front::peer::Peer;
 use crate::front::queue::Queue;
@@ -37,6 +38,8 @@ pub(super) struct Exchange<B: Backend, IO> {
     /// Whose request is served, or was last.
     client: ClientKey,
     slowdown: Slowdown,
+    /// The web page that asks, if one does.
+    page: Option<Box<Page>>,
 }
 
 /// Bytes around a chunk: its length, and two line ends.
@@ -62,6 +65,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             queue: Queue::new(front.backend.clone(), front.next_connection()),
             client: peer.identity.client,
             slowdown: Slowdown::default(),
+            page: None,
             peer,
             front,
         }
@@ -93,6 +97,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.input.consume(request.in_place());
         self.socket.apart = 0;
         self.client = planned.client;
+        self.page = planned.page;
         Ok((planned.plan, planned.asked, overhead))
     }
 
@@ -144,14 +149,39 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let answer = self.socket.unless_gone(forwarding).await?;
         if let Ok(answer) = &answer {
             self.front.metrics.upstream_request(class, answer.took);
+            if let Some(page) = &mut self.page {
+                let learnt = self.front.origins.learn(&page.asking, &answer.headers);
+                page.headers = Some(learnt);
+            }
         }
         Ok(answer)
+    }
+
+    /// Whether a web page asks of which the node has not said what it may read.
+    pub(super) fn is_page_unknown(&self) -> bool {
+        (self.page.as_ref()).is_some_and(|page| page.headers.is_none())
+    }
+
+    /// Asks the node what lets the web page that asks read an answer of sentinel's own. The question
+    /// counts as one of the client's.
+    pub(super) async fn ask_for_page(&mut self) -> Result<(), Ended> {
+        let page = self.page.as_ref();
+        if let Some(request) = page.and_then(|page| page.asking.preflight()) {
+            let forwarded = self.forward(LaneLabel::Read, MethodClass::Other, request);
+            // What the node does not answer now it will be asked again.
+            drop(forwarded.await?);
+        }
+        Ok(())
     }
 
     /// Writes an answer behind those that are still to be sent.
     pub(super) fn answer(&mut self, asked: Asked, write: impl FnOnce(HttpAnswer<'_>)) -> Next {
         let out = self.socket.output.tail();
-        with_date(|date| write(HttpAnswer::new(out, asked, date)));
+        let page = self.page.as_ref();
+        let cross_origin = page.and_then(|page| page.headers.as_deref());
+        with_date(|date| {
+            write(HttpAnswer::new(out, asked, date).cross_origin(cross_origin));
+        });
         Next::after(asked.keep_alive)
     }
 

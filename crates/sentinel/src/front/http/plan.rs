@@ -13,6 +13,7 @@ use super::request::Request;
 use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
+use crate::front::origins::{Asking, Page};
 use crate::front::peer::Peer;
 use crate::identity::{FORWARDED_FOR, Identity, denied};
 use crate::jsonrpc::{self, Call, Classified, TargetKind, classify_uri};
@@ -41,6 +42,8 @@ pub(super) struct Planned {
     pub(super) client: ClientKey,
     pub(super) plan: Plan,
     pub(super) asked: Asked,
+    /// The web page that asks, if one does.
+    pub(super) page: Option<Box<Page>>,
 }
 
 impl<'a, B: Backend> Planner<'a, B> {
@@ -59,6 +62,7 @@ impl<'a, B: Backend> Planner<'a, B> {
             with_body: view.method != b"HEAD",
             at: unix_seconds(),
         };
+        let page = asking(&view).map(|asking| self.front.origins.page(asking));
         let identity = self.identity(&request.head, &view);
         let parts = Parts {
             head: &request.head,
@@ -74,6 +78,7 @@ impl<'a, B: Backend> Planner<'a, B> {
             client: identity.client,
             plan,
             asked,
+            page,
         }
     }
 
@@ -241,11 +246,10 @@ impl Parts<'_> {
         }
     }
 
-    /// Whether the answer depends on nothing but the call: the expected HTTP method, and no
-    /// `Origin`, to which a node that serves browsers answers with further headers.
+    /// Whether the answer depends on nothing but the call: the expected HTTP method.
     fn is_plain(&self, method: &[u8]) -> bool {
         let body_is_right = self.body.is_empty() == (method == b"GET");
-        self.view.method == method && body_is_right && self.view.first("origin").is_none()
+        self.view.method == method && body_is_right
     }
 
     fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {
@@ -276,6 +280,15 @@ impl Parts<'_> {
 
 fn other(other: Other) -> Plan {
     Plan::Other(Box::new(other))
+}
+
+/// The web page that sent a request: a preflight is about the request that it announces.
+fn asking(view: &HeadView<'_>) -> Option<Asking> {
+    let origin = view.first("origin")?;
+    let announced = view.first("access-control-request-method");
+    let method = announced.filter(|_| view.method == b"OPTIONS");
+    let method = Method::from_bytes(method.unwrap_or(view.method)).ok()?;
+    Asking::new(origin, method)
 }
 
 /// The path and query of a target that may be a whole URL.

@@ -150,7 +150,7 @@ async fn json_41_no_spelling_takes_a_broadcast_past_the_write_lane() {
         assert_eq!(client.status().await.0, 200);
     }
     for request in [
-        "GET /broadcast%5Ftx_sync?tx=%22a%22 HTTP/1.1\r\nHost: x\r\nOrigin: http://a\r\n\r\n",
+        "GET /broadcast%5Ftx_sync?tx=61 HTTP/1.1\r\nHost: x\r\n\r\n",
         "OPTIONS /broadcast_tx_sync?tx=0x61 HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /broadcast_tx_sync?tx=61 HTTP/1.1\r\nHost: x\r\n\r\n",
         "POST /broadcast_tx_sync HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\ntx=61",

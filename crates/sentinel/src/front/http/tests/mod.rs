@@ -3,6 +3,7 @@
 mod abuse;
 mod batches;
 mod lifecycle;
+mod pages;
 mod sharing;
 mod slowdown;
 mod versions;
