@@ -81,6 +81,7 @@ impl Inspect for Operator {
                 .then_some(explained.wait.as_millis() as u64),
             controller: status.state,
             limits: self.limits(identity.allowed, &explained, &view, &status),
+            counted_in: status.shortage.to_string(),
             client: view,
         }
     }
@@ -194,8 +195,8 @@ impl Operator {
         }
         if explained.wait > self.config.fair.queue_timeout {
             let text = format!(
-                "its backlog takes longer than {:?} at its share (fair.queue_timeout)",
-                self.config.fair.queue_timeout
+                "its backlog takes longer than {} at its share (fair.queue_timeout)",
+                self.config.shown("fair.queue_timeout")
             );
             add(Reason::QueueTimeout, text);
         }

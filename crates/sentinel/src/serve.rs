@@ -19,7 +19,7 @@ use crate::identity::Identities;
 use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
 use crate::surroundings::Surroundings;
-use crate::upstream::{self, Hub, Nodes, Reads, Relays};
+use crate::upstream::{self, Hub, NodeState, Nodes, Reads, Relays};
 
 /// The sockets that wait for clients and for the operator.
 #[derive(Debug)]
@@ -108,9 +108,8 @@ pub async fn serve(
     let config = &surroundings.config;
     let ending = surroundings.end.clone().drop_guard();
     let (nodes, events, watching) = Nodes::start(surroundings.clone())?;
-    if !config.upstream.any_version {
-        nodes.check_versions().await?;
-    }
+    nodes.check_versions().await?;
+    let known_nodes = described(&nodes);
     let reads = Reads::new(config, &nodes)?;
     let (lane, pump) = lane(&surroundings, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
@@ -131,6 +130,10 @@ pub async fn serve(
         hub,
         shutdown: shutdown.clone(),
     };
+    let explain = match listeners.admin.as_ref().map(TcpListener::local_addr) {
+        Some(Ok(address)) => format!("http://{address}/explain?ip=ADDRESS"),
+        _ => "off (admin.addr)".to_owned(),
+    };
     let mut background = Background::start().map_err(ServeError::System)?;
     background.spawn(watching.run());
     background.spawn(subscribing.run());
@@ -143,7 +146,14 @@ pub async fn serve(
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
-    info!(%address, ceiling = %config.fair.max_req, "serving");
+    info!(
+        %address,
+        nodes = %known_nodes,
+        pace = %config.shown("pace.mode"),
+        ceiling = %config.fair.max_req,
+        explain = %explain,
+        "serving"
+    );
     let mut tasks = JoinSet::new();
     tasks.spawn(pump.run(shutdown));
     tasks.spawn(serve_clients(front, listeners.front));
@@ -151,6 +161,16 @@ pub async fn serve(
     drop(ending);
     background.ended().await;
     Ok(lane.status().accounts)
+}
+
+/// Each node with its version, as far as it has told one.
+fn described(nodes: &Nodes) -> String {
+    let node = |node: NodeState| match node.version.as_str() {
+        "" => format!("{} (no answer yet)", node.endpoint),
+        version => format!("{} ({version})", node.endpoint),
+    };
+    let nodes: Vec<String> = nodes.states().into_iter().map(node).collect();
+    nodes.join(", ")
 }
 
 async fn serve_clients(front: Front, listener: TcpListener) {

@@ -31,6 +31,15 @@ pub enum AsyncAck {
     Forwarded,
 }
 
+impl Config {
+    /// The value of a key, as people write it; empty if there is no such key.
+    pub fn shown(&self, key: &str) -> String {
+        let known = KEYS.iter().find(|known| known.name == key);
+        let value = known.map(|known| known.value(self)).unwrap_or_default();
+        value.trim_matches('"').to_owned()
+    }
+}
+
 impl Pace {
     /// The settings of the pacer.
     pub const fn settings(&self) -> PaceSettings {

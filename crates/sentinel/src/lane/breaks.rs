@@ -61,7 +61,10 @@ impl Breaks {
                 rate,
                 baseline,
             } => {
-                info!(?cause, rate, baseline, "a break begins: no writes are sent");
+                info!(
+                    cause = cause.name(),
+                    rate, baseline, "a break begins: no writes are sent"
+                );
                 self.metrics.paused(*cause);
                 self.cause = match cause {
                     BreakCause::Interval => ReconnectCause::Interval,

@@ -313,6 +313,23 @@ fn a_signal_ends_it_cleanly() {
 }
 
 #[test]
+fn explain_75_the_line_at_the_start_says_what_stands_where() {
+    let place = Place::new();
+    let mut running = Running::start(&place, ALONE);
+    let line = running.read_until("serving address=127.0.0.1:");
+    for part in [
+        "nodes=http://127.0.0.1:1 (no answer yet)",
+        " pace=adaptive ceiling=2000/s ",
+        "explain=http://127.0.0.1:",
+        "/explain?ip=ADDRESS",
+    ] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
 fn an_address_in_use_is_named() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
