@@ -107,7 +107,7 @@ pub(super) fn write_http(mut answer: HttpAnswer<'_>, form: Form<'_>, refusal: &R
     head.field("Date", date.as_bytes())
         .finish(length_of(len, asked), asked.keep_alive);
     write_body(answer.out, len, asked, |out| {
-        write_answer(out, form.id(), &member)
+        write_answer(out, form.id(), &member);
     });
 }
 
