@@ -1,8 +1,9 @@
 //! What the program counts, and how that is written down for Prometheus.
 //!
-//! Every series exists from the start (a counter that appears only with its first event hides that
-//! event from `rate()`), and none is looked up by label when it is counted.
+//! A series exists from the start (a counter that appears only with its first event hides that event
+//! from `rate()`), except for those of [`appearing`]; none is looked up by label when it is counted.
 
+mod appearing;
 mod gauges;
 mod labels;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use appearing::{Requests, UpstreamTimes};
 use control::{BreakCause, BreakState};
 use pacing::Nanos;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -58,7 +60,7 @@ macro_rules! metrics {
 }
 
 metrics! { r;
-    requests: Vec<Counter> = requests(r);
+    requests: Requests = Requests::register(r);
     rejected: [Counter; Reason::ALL.len()] =
         family(r, "rejected", "Requests refused here", "reason", Reason::ALL.map(Reason::name));
     acknowledged: [Counter; AckEnd::ALL.len()] =
@@ -69,7 +71,7 @@ metrics! { r;
     overhead: Histogram =
         seconds(r, "proxy_overhead", "Time requests spent here, waiting in the queue and for the node left out",
             Histogram::new(OVERHEADS));
-    upstream_requests: [Histogram; MethodClass::ALL.len()] = upstream_requests(r);
+    upstream_requests: UpstreamTimes = UpstreamTimes::register(r);
     upstream_errors: [Counter; UpstreamError::ALL.len()] =
         family(r, "upstream_errors", "Errors of nodes and on the way to them, those that clients never saw included",
             "class", UpstreamError::ALL.map(UpstreamError::name));
@@ -110,8 +112,8 @@ impl Metrics {
         class: MethodClass,
         outcome: OutcomeLabel,
     ) {
-        let slot = slot(transport, lane_class(lane, class), outcome);
-        self.requests[slot].inc();
+        self.requests
+            .count(transport, lane_class(lane, class), outcome);
     }
 
     /// A request, or a connection, was refused.
@@ -136,7 +138,7 @@ impl Metrics {
 
     /// A node has answered.
     pub fn upstream_request(&self, class: MethodClass, took: Nanos) {
-        self.upstream_requests[class.index()].observe(took.as_secs_f64());
+        self.upstream_requests.observe(class, took);
     }
 
     /// A node refused, failed or was lost.
@@ -264,33 +266,6 @@ fn seconds<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, m
     metric
 }
 
-/// The counter of every request, in the order of [`slot`].
-fn requests(registry: &mut Registry) -> Vec<Counter> {
-    let family: Family<Labels<4>, Counter> = metric(registry, "requests", "Requests by their end");
-    let mut all =
-        Vec::with_capacity(Transport::ALL.len() * MethodClass::ALL.len() * OutcomeLabel::ALL.len());
-    for transport in Transport::ALL {
-        for class in MethodClass::ALL {
-            for outcome in OutcomeLabel::ALL {
-                let lane = [LaneLabel::Read, LaneLabel::Write][usize::from(class.is_write())];
-                all.push(family.get_or_create_owned(&[
-                    ("transport", transport.name()),
-                    ("lane", lane.name()),
-                    ("method_class", class.name()),
-                    ("outcome", outcome.name()),
-                ]));
-            }
-        }
-    }
-    all
-}
-
-/// Where the counter of a request stands.
-const fn slot(transport: Transport, class: MethodClass, outcome: OutcomeLabel) -> usize {
-    let row = transport.index() * MethodClass::ALL.len() + class.index();
-    row * OutcomeLabel::ALL.len() + outcome.index()
-}
-
 /// The class, or the rest class of the lane when the two do not go together.
 const fn lane_class(lane: LaneLabel, class: MethodClass) -> MethodClass {
     match (lane, class.is_write()) {
@@ -298,11 +273,4 @@ const fn lane_class(lane: LaneLabel, class: MethodClass) -> MethodClass {
         (LaneLabel::Read, true) => MethodClass::Other,
         _ => class,
     }
-}
-
-fn upstream_requests(registry: &mut Registry) -> [Histogram; MethodClass::ALL.len()] {
-    let new: fn() -> Histogram = || Histogram::new(UPSTREAM_TIMES);
-    let (name, help) = ("upstream_request_duration", "Time nodes took to answer");
-    let family = seconds(registry, name, help, Family::new_with_constructor(new));
-    MethodClass::ALL.map(|class| family.get_or_create_owned(&[("method_class", class.name())]))
 }

@@ -70,8 +70,9 @@ fn everything_happens(metrics: &Metrics) {
 }
 
 #[test]
-fn metrics_54_the_number_of_series_is_fixed() {
+fn metrics_54_the_number_of_series_is_bounded() {
     let metrics = Metrics::new();
+    everything_happens(&metrics);
     let before = scrape(&metrics);
     for _ in 0..3 {
         everything_happens(&metrics);
@@ -82,6 +83,28 @@ fn metrics_54_the_number_of_series_is_fixed() {
         "a series appeared or vanished"
     );
     assert!(after.len() < 500, "{} series", after.len());
+}
+
+#[test]
+fn classes_of_requests_that_never_came_are_not_printed() {
+    let metrics = Metrics::new();
+    let of_requests = |samples: &BTreeMap<String, f64>| {
+        let by_class = |name: &&String| name.contains("method_class=");
+        samples.keys().filter(by_class).count()
+    };
+    let idle = scrape(&metrics);
+    assert_eq!(of_requests(&idle), 0, "{idle:?}");
+    assert!(idle.len() < 150, "{} series", idle.len());
+    let (class, outcome) = (MethodClass::BroadcastSync, OutcomeLabel::Forwarded);
+    metrics.request(Transport::Ws, LaneLabel::Write, class, outcome);
+    let one = scrape(&metrics);
+    assert_eq!(of_requests(&one), OutcomeLabel::ALL.len());
+    let expired = "sentinel_requests_total{transport=\"ws\",lane=\"write\",\
+         method_class=\"broadcast_sync\",outcome=\"expired\"}";
+    assert_eq!(
+        one[expired], 0.0,
+        "the first one that expires shows in rate()"
+    );
 }
 
 #[test]
