@@ -8,11 +8,13 @@
 mod comet;
 mod dialects;
 mod http;
+mod queries;
 mod scripted;
 
 pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
+pub use queries::Exposition;
 pub use scripted::{
     FrameKind, ScriptedConnection, ScriptedFrame, ScriptedRequest, ScriptedServer, frame,
     http_answer,

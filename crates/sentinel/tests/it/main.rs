@@ -16,3 +16,4 @@ mod golden;
 mod restart;
 mod shares;
 mod support;
+mod watched;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::Http;
+use testkit::{Exposition, Http};
 
 use crate::support::{Behaviour, FakeNode, Place, Running, wait_until};
 
@@ -20,8 +20,7 @@ const LONG_RUN: &str = "[settings]\ndrain_timeout = \"20s\"\n\
 
 const DOCUMENT: &str = include_str!("../../../../docs/live.md");
 
-/// The metrics of an exposition; of a family the sum.
-fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+fn page(address: SocketAddr) -> String {
     let client = Http::new(address, Duration::from_secs(10));
     let answer = client.get("/metrics").unwrap();
     assert_eq!(answer.status, 200);
@@ -29,6 +28,12 @@ fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
     let text = answer.text();
     assert!(text.ends_with("# EOF\n"), "{text}");
+    text
+}
+
+/// The metrics of an exposition; of a family the sum.
+fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+    let text = page(address);
     let mut values = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -136,6 +141,34 @@ fn stdout_has_nothing_but_json_lines_when_a_program_reads_them() {
             .windows(2)
             .all(|pair| sent(&pair[0]) <= sent(&pair[1]))
     );
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_name_metrics_and_labels_that_there_are() {
+    let dashboard = include_str!("../../../../config/grafana/txgen.json");
+    let alerts = include_str!("../../../../config/prometheus/alerts.yml");
+    let place = Place::new();
+    place.write("scenario.toml", LONG_RUN);
+    let running = place.start("run scenario.toml --out run --metrics 0");
+    let address = address(&running);
+    // The last to appear: it is queried once a second.
+    let mempool = "txgen_node_mempool_bytes";
+    wait_until("the mempool", || scrape(address).contains_key(mempool));
+    let page = page(address);
+    let exposition = Exposition::parse(&page);
+    let none = Vec::<String>::new();
+    assert_eq!(
+        exposition.complaints_about_dashboard(dashboard, "txgen_"),
+        none,
+        "{page}"
+    );
+    assert_eq!(
+        exposition.complaints_about_alerts(alerts, "txgen_"),
+        none,
+        "{page}"
+    );
+    running.signal(Signal::INT);
+    running.wait().expect(130);
 }
 
 #[test]
