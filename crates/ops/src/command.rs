@@ -71,6 +71,12 @@ pub fn conclude(program: &str, done: Result<u8, CommandError>) -> ExitCode {
     }))
 }
 
+/// The text that a command's help begins with: examples, one a line.
+#[macro_export]
+macro_rules! examples {
+    ($($example:literal)+) => { concat!("Examples:", $("\n  ", $example),+) };
+}
+
 /// Prints a script for `shell` that completes the program's command line.
 #[must_use]
 pub fn completions<C: CommandFactory>(shell: Shell) -> u8 {
@@ -94,11 +100,28 @@ pub fn manual<C: CommandFactory>() -> Result<u8, CommandError> {
 fn render(mut command: clap::Command, pages: &mut Vec<u8>) -> io::Result<()> {
     command.build();
     clap_mangen::Man::new(command.clone()).render(pages)?;
+    render_examples(&command, pages)?;
     for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let title = format!("{}-{}", command.get_name(), subcommand.get_name());
         clap_mangen::Man::new(subcommand.clone())
             .title(title)
             .render(pages)?;
+        render_examples(subcommand, pages)?;
+    }
+    Ok(())
+}
+
+/// What stands before a command's help, which clap_mangen leaves out.
+fn render_examples(command: &clap::Command, pages: &mut Vec<u8>) -> io::Result<()> {
+    let head = command.get_before_long_help().map(ToString::to_string);
+    let head = head.unwrap_or_default();
+    let mut lines = head.lines().skip(1).peekable();
+    if lines.peek().is_some() {
+        writeln!(pages, ".SH EXAMPLES\n.nf")?;
+    }
+    for line in lines {
+        let escaped = line.trim().replace('\\', "\\e").replace('-', "\\-");
+        writeln!(pages, "{}", escaped.replace('\'', "\\(aq"))?;
     }
     Ok(())
 }

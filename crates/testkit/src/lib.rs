@@ -7,12 +7,14 @@
 
 mod comet;
 mod dialects;
+mod help;
 mod http;
 mod queries;
 mod scripted;
 
 pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;
+pub use help::{complaints_about_examples, examples};
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
 pub use queries::Exposition;
 pub use scripted::{

@@ -5,6 +5,7 @@ mod settings;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use ops::examples;
 
 pub use settings::SettingFlags;
 
@@ -16,6 +17,7 @@ pub use settings::SettingFlags;
     version,
     propagate_version = true,
     args_conflicts_with_subcommands = true,
+    before_long_help = EXAMPLES,
     after_help = "See --help for examples, the environment and the exit codes.",
     after_long_help = MORE
 )]
@@ -41,25 +43,35 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check a configuration file on its own: exit code 0 when it is right, 2 when it is not.
+    #[command(before_long_help = examples![
+        "sentinel check config/sentinel.toml"
+        "sentinel check /etc/sentinel.toml"
+    ])]
     Check {
         /// The file (TOML).
         file: PathBuf,
     },
     /// Print the completion script of a shell.
+    #[command(before_long_help = examples![
+        "sentinel completions bash > ~/.local/share/bash-completion/completions/sentinel"
+        "sentinel completions zsh > ~/.zfunc/_sentinel"
+    ])]
     Completions {
         /// The shell.
         shell: ops::command::Shell,
     },
     /// Print the manual page in roff (read it with: sentinel man | man -l -).
+    #[command(before_long_help = examples!["sentinel man | man -l -" "sentinel man > sentinel.1"])]
     Man,
 }
 
-const MORE: &str = "\
-Examples:
-  sentinel --max-req 2000 --pause-interval 100s
-  sentinel --upstream http://10.0.0.5:26657 --listen 0.0.0.0:26680 --deny 192.0.2.0/24
-  sentinel --config sentinel.toml --set fair.weights=10.0.0.0/8=4 --print-config
+const EXAMPLES: &str = examples![
+    "sentinel --max-req 2000 --pause-interval 100s"
+    "sentinel --upstream http://10.0.0.5:26657 --listen 0.0.0.0:26680 --deny 192.0.2.0/24"
+    "sentinel --config sentinel.toml --set fair.weights=10.0.0.0/8=4 --print-config"
+];
 
+const MORE: &str = "\
 Settings: a flag beats the environment, the environment the file, the file the default. Every key of \
 the file has a variable, SENTINEL_ and section and key with two underscores between them: \
 SENTINEL_FAIR__MAX_REQ=2000/s. A list replaces the one below it; in flags and variables commas \

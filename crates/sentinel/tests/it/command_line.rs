@@ -121,6 +121,20 @@ fn the_help_teaches() {
 }
 
 #[test]
+fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
+    let none = Vec::<String>::new();
+    assert_eq!(
+        testkit::complaints_about_examples::<sentinel::cli::Cli>(),
+        none
+    );
+    let help = Place::new().sentinel("--help").out;
+    assert!(
+        help.starts_with("Examples:\n  sentinel --max-req"),
+        "{help}"
+    );
+}
+
+#[test]
 fn what_is_not_understood_ends_with_exit_code_2() {
     let place = Place::new();
     for (line, phrase) in [

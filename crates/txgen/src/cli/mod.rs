@@ -1,6 +1,7 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
 mod analysis;
+mod examples;
 mod search;
 mod tm_bench;
 
@@ -26,6 +27,7 @@ pub use tm_bench::{TmBenchArgs, TmBenchFormat};
     name = "txgen",
     version,
     propagate_version = true,
+    before_long_help = examples::TXGEN,
     after_long_help = EXIT_CODES
 )]
 pub struct Cli {
@@ -38,6 +40,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Offer transactions at one rate.
+    #[command(before_long_help = examples::CONSTANT)]
     Constant(ConstantArgs),
     /// Raise the rate in steps: start, start + step, start + 2 step, …
     ///
@@ -45,17 +48,21 @@ pub enum Command {
     /// committed under 95 % of offered, or transactions sent late because the node held them up),
     /// and names the last step that was sustained. A step that failed only because the node gave no
     /// sign for a while is offered once more.
+    #[command(before_long_help = examples::RAMP)]
     Ramp(RampArgs),
     /// Alternate between a high and a low rate.
+    #[command(before_long_help = examples::SQUARE)]
     Square(SquareArgs),
     /// Send as fast as answers come back (closed loop: latencies are service times only).
     ///
     /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
+    #[command(before_long_help = examples::FLOOD)]
     Flood(FloodArgs),
     /// Play a scenario file (see config/ for one of each kind and for the published studies).
     ///
     /// Flags given here override the file's settings table. A file with cases or a matrix makes a
     /// campaign: a folder with a run folder for each run, campaign.json and one report.
+    #[command(before_long_help = examples::RUN)]
     Run(Box<RunArgs>),
     /// Find the highest rate that the target sustains (the knee), with an interval.
     ///
@@ -63,37 +70,46 @@ pub enum Command {
     /// middle of what is still open, until the interval is narrow. Between two points it waits until
     /// the mempool is empty. A rate is sustained when nearly all is accepted and committed, the
     /// backlog does not grow, and every --slo holds. Under ten minutes with the defaults.
+    #[command(before_long_help = examples::SEARCH)]
     Search(SearchArgs),
     /// Measure a list of rates, one after the other, from rest to rest.
+    #[command(before_long_help = examples::SCAN)]
     Scan(ScanArgs),
     /// Show a run folder again: as a page with plots, in Markdown, as JSON, or as the tables of
     /// tm-bench and BEP-23.
     ///
     /// Works on any run, also one that was killed: what is missing is made from the rows it left.
+    #[command(before_long_help = examples::REPORT)]
     Report(ReportArgs),
     /// Measure as tm-bench did: its flags, its table, but every block counted.
     ///
     /// -r is per connection here, as it was there; the sum over all connections is printed. The load
     /// is spread evenly over each second instead of being sent in a burst at its begin.
+    #[command(before_long_help = examples::TM_BENCH)]
     TmBench(TmBenchArgs),
     /// Compare runs: by how much each metric differs, and whether chance explains it.
+    #[command(before_long_help = examples::COMPARE)]
     Compare(CompareArgs),
     /// Join the run folders of several generators of one load (--shard) into one.
+    #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast
     /// fixture for tests.
+    #[command(before_long_help = examples::DEVNODE)]
     Devnode(DevnodeArgs),
     /// Become a program that ends with its parent (how txgen starts nodes).
     #[command(hide = true)]
     Guard(GuardArgs),
     /// Print the completion script of a shell.
+    #[command(before_long_help = examples::COMPLETIONS)]
     Completions {
         /// The shell.
         shell: ops::command::Shell,
     },
     /// Print the manual page in roff (read it with: txgen man | man -l -).
+    #[command(before_long_help = examples::MAN)]
     Man,
 }
 

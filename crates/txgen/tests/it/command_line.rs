@@ -1,5 +1,7 @@
 //! Help, completions, the manual, dry runs, and where a setting comes from.
 
+use std::process::Command;
+
 use testkit::ScriptedServer;
 
 use crate::support::Place;
@@ -133,25 +135,69 @@ fn the_version_is_the_packages() {
 }
 
 #[test]
-fn completions_and_the_manual_are_printed() {
+fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
+    let none = Vec::<String>::new();
+    assert_eq!(
+        testkit::complaints_about_examples::<txgen::cli::Cli>(),
+        none
+    );
     let place = Place::new();
-    for (shell, phrase) in [
-        ("bash", "complete -F _txgen"),
-        ("zsh", "#compdef txgen"),
-        ("fish", "complete -c txgen"),
-    ] {
+    let help = place.txgen("flood --help").out.clone();
+    assert!(
+        help.starts_with("Examples:\n  txgen flood --concurrency"),
+        "{help}"
+    );
+}
+
+#[test]
+fn the_page_of_commands_has_each_with_its_examples() {
+    let page = include_str!("../../../../docs/commands.md");
+    for (command, examples) in testkit::examples::<txgen::cli::Cli>() {
+        assert!(page.contains(&format!("## {command}\n")), "{command}");
+        for example in examples {
+            assert!(page.contains(&format!("\n$ {example}\n")), "{example}");
+        }
+    }
+}
+
+/// What bash offers for the last of these words, once the script has been read.
+fn completed(words: &str) -> String {
+    let script = "source <(\"$0\" completions bash); read -ra COMP_WORDS <<< \"$1\"; \
+         COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _txgen txgen \"${COMP_WORDS[COMP_CWORD]}\" \
+         \"${COMP_WORDS[COMP_CWORD - 1]}\"; echo \"${COMPREPLY[*]}\"";
+    let output = Command::new("bash")
+        .args(["-euc", script, env!("CARGO_BIN_EXE_txgen"), words])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn bash_completes_commands_flags_and_values() {
+    assert_eq!(completed("txgen comp"), "compare completions\n");
+    assert_eq!(completed("txgen constant --dur"), "--duration\n");
+    assert_eq!(completed("txgen ramp --transport w"), "ws\n");
+}
+
+#[test]
+fn scripts_for_other_shells_name_every_command() {
+    let place = Place::new();
+    for (shell, phrase) in [("zsh", "#compdef txgen"), ("fish", "complete -c txgen")] {
         let script = place.txgen(&format!("completions {shell}"));
         script.expect(0).prints(phrase).prints("drain-timeout");
     }
-    let manual = place.txgen("man");
-    manual.expect(0);
-    for phrase in [
-        ".TH txgen",
-        ".TH txgen-ramp",
-        ".TH txgen-devnode",
-        "Exit codes",
-    ] {
-        manual.prints(phrase);
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command_with_its_examples() {
+    let manual = Place::new().txgen("man");
+    manual.expect(0).prints("Exit codes");
+    for (command, examples) in testkit::examples::<txgen::cli::Cli>() {
+        manual.prints(&format!(".TH {} 1", command.replace(' ', "-")));
+        // In roff a hyphen is written so.
+        for example in examples {
+            manual.prints(&example.replace('-', "\\-").replace('\'', "\\(aq"));
+        }
     }
 }
 

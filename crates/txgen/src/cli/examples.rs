@@ -1,0 +1,65 @@
+//! The two examples at the head of each command's help. A test parses all of them, and holds
+//! `docs/commands.md` to them.
+
+use ops::examples;
+
+pub(super) const TXGEN: &str = examples![
+    "txgen ramp --start 500/s --step 1000/s --every 5s --to 4500/s"
+    "txgen constant --rate 200/s --duration 30s --endpoints http://127.0.0.1:26657"
+];
+pub(super) const CONSTANT: &str = examples![
+    "txgen constant --rate 1000/s --duration 60s"
+    "txgen constant --rate 200/s --endpoints http://127.0.0.1:26657 --threshold 'commit.p95<5s'"
+];
+pub(super) const RAMP: &str = examples![
+    "txgen ramp --start 100/s --step 200/s --every 20s --endpoints http://127.0.0.1:26657"
+    "txgen ramp --start 500/s --step 1000/s --every 5s --to 4500/s"
+];
+pub(super) const SQUARE: &str = examples![
+    "txgen square --rate 1000/s --on 100s --off 5s --cycles 10"
+    "txgen square --rate 2000/s --low 100/s --on 10s --off 10s --cycles 6 --reconnect"
+];
+pub(super) const FLOOD: &str = examples![
+    "txgen flood --concurrency 100 --count 1000000"
+    "txgen flood --concurrency 256 --count 200000 --transport ws --endpoints ws://127.0.0.1:26657"
+];
+pub(super) const RUN: &str = examples![
+    "txgen run config/phases.toml"
+    "txgen run config/sentinel-ab.toml --scale 0.01 --node builtin --only direct"
+];
+pub(super) const SEARCH: &str = examples![
+    "txgen search --endpoints http://127.0.0.1:26657"
+    "txgen search --slo 'commit.p95<5s' --precision 10% --endpoints http://127.0.0.1:26657"
+];
+pub(super) const SCAN: &str = examples![
+    "txgen scan --rates 500..4000:500"
+    "txgen scan --rates 100/s,200/s,400/s --endpoints http://127.0.0.1:26657"
+];
+pub(super) const REPORT: &str = examples![
+    "txgen report runs/20261122T101515Z-ramp"
+    "txgen report runs/20261122T101515Z-ramp --format md --out -"
+];
+pub(super) const TM_BENCH: &str = examples![
+    "txgen tm-bench -T 10 -r 1000 -c 1 127.0.0.1:26657"
+    "txgen tm-bench -T 60 -r 500 -c 4 --broadcast-tx-method sync 127.0.0.1:26657"
+];
+pub(super) const COMPARE: &str = examples![
+    "txgen compare runs/before runs/after"
+    "txgen compare runs/before runs/after --fail-on-regression 10% --format md"
+];
+pub(super) const MERGE: &str = examples![
+    "txgen merge runs/one runs/two --out runs/both"
+    "txgen merge runs/shard-1 runs/shard-2 runs/shard-3 runs/shard-4 --out runs/whole"
+];
+pub(super) const DEVNODE: &str = examples![
+    "txgen devnode"
+    "txgen devnode --listen 127.0.0.1:26657 --set block_interval=500ms --set mempool.size=1000"
+];
+pub(super) const COMPLETIONS: &str = examples![
+    "txgen completions bash > ~/.local/share/bash-completion/completions/txgen"
+    "txgen completions zsh > ~/.zfunc/_txgen"
+];
+pub(super) const MAN: &str = examples![
+    "txgen man | man -l -"
+    "txgen man > txgen.1"
+];
