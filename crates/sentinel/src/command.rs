@@ -14,6 +14,7 @@ use tracing::{Level, info, warn};
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, LogLevel, Resolved, Sources};
 use crate::serve::{Listeners, ServeError, serve};
+use crate::systemd;
 use crate::upstream::MAX_RELAYS;
 
 /// Runs the command; returns the exit code. `environment` is where variables of
@@ -140,7 +141,10 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
 async fn until_signal(config: Config) -> Result<(), CommandError> {
     // Before the listeners: a signal may come as soon as they are open.
     let mut signals = Signals::install().map_err(failed)?;
-    let listeners = Listeners::bind(&config).await.map_err(unserved)?;
+    let passed = systemd::passed_listeners().map_err(unusable)?;
+    let listeners = Listeners::inherit(passed, &config)
+        .await
+        .map_err(unserved)?;
     let shutdown = CancellationToken::new();
     let serving = serve(listeners, config, shutdown.clone());
     tokio::pin!(serving);
@@ -148,6 +152,7 @@ async fn until_signal(config: Config) -> Result<(), CommandError> {
         ended = &mut serving => ended.map_err(unserved)?,
         name = signals.next() => {
             info!(signal = name, "going down: queued writes are still forwarded");
+            systemd::stopping();
             shutdown.cancel();
             tokio::select! {
                 ended = &mut serving => ended.map_err(unserved)?,
@@ -184,10 +189,18 @@ impl Signals {
     }
 }
 
+/// Starting again would not change what the unit passes.
+fn unusable(error: io::Error) -> CommandError {
+    usage(
+        anyhow::Error::new(error)
+            .context("the sockets that were passed (LISTEN_FDS) cannot be used"),
+    )
+}
+
 fn unserved(error: ServeError) -> CommandError {
     CommandError {
         code: match error {
-            ServeError::Limits(_) => exit::USAGE,
+            ServeError::Limits(_) | ServeError::Passed { .. } => exit::USAGE,
             _ => exit::FAILED,
         },
         source: error.into(),

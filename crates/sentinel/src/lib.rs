@@ -28,5 +28,6 @@ pub mod respond;
 mod sampled;
 pub mod serve;
 pub mod surroundings;
+mod systemd;
 mod timer;
 pub mod upstream;

@@ -19,6 +19,7 @@ use crate::identity::Identities;
 use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
 use crate::surroundings::Surroundings;
+use crate::systemd;
 use crate::upstream::{self, Hub, NodeState, Nodes, Reads, Relays};
 
 /// The sockets that wait for clients and for the operator.
@@ -36,10 +37,35 @@ impl Listeners {
     /// # Errors
     /// An address that is taken or not ours, named.
     pub async fn bind(config: &Config) -> Result<Self, ServeError> {
+        Self::inherit(Vec::new(), config).await
+    }
+
+    /// Takes sockets that a service manager has opened, first the clients', then the operator's, and
+    /// opens the configured ones in place of those that were not passed.
+    ///
+    /// # Errors
+    /// An address that is taken or not ours, named; more sockets than there are listeners.
+    pub async fn inherit(
+        passed: Vec<std::net::TcpListener>,
+        config: &Config,
+    ) -> Result<Self, ServeError> {
+        let (passed, wanted) = (
+            passed.into_iter(),
+            1 + usize::from(config.admin.addr.is_some()),
+        );
+        if passed.len() > wanted {
+            let passed = passed.len();
+            return Err(ServeError::Passed { passed, wanted });
+        }
+        let mut passed = passed.map(TcpListener::from_std);
+        let mut next = async |setting, address| match passed.next() {
+            Some(listener) => listener.map_err(ServeError::System),
+            None => listen(setting, address).await,
+        };
         Ok(Self {
-            front: listen("listen.addr", config.listen.addr).await?,
+            front: next("listen.addr", config.listen.addr).await?,
             admin: match config.admin.addr {
-                Some(address) => Some(listen("admin.addr", address).await?),
+                Some(address) => Some(next("admin.addr", address).await?),
                 None => None,
             },
         })
@@ -76,6 +102,17 @@ pub enum ServeError {
         address: SocketAddr,
         /// The system's error.
         source: io::Error,
+    },
+    /// The service manager has opened more sockets than there are listeners.
+    #[error(
+        "the service manager passed {passed} sockets, and {wanted} are wanted: the clients' and, unless \
+         admin.addr is off, the operator's"
+    )]
+    Passed {
+        /// How many came.
+        passed: usize,
+        /// How many there is a use for.
+        wanted: usize,
     },
     /// The nodes' side could not be set up.
     #[error(transparent)]
@@ -154,6 +191,7 @@ pub async fn serve(
         explain = %explain,
         "serving"
     );
+    systemd::ready();
     let mut tasks = JoinSet::new();
     tasks.spawn(pump.run(shutdown));
     tasks.spawn(serve_clients(front, listeners.front));

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A working folder; relative paths on command lines are inside it.
-struct Place(TempDir);
+pub(crate) struct Place(TempDir);
 
 /// How a program ended.
 struct Ended {
@@ -20,7 +20,7 @@ struct Ended {
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
@@ -32,8 +32,14 @@ impl Place {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sentinel"));
+        command.args(line.split_whitespace());
+        self.prepare(&mut command);
         command
-            .args(line.split_whitespace())
+    }
+
+    /// Gives a command this folder, pipes, and an environment without settings.
+    pub(crate) fn prepare(&self, command: &mut Command) {
+        command
             .current_dir(self.0.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -43,7 +49,10 @@ impl Place {
                 command.env_remove(name);
             }
         }
-        command
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     /// Runs `sentinel` with the words of `line` to its end.
@@ -265,20 +274,24 @@ fn completions_and_the_manual_are_printed() {
 }
 
 /// A proxy at work. Dropping it kills it.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     log: BufReader<ChildStderr>,
 }
 
 impl Running {
     fn start(place: &Place, line: &str) -> Self {
-        let mut child = place.command(line).spawn().unwrap();
+        Self::spawn(&mut place.command(line))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
         Self { child, log }
     }
 
     /// Reads the log up to a line with these words.
-    fn read_until(&mut self, words: &str) -> String {
+    pub(crate) fn read_until(&mut self, words: &str) -> String {
         let mut seen = String::new();
         loop {
             let start = seen.len();
@@ -290,12 +303,12 @@ impl Running {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// The exit code and the rest of the log.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.log.read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code(), rest)
@@ -310,7 +323,8 @@ impl Drop for Running {
 }
 
 /// Free ports; no node behind.
-const ALONE: &str = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --upstream http://127.0.0.1:1";
+pub(crate) const ALONE: &str =
+    "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --upstream http://127.0.0.1:1";
 
 #[test]
 fn a_signal_ends_it_cleanly() {

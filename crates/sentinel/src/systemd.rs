@@ -1,0 +1,50 @@
+//! What a service manager gives and is told: sockets that it has opened, readiness, the end.
+//!
+//! Without `LISTEN_FDS` and `NOTIFY_SOCKET` in the environment nothing here has an effect.
+
+use std::io;
+use std::net::TcpListener;
+
+use listenfd::ListenFd;
+use rustix::net::sockopt::socket_acceptconn;
+use sd_notify::NotifyState;
+use tracing::warn;
+
+/// The sockets that the service manager has opened and passed on, in the order of its unit
+/// (`sd_listen_fds(3)`).
+///
+/// # Errors
+/// One of them is no TCP listener.
+pub fn passed_listeners() -> io::Result<Vec<TcpListener>> {
+    let mut passed = ListenFd::from_env();
+    let listeners =
+        (0..passed.len()).filter_map(|place| passed.take_tcp_listener(place).transpose());
+    listeners
+        .map(|listener| {
+            let listener = listener?;
+            if !socket_acceptconn(&listener)? {
+                let message = "a socket was passed that does not listen: the unit needs Accept=no";
+                return Err(io::Error::other(message));
+            }
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        })
+        .collect()
+}
+
+/// Tells the service manager that clients are served (`sd_notify(3)`).
+pub fn ready() {
+    tell(NotifyState::Ready);
+}
+
+/// Tells the service manager that the program has begun to end.
+pub fn stopping() {
+    tell(NotifyState::Stopping);
+}
+
+fn tell(state: NotifyState<'_>) {
+    let states = [state];
+    if let Err(error) = sd_notify::notify(&states) {
+        warn!(%error, ?states, "the service manager was not told (NOTIFY_SOCKET)");
+    }
+}
