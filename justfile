@@ -25,6 +25,19 @@ test-real:
     bash .ci/cometbft
     cargo test --workspace -- --ignored
 
+# The files for operators under config/.
+operations:
+    cargo build --bin txgen --bin sentinel
+    bash .ci/operations
+
+# The documents as a book in target/book; builds mdBook once, which takes minutes.
+book:
+    bash .ci/book "$(bash .ci/tool mdbook)"
+
+# An archive to install from, in target/dist-archives; static where rustup has the musl target.
+dist:
+    bash .ci/dist
+
 # The micro-questions.
 bench *FILTER:
     cargo bench --workspace -- {{FILTER}}
