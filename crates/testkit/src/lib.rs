@@ -1,4 +1,6 @@
-//! Servers for tests: a real CometBFT on free ports and scripted doubles.
+//! Servers for tests: a real CometBFT on free ports and scripted doubles. And what can be checked of
+//! texts: queries against metrics, examples against command lines; `tests/it` follows the links of all
+//! documents.
 //!
 //! It is a development aid: it starts processes and opens sockets, and its calls block. It is not
 //! a client of the RPC (that is the `rpc` crate) and never a dependency of a shipped program.
