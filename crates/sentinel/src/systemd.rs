@@ -15,7 +15,7 @@ use tracing::warn;
 ///
 /// # Errors
 /// One of them is no TCP listener.
-pub fn passed_listeners() -> io::Result<Vec<TcpListener>> {
+pub(crate) fn passed_listeners() -> io::Result<Vec<TcpListener>> {
     let mut passed = ListenFd::from_env();
     let listeners =
         (0..passed.len()).filter_map(|place| passed.take_tcp_listener(place).transpose());
@@ -33,12 +33,12 @@ pub fn passed_listeners() -> io::Result<Vec<TcpListener>> {
 }
 
 /// Tells the service manager that clients are served (`sd_notify(3)`).
-pub fn ready() {
+pub(crate) fn ready() {
     tell(NotifyState::Ready);
 }
 
 /// Tells the service manager that the program has begun to end.
-pub fn stopping() {
+pub(crate) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
