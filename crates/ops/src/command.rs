@@ -99,31 +99,34 @@ pub fn manual<C: CommandFactory>() -> Result<u8, CommandError> {
 
 fn render(mut command: clap::Command, pages: &mut Vec<u8>) -> io::Result<()> {
     command.build();
-    clap_mangen::Man::new(command.clone()).render(pages)?;
-    render_examples(&command, pages)?;
-    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        let title = format!("{}-{}", command.get_name(), subcommand.get_name());
-        clap_mangen::Man::new(subcommand.clone())
-            .title(title)
-            .render(pages)?;
-        render_examples(subcommand, pages)?;
+    render_page(&command, command.get_name(), pages)
+}
+
+/// The page of a command, then those of the commands below it that people use.
+fn render_page(command: &clap::Command, title: &str, pages: &mut Vec<u8>) -> io::Result<()> {
+    clap_mangen::Man::new(command.clone())
+        .title(title)
+        .render(pages)?;
+    render_examples(command, pages)?;
+    // The help that clap adds has pages enough already.
+    let for_people = |below: &&clap::Command| !below.is_hide_set() && below.get_name() != "help";
+    for below in command.get_subcommands().filter(for_people) {
+        render_page(below, &format!("{title}-{}", below.get_name()), pages)?;
     }
     Ok(())
 }
 
 /// What stands before a command's help, which clap_mangen leaves out.
 fn render_examples(command: &clap::Command, pages: &mut Vec<u8>) -> io::Result<()> {
-    let head = command.get_before_long_help().map(ToString::to_string);
-    let head = head.unwrap_or_default();
-    let mut lines = head.lines().skip(1).peekable();
-    if lines.peek().is_some() {
-        writeln!(pages, ".SH EXAMPLES\n.nf")?;
-    }
-    for line in lines {
+    let Some(head) = command.get_before_long_help().map(ToString::to_string) else {
+        return Ok(());
+    };
+    writeln!(pages, ".SH EXAMPLES\n.nf")?;
+    for line in head.lines().skip(1) {
         let escaped = line.trim().replace('\\', "\\e").replace('-', "\\-");
         writeln!(pages, "{}", escaped.replace('\'', "\\(aq"))?;
     }
-    Ok(())
+    writeln!(pages, ".fi")
 }
 
 /// Writes to stdout. A reader that has seen enough closes the pipe, which is no failure.
@@ -149,10 +152,20 @@ mod tests {
     #[derive(Debug, clap::Subcommand)]
     enum Command {
         /// Rises.
-        Flood,
+        #[command(before_long_help = "Examples:\n  tide flood spring")]
+        Flood {
+            #[command(subcommand)]
+            kind: Option<Kind>,
+        },
         /// Not for people.
         #[command(hide = true)]
         Guard,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Kind {
+        /// The highest.
+        Spring,
     }
 
     fn parsed(arguments: &[&str]) -> Result<Cli, ExitCode> {
@@ -173,7 +186,15 @@ mod tests {
         let mut pages = Vec::new();
         render(Cli::command(), &mut pages).unwrap();
         let pages = String::from_utf8(pages).unwrap();
-        assert!(pages.contains("tide-flood"), "{pages}");
-        assert!(!pages.contains("tide-guard"), "{pages}");
+        for page in [".TH tide 1", ".TH tide-flood 1", ".TH tide-flood-spring 1"] {
+            assert!(pages.contains(page), "{page}: {pages}");
+        }
+        assert!(
+            pages.contains(".SH EXAMPLES\n.nf\ntide flood spring\n.fi\n"),
+            "{pages}"
+        );
+        for page in ["tide-guard", ".TH tide-help"] {
+            assert!(!pages.contains(page), "{page}: {pages}");
+        }
     }
 }
