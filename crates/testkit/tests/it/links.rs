@@ -142,32 +142,6 @@ fn every_link_between_documents_leads_to_a_file_and_a_heading_that_exist() {
 }
 
 #[test]
-fn the_book_has_every_page_of_the_documents() {
-    let documents = documents();
-    let summary = Path::new("docs/SUMMARY.md");
-    let chapters = documents[summary].links.iter();
-    let chapters: BTreeSet<PathBuf> = chapters.filter_map(|link| resolve(summary, link)).collect();
-    let is_page = |path: &&PathBuf| path.starts_with("docs") && *path != summary;
-    for page in documents.keys().filter(is_page) {
-        assert!(
-            chapters.contains(page),
-            "{} is not in docs/SUMMARY.md",
-            page.display()
-        );
-    }
-    // What a chapter leads to is a chapter too, or the link is dead in the book.
-    for chapter in &chapters {
-        for link in &documents[chapter].links {
-            let file = link.split('#').next().unwrap_or_default();
-            let target = resolve(chapter, file).filter(|target| documents.contains_key(target));
-            let is_missing = |target: &&PathBuf| !chapters.contains(*target);
-            let missing = target.as_ref().filter(is_missing);
-            assert_eq!(missing, None, "{}: {link} is no chapter", chapter.display());
-        }
-    }
-}
-
-#[test]
 fn what_leads_nowhere_is_named() {
     let documents: Documents = [
         (
