@@ -5,29 +5,39 @@ use std::time::Duration;
 use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
-use crate::adaptive::{AdaptiveRate, Refused, Signals};
-use crate::occupancy::Occupancy;
+use crate::account::Account;
+use crate::answers::Answers;
+use crate::bound::Bound;
 use crate::settings::{PaceMode, PaceSettings};
-use crate::throughput::BlockSeen;
-use crate::usage::{Usage, UsageState};
+use crate::throughput::{BlockSeen, Counted, Throughput};
+use crate::window::{LEAST, Refused, Window};
 
-/// Hands out permissions to send: an exact emitter at a fixed or steered rate, behind the gate that
-/// keeps the mempool from filling up (adaptive only) and the factor of a break.
+/// Hands out permissions to send: an exact emitter behind the bounds of the window and of the answers
+/// (adaptive only), at the share of the rate that a break leaves.
 ///
-/// In any window of w seconds at most `max_req` × w and one burst (20 ms at most) leave.
+/// In any window of w seconds at most `max_req` × w and one burst (20 ms at most) leave, unless the
+/// mode is off.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     mode: PaceMode,
     max: Rate,
-    adaptive: AdaptiveRate,
-    occupancy: Occupancy,
-    usage: Usage,
+    settings: PaceSettings,
+    account: Account,
+    window: Window,
+    answers: Answers,
+    throughput: Throughput,
     emitter: Gcra,
     /// The rate the emitter was set to.
     set: f64,
     /// Share of the rate that a break leaves, 0 to 1.
     factor: f64,
-    mempool_size: Option<usize>,
+    /// What the window and the mempool had room for when writes were last asked for.
+    room: usize,
+    /// Writes sent since the last block, and a second before it while some waited all the time.
+    sent: usize,
+    since: Nanos,
+    served: Option<f64>,
+    bound: Bound,
 }
 
 /// What waits, and what there is room for.
@@ -37,8 +47,10 @@ pub struct Demand {
     pub waiting: usize,
     /// Writes sent and not answered.
     pub under_way: usize,
-    /// Writes that may be added to them: what the window leaves, 0 while nothing can be sent.
-    pub room: usize,
+    /// Writes that may be under way in any case; 0 while nothing can be sent.
+    pub most: usize,
+    /// Connections in use.
+    pub connections: usize,
 }
 
 /// A permission.
@@ -51,190 +63,288 @@ pub struct Grant {
     pub next: Option<Nanos>,
 }
 
-/// The longest burst.
-const BURST: Nanos = Nanos::from_millis(20);
+/// The longest burst, and the work that a node has ahead: a few turns of a busy machine's scheduler.
+pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
+/// A node that refused is asked again after so long: a quarter of the block interval of most chains.
+const REFUSED: Nanos = Nanos::from_millis(250);
 /// While writes wait they leave in groups of this length, to save wake-ups.
 const GROUP: f64 = 0.002;
 
 impl Pacer {
     /// Feeds a node with at most `max_req`.
     pub fn new(now: Nanos, max_req: Rate, pace: &PaceSettings) -> Self {
-        let adaptive = AdaptiveRate::new(now, max_req, pace);
-        let burst = Nanos::from(pace.burst).min(BURST);
-        let mut pacer = Self {
+        let burst = Nanos::from(pace.burst).min(AHEAD);
+        Self {
             mode: pace.mode,
             max: max_req,
-            adaptive,
-            occupancy: Occupancy::new(now),
-            usage: Usage::new(now),
+            settings: *pace,
+            account: Account::new(now),
+            window: Window::new(max_req.as_f64(), pace),
+            answers: Answers::new(now, pace),
+            throughput: Throughput::new(),
             emitter: Gcra::new(max_req, burst),
             set: max_req.as_f64(),
             factor: 1.0,
-            mempool_size: pace.mempool_size,
-        };
-        pacer.follow(now);
-        pacer
+            room: usize::MAX,
+            sent: 0,
+            since: now,
+            served: None,
+            bound: Bound::Nothing,
+        }
     }
 
     /// What may leave now. To be called whenever something has changed, also while nothing waits or
-    /// nothing can be sent: the time in which writes waited decides whether the rate is raised.
+    /// nothing can be sent: whether writes waited decides how the window changes.
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
-        self.occupancy.under_way(demand.under_way);
-        let gate = self.gate(now);
-        let room = if self.factor > 0.0 {
-            demand.room.min(gate)
+        self.account.under_way(demand.under_way);
+        self.answers.note_connections(demand.connections);
+        let (room, bound) = self.room(now, demand);
+        self.follow(now);
+        let taken = self.take(now, demand.waiting.min(room));
+        if taken > 0 {
+            self.account.sent(now, taken);
+            self.answers.sent(now, taken, demand.under_way);
+            self.sent += taken;
+        }
+        let waiting = demand.waiting - taken;
+        let left = waiting.min(room - taken);
+        self.bound = match (waiting, left) {
+            (0, _) => Bound::Nothing,
+            (_, 0) => bound,
+            _ => self.rate_bound(),
+        };
+        match self.bound {
+            Bound::Nothing => self.window.note_idle(),
+            Bound::NodeTime { .. } => self.answers.note_held(),
+            Bound::Pace { .. } => self.window.note_paced(),
+            _ => {}
+        }
+        Grant {
+            now: taken,
+            next: (left > 0).then(|| self.next(now, left)),
+        }
+    }
+
+    /// How many more may leave whatever the rate is, and what bounds them.
+    fn room(&mut self, now: Nanos, demand: Demand) -> (usize, Bound) {
+        let most = if self.factor > 0.0 { demand.most } else { 0 };
+        let limit = match self.mode {
+            PaceMode::Adaptive => most.min(self.answers.limit()),
+            PaceMode::Fixed | PaceMode::Off => most,
+        };
+        let answers = Bound::NodeTime {
+            under_way: demand.under_way,
+            limit,
+            answers_take: self.answers.take(),
+            unloaded: self.answers.unloaded(),
+        };
+        let mut tightest = (limit.saturating_sub(demand.under_way), answers);
+        if self.mode == PaceMode::Adaptive {
+            let [window, mempool] = [
+                self.window_room(now),
+                self.mempool_room(now, demand.under_way),
+            ];
+            self.room = window.0.min(mempool.0);
+            for other in [window, mempool] {
+                if other.0 < tightest.0 {
+                    tightest = other;
+                }
+            }
+        }
+        tightest
+    }
+
+    fn window_room(&self, now: Nanos) -> (usize, Bound) {
+        let (own, limit) = (self.account.own(now) as usize, self.window.size() as usize);
+        (limit.saturating_sub(own), Bound::Window { own, limit })
+    }
+
+    fn mempool_room(&self, now: Nanos, under_way: usize) -> (usize, Bound) {
+        let own = self.account.own(now) as usize;
+        let others = self.account.others(now) as usize;
+        let limit = self.window.level() as usize;
+        let bound = Bound::MempoolRoom { own, others, limit };
+        let room = limit.saturating_sub(own + others);
+        // Others take the room that is not asked for, so a few ask.
+        let asking = LEAST as usize;
+        let few = if self.window.is_raced() {
+            asking.saturating_sub(under_way)
         } else {
             0
         };
-        let allowed = demand.waiting.min(room);
-        let taken = self.take(now, allowed);
-        if taken > 0 {
-            self.occupancy.sent(now, taken);
-            self.usage.sent(taken);
-        }
-        let waiting = demand.waiting - taken;
-        let state = UsageState {
-            waiting: waiting > 0,
-            blocked: room == taken,
-        };
-        self.usage.set(now, state);
-        self.adaptive.step(now, &mut self.usage);
-        self.follow(now);
-        let left = waiting.min(room - taken);
-        Grant {
-            now: taken,
-            next: (left > 0).then(|| self.emitter.next_at(now, self.group(left))),
-        }
+        (room.max(few), bound)
     }
 
-    fn gate(&self, now: Nanos) -> usize {
-        match self.mode {
-            PaceMode::Adaptive => self.may_send(now),
-            PaceMode::Fixed => usize::MAX,
+    fn rate_bound(&self) -> Bound {
+        let per_second = self.set;
+        if per_second < self.max.as_f64() {
+            Bound::Pace { per_second }
+        } else {
+            Bound::Ceiling { per_second }
         }
-    }
-
-    /// How many more may be sent before a block comes, so that the mempool does not fill up.
-    pub fn may_send(&self, now: Nanos) -> usize {
-        (self.adaptive.level() - self.occupancy.at(now)).max(0.0) as usize
     }
 
     fn take(&mut self, now: Nanos, count: usize) -> usize {
+        if self.mode == PaceMode::Off {
+            return count;
+        }
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         self.emitter.take_up_to(now, count) as usize
     }
 
-    fn group(&self, left: usize) -> u32 {
+    fn next(&self, now: Nanos, left: usize) -> Nanos {
         let group = (self.set * GROUP).max(1.0) as u32;
-        group.min(u32::try_from(left).unwrap_or(u32::MAX))
+        let group = group.min(u32::try_from(left).unwrap_or(u32::MAX));
+        self.emitter.next_at(now, group)
     }
 
     /// So many of the last grant did not leave after all.
     pub fn unused(&mut self, count: usize) {
-        self.occupancy.unsent(count);
-        self.usage.unsent(count);
+        self.account.unsent(count);
+    }
+
+    /// The node answered a write that was sent at `sent`, whatever the answer is.
+    pub fn answered(&mut self, now: Nanos, sent: Nanos) {
+        self.answers.answered(now, sent);
     }
 
     /// The node took so many.
-    pub fn accepted(&mut self, now: Nanos, count: usize) {
-        self.occupancy.accepted(now, count);
+    pub fn accepted(&mut self, count: usize) {
+        self.account.accepted(count);
     }
 
     /// The node did not take one.
-    pub fn refused(&mut self, now: Nanos, why: Refused) {
-        self.occupancy.refused();
-        if let Refused::Full { max: Some(max) } = why {
-            self.occupancy.full(now, max);
-        }
-        let (sent, occupancy) = (self.usage.sent_so_far(), self.occupancy.at(now));
-        self.adaptive.refused(why, sent, occupancy);
-        self.follow(now);
+    pub fn refused(&mut self, why: Refused) {
+        self.account.refused();
+        self.window.refused(why, &mut self.account);
     }
 
     /// The node's mempool held so many transactions when it was asked at `asked`.
     pub fn mempool(&mut self, asked: Nanos, txs: usize) {
-        self.occupancy.depth(asked, txs);
-        self.adaptive.depth(asked, txs);
+        self.account.depth(asked, txs);
     }
 
     /// A block.
     pub fn block(&mut self, now: Nanos, block: &BlockSeen) {
-        self.adaptive
-            .block(now, block, &mut self.occupancy, &mut self.usage);
-        self.follow(now);
+        let counted = self.throughput.block(block);
+        if counted == Counted::Duplicate {
+            return;
+        }
+        let ours = self.account.block(block);
+        if counted == Counted::New {
+            let saturated = self.window.block(now, block, ours, &self.account);
+            let secs = now.saturating_sub(self.since).as_secs_f64();
+            let sent = std::mem::take(&mut self.sent) as f64;
+            self.served = (saturated && sent > 0.0 && secs > 0.0).then(|| sent / secs);
+            self.since = now;
+            self.answers.block(now, self.window.is_raced());
+            self.follow(now);
+        }
     }
 
     /// A break leaves this share of the rate, 0 to 1.
     pub fn throttle(&mut self, now: Nanos, factor: f64) {
         self.factor = factor.clamp(0.0, 1.0);
-        if self.factor < 1.0 {
-            self.usage.disturb();
-        }
         self.follow(now);
     }
 
-    /// Another node takes the writes.
+    /// Another node takes the writes: its mempool may be of another size.
     pub fn node_changed(&mut self, now: Nanos) {
+        self.window = Window::new(self.max.as_f64(), &self.settings);
+        self.answers = Answers::new(now, &self.settings);
         self.mempool_lost(now);
-        self.adaptive.node_changed(self.mempool_size);
+        self.follow(now);
     }
 
     /// The node's chain was replaced by another: heights begin anew.
     pub fn chain_replaced(&mut self, now: Nanos) {
+        self.throughput.restart();
         self.mempool_lost(now);
-        self.adaptive.chain_replaced(now);
     }
 
     /// The connections are up again.
     pub fn connection_up(&mut self, now: Nanos) {
-        self.usage.disturb();
+        self.answers.reset(now);
         self.emitter.drain(now);
     }
 
     /// The connections are gone, and with them the answers to what was under way.
-    pub fn connection_lost(&mut self) {
-        self.occupancy.under_way(0);
-        self.usage.disturb();
+    pub const fn connection_lost(&mut self) {
+        self.account.under_way(0);
     }
 
     /// The node has lost its mempool.
     pub fn mempool_lost(&mut self, now: Nanos) {
-        self.occupancy = Occupancy::new(now);
-        self.usage.disturb();
-        self.adaptive.forget_depth();
+        self.account = Account::new(now);
     }
 
-    /// Writes a second that may leave outside of breaks.
+    /// What held writes back when they were last asked for.
+    pub const fn bound(&self) -> Bound {
+        self.bound
+    }
+
+    /// Writes a second that may leave outside of breaks, while there is room.
     pub fn rate(&self) -> Rate {
-        let rate = match self.mode {
-            PaceMode::Adaptive => self.adaptive.rate(),
-            PaceMode::Fixed => return self.max,
-        };
-        Rate::from_f64(rate).map_or(self.max, |rate| rate.min(self.max))
+        self.rate_in(usize::MAX)
+    }
+
+    fn rate_in(&self, room: usize) -> Rate {
+        match self.mode {
+            PaceMode::Adaptive => {
+                let pace = Rate::from_f64(self.window.pace(room));
+                pace.map_or(self.max, |rate| rate.min(self.max))
+            }
+            PaceMode::Fixed | PaceMode::Off => self.max,
+        }
+    }
+
+    /// Writes a second that left before the last block, if some waited all the time; else those that
+    /// may leave. What waits now can be reckoned with it.
+    pub fn served(&self) -> Rate {
+        let served = self.served.and_then(|rate| Rate::from_f64(rate).ok());
+        served.map_or(self.rate(), |rate| rate.min(self.rate()))
     }
 
     /// Transactions a second that the chain commits, smoothed.
     pub fn committed_rate(&self, now: Nanos) -> f64 {
-        self.adaptive.throughput().rate_at(now)
+        self.throughput.rate_at(now)
     }
 
     /// Mean time between blocks; zero until two were seen.
     pub fn block_interval(&self) -> Nanos {
-        Duration::from_secs_f64(self.adaptive.throughput().interval()).into()
+        Duration::from_secs_f64(self.throughput.interval()).into()
     }
 
-    /// What the rate follows.
-    pub const fn signals(&self) -> Signals {
-        self.adaptive.signals()
+    /// Whether neither blocks nor the mempool's depth are known: only refusals and answers count then.
+    pub fn is_blind(&self, now: Nanos) -> bool {
+        self.account.is_blind(now)
     }
 
-    /// The steering and its figures. It is up to date in the fixed mode as well.
-    pub const fn adaptive(&self) -> &AdaptiveRate {
-        &self.adaptive
+    /// How long a node that refused is left alone, unless a block comes before. While others fill its
+    /// mempool they take the room that is not asked for.
+    pub const fn ask_again_after(&self) -> Nanos {
+        if self.window.is_raced() {
+            AHEAD
+        } else {
+            REFUSED
+        }
+    }
+
+    /// What the mempool holds at most, as far as is known.
+    pub const fn mempool_size(&self) -> Option<usize> {
+        self.window.mempool()
+    }
+
+    /// Connections over which writes should go.
+    pub const fn connections(&self) -> usize {
+        match self.mode {
+            PaceMode::Adaptive => self.answers.connections(),
+            PaceMode::Fixed | PaceMode::Off => self.settings.connections,
+        }
     }
 
     fn follow(&mut self, now: Nanos) {
-        let wanted = self.rate().as_f64() * self.factor;
+        let wanted = self.rate_in(self.room).as_f64() * self.factor;
         if wanted != self.set {
             let rate = Rate::from_f64(wanted).unwrap_or(Rate::ZERO);
             self.emitter.set_rate(now, rate.min(self.max));

@@ -7,26 +7,33 @@ use pacing::Rate;
 /// The settings of a `Pacer`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PaceSettings {
-    /// Whether the rate follows the node.
+    /// What bounds the writes.
     pub mode: PaceMode,
-    /// The rate is never steered below this. Default 50/s.
+    /// The pace is never below this. Default 50/s.
     pub min_req: Rate,
     /// How much may be sent at once, as time at the current rate; at most 20 ms. Default 20 ms.
     pub burst: Duration,
+    /// Writes under way at most. Default 512.
+    pub in_flight: usize,
+    /// Connections to the node at first; more are opened where that raises the rate of answers.
+    /// Default 1.
+    pub connections: usize,
     /// Transactions the node's mempool holds at most, if known. Otherwise the number is taken from
     /// the node's refusals.
     pub mempool_size: Option<usize>,
-    /// Share of the mempool that may be filled, above 0 and at most 1. Default 0.97.
+    /// Share of the mempool that may be filled, above 0 and at most 1. Default 0.99.
     pub mempool_fill: f64,
 }
 
-/// Whether the rate follows the node.
+/// What bounds the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaceMode {
-    /// It does; `max_req` is the ceiling.
+    /// What the node does; `max_req` is the ceiling.
     Adaptive,
-    /// It does not; `max_req` is the rate.
+    /// The rate `max_req`.
     Fixed,
+    /// Nothing but the writes under way.
+    Off,
 }
 
 /// The settings of a `BreakController`.
@@ -78,6 +85,20 @@ pub enum PauseAction {
     Reconnect,
 }
 
+impl PaceSettings {
+    /// Connections to the node at most.
+    pub const fn most_connections(&self) -> usize {
+        match self.mode {
+            PaceMode::Adaptive if self.connections < MOST_CONNECTIONS => MOST_CONNECTIONS,
+            _ => self.connections,
+        }
+    }
+}
+
+/// Clients of a node have ten or so where they flood it (`docs/experiments.md`); with each connection
+/// more readers take CPU from consensus.
+const MOST_CONNECTIONS: usize = 16;
+
 impl PauseMode {
     /// Whether the clock triggers breaks.
     pub const fn by_clock(self) -> bool {
@@ -96,8 +117,10 @@ impl Default for PaceSettings {
             mode: PaceMode::Adaptive,
             min_req: Rate::per_second(50).expect("50/s is a rate"),
             burst: Duration::from_millis(20),
+            in_flight: 512,
+            connections: 1,
             mempool_size: None,
-            mempool_fill: 0.97,
+            mempool_fill: 0.99,
         }
     }
 }

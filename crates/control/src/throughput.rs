@@ -44,9 +44,6 @@ pub struct Throughput {
     txs: f64,
     secs: f64,
     blocks: f64,
-    /// Transactions in the last blocks, the newest first.
-    sizes: [usize; RECENT],
-    last_interval: f64,
     /// Transactions counted in all.
     total: u64,
 }
@@ -54,8 +51,6 @@ pub struct Throughput {
 /// Blocks in the memory of the rate, and seconds, whichever is longer.
 const MEMORY_BLOCKS: f64 = 5.0;
 const MEMORY_SECS: f64 = 10.0;
-/// Blocks whose sizes are kept, so that one long or empty block does not count alone.
-const RECENT: usize = 3;
 /// Missing heights that can still be counted when they come late; those of a longer gap are lost.
 const MISSING: u64 = 4_096;
 
@@ -70,7 +65,7 @@ impl Throughput {
     pub fn block(&mut self, block: &BlockSeen) -> Counted {
         let Some((highest, at)) = self.highest else {
             self.highest = Some((block.height, block.observed));
-            self.add(block);
+            self.total += block.txs as u64;
             return Counted::New;
         };
         if block.height <= highest {
@@ -81,13 +76,12 @@ impl Throughput {
             return Counted::Duplicate;
         }
         self.note_missing(highest + 1, block.height);
-        self.add(block);
+        self.total += block.txs as u64;
         let interval = block.observed.saturating_sub(at).as_secs_f64();
         let keep = (-(interval / MEMORY_SECS).min(1.0 / MEMORY_BLOCKS)).exp();
         self.txs = self.txs * keep + block.txs as f64;
         self.secs = self.secs * keep + interval;
         self.blocks = self.blocks * keep + 1.0;
-        self.last_interval = interval;
         self.highest = Some((block.height, block.observed.max(at)));
         Counted::New
     }
@@ -109,12 +103,6 @@ impl Throughput {
         }
     }
 
-    fn add(&mut self, block: &BlockSeen) {
-        self.total += block.txs as u64;
-        self.sizes.rotate_right(1);
-        self.sizes[0] = block.txs;
-    }
-
     /// Committed transactions a second, smoothed; 0 until two blocks were seen.
     pub fn rate(&self) -> f64 {
         ratio(self.txs, self.secs)
@@ -132,16 +120,6 @@ impl Throughput {
     /// Mean seconds between blocks, smoothed; 0 until two blocks were seen.
     pub fn interval(&self) -> f64 {
         ratio(self.secs, self.blocks)
-    }
-
-    /// Seconds between the last two blocks; 0 until two were seen.
-    pub const fn last_interval(&self) -> f64 {
-        self.last_interval
-    }
-
-    /// Transactions in the fullest of the last three blocks.
-    pub fn recent_txs(&self) -> usize {
-        self.sizes.into_iter().max().unwrap_or(0)
     }
 
     /// When the highest block was observed.

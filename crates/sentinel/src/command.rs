@@ -106,7 +106,7 @@ fn affordable(config: &Config, limit: u64) -> usize {
 /// One for each client's connection and each connection to a node.
 fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
-    let writes = upstream.connections * upstream.urls.len();
+    let writes = config.pacer().most_connections() * upstream.urls.len();
     let nodes = writes + config.reads.concurrency + MAX_RELAYS;
     (config.limits.connections + nodes) as u64
 }

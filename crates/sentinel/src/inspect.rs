@@ -91,13 +91,7 @@ impl Inspect for Operator {
         let states = self.nodes.states();
         let (relays, hub) = (self.relays.counters(), self.hub.counters());
         let active = status.node.and_then(|node| states.get(node));
-        let up = |connected| {
-            if connected {
-                self.config.upstream.connections
-            } else {
-                0
-            }
-        };
+        let is_connecting = !status.connected && status.node.is_some();
         Gauges {
             queue_depth: status.queued,
             queue_bytes: status.queued_bytes,
@@ -119,8 +113,8 @@ impl Inspect for Operator {
                 .filter(|node| node.up && !node.catching_up)
                 .count(),
             upstreams: states.len(),
-            upstream_open: up(status.connected),
-            upstream_connecting: up(!status.connected && status.node.is_some()),
+            upstream_open: status.connections,
+            upstream_connecting: usize::from(is_connecting) * self.config.upstream.connections,
             upstream_closing: 0,
             commit_waiters: status.commits,
             retained_bytes: status.retained_bytes,

@@ -4,6 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod breaks;
+mod matrix;
 mod model;
 mod pace;
-mod sharing;

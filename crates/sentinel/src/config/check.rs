@@ -226,8 +226,8 @@ impl Check<'_> {
                 self.setting_of("trust.proxies", proxy)
             ));
         }
-        if c.pace.mode == PaceMode::Fixed && self.resolved.origin_of("pace.min_req").is_given() {
-            self.notice("pace.min_req has no effect while pace.mode is fixed");
+        if c.pace.mode != PaceMode::Adaptive && self.resolved.origin_of("pace.min_req").is_given() {
+            self.notice("pace.min_req has no effect unless pace.mode is adaptive");
         }
         if c.pause.mode == PauseMode::Off && self.resolved.origin_of("pause.action").layer() > 1 {
             self.notice("pause.action has no effect while pause.mode is off; add --pause-interval or --min-tx-rate");

@@ -207,7 +207,7 @@ settings! {
         urls: Vec<Endpoint> = vec![default_node()]; List<Endpoint>, flag("upstream", "URL"),
             "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
         connections: usize = 1; Count, None,
-            "Write connections to each node", 1..=64;
+            "Write connections to each node; --pace adaptive opens more, up to 8, where that raises the rate of answers", 1..=64;
         health_interval: Duration = Duration::from_secs(1); Span, None,
             "Interval of the health checks of each node", TIMEOUT;
         connect_timeout: Duration = Duration::from_secs(5); Span, None,
@@ -292,7 +292,7 @@ settings! {
     /// `[fair]` How write capacity is shared.
     fair: Fair {
         max_req: Rate = per_second(2_000); Text<Rate>, flag("max-req", "RATE"),
-            "Most writes a second to all nodes together: the ceiling of --pace adaptive, the rate of --pace fixed", ABOVE_ZERO;
+            "Most writes a second to all nodes together: the ceiling of --pace adaptive, the rate of --pace fixed, without effect in --pace off", ABOVE_ZERO;
         queue_per_client: usize = 1_024; Count, flag("queue-per-client", "N"),
             "Writes of one client that may wait", 1..=1 << 20;
         clients_max: usize = 100_000; Count, None,
@@ -322,9 +322,9 @@ settings! {
     /// `[pace]` How fast the node is fed.
     pace: Pace {
         mode: PaceMode = PaceSettings::default().mode; Choice<PaceMode>, flag("pace", "MODE"),
-            "Whether the rate follows the node, or is --max-req always";
+            "What bounds the writes: what the node does, the rate --max-req, or nothing but pace.inflight";
         min_req: Rate = PaceSettings::default().min_req; Text<Rate>, flag("min-req", "RATE"),
-            "The adaptive rate never falls below this", ABOVE_ZERO;
+            "The adaptive pace never falls below this", ABOVE_ZERO;
         inflight_per_connection: usize = 256; Count, None,
             "Writes under way on one connection to a node", 1..;
         inflight: usize = 512; Count, None,

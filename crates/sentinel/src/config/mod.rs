@@ -38,17 +38,18 @@ impl Config {
         let value = known.map(|known| known.value(self)).unwrap_or_default();
         value.trim_matches('"').to_owned()
     }
-}
 
-impl Pace {
     /// The settings of the pacer.
-    pub const fn settings(&self) -> PaceSettings {
+    pub const fn pacer(&self) -> PaceSettings {
+        let pace = &self.pace;
         PaceSettings {
-            mode: self.mode,
-            min_req: self.min_req,
-            burst: self.burst,
-            mempool_size: self.mempool_size,
-            mempool_fill: self.mempool_fill,
+            mode: pace.mode,
+            min_req: pace.min_req,
+            burst: pace.burst,
+            in_flight: pace.inflight,
+            connections: self.upstream.connections,
+            mempool_size: pace.mempool_size,
+            mempool_fill: pace.mempool_fill,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The write connections to the node that takes the writes: opened, lost, replaced.
 
 use std::future::Future;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fairq::ClientKey;
+use fairq::Order;
 use pacing::Nanos;
 use rpc::{ConnectionError, ConnectionOptions, Endpoint, Transport};
 
@@ -15,8 +15,8 @@ use super::answer::{self, AnswerKind};
 use super::connection::WriteConnection;
 use super::job::Job;
 
-/// The write connections to one node. A client's writes always take the same one, and connections
-/// are replaced only while nothing is under way on them, so the order of a client's writes holds.
+/// The write connections to one node. The writes that must stay in order always take the same one, and
+/// connections are replaced only while nothing is under way on them, so the order holds.
 pub(super) struct Connections {
     up: Vec<WriteConnection>,
     /// Connections being opened: the first ones, or those that shall replace the ones that are up.
@@ -28,6 +28,7 @@ pub(super) struct Connections {
     failures: u32,
     count: usize,
     connect_timeout: Duration,
+    order: Order,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Vec<WriteConnection>, OpenError>> + Send>>;
@@ -68,8 +69,17 @@ pub(super) enum ConnectionsEvent {
     Broken(ConnectionError),
 }
 
+/// What became of the connections that were up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replaced {
+    /// As many new ones took their place.
+    Same,
+    /// More did.
+    Widened(usize),
+}
+
 impl Connections {
-    pub(super) fn new(count: usize, connect_timeout: Duration) -> Self {
+    pub(super) fn new(count: usize, connect_timeout: Duration, order: Order) -> Self {
         Self {
             up: Vec::new(),
             opening: None,
@@ -79,6 +89,7 @@ impl Connections {
             failures: 0,
             count,
             connect_timeout,
+            order,
         }
     }
 
@@ -111,16 +122,38 @@ impl Connections {
         self.opening = Some(Box::pin(opening));
     }
 
-    /// Old connections => new ones, if there are new ones and nothing is under way on the old ones.
-    pub(super) fn replace_if_idle(&mut self) -> bool {
-        if self.in_flight() > 0 {
-            return false;
+    /// Opens so many connections beside those that are up, if they are fewer.
+    pub(super) fn widen(&mut self, count: usize, endpoint: &Endpoint, now: Nanos) {
+        let is_busy = self.opening.is_some() || self.replacement.is_some();
+        if self.is_up() && self.up.len() < count && !is_busy && self.retry_at <= now {
+            self.count = count;
+            self.open(endpoint);
         }
-        let Some(replacement) = self.replacement.take() else {
-            return false;
+    }
+
+    /// Whether more connections are up beside the old ones, on which nothing more may be sent.
+    pub(super) fn is_widening(&self) -> bool {
+        (self.replacement.as_ref()).is_some_and(|fresh| fresh.len() > self.up.len())
+    }
+
+    /// Connections that are up.
+    pub(super) const fn in_use(&self) -> usize {
+        self.up.len()
+    }
+
+    /// Old connections => new ones, if there are new ones and nothing is under way on the old ones.
+    pub(super) fn replace_if_idle(&mut self) -> Option<Replaced> {
+        if self.in_flight() > 0 {
+            return None;
+        }
+        let fresh = self.replacement.take()?;
+        let replaced = if fresh.len() > self.up.len() {
+            Replaced::Widened(fresh.len())
+        } else {
+            Replaced::Same
         };
-        self.up = replacement;
-        true
+        self.up = fresh;
+        Some(replaced)
     }
 
     /// Closes everything. What was under way, in the order in which it was sent.
@@ -133,11 +166,18 @@ impl Connections {
             .collect()
     }
 
-    /// The connection that carries a client's writes: always the same, so that order holds.
-    pub(super) fn of(&mut self, client: ClientKey) -> Option<&mut WriteConnection> {
+    /// The connection that carries a write: always the same for those that must stay in order.
+    pub(super) fn of(&mut self, job: &Job) -> Option<&mut WriteConnection> {
+        let in_order = match self.order {
+            Order::Client => None,
+            Order::Connection => Some(job.connection),
+        };
         match self.up.len() {
             0 | 1 => self.up.first_mut(),
-            count => self.up.get_mut((spread(client) % count as u64) as usize),
+            count => {
+                let spread = spread(&(job.client, in_order));
+                self.up.get_mut((spread % count as u64) as usize)
+            }
         }
     }
 
@@ -228,9 +268,9 @@ impl Connections {
     }
 }
 
-/// A number that is always the same for a client.
-fn spread(client: ClientKey) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(client)
+/// A number that is always the same for a value.
+fn spread(value: &impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 async fn open_all(

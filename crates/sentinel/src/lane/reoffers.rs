@@ -9,6 +9,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use control::Hold;
 use pacing::Nanos;
 
 use super::job::{Job, TxHash};
@@ -83,10 +84,9 @@ impl Reoffers {
         self.put_in_front(accepted);
     }
 
-    /// The mempool is full: this one waits, and nothing is sent.
-    pub(super) fn refused(&mut self, job: Job, now: Nanos) {
-        self.refused_until
-            .get_or_insert_with(|| now.saturating_add(REFUSED));
+    /// The mempool is full: this one waits, and nothing is sent before `until`.
+    pub(super) fn refused(&mut self, job: Job, until: Nanos) {
+        self.refused_until.get_or_insert(until);
         self.refused.push(job);
     }
 
@@ -109,9 +109,12 @@ impl Reoffers {
         self.refused_until
     }
 
-    /// Whether nothing may be sent at the moment.
-    pub(super) fn hold_everything(&self) -> bool {
-        self.recovery != Recovery::NotNeeded || self.refused_until.is_some()
+    /// Why nothing may be sent at the moment.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        if self.recovery != Recovery::NotNeeded {
+            return Some(Hold::Recovery);
+        }
+        self.refused_until.map(|_| Hold::Refused)
     }
 
     /// The node has this one already, and its answer was lost.
@@ -193,8 +196,6 @@ const NO_BLOCK: Nanos = Nanos::from_secs(5);
 const INTERVALS: u64 = 3;
 /// but no longer than this. Without empty blocks an interval may be an hour.
 const LONGEST_NO_BLOCK: Nanos = Nanos::from_secs(60);
-/// A node is asked again this long after it refused because it is full, or when it made a block.
-const REFUSED: Nanos = Nanos::from_millis(250);
 
 #[cfg(test)]
 mod tests {
@@ -237,15 +238,16 @@ mod tests {
     fn what_was_under_way_goes_before_what_was_refused_and_what_waited() {
         let mut reoffers = Reoffers::default();
         reoffers.push(job(5, 60));
-        reoffers.refused(job(3, 60), at(1));
-        reoffers.refused(job(4, 60), at(1));
+        reoffers.refused(job(3, 60), at(2));
+        reoffers.refused(job(4, 60), at(2));
         reoffers.disconnected(vec![job(1, 60), job(2, 60)]);
-        assert!(reoffers.hold_everything() && reoffers.refused_until().is_none());
+        assert_eq!(reoffers.hold(), Some(Hold::Recovery));
+        assert!(reoffers.refused_until().is_none());
         reoffers.connected(at(2), true);
         assert!(!reoffers.can_end_recovery(at(3), Some(at(2)), Nanos::ZERO));
         assert!(reoffers.can_end_recovery(at(3), Some(at(3)), Nanos::ZERO));
         reoffers.end_recovery(vec![job(0, 60)]);
-        assert!(!reoffers.hold_everything());
+        assert_eq!(reoffers.hold(), None);
         let all = reoffers.take_all();
         assert_eq!(names(&all), [0, 1, 2, 3, 4, 5]);
         let ambiguous = all.iter().map(|job| job.ambiguous);
@@ -273,22 +275,22 @@ mod tests {
         let mut reoffers = Reoffers::default();
         reoffers.disconnected(Vec::new());
         reoffers.connected(at(1), false);
-        assert!(reoffers.hold_everything());
+        assert!(reoffers.hold().is_some());
         reoffers.connected(at(1), true);
-        assert!(!reoffers.hold_everything());
+        assert_eq!(reoffers.hold(), None);
     }
 
     #[test]
     fn a_refusal_holds_everything_until_its_time_or_a_block() {
         let mut reoffers = Reoffers::default();
         reoffers.push(job(2, 60));
-        reoffers.refused(job(1, 60), at(1));
-        assert!(reoffers.hold_everything());
+        reoffers.refused(job(1, 60), at(2));
+        assert!(reoffers.hold().is_some());
         reoffers.end_refusal(at(1));
-        assert!(reoffers.hold_everything());
+        assert!(reoffers.hold().is_some());
         reoffers.room_made(at(1));
         reoffers.end_refusal(at(1));
-        assert!(!reoffers.hold_everything());
+        assert_eq!(reoffers.hold(), None);
         assert_eq!(
             names(&[reoffers.pop().unwrap(), reoffers.pop().unwrap()]),
             [1, 2]

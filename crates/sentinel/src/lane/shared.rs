@@ -49,7 +49,7 @@ impl Shared {
 
     /// Tells the front how fast its writes go out, and until when nothing does.
     pub(super) fn publish(&self, status: Status, closed_until: Nanos) {
-        self.lock().set_pace(status.rate, closed_until);
+        self.lock().set_pace(status.served, closed_until);
         *self.lock_status() = status;
     }
 

@@ -1,6 +1,6 @@
 //! The state of the lane in numbers, for metrics and the operator's pages.
 
-use control::BreakState;
+use control::{Bound, BreakState};
 use pacing::Rate;
 
 use super::queue::Accounts;
@@ -13,6 +13,8 @@ pub struct Status {
     pub node: Option<usize>,
     /// Whether the write connections are up.
     pub connected: bool,
+    /// Write connections that are up.
+    pub connections: usize,
     /// Writes under way on them.
     pub in_flight: usize,
     /// Bytes of accepted transactions that no block has shown yet.
@@ -23,12 +25,16 @@ pub struct Status {
     pub state: BreakState,
     /// Transactions a second that the chain commits, smoothed.
     pub committed_rate: f64,
-    /// Whether neither blocks nor the mempool's depth are known, so that the rate follows refusals.
+    /// Whether neither blocks nor the mempool's depth are known, so that only answers and refusals count.
     pub blind: bool,
     /// Writes a second that may be sent.
     pub rate: Rate,
     /// What shares are counted in.
     pub shortage: Shortage,
+    /// Writes a second that leave while some wait all the time.
+    pub served: Rate,
+    /// What holds the next write back.
+    pub bound: Bound,
     /// Writes in the queue.
     pub queued: usize,
     /// Their bytes.

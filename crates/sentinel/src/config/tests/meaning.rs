@@ -178,7 +178,7 @@ fn what_is_probably_not_meant_is_noticed() {
     let noticed = |text: &str| file(text).unwrap().notices.join("\n");
     assert!(noticed("[admin]\naddr = \"0.0.0.0:9\"").contains("no authentication"));
     assert!(noticed("[trust]\nproxies = [\"0.0.0.0/0\"]").contains("choose its own address"));
-    assert!(noticed("[pace]\nmode = \"fixed\"\nmin_req = 5").contains("no effect"));
+    assert!(noticed("[pace]\nmode = \"off\"\nmin_req = 5").contains("no effect"));
     assert!(noticed("[pause]\ninterval = \"100s\"\nfor = \"40s\"").contains("errors in a break"));
     let unused = Layers {
         flags: vec![flag("pause-action", "pause.action", "reconnect")],

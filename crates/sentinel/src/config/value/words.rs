@@ -54,7 +54,7 @@ macro_rules! words {
 words! {
     Order: Connection "connection", Client "client";
     AsyncAck: Buffered "buffered", Forwarded "forwarded";
-    PaceMode: Adaptive "adaptive", Fixed "fixed";
+    PaceMode: Adaptive "adaptive", Fixed "fixed", Off "off";
     PauseMode: Off "off", Interval "interval", Threshold "threshold", Both "both";
     PauseAction: Pause "pause", Reconnect "reconnect";
     LogLevel: Error "error", Warn "warn", Info "info", Debug "debug", Trace "trace";

@@ -24,6 +24,7 @@ impl Worker {
                 kind,
             } = answer;
             let took = now.saturating_sub(sent);
+            self.pacer.answered(now, sent);
             self.metrics.upstream_request(job.class(), took);
             match kind {
                 AnswerKind::Accepted => self.accepted(job, member, sent, now),
@@ -40,7 +41,7 @@ impl Worker {
 
     /// CheckTx passed.
     fn accepted(&mut self, job: Job, member: Bytes, sent: Nanos, now: Nanos) {
-        self.pacer.accepted(now, 1);
+        self.pacer.accepted(1);
         self.answer_check(&job, member, sent, now);
         let is_committed = (job.hash()).is_some_and(|hash| self.commits.has_shown(&hash, sent));
         if !is_committed {
@@ -66,8 +67,9 @@ impl Worker {
             Refused::TimedOut => UpstreamError::Timeout,
         });
         self.metrics.requeued(1);
-        self.pacer.refused(now, why);
-        self.reoffers.refused(job, now);
+        self.pacer.refused(why);
+        let until = now.saturating_add(self.pacer.ask_again_after());
+        self.reoffers.refused(job, until);
     }
 
     /// The node has a transaction whose first answer was lost. Whether its check passed is certain

@@ -18,7 +18,7 @@ use super::acknowledged::Acknowledged;
 use super::api::{Permit, WriteBody};
 use super::breaks::Breaks;
 use super::commits::Commits;
-use super::connections::{Connections, ConnectionsEvent, NodeAnswer};
+use super::connections::{Connections, ConnectionsEvent, NodeAnswer, Replaced};
 use super::job::Job;
 use super::passive::PassiveBlocks;
 use super::queue::expired;
@@ -56,6 +56,8 @@ pub struct Worker {
     popped: Vec<Popped<Job>>,
     forwarded: u64,
     last_block: Option<Nanos>,
+    /// Since when no node takes writes.
+    down_since: Option<Nanos>,
     next_tick: Nanos,
     /// Whether nothing more will be told of the nodes.
     is_unwatched: bool,
@@ -74,9 +76,13 @@ impl Worker {
         let (fair, upstream) = (&config.fair, &config.upstream);
         let jitter = surroundings.seed[0] ^ surroundings.seed[1];
         Self {
-            connections: Connections::new(upstream.connections, upstream.connect_timeout),
+            connections: Connections::new(
+                upstream.connections,
+                upstream.connect_timeout,
+                fair.order,
+            ),
             connect_failed: false,
-            pacer: Pacer::new(now, fair.max_req, &config.pace.settings()),
+            pacer: Pacer::new(now, fair.max_req, &config.pacer()),
             breaks: Breaks::new(now, &config.pause, jitter, Arc::clone(&metrics)),
             commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
             retained: Retained::new(upstream.retain_bytes),
@@ -94,6 +100,7 @@ impl Worker {
             popped: Vec::new(),
             forwarded: 0,
             last_block: None,
+            down_since: Some(now),
             next_tick: now,
         }
     }
@@ -147,8 +154,10 @@ impl Worker {
         let retry_at = self
             .active
             .and_then(|node| self.connections.tend(self.nodes.endpoint(node), now));
-        if self.connections.replace_if_idle() {
-            self.breaks.reconnected(now);
+        match self.connections.replace_if_idle() {
+            Some(Replaced::Same) => self.breaks.reconnected(now),
+            Some(Replaced::Widened(count)) => info!(count, "writes go over more connections"),
+            None => {}
         }
         if self.connections.in_flight() == 0 {
             self.reoffers.end_refusal(now);
@@ -169,15 +178,15 @@ impl Worker {
             (queue.permits(), queue.len())
         };
         let under_way = self.connections.in_flight() + permits;
-        let room = if self.may_send() {
-            self.window().saturating_sub(under_way)
-        } else {
-            0
-        };
         let demand = Demand {
             waiting: self.reoffers.len() + queued,
             under_way,
-            room,
+            most: if self.may_send() {
+                self.most_under_way()
+            } else {
+                0
+            },
+            connections: self.connections.in_use(),
         };
         let grant = self.pacer.grant(now, demand);
         if grant.now > 0 {
@@ -186,19 +195,16 @@ impl Worker {
         grant.next
     }
 
-    /// Writes that may be under way at once.
-    fn window(&self) -> usize {
+    /// Writes that may be under way at once, whatever the pace says.
+    fn most_under_way(&self) -> usize {
         let pace = &self.config.pace;
-        let of_all = pace.inflight_per_connection * self.config.upstream.connections;
+        let of_all = pace.inflight_per_connection * self.connections.in_use();
         pace.inflight.min(of_all)
     }
 
     /// Whether the node may get writes at all.
     fn may_send(&self) -> bool {
-        self.connections.is_up()
-            && self.active_takes_writes()
-            && self.breaks.factor() > 0.0
-            && !self.reoffers.hold_everything()
+        self.active_takes_writes() && self.breaks.factor() > 0.0 && self.hold().is_none()
     }
 
     /// Sends up to `count` writes: first those that are offered again, then the queue's.
@@ -253,7 +259,7 @@ impl Worker {
             job.refuse(too_many_commits());
             return;
         }
-        match self.connections.of(job.client) {
+        match self.connections.of(&job) {
             Some(connection) => connection.queue(job, now),
             None => self.reoffers.push(job),
         }

@@ -1,7 +1,7 @@
 //! What happens at the nodes and what time decides: blocks, depths, deadlines, breaks, and which
 //! node takes the writes.
 
-use control::{BlockSeen, BreakFacts, Refused, Signals};
+use control::{BlockSeen, Bound, BreakFacts, Hold, Refused};
 use pacing::Nanos;
 use rpc::FollowedBlock;
 use tracing::info;
@@ -134,6 +134,14 @@ impl Worker {
         self.recover(now, None);
         self.give_up_silent(now);
         self.choose(now);
+        self.down_since = match self.active_takes_writes() {
+            true => None,
+            false => self.down_since.or(Some(now)),
+        };
+        if let Some(active) = self.active {
+            let endpoint = self.nodes.endpoint(active);
+            (self.connections).widen(self.pacer.connections(), endpoint, now);
+        }
         self.update_breaks(now, queued > 0);
         self.publish(now);
     }
@@ -144,7 +152,7 @@ impl Worker {
         let silent = |sent| now.saturating_sub(sent) > limit;
         if self.connections.oldest().is_some_and(silent) {
             self.metrics.upstream_error(UpstreamError::Timeout);
-            self.pacer.refused(now, Refused::TimedOut);
+            self.pacer.refused(Refused::TimedOut);
             self.disconnect("the node sends no answers", ReconnectCause::Timeout);
         }
     }
@@ -164,17 +172,46 @@ impl Worker {
         self.pacer.throttle(now, self.breaks.factor());
     }
 
+    /// What holds the next write back, the node's own reasons first.
+    fn bound(&self) -> Bound {
+        if let Some(since) = self.down_since {
+            return Bound::NodeDown { since };
+        }
+        if self.breaks.factor() == 0.0 {
+            let state = self.breaks.state();
+            return Bound::Break { state };
+        }
+        match self.hold() {
+            Some(cause) => Bound::Held { cause },
+            None => self.pacer.bound(),
+        }
+    }
+
+    /// Why nothing is sent although the node takes writes.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        if !self.connections.is_up() {
+            Some(Hold::Connecting)
+        } else if self.connections.is_widening() {
+            Some(Hold::Widening)
+        } else {
+            self.reoffers.hold()
+        }
+    }
+
     fn publish(&self, now: Nanos) {
         let status = Status {
             node: self.active,
             connected: self.connections.is_up(),
+            connections: self.connections.in_use(),
             in_flight: self.connections.in_flight(),
             retained_bytes: self.retained.bytes(),
             commits: self.commits.len(),
             rate: self.pacer.rate(),
             state: self.breaks.state(),
             committed_rate: self.pacer.committed_rate(now),
-            blind: self.pacer.signals() == Signals::Blind,
+            served: self.pacer.served(),
+            bound: self.bound(),
+            blind: self.pacer.is_blind(now),
             ..Status::default()
         };
         self.shared.publish(status, self.breaks.closed_until(now));

@@ -1,0 +1,253 @@
+//! What keeps the next write back.
+
+use std::fmt;
+use std::time::Duration;
+
+use pacing::Nanos;
+
+use crate::breaks::BreakState;
+
+/// The bound that holds at a moment, with its numbers. The pacer names its own; those of one client
+/// ([`Share`](Self::Share)) and of the node ([`Held`](Self::Held), [`Break`](Self::Break),
+/// [`NodeDown`](Self::NodeDown)) are named by who knows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Bound {
+    /// Nothing: what comes leaves at once.
+    #[default]
+    Nothing,
+    /// One client's part of the rate, while others wait too.
+    Share {
+        /// Writes a second that it gets.
+        per_second: f64,
+        /// Clients that wait.
+        clients: usize,
+    },
+    /// The configured rate (`fair.max_req`).
+    Ceiling {
+        /// Writes a second.
+        per_second: f64,
+    },
+    /// The room that the last block left is spread over the time until the next.
+    Pace {
+        /// Writes a second.
+        per_second: f64,
+    },
+    /// Own transactions sent and in no block yet are as many as about two blocks take.
+    Window {
+        /// How many they are.
+        own: usize,
+        /// How many they may be.
+        limit: usize,
+    },
+    /// As many writes wait for the node's answers as keep it busy.
+    NodeTime {
+        /// Writes sent and not answered.
+        under_way: usize,
+        /// How many may be.
+        limit: usize,
+        /// What answers take now.
+        answers_take: Duration,
+        /// What they take when nothing else is under way.
+        unloaded: Duration,
+    },
+    /// The node's mempool is as full as it may be.
+    MempoolRoom {
+        /// Own transactions in it.
+        own: usize,
+        /// Those of others in it.
+        others: usize,
+        /// How many it may hold.
+        limit: usize,
+    },
+    /// Nothing is sent until something else is done.
+    Held {
+        /// Which of them.
+        cause: Hold,
+    },
+    /// The node is given a break.
+    Break {
+        /// Where it stands.
+        state: BreakState,
+    },
+    /// No node takes writes.
+    NodeDown {
+        /// Since then; the program's start if none ever did.
+        since: Nanos,
+    },
+}
+
+/// Why nothing is sent although a node is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The node refused a write because its mempool is full or being rechecked.
+    Refused,
+    /// A connection broke, and it is not known yet which writes the node has.
+    Recovery,
+    /// More connections are open, and the answers on those in use are awaited.
+    Widening,
+    /// No write connection is up.
+    Connecting,
+}
+
+impl Bound {
+    /// The names of every kind of bound, as in metrics.
+    pub const NAMES: [&'static str; 10] = [
+        "nothing",
+        "share",
+        "ceiling",
+        "pace",
+        "window",
+        "node_time",
+        "mempool_room",
+        "held",
+        "break",
+        "node_down",
+    ];
+
+    /// The place of this kind of bound in [`NAMES`](Self::NAMES).
+    pub const fn place(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Share { .. } => 1,
+            Self::Ceiling { .. } => 2,
+            Self::Pace { .. } => 3,
+            Self::Window { .. } => 4,
+            Self::NodeTime { .. } => 5,
+            Self::MempoolRoom { .. } => 6,
+            Self::Held { .. } => 7,
+            Self::Break { .. } => 8,
+            Self::NodeDown { .. } => 9,
+        }
+    }
+
+    /// The name in metrics.
+    pub const fn name(&self) -> &'static str {
+        Self::NAMES[self.place()]
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing"),
+            Self::Share {
+                per_second,
+                clients,
+            } => write!(
+                f,
+                "its share: {per_second:.1} writes/s while {clients} clients wait"
+            ),
+            Self::Ceiling { per_second } => {
+                write!(f, "the ceiling: {per_second:.1} writes/s (fair.max_req)")
+            }
+            Self::Pace { per_second } => write!(
+                f,
+                "the pace: {per_second:.1} writes/s, the free room spread over the block interval"
+            ),
+            Self::Window { own, limit } => write!(
+                f,
+                "the window: {own} of {limit} own transactions are in no block yet"
+            ),
+            Self::NodeTime {
+                under_way,
+                limit,
+                answers_take,
+                unloaded,
+            } => write!(
+                f,
+                "the node's time: {under_way} of {limit} writes wait for its answers, which take {} \
+                 ({} without load)",
+                Millis(*answers_take),
+                Millis(*unloaded)
+            ),
+            Self::MempoolRoom { own, others, limit } => write!(
+                f,
+                "the mempool's room: it may hold {limit} and holds {own} own transactions and \
+                 {others} of others"
+            ),
+            Self::Held { cause } => f.write_str(cause.text()),
+            Self::Break { state } => write!(f, "a break of the node ({})", state.name()),
+            Self::NodeDown { since } => write!(
+                f,
+                "the node: none takes writes since {:.1} s after the start",
+                since.as_secs_f64()
+            ),
+        }
+    }
+}
+
+impl Hold {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Refused => "a refusal: the node's mempool is full or being rechecked",
+            Self::Recovery => "a broken connection: it is not known yet which writes the node has",
+            Self::Widening => "more connections to the node take over from those in use",
+            Self::Connecting => "the connections: none to the node is up",
+        }
+    }
+}
+
+/// A duration for people.
+struct Millis(Duration);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} ms", self.0.as_secs_f64() * 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_says_its_name_and_its_numbers() {
+        let all = [
+            Bound::Nothing,
+            Bound::Share {
+                per_second: 1.0,
+                clients: 2,
+            },
+            Bound::Ceiling {
+                per_second: 2_000.0,
+            },
+            Bound::Pace {
+                per_second: 5_000.0,
+            },
+            Bound::Window {
+                own: 990,
+                limit: 1_000,
+            },
+            Bound::NodeTime {
+                under_way: 8,
+                limit: 8,
+                answers_take: Duration::from_millis(400),
+                unloaded: Duration::from_micros(1_500),
+            },
+            Bound::MempoolRoom {
+                own: 4_000,
+                others: 950,
+                limit: 4_950,
+            },
+            Bound::Held {
+                cause: Hold::Refused,
+            },
+            Bound::Break {
+                state: BreakState::Paused,
+            },
+            Bound::NodeDown {
+                since: Nanos::from_millis(1_500),
+            },
+        ];
+        let names = all.map(|bound| bound.name());
+        assert_eq!(names, Bound::NAMES);
+        assert!(all[4].to_string().contains("990 of 1000"));
+        assert!(
+            all[5]
+                .to_string()
+                .contains("take 400.0 ms (1.5 ms without load)")
+        );
+        assert!(all[6].to_string().contains("950 of others"));
+        assert!(all[9].to_string().contains("since 1.5 s"));
+    }
+}

@@ -1,0 +1,156 @@
+//! Clients that talk to the node directly, and what clients want.
+
+use pacing::Nanos;
+
+use crate::model::node::{Node, Random, Request, STEP_SECS};
+
+/// What clients want: a flood, and one that asks for ten a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// Writes a second of the flood at a second.
+    pub(crate) flood: fn(f64) -> f64,
+    /// Connections of the flood.
+    pub(crate) connections: usize,
+    /// Bytes of a transaction: from, to, evenly in the logarithm.
+    pub(crate) bytes: (u32, u32),
+}
+
+impl Default for Wants {
+    fn default() -> Self {
+        Self {
+            flood: |_| 0.0,
+            connections: 10,
+            bytes: (250, 250),
+        }
+    }
+}
+
+/// When the polite client's writes are due: every so many steps.
+const POLITE_EVERY_MS: u64 = 100;
+
+/// Makes the writes that are due.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) number: usize,
+    wants: Wants,
+    owed: f64,
+    random: Random,
+}
+
+impl Source {
+    pub(crate) fn new(number: usize, wants: Wants) -> Self {
+        Self {
+            number,
+            wants,
+            owed: 0.0,
+            random: Random(number as u64 + 1),
+        }
+    }
+
+    /// How many of the flood come in this step.
+    pub(crate) fn flood(&mut self, now: Nanos) -> usize {
+        self.owed += (self.wants.flood)(now.as_secs_f64()) * STEP_SECS;
+        let come = self.owed as usize;
+        self.owed -= come as f64;
+        come
+    }
+
+    /// The polite client's write, if one is due.
+    pub(crate) fn polite(&mut self, now: Nanos) -> Option<Request> {
+        now.as_millis()
+            .is_multiple_of(POLITE_EVERY_MS)
+            .then(|| self.request(now, true))
+    }
+
+    pub(crate) fn request(&mut self, now: Nanos, polite: bool) -> Request {
+        let (least, most) = self.wants.bytes;
+        let bytes = if polite {
+            least
+        } else {
+            let (low, high) = (f64::from(least).ln(), f64::from(most).ln());
+            (low + (high - low) * self.random.unit()).exp() as u32
+        };
+        Request {
+            source: self.number,
+            bytes,
+            polite,
+            due: now,
+            sent: now,
+        }
+    }
+}
+
+/// How the polite client fared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Polite {
+    /// Milliseconds from due to accepted.
+    pub(crate) waits: Vec<u64>,
+    /// Answered with a refusal, or not in time.
+    pub(crate) failed: usize,
+}
+
+impl Polite {
+    pub(crate) fn accepted(&mut self, due: Nanos, at: Nanos) {
+        self.waits.push(at.saturating_sub(due).as_millis());
+    }
+
+    pub(crate) fn quantile(&self, part: f64) -> u64 {
+        let mut waits = self.waits.clone();
+        waits.sort_unstable();
+        let at = (waits.len() as f64 * part) as usize;
+        waits
+            .get(at.min(waits.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(u64::MAX)
+    }
+}
+
+/// A flood on its connections, and the polite client on its own, straight at the node.
+#[derive(Clone, Debug)]
+pub(crate) struct Direct {
+    source: Source,
+    owner: usize,
+    flood: Vec<usize>,
+    polite_connections: Vec<usize>,
+    turn: usize,
+    pub(crate) polite: Polite,
+}
+
+/// Requests that a socket takes before it blocks: 250 KB of them. What comes then is not sent.
+const SOCKET: usize = 1_000;
+
+impl Direct {
+    pub(crate) fn new(number: usize, wants: Wants, node: &mut Node) -> Self {
+        let owner = node.owner();
+        let mut connections = |count| (0..count).map(|_| node.connect(owner)).collect();
+        Self {
+            source: Source::new(number, wants),
+            owner,
+            flood: connections(wants.connections),
+            polite_connections: connections(64),
+            turn: 0,
+            polite: Polite::default(),
+        }
+    }
+
+    pub(crate) fn step(&mut self, now: Nanos, node: &mut Node) {
+        while let Some(answer) = node.answer(self.owner, now) {
+            match (answer.request.polite, answer.taken) {
+                (true, true) => self.polite.accepted(answer.request.due, answer.at),
+                (true, false) => self.polite.failed += 1,
+                (false, _) => {}
+            }
+        }
+        for _ in 0..self.source.flood(now) {
+            self.turn = (self.turn + 1) % self.flood.len();
+            let request = self.source.request(now, false);
+            if node.waiting(self.flood[self.turn]) < SOCKET {
+                node.send(self.flood[self.turn], request);
+            }
+        }
+        if let Some(request) = self.source.polite(now) {
+            let at = now.as_millis() as usize / 100 % self.polite_connections.len();
+            node.send(self.polite_connections[at], request);
+        }
+    }
+}
