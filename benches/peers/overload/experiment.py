@@ -30,7 +30,8 @@ def main():
         "versions": versions(args),
         "settings": {
             "rounds": args.rounds, "seconds": args.seconds, "rate": args.rate, "size": args.size,
-            "method": args.method, "cpus": sorted(os.sched_getaffinity(0)), "flood_addresses": trial.FLOOD_ADDRESSES,
+            "block_interval": args.block_interval, "mempool": args.mempool, "foreign": args.foreign,
+            "sentinels": args.sentinels, "method": args.method, "cpus": sorted(os.sched_getaffinity(0)), "flood_addresses": trial.FLOOD_ADDRESSES,
             "flood_connections": trial.FLOOD_CONNECTIONS, "polite_rate": trial.POLITE_RATE,
             "variants": {name: trial.VARIANTS[name] for name in args.variants},
         },
@@ -91,6 +92,11 @@ def arguments():
                         help="the flood's broadcast call [async]")  # fmt: skip
     parser.add_argument("--fixed", type=int, default=4_000, metavar="RATE",
                         help="--max-req of the variant fixed [4000]")  # fmt: skip
+    parser.add_argument("--block-interval", metavar="DURATION", help="the node's timeout_commit, such as 200ms")
+    parser.add_argument("--mempool", type=int, metavar="TXS", help="the node's mempool.size")
+    parser.add_argument("--foreign", type=int, default=0, metavar="RATE",
+                        help="per second, straight at the node beside all variants [0]")  # fmt: skip
+    parser.add_argument("--sentinels", type=int, default=1, help="in front of the node [1]")
     parser.add_argument("--cpus", type=cpus, metavar="LIST",
                         help="run node, sentinel and generators on these, such as 0 or 0,1 [all]")  # fmt: skip
     parser.add_argument("--scratch", help="where homes and run folders are made and removed [the system's]")

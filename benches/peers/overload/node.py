@@ -1,8 +1,11 @@
 """A real CometBFT with its default configuration in a fresh home, and its chain read block by block."""
 
+import base64
+import collections
 import datetime
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -21,8 +24,9 @@ ANSWER_SECONDS = 60
 class Node:
     """Runs for as long as the `with` block lasts; its home is removed afterwards."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, settings):
         self.program = program
+        self.settings = settings
         self.home = os.path.join(folder, "node")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -35,7 +39,8 @@ class Node:
         )
         if init.returncode:
             raise Failed(f"cometbft init: {init.stdout}{init.stderr}")
-        # Ports only: everything else stays as `cometbft init` wrote it, the log included.
+        self._configure()
+        # Ports, and what was asked for: the rest stays as `cometbft init` wrote it, the log included.
         command = [
             self.program, "node", "--home", self.home, "--proxy_app=kvstore",
             "--rpc.laddr", f"tcp://127.0.0.1:{self.port}",
@@ -52,6 +57,18 @@ class Node:
     def __exit__(self, *_):
         self.process.stop()
         shutil.rmtree(self.home, ignore_errors=True)
+
+    def _configure(self):
+        """Replaces lines `key = …` of config.toml; each key must be in one section only."""
+        path = os.path.join(self.home, "config", "config.toml")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for key, value in self.settings.items():
+            text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
+            if count != 1:
+                raise Failed(f"config.toml has {count} lines for {key}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
     def wait_height(self, height):
         deadline = time.monotonic() + START_SECONDS
@@ -92,6 +109,14 @@ class Node:
         return [
             (at + 1, txs, headers[at + 1][1]) for at, (txs, _) in enumerate(headers[:-1])
         ]
+
+    def sizes(self, heights):
+        """How many transactions of each length the blocks hold."""
+        found = collections.Counter()
+        for height in heights:
+            txs = self.ask(f"block?height={height}")["block"]["data"]["txs"]
+            found.update(len(base64.b64decode(tx)) for tx in txs)
+        return found
 
     def ask(self, path):
         try:

@@ -12,7 +12,7 @@ TARGETS = [
     ("polite client's accept p99, adaptive (ms)", "accept_p99", 3000, False),
     ("polite client's commit p99, adaptive (ms)", "commit_p99", 3000, False),
 ]
-OF_DIRECT = {"committed", "first", "gap"}
+OF_DIRECT = {"committed", "own", "first", "gap"}
 MEBIBYTE = 1 << 20
 
 
@@ -20,7 +20,7 @@ def line(run):
     chain, flood, polite = run["chain"], run["flood"], run["polite"]
     return (
         f"{run['variant']}: {chain['committed']:,} committed ({chain['committed_first']:,} in the first"
-        f" {trial.FIRST_SECONDS} s), longest gap {chain['longest_gap_s']:.1f} s; flood"
+        f" {trial.FIRST_SECONDS} s), own {chain['committed'] - chain.get('foreign', 0):,}, longest gap {chain['longest_gap_s']:.1f} s; flood"
         f" {flood['sent']:,} sent, {share(flood['rejected'], flood['sent'])} refused,"
         f" {share(sum(flood['unsent'].values()), flood['planned'])} unsent; polite {troubles(polite)} in trouble,"
         f" accept p99 {milliseconds(polite['accept_p99_ms'])},"
@@ -56,7 +56,7 @@ def tables(result):
 
 # Of a run, under the names of the tables.
 FIGURES = [
-    "committed", "first", "gap", "refused_share", "unsent_share", "polite_refused", "polite_errors", "polite_vanished",
+    "committed", "own", "first", "gap", "refused_share", "unsent_share", "polite_refused", "polite_errors", "polite_vanished",
     "accept_p50", "accept_p99", "commit_p50", "commit_p99",
     "node_cpu", "sentinel_cpu", "generator_cpu", "sentinel_rss",
 ]  # fmt: skip
@@ -72,6 +72,7 @@ def figures(run):
     sentinel = costs.get("sentinel")
     return {
         "committed": chain["committed"],
+        "own": chain["committed"] - chain.get("foreign", 0),
         "first": chain["committed_first"],
         "gap": chain["longest_gap_s"],
         "refused_share": flood["rejected"] / max(1, flood["sent"]),
@@ -92,12 +93,13 @@ def figures(run):
 
 
 def chain_table(summary):
-    rows = [["variant", "committed", "per direct", "first 60 s", "per direct", "longest gap", "per direct",
+    rows = [["variant", "committed", "per direct", "own", "per direct", "first 60 s", "per direct", "longest gap", "per direct",
              "CPU s: node", "sentinel", "generators", "sentinel MiB"]]  # fmt: skip
     for variant, both in summary.items():
         of, against = both["figures"], both["against_direct"]
         rows.append([
             variant, show(of["committed"], "{:,.0f}"), show_spread(against["committed"]),
+            show(of["own"], "{:,.0f}"), show_spread(against["own"]),
             show(of["first"], "{:,.0f}"), show_spread(against["first"]),
             show(of["gap"], "{:.1f} s"), show_spread(against["gap"]),
             show(of["node_cpu"], "{:.0f}"), show(of["sentinel_cpu"], "{:.0f}"),

@@ -28,11 +28,13 @@ IDLE_BLOCKS = 4
 SETTLE_SECONDS = 30
 BIN_SECONDS = 30
 FIRST_SECONDS = 60
+# Load that goes to the node directly comes from here, in transactions of one byte more.
+FOREIGN_ADDRESS = "127.0.0.20"
 
 # sentinel's part of each variant; none means that the clients talk to the node.
 VARIANTS = {
     "direct": None,
-    "off": ["--pace", "fixed", "--max-req", "1000000", "--pause-mode", "off"],
+    "off": ["--pace", "off", "--pause-mode", "off"],
     "fixed": ["--pace", "fixed", "--max-req", "4000", "--pause-mode", "off"],
     "adaptive": ["--pace", "adaptive", "--max-req", "10000", "--pause-mode", "off"],
     "interval-pause": [
@@ -53,41 +55,77 @@ VARIANTS = {
 def run(args, variant, folder):
     """The figures of one run; everything it started has ended when it returns."""
     with contextlib.ExitStack() as stack:
-        node = stack.enter_context(Node(args.cometbft, folder))
+        node = stack.enter_context(Node(args.cometbft, folder, node_settings(args)))
         processes = {"node": node.process}
-        target, sentinel = node.url, None
+        targets, sentinel = [node.url], None
         if VARIANTS[variant] is not None:
-            sentinel = stack.enter_context(Sentinel(args.sentinel, variant, node.url, folder))
+            places = [os.path.join(folder, f"sentinel-{place}") for place in range(args.sentinels)]
+            made = [Sentinel(args.sentinel, variant, node.url, place) for place in places]
+            sentinels = [stack.enter_context(each) for each in made]
+            targets, sentinel = [each.url for each in sentinels], sentinels[0]
+            processes |= {f"sentinel {place}": each.process for place, each in enumerate(sentinels[1:], start=2)}
             processes["sentinel"] = sentinel.process
-            target = sentinel.url
         # In operation a proxy has seen more of its chain than these blocks when a flood comes.
         node.wait_height(node.height() + IDLE_BLOCKS)
-        polite = stack.enter_context(polite_client(args, target, folder))
-        flood = stack.enter_context(flooders(args, target, folder))
+        if args.foreign:
+            processes["foreign"] = stack.enter_context(foreign_flood(args, node.url, folder))
+        polite = stack.enter_context(polite_client(args, targets[0], folder))
+        flood = stack.enter_context(flooders(args, targets, folder))
         processes["flood"], processes["polite"] = flood, polite
         costs = stack.enter_context(Costs(processes))
         flood_summary = flood.summary(args.seconds)
         start = flood_summary["time"]["origin_unix_ns"] / 1e9
         polite_summary = polite.summary(args.seconds)
         settle(node, start + args.seconds)
+        blocks = node.blocks()
         result = {
-            "chain": judge(node.blocks(), start, args.seconds),
+            "chain": judge(blocks, start, args.seconds),
             "left_in_mempool": node.waiting(),
             "flood": offered(flood_summary),
             "polite": {**offered(polite_summary), **latencies(polite_summary)},
             "costs": costs.between(start, start + args.seconds),
         }
+        if args.foreign:
+            window = [height for height, _, at in blocks if start <= at < start + args.seconds]
+            sizes = node.sizes(window)
+            result["chain"]["foreign"] = sizes[args.size + 1]
         if sentinel:
             result["sentinel_metrics"] = sentinel.metrics()
         return result
 
 
-def flooders(args, target, folder):
+def node_settings(args):
+    """Lines of config.toml."""
+    settings = {}
+    if args.block_interval:
+        settings["timeout_commit"] = f'"{args.block_interval}"'
+    if args.mempool:
+        settings["size"] = args.mempool
+    return settings
+
+
+def websockets(targets):
+    return ",".join(target.replace("http://", "ws://") + "/websocket" for target in targets)
+
+
+def foreign_flood(args, target, folder):
+    """Load past sentinel, straight at the node, for longer than the flood."""
+    seconds = args.seconds + POLITE_DRAIN_SECONDS
+    arguments = [
+        "constant", "--rate", f"{args.foreign}/s", "--duration", f"{seconds}s",
+        "--endpoints", websockets([target]), "--connections", FLOOD_CONNECTIONS,
+        "--source-address", FOREIGN_ADDRESS, "--broadcast-tx-method", args.method,
+        "--size", args.size + 1, "--seed", 3, "--max-in-flight", args.foreign * FLOOD_OWES_SECONDS,
+        "--drain-timeout", f"{FLOOD_DRAIN_SECONDS}s", "--no-follow",
+    ]  # fmt: skip
+    return Load("foreign", args.txgen, map(str, arguments), folder)
+
+
+def flooders(args, targets, folder):
     """One process, its connections from several addresses in turn."""
-    websocket = target.replace("http://", "ws://") + "/websocket"
     arguments = [
         "constant", "--rate", f"{args.rate}/s", "--duration", f"{args.seconds}s",
-        "--endpoints", websocket, "--connections", FLOOD_CONNECTIONS,
+        "--endpoints", websockets(targets), "--connections", FLOOD_CONNECTIONS,
         "--source-address", ",".join(FLOOD_ADDRESSES),
         "--broadcast-tx-method", args.method, "--size", args.size, "--seed", 1,
         "--max-in-flight", args.rate * FLOOD_OWES_SECONDS,
@@ -111,6 +149,7 @@ class Sentinel:
     """sentinel in front of a node, on free ports."""
 
     def __init__(self, program, variant, upstream, folder):
+        os.makedirs(folder, exist_ok=True)
         port, admin = free_port(), free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.admin = f"http://127.0.0.1:{admin}"

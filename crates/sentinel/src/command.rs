@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn sharing_64_files_are_kept_for_the_nodes_and_the_operator() {
         let config = Config::default();
-        let others = 1 + 256 + MAX_RELAYS as u64 + open_files::RESERVE;
+        let others = 16 + 256 + MAX_RELAYS as u64 + open_files::RESERVE;
         assert_eq!(affordable(&config, others + 1_000), 1_000);
         assert_eq!(affordable(&config, 64), 1);
         assert_eq!(affordable(&config, u64::MAX), 20_000);

@@ -257,6 +257,10 @@ rows! {
         seconds: 120,
     }
     a_node_far_away { kind: NodeKind { travel: Nanos::from_millis(10), ..NodeKind::steady() } }
+    a_node_very_far_away {
+        kind: NodeKind { travel: Nanos::from_millis(60), ..NodeKind::steady() },
+        seconds: 120,
+    }
     a_foreign_backlog_beyond_a_block {
         kind: NodeKind { block: 1_000, ..NodeKind::steady() },
         wants: Wants { flood: |_| 300.0, ..Wants::default() },
