@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use pacing::Nanos;
 
-use crate::pacer::AHEAD;
 use crate::settings::PaceSettings;
 use crate::window::{LEAST, STEP};
 
@@ -57,6 +56,9 @@ struct Round {
     /// The limit held writes back.
     held: bool,
 }
+
+/// The longest burst, and the work that a node has ahead: a few turns of a busy machine's scheduler.
+pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
 
 impl Answers {
     pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {

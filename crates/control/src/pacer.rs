@@ -6,7 +6,7 @@ use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::account::Account;
-use crate::answers::Answers;
+use crate::answers::{AHEAD, Answers};
 use crate::bound::Bound;
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
@@ -63,8 +63,6 @@ pub struct Grant {
     pub next: Option<Nanos>,
 }
 
-/// The longest burst, and the work that a node has ahead: a few turns of a busy machine's scheduler.
-pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
 /// A node that refused is asked again after so long: a quarter of the block interval of most chains.
 const REFUSED: Nanos = Nanos::from_millis(250);
 /// While writes wait they leave in groups of this length, to save wake-ups.
@@ -276,6 +274,7 @@ impl Pacer {
     /// The node has lost its mempool.
     pub fn mempool_lost(&mut self, now: Nanos) {
         self.account = Account::new(now);
+        self.window.mempool_lost(self.settings.mempool_size);
     }
 
     /// What held writes back when they were last asked for.

@@ -116,6 +116,11 @@ impl Window {
         }
     }
 
+    /// The node has lost its mempool, and may have been started with another size of it.
+    pub(crate) const fn mempool_lost(&mut self, configured: Option<usize>) {
+        self.mempool = configured;
+    }
+
     /// Nothing waits at this moment.
     pub(crate) const fn note_idle(&mut self) {
         self.idle = true;
@@ -247,6 +252,8 @@ impl Window {
     pub(crate) fn pace(&self, room: usize) -> f64 {
         if self.unheld {
             self.ceiling
+        } else if self.idle {
+            self.pace
         } else {
             self.pace.min(TAIL * room as f64 / self.interval())
         }
