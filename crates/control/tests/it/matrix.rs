@@ -294,6 +294,8 @@ rows! {
         seconds: 90,
     }
     a_saturated_disk { kind: NodeKind { stall: (5, 4.0), locked: 0.8, ..NodeKind::steady() }, seconds: 120 }
+    a_busy_machine { kind: NodeKind { runs: (40, 10), ..NodeKind::steady() } }
+    a_very_busy_machine { kind: NodeKind { runs: (100, 20), ..NodeKind::steady() } }
     a_cosmos_sdk_chain {
         kind: cosmos(5_000),
         wants: Wants { flood: |_| 3_600.0, ..Wants::default() },

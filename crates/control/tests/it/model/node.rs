@@ -42,6 +42,8 @@ pub(crate) struct NodeKind {
     pub(crate) locked: f64,
     /// Every so many blocks, the commit takes so many seconds more.
     pub(crate) stall: (usize, f64),
+    /// The node runs for the second number of milliseconds of each first number: others have the cores.
+    pub(crate) runs: (u64, u64),
     /// How long a transaction travels to the proposers.
     pub(crate) gossip_secs: f64,
     /// From a client to the node and back, beside the node's own time.
@@ -67,6 +69,7 @@ impl Default for NodeKind {
             readers: 8_000.0,
             locked: 0.2,
             stall: (usize::MAX, 0.0),
+            runs: (1, 1),
             gossip_secs: 0.0,
             travel: Nanos::from_millis(1),
         }
@@ -251,6 +254,10 @@ impl Node {
 
     /// Time passes. Returns whether a block was made.
     pub(crate) fn step(&mut self, now: Nanos) -> bool {
+        if now.as_millis() % self.kind.runs.0 >= self.kind.runs.1 {
+            self.busy = self.busy.max(now.saturating_add(STEP));
+            return false;
+        }
         if self.is_locked() {
             self.busy = self.busy.max(now.saturating_add(STEP));
         } else {
