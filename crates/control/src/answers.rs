@@ -148,6 +148,9 @@ impl Answers {
     /// A block: whether more connections are worth a try is looked at once a block. Others who fill the
     /// mempool over theirs take turns with ours, so more are needed for a share.
     pub(crate) fn block(&mut self, now: Nanos, is_raced: bool) {
+        if is_raced {
+            self.connections = self.most_connections;
+        }
         let secs = now.saturating_sub(self.since).as_secs_f64();
         let rate = f64::from(self.answered) / secs.max(f64::MIN_POSITIVE);
         let is_held = 2 * self.held_rounds > self.rounds;
@@ -157,7 +160,7 @@ impl Answers {
             return;
         }
         let has_helped = self.before.is_none_or(|before| rate >= STEP * before);
-        if (is_raced || is_held && has_helped) && self.connections < self.most_connections {
+        if is_held && has_helped && self.connections < self.most_connections {
             self.before = Some(rate);
             self.connections = (2 * self.connections).min(self.most_connections);
         }

@@ -127,8 +127,8 @@ impl Pacer {
     fn room(&mut self, now: Nanos, demand: Demand) -> (usize, Bound) {
         let most = if self.factor > 0.0 { demand.most } else { 0 };
         let limit = match self.mode {
-            PaceMode::Adaptive => most.min(self.answers.limit()),
-            PaceMode::Fixed | PaceMode::Off => most,
+            PaceMode::Adaptive if !self.window.is_raced() => most.min(self.answers.limit()),
+            _ => most,
         };
         let answers = Bound::NodeTime {
             under_way: demand.under_way,

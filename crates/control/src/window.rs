@@ -24,7 +24,7 @@ use crate::throughput::BlockSeen;
 ///
 /// **Others** who fill the node whatever is done here gain all that is held back here. So when they
 /// hold more than two blocks after a block, or a good part of a mempool that refuses, neither window
-/// nor pace hold anything back until the next block; the room and the ceiling do.
+/// nor pace nor the node's time hold anything back until the next block; the room and the ceiling do.
 ///
 /// **Pace**: what the last block left free is spread over the shortest recent interval, a little
 /// faster. It becomes faster while it keeps the window, or the mempool, from being filled by the next
