@@ -205,6 +205,44 @@ fn controller_17_a_halted_chain_keeps_its_transactions_here() {
     }
 }
 
+/// Case 27: two proxies come to equal shares, also the one that starts when the node is full, whether the
+/// mempool or the blocks are what is short.
+#[test]
+fn controller_27_several_proxies_share_one_node() {
+    for block in [usize::MAX, 2_000] {
+        let kind = NodeKind {
+            block,
+            ..NodeKind::steady()
+        };
+        let mut node = Node::new(kind);
+        let wants = Wants {
+            flood: FLOOD,
+            ..Wants::default()
+        };
+        let settings = pace(PaceMode::Adaptive);
+        let mut proxies = [0, 1].map(|at| Proxy::new(at, wants, 10_000, &settings, &mut node));
+        let mut now = Nanos::ZERO;
+        while now < Nanos::from_secs(120) {
+            node.step(now);
+            for (proxy, start) in proxies.iter_mut().zip([0, 30]) {
+                if now >= Nanos::from_secs(start) {
+                    proxy.step(now, &mut node);
+                }
+            }
+            now = now.saturating_add(STEP);
+        }
+        let late = node
+            .blocks
+            .iter()
+            .filter(|made| made.at >= Nanos::from_secs(60));
+        let shares = late.fold([0, 0], |[a, b], made| {
+            [a + made.by_source[0], b + made.by_source[1]]
+        });
+        let (least, most) = (shares[0].min(shares[1]), shares[0].max(shares[1]));
+        assert!(least as f64 > 0.8 * most as f64, "{shares:?}");
+    }
+}
+
 /// Case 22: a burst of refusals halves the window once, and the next block restores it.
 #[test]
 fn controller_22_full_and_rechecking_bursts_halve_once_a_block() {
