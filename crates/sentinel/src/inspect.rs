@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use control::BreakState;
+use control::Bound;
 use fairq::ClientKey;
+use pacing::Nanos;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{ClientView, ClientsView, Explanation, Inspect, Limit, NodeView, Readiness};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::front::Front;
 use crate::identity::Identities;
@@ -20,6 +22,7 @@ use crate::upstream::{Hub, Nodes, Relays};
 /// Looks at everything, owns nothing.
 pub(crate) struct Operator {
     pub(crate) config: Arc<Config>,
+    pub(crate) clock: Clock,
     pub(crate) lane: Lane,
     pub(crate) nodes: Nodes,
     pub(crate) ledger: Ledger,
@@ -81,6 +84,7 @@ impl Inspect for Operator {
                 .then_some(explained.wait.as_millis() as u64),
             controller: status.state,
             limits: self.limits(identity.allowed, &explained, &view, &status),
+            bound: told(&status.bound, self.clock.now()),
             counted_in: status.shortage.to_string(),
             client: view,
         }
@@ -113,6 +117,7 @@ impl Inspect for Operator {
                 .filter(|node| node.up && !node.catching_up)
                 .count(),
             upstreams: states.len(),
+            bound: status.bound,
             upstream_open: status.connections,
             upstream_connecting: usize::from(is_connecting) * self.config.upstream.connections,
             upstream_closing: 0,
@@ -172,10 +177,8 @@ impl Operator {
             let text = "its network may not use the proxy (trust.allow, trust.deny)";
             add(Reason::Denied, text.to_owned());
         }
-        if !self.has_node(status) {
-            let text =
-                "no node takes writes: they are held until their deadline (fair.queue_timeout)";
-            add(Reason::Upstream, text.to_owned());
+        if let Some((reason, text)) = holds(explained, status, self.clock.now()) {
+            add(reason, text);
         }
         let (used, capacity) = (self.ledger.used(), self.ledger.capacity());
         if used > capacity / 2 {
@@ -201,9 +204,101 @@ impl Operator {
             );
             add(Reason::Connections, text);
         }
-        if status.state != BreakState::Running {
-            add(Reason::Rate, "the node has a break".to_owned());
-        }
         limits
+    }
+}
+
+/// A bound with its numbers, for people.
+fn told(bound: &Bound, now: Nanos) -> String {
+    match bound {
+        Bound::NodeDown { since } => {
+            let down = now.saturating_sub(*since).as_secs_f64();
+            format!(
+                "a node: no node takes writes for {down:.1} s; they are held until their deadline \
+                 (fair.queue_timeout)"
+            )
+        }
+        bound => bound.to_string(),
+    }
+}
+
+/// What holds back the writes of a client: what holds all back, or its share.
+fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, String)> {
+    let of_all = told(&status.bound, now);
+    let reason = match status.bound {
+        Bound::NodeDown { .. } => Reason::Upstream,
+        _ => Reason::Rate,
+    };
+    let is_closed = matches!(
+        status.bound,
+        Bound::NodeDown { .. } | Bound::Break { .. } | Bound::Held { .. }
+    );
+    if is_closed {
+        return Some((reason, of_all));
+    }
+    if explained.backlog.entries == 0 {
+        return None;
+    }
+    if status.backlogged_clients <= 1 && status.bound != Bound::Nothing {
+        return Some((reason, of_all));
+    }
+    let share = Bound::Share {
+        per_second: explained.share,
+        clients: status.backlogged_clients,
+    };
+    Some((reason, format!("{share}; all wait for {of_all}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fairq::Backlog;
+
+    use super::*;
+
+    #[test]
+    fn explain_76_a_client_that_waits_is_told_what_for() {
+        let told = |entries: usize, clients: usize, bound: Bound| {
+            let explained = Explained {
+                tally: crate::lane::Tally::default(),
+                backlog: Backlog {
+                    entries,
+                    ..Backlog::default()
+                },
+                weight: 1,
+                share: 500.0,
+                wait: Duration::from_millis(80),
+            };
+            let status = Status {
+                bound,
+                backlogged_clients: clients,
+                ..Status::default()
+            };
+            holds(&explained, &status, Nanos::from_secs(20))
+        };
+        let window = Bound::Window { own: 99, limit: 99 };
+        let (reason, text) = told(5, 1, window).unwrap();
+        assert_eq!(reason, Reason::Rate);
+        assert!(text.contains("99 of 99"), "{text}");
+        // Beside others it is the share first, whatever holds all back.
+        for bound in [window, Bound::Nothing] {
+            let (_, text) = told(5, 4, bound).unwrap();
+            assert!(
+                text.starts_with("its share: 500.0 writes/s while 4"),
+                "{text}"
+            );
+        }
+        // Who has nothing waiting is limited by what holds all back, and by nothing else.
+        assert_eq!(told(0, 4, window), None);
+        assert_eq!(told(0, 0, Bound::Nothing), None);
+        let down = Bound::NodeDown {
+            since: Nanos::from_secs(8),
+        };
+        for entries in [0, 5] {
+            let (reason, text) = told(entries, 1, down).unwrap();
+            assert_eq!(reason, Reason::Upstream);
+            assert!(text.contains("no node takes writes for 12.0 s"), "{text}");
+        }
     }
 }

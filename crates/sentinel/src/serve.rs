@@ -159,6 +159,7 @@ pub async fn serve(
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
         config: Arc::clone(config),
+        clock: surroundings.clock,
         lane: lane.clone(),
         nodes,
         ledger: surroundings.ledger.clone(),

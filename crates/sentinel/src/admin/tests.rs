@@ -53,6 +53,7 @@ impl Inspect for Fake {
             sharing: 3,
             estimated_wait_ms: Some(1_029),
             controller: BreakState::Running,
+            bound: "the window: 990 of 1000 own transactions are in no block yet".to_owned(),
             counted_in: "transactions: blocks have room".to_owned(),
             limits: vec![Limit {
                 reason: Reason::QueueFull,
@@ -217,6 +218,7 @@ async fn an_explanation_in_json_and_for_people() {
         "access       allowed\n",
         "waiting      1024 of 1024 writes, 256000 bytes\n",
         "share        995.0 writes a second of 2000.0, among 3 clients\n",
+        "all wait for the window: 990 of 1000 own transactions are in no block yet\n",
         "counted in   transactions: blocks have room\n",
         "a new write  would wait about 1.0 s\n",
         "limited by   queue_full: 1024 writes wait (fair.queue_per_client)\n",

@@ -123,6 +123,8 @@ pub struct Explanation {
     /// Where the break controller stands.
     #[serde(serialize_with = "state")]
     pub controller: BreakState,
+    /// What holds the writes of all clients back.
+    pub bound: String,
     /// What shares are counted in, and why.
     pub counted_in: String,
     /// What limits it now; empty when nothing does.
@@ -168,6 +170,7 @@ impl fmt::Display for Explanation {
             "share        {:.1} writes a second of {:.1}, among {} clients",
             client.share_per_second, self.pace_per_second, self.sharing
         )?;
+        writeln!(f, "all wait for {}", self.bound)?;
         writeln!(f, "counted in   {}", self.counted_in)?;
         match self.estimated_wait_ms {
             Some(wait) => writeln!(f, "a new write  would wait about {}", Seconds(wait))?,

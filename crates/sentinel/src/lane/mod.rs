@@ -10,6 +10,7 @@
 mod acknowledged;
 mod answer;
 mod api;
+mod bound_log;
 mod breaks;
 mod commits;
 mod connection;

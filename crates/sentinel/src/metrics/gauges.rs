@@ -1,5 +1,6 @@
 //! Metrics that are read from their owners at each scrape, instead of being kept up to date.
 
+use control::Bound;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Metric, Registry, Unit};
@@ -15,6 +16,8 @@ macro_rules! gauges {
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct Gauges {
             $(#[doc = $help] pub $field: $type,)*
+            /// What holds the next write back.
+            pub bound: Bound,
             /// Write connections in use.
             pub upstream_open: usize,
             /// Write connections being made.
@@ -33,6 +36,7 @@ macro_rules! gauges {
                     self.$field.register(registry, ($name, $help, unit));
                 })*
                 self.register_connections(registry);
+                self.register_bound(registry);
             }
 
             /// These values; counters that are behind those of an earlier scrape have its values.
@@ -94,6 +98,12 @@ impl Gauges {
         for (gauge, count) in gauges.iter().zip(counts) {
             gauge.set(count as i64);
         }
+    }
+
+    fn register_bound(&self, registry: &mut Registry) {
+        let help = "1 for what holds the next write back";
+        let gauges: [Gauge; _] = family(registry, "bound", help, "bound", Bound::NAMES);
+        gauges[self.bound.place()].set(1);
     }
 }
 

@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Permit, WriteBody};
+use super::bound_log::BoundLog;
 use super::breaks::Breaks;
 use super::commits::Commits;
 use super::connections::{Connections, ConnectionsEvent, NodeAnswer, Replaced};
@@ -46,6 +47,7 @@ pub struct Worker {
     connect_failed: bool,
     pacer: Pacer,
     breaks: Breaks,
+    bound_log: BoundLog,
     commits: Commits,
     retained: Retained,
     reoffers: Reoffers,
@@ -84,6 +86,7 @@ impl Worker {
             connect_failed: false,
             pacer: Pacer::new(now, fair.max_req, &config.pacer()),
             breaks: Breaks::new(now, &config.pause, jitter, Arc::clone(&metrics)),
+            bound_log: BoundLog::default(),
             commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
             retained: Retained::new(upstream.retain_bytes),
             reoffers: Reoffers::default(),

@@ -198,7 +198,9 @@ impl Worker {
         }
     }
 
-    fn publish(&self, now: Nanos) {
+    fn publish(&mut self, now: Nanos) {
+        let bound = self.bound();
+        self.bound_log.look(&bound, now);
         let status = Status {
             node: self.active,
             connected: self.connections.is_up(),
@@ -210,7 +212,7 @@ impl Worker {
             state: self.breaks.state(),
             committed_rate: self.pacer.committed_rate(now),
             served: self.pacer.served(),
-            bound: self.bound(),
+            bound,
             blind: self.pacer.is_blind(now),
             ..Status::default()
         };
