@@ -1,0 +1,139 @@
+//! V11: a length of four bytes, then a protobuf message (factom-p2p, protocolV11.proto).
+
+use super::{
+    CodecError,
+    protobuf::{Fields, Value, put_bytes, put_number, text},
+};
+use crate::{
+    endpoint::Endpoint,
+    handshake::{Handshake, Identity},
+    parcel::{Parcel, ParcelKind},
+};
+
+/// What a V11 stream begins with.
+pub(super) const SIGNATURE: [u8; 4] = *b"pbuf";
+/// What a message may have beside its payload, in bytes: tags, lengths, a handshake.
+pub(super) const HEADER: usize = 4 << 10;
+/// The bytes of a length.
+pub(super) const PREFIX: usize = 4;
+
+pub(super) fn put_parcel(out: &mut Vec<u8>, parcel: &Parcel<'_>) {
+    framed(out, |out| {
+        put_number(out, 1, u64::from(parcel.kind.code()));
+        put_bytes(out, 2, parcel.payload);
+    });
+}
+
+pub(super) fn put_handshake(out: &mut Vec<u8>, handshake: &Handshake) {
+    out.extend_from_slice(&SIGNATURE);
+    framed(out, |out| {
+        put_number(out, 1, u64::from(handshake.kind.code()));
+        put_number(out, 2, u64::from(handshake.identity.network));
+        put_number(out, 3, u64::from(handshake.version.number()));
+        put_number(out, 4, u64::from(handshake.identity.node_id));
+        let port = handshake.identity.listen_port.to_string();
+        put_bytes(out, 5, port.as_bytes());
+        put_number(out, 6, handshake.nonce);
+        put_endpoints(out, 7, &handshake.alternatives);
+        put_number(out, FEATURES, u64::from(handshake.features));
+    });
+}
+
+/// Our own field of the handshake; factom-p2p skips fields that it does not know.
+const FEATURES: u8 = 15;
+
+pub(super) fn put_endpoints(out: &mut Vec<u8>, field: u8, endpoints: &[Endpoint]) {
+    let mut entry = Vec::new();
+    for endpoint in endpoints {
+        entry.clear();
+        put_bytes(&mut entry, 1, endpoint.host().as_bytes());
+        put_bytes(&mut entry, 2, endpoint.port().to_string().as_bytes());
+        put_bytes(out, field, &entry);
+    }
+}
+
+/// A message behind its length, which is written last.
+fn framed(out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; PREFIX]);
+    message(out);
+    let length = out.len() - start - PREFIX;
+    // A payload is at most 128 MiB, its message a few bytes more.
+    out[start..start + PREFIX].copy_from_slice(&(length as u32).to_be_bytes());
+}
+
+/// A parcel's kind and its payload.
+pub(super) fn parcel(message: &[u8]) -> Result<(ParcelKind, &[u8]), CodecError> {
+    let (mut code, mut payload) = (0, &[][..]);
+    let mut fields = Fields::new(message);
+    while let Some(field) = fields.next()? {
+        match field {
+            (1, Value::Number(number)) => code = number,
+            (2, Value::Bytes(bytes)) => payload = bytes,
+            (1 | 2, _) => return Err(CodecError::Protobuf("a field of another type")),
+            _ => {}
+        }
+    }
+    let kind = ParcelKind::from_code(code).ok_or(CodecError::UnknownKind(code))?;
+    Ok((kind, payload))
+}
+
+pub(super) fn handshake(message: &[u8]) -> Result<Handshake, CodecError> {
+    let (mut numbers, mut port, mut alternatives) = ([0; 16], "", Vec::new());
+    let mut fields = Fields::new(message);
+    while let Some(field) = fields.next()? {
+        match field {
+            (number @ (1..=4 | 6 | 15), Value::Number(value)) => numbers[number as usize] = value,
+            (5, Value::Bytes(bytes)) => port = text(bytes)?,
+            (7, Value::Bytes(bytes)) => alternatives.push(endpoint(bytes)?),
+            (1..=7, _) => return Err(CodecError::Protobuf("a field of another type")),
+            _ => {}
+        }
+    }
+    let narrow = |number: u64| {
+        u32::try_from(number).map_err(|_| CodecError::Protobuf("a number of more than 32 bits"))
+    };
+    Ok(Handshake {
+        kind: ParcelKind::from_code(numbers[1]).ok_or(CodecError::UnknownKind(numbers[1]))?,
+        identity: Identity {
+            network: narrow(numbers[2])?,
+            node_id: narrow(numbers[4])?,
+            listen_port: super::v9::port(port)?,
+        },
+        version: super::v9::version(numbers[3])?,
+        nonce: numbers[6],
+        alternatives,
+        // Whatever a stranger means by it, it is not ours.
+        features: u32::try_from(numbers[usize::from(FEATURES)]).unwrap_or(0),
+    })
+}
+
+/// A share's endpoints, field 1 of its message.
+pub(super) fn endpoints(message: &[u8]) -> Result<Vec<Endpoint>, CodecError> {
+    let mut found = Vec::new();
+    let mut fields = Fields::new(message);
+    while let Some(field) = fields.next()? {
+        if let (1, Value::Bytes(bytes)) = field {
+            found.push(endpoint(bytes)?);
+        }
+    }
+    Ok(found)
+}
+
+fn endpoint(message: &[u8]) -> Result<Endpoint, CodecError> {
+    let (mut host, mut port) = ("", "");
+    let mut fields = Fields::new(message);
+    while let Some(field) = fields.next()? {
+        match field {
+            (1, Value::Bytes(bytes)) => host = text(bytes)?,
+            (2, Value::Bytes(bytes)) => port = text(bytes)?,
+            _ => {}
+        }
+    }
+    Endpoint::from_texts(host, port).map_err(|error| CodecError::Share(error.to_string()))
+}
+
+/// The length at the beginning of a frame.
+pub(super) fn length(prefix: [u8; PREFIX]) -> u64 {
+    u64::from(u32::from_be_bytes(prefix))
+}

@@ -1,0 +1,47 @@
+//! What a node has done.
+
+/// Counters since the node's beginning.
+///
+/// Laws: `received` = `first_seen` − own + `duplicates`; `queued` = `parcels_written` − control +
+/// `dropped` + `filtered` + `lost` + what still waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Messages given to [`super::Node::publish`].
+    pub offered: u64,
+    /// Messages of them for which there was no peer.
+    pub unroutable: u64,
+    /// Messages put into peers' queues, one for each peer.
+    pub queued: u64,
+    /// Parcels handed out in writes, messages and control parcels.
+    pub parcels_written: u64,
+    /// Parcels of those that carry a message.
+    pub messages_written: u64,
+    /// Writes handed out.
+    pub writes: u64,
+    /// Bytes handed out.
+    pub bytes_written: u64,
+    /// Parcels read.
+    pub parcels_read: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Messages read, seen before or not.
+    pub received: u64,
+    /// Messages seen for the first time, the node's own broadcasts among them.
+    pub first_seen: u64,
+    /// Messages read that had been seen before.
+    pub duplicates: u64,
+    /// Messages that a full queue gave up.
+    pub dropped: u64,
+    /// Queued messages that were not sent because the peer has them.
+    pub filtered: u64,
+    /// Messages that waited for a peer when its link closed.
+    pub lost: u64,
+    /// Identifiers of messages forgotten before their time, because more came than are remembered.
+    pub forgotten: u64,
+    /// Announced or requested messages that there was no room to ask for, or that were gone.
+    pub unserved: u64,
+    /// Connections that the node closed before a handshake, or refused.
+    pub refused: u64,
+    /// Peer requests that came too early.
+    pub early_requests: u64,
+}
