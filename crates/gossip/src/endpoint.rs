@@ -1,6 +1,7 @@
 //! Where a node listens.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use core::net::IpAddr;
+use std::{fmt, str::FromStr};
 
 /// A host and the port on which a node accepts connections.
 ///

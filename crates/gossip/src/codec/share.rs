@@ -1,6 +1,6 @@
 //! Lists of endpoints: the payload of a peer response, and the alternatives of a refusal.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
