@@ -45,6 +45,7 @@
 //! # Ok::<(), gossip::EndpointError>(())
 //! ```
 
+pub mod app;
 pub mod codec;
 mod endpoint;
 mod handshake;

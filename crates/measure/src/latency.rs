@@ -111,7 +111,7 @@ impl Latency {
     }
 
     /// Counts a value `times` times.
-    pub(crate) fn record_n(&mut self, value: Nanos, times: u64) {
+    pub fn record_n(&mut self, value: Nanos, times: u64) {
         if times == 0 {
             return;
         }

@@ -52,7 +52,7 @@ pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use cohort::Cohort;
 pub use compare::{
     Change, CompareTerms, Difference, Figure, Ignorance, Meaning, Metric, Quantile, RunFigures,
-    compare,
+    ValueDifference, Values, compare, compare_values,
 };
 pub use conservation::{Conservation, Law};
 pub use counts::{CommittedAnyway, Counts, Late};

@@ -10,6 +10,7 @@ use crate::compare;
 use crate::devnode_command;
 use crate::managed;
 use crate::merge_command;
+use crate::mesh;
 use crate::output::preview;
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::report_command;
@@ -67,6 +68,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::TmBench(args) => tm_bench::play(&args),
         Command::Compare(args) => compare::execute(args),
         Command::Merge(args) => merge_command::execute(args),
+        Command::Mesh(args) => mesh::execute(*args),
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(managed::become_program(&args))),
         Command::Completions { shell } => Ok(completions::<Cli>(shell)),

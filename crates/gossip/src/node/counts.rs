@@ -24,6 +24,8 @@ pub struct Counts {
     pub parcels_read: u64,
     /// Bytes read.
     pub bytes_read: u64,
+    /// Bytes of the messages read.
+    pub payload_read: u64,
     /// Messages read, seen before or not.
     pub received: u64,
     /// Messages seen for the first time, the node's own broadcasts among them.

@@ -280,6 +280,7 @@ impl Node {
 
     fn received_message(&mut self, slot: usize, message: &[u8]) {
         self.counts.received += 1;
+        self.counts.payload_read += message.len() as u64;
         let id = self.identifier.of(message);
         if !self.sightings.note(self.now, id, Some(slot)) {
             self.counts.duplicates += 1;

@@ -8,10 +8,12 @@
 
 mod figures;
 mod metric;
+mod values;
 mod welch;
 
 pub use figures::{Figure, RunFigures};
 pub use metric::{Metric, Quantile};
+pub use values::{ValueDifference, Values, compare_values};
 
 use welch::{MIN_RUNS, Sample, Welch, holm, runs_needed};
 

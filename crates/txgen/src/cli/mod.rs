@@ -2,6 +2,7 @@
 
 mod analysis;
 mod examples;
+mod mesh;
 mod search;
 mod tm_bench;
 
@@ -17,6 +18,10 @@ use crate::scenario::{NodeKind, Scale};
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::Settings;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
+pub use mesh::{
+    MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs, MeshRunArgs, MeshSettings,
+    MeshSquareArgs,
+};
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
@@ -93,6 +98,11 @@ pub enum Command {
     /// Join the run folders of several generators of one load (--shard) into one.
     #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),
+    /// Run a gossip network of real processes (factom-p2p's protocols) under an exact load.
+    ///
+    /// Starts the nodes, waits until all are connected, offers transactions to one of them, counts
+    /// everything on every node, and draws it.
+    Mesh(Box<MeshArgs>),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast

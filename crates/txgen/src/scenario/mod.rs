@@ -24,7 +24,8 @@ use serde::Deserialize;
 use crate::plan::RequestedLoad;
 use crate::settings::Settings;
 use grid::{Axis, Case};
-use phase::Phase;
+pub(crate) use phase::Phase;
+pub(crate) use place::{of_phase as place_of_phase, point_at};
 
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};

@@ -12,7 +12,7 @@ use crate::settings::text;
 /// One profile of a scenario.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "profile", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Constant {
         #[serde(deserialize_with = "text::value")]
         rate: Rate,
@@ -83,7 +83,7 @@ impl Phase {
     }
 
     /// The profile, with every span of time multiplied by `scale`. `path` is the scenario's own.
-    pub(super) fn profile(&self, path: &Path, scale: Scale) -> anyhow::Result<Profile> {
+    pub(crate) fn profile(&self, path: &Path, scale: Scale) -> anyhow::Result<Profile> {
         let profile = match self {
             Self::Constant { rate, duration } => {
                 Profile::constant(*rate, duration.map(|duration| scale.time(duration)))

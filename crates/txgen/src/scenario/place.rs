@@ -19,7 +19,7 @@ struct Phases {
 type Keys = BTreeMap<Spanned<String>, Spanned<Value>>;
 
 /// What is wrong with the first phase that is none, with its line; `None` when all are phases.
-pub(super) fn of_phase(text: &str) -> Option<String> {
+pub(crate) fn of_phase(text: &str) -> Option<String> {
     let file: Phases = toml::from_str(text).ok()?;
     file.phases.iter().find_map(|phase| {
         let keys = phase.get_ref();
@@ -58,7 +58,7 @@ fn is_about_absence(message: &str) -> bool {
 }
 
 /// The message under the line it is about, in the form of the parser's own.
-fn point_at(text: &str, span: Range<usize>, message: &str) -> String {
+pub(crate) fn point_at(text: &str, span: Range<usize>, message: &str) -> String {
     let before = text.get(..span.start).unwrap_or(text);
     let line = before.matches('\n').count();
     let column = before

@@ -17,6 +17,7 @@ mod endings;
 mod few_workers;
 mod live;
 mod load;
+mod mesh;
 mod profile;
 mod report;
 mod search;

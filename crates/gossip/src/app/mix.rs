@@ -1,0 +1,313 @@
+//! The traffic of an application as data.
+
+use pacing::Nanos;
+
+/// A kind of message, by its place in its mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KindId(usize);
+
+/// To whom the node that makes a message hands it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fan {
+    /// One peer, drawn at random.
+    One,
+    /// As a broadcast.
+    All,
+}
+
+/// A kind of message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kind {
+    /// Its name, for people.
+    pub name: String,
+    /// The first byte of every message of this kind.
+    pub tag: u8,
+    /// The size of every message of this kind, in bytes, type included.
+    pub size: usize,
+    /// To whom its maker hands it.
+    pub fan: Fan,
+    /// Whether a node that sees one for the first time broadcasts it.
+    pub relay: bool,
+    /// What a node sends back to the peer that it came from, and how often (0 to 1).
+    pub answer: Option<(KindId, f64)>,
+    /// How many transactions a first sight counts for (TPS).
+    pub transactions: u32,
+    /// How many entries (EPS).
+    pub entries: u32,
+}
+
+/// A transaction: the messages that its node makes at its due time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transaction {
+    /// Its name, for people.
+    pub name: String,
+    /// How often it is drawn, beside the others' weights.
+    pub weight: f64,
+    /// What it is made of, in this order.
+    pub messages: Vec<KindId>,
+}
+
+/// What is sent again and again, whatever the load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Periodic {
+    /// What is sent, in this order.
+    pub messages: Vec<KindId>,
+    /// The period.
+    pub every: Nanos,
+    /// How often in each period; spread evenly over it.
+    pub senders: u32,
+    /// How likely each of them is (0 to 1).
+    pub probability: f64,
+}
+
+/// What the generator asks for when it first sees a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The kind that makes it ask.
+    pub on: KindId,
+    /// What it sends.
+    pub message: KindId,
+    /// How often (0 to 1).
+    pub probability: f64,
+}
+
+/// The traffic of an application.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mix {
+    name: String,
+    kinds: Vec<Kind>,
+    transactions: Vec<Transaction>,
+    periodic: Vec<Periodic>,
+    requests: Vec<Request>,
+    by_tag: Vec<Option<KindId>>,
+    weights: f64,
+}
+
+/// Why a mix cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MixError {
+    /// There is nothing to offer.
+    #[error("the mix has no transactions")]
+    NoTransactions,
+    /// There are more kinds than types.
+    #[error("the mix has {0} messages, and a type byte tells at most 256 apart")]
+    TooManyKinds(usize),
+    /// Two kinds have one type.
+    #[error("the messages {one:?} and {other:?} both have type {tag}")]
+    SameType {
+        /// The first one.
+        one: String,
+        /// The second one.
+        other: String,
+        /// Their type.
+        tag: u8,
+    },
+    /// A size is out of range.
+    #[error("message {name:?}: size {size} is not between 1 and {MAX_SIZE} bytes")]
+    Size {
+        /// The message.
+        name: String,
+        /// Its size.
+        size: usize,
+    },
+    /// A probability is none.
+    #[error("{of}: probability {probability} is not between 0 and 1")]
+    Probability {
+        /// What has it.
+        of: String,
+        /// As text.
+        probability: String,
+    },
+    /// A weight is negative or not a number, or all are zero.
+    #[error("transaction {0:?}: the weight is not a positive number")]
+    Weight(String),
+    /// A transaction or a period is made of nothing.
+    #[error("{0} has no messages")]
+    NoMessages(String),
+    /// A period is zero.
+    #[error("a periodic message has a period of zero")]
+    NoPeriod,
+    /// Answers would be answered without end.
+    #[error("the answer to {0:?} is answered or relayed itself; answers would never end")]
+    AnsweredAnswer(String),
+}
+
+impl Mix {
+    /// A mix of checked parts.
+    ///
+    /// # Errors
+    /// Where a part is out of range, or answers would never end.
+    pub fn new(
+        name: &str,
+        kinds: Vec<Kind>,
+        transactions: Vec<Transaction>,
+        periodic: Vec<Periodic>,
+        requests: Vec<Request>,
+    ) -> Result<Self, MixError> {
+        let by_tag = by_tag(&kinds)?;
+        for kind in &kinds {
+            check_kind(kind, &kinds)?;
+        }
+        check_transactions(&transactions)?;
+        for periodic in &periodic {
+            check_periodic(periodic)?;
+        }
+        for request in &requests {
+            check_probability(|| "a request".into(), request.probability)?;
+        }
+        Ok(Self {
+            name: name.into(),
+            weights: transactions.iter().map(|it| it.weight).sum(),
+            kinds,
+            transactions,
+            periodic,
+            requests,
+            by_tag,
+        })
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kinds of messages, in their order.
+    pub fn kinds(&self) -> impl Iterator<Item = (KindId, &Kind)> {
+        let kinds = self.kinds.iter().enumerate();
+        kinds.map(|(place, kind)| (KindId(place), kind))
+    }
+
+    /// The id of the kind at a place in the list that the mix was made of.
+    #[must_use]
+    pub const fn id(place: usize) -> KindId {
+        KindId(place)
+    }
+
+    /// A kind of message.
+    #[must_use]
+    pub fn kind(&self, id: KindId) -> &Kind {
+        &self.kinds[id.0]
+    }
+
+    /// The kind of a message, by its first byte.
+    #[must_use]
+    pub fn kind_of(&self, payload: &[u8]) -> Option<KindId> {
+        self.by_tag[usize::from(*payload.first()?)]
+    }
+
+    /// The transaction at a place in `[0, 1)` on the line of all weights.
+    #[must_use]
+    pub fn transaction(&self, place: f64) -> &Transaction {
+        let mut left = place * self.weights;
+        let drawn = self.transactions.iter().find(|transaction| {
+            left -= transaction.weight;
+            left < 0.0
+        });
+        // Rounding may leave the last one's end open.
+        drawn.unwrap_or(&self.transactions[self.transactions.len() - 1])
+    }
+
+    /// The transactions.
+    #[must_use]
+    pub fn transactions(&self) -> &[Transaction] {
+        &self.transactions
+    }
+
+    /// What is sent periodically.
+    #[must_use]
+    pub fn periodic(&self) -> &[Periodic] {
+        &self.periodic
+    }
+
+    /// What the generator sends when it first sees a message of this kind.
+    pub fn requests(&self, on: KindId) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(move |request| request.on == on)
+    }
+
+    /// Entries per transaction, in the mean: EPS over the offered rate.
+    #[must_use]
+    pub fn entries_per_transaction(&self) -> f64 {
+        let entries = |transaction: &Transaction| {
+            let messages = transaction.messages.iter();
+            let entries: u32 = messages.map(|id| self.kind(*id).entries).sum();
+            f64::from(entries) * transaction.weight
+        };
+        self.transactions.iter().map(entries).sum::<f64>() / self.weights
+    }
+}
+
+fn by_tag(kinds: &[Kind]) -> Result<Vec<Option<KindId>>, MixError> {
+    if kinds.len() > 256 {
+        return Err(MixError::TooManyKinds(kinds.len()));
+    }
+    let mut by_tag: Vec<Option<KindId>> = vec![None; 256];
+    for (place, kind) in kinds.iter().enumerate() {
+        let slot = &mut by_tag[usize::from(kind.tag)];
+        if let Some(other) = slot.replace(KindId(place)) {
+            return Err(MixError::SameType {
+                one: kinds[other.0].name.clone(),
+                other: kind.name.clone(),
+                tag: kind.tag,
+            });
+        }
+    }
+    Ok(by_tag)
+}
+
+fn check_kind(kind: &Kind, kinds: &[Kind]) -> Result<(), MixError> {
+    if !(1..=MAX_SIZE).contains(&kind.size) {
+        return Err(MixError::Size {
+            name: kind.name.clone(),
+            size: kind.size,
+        });
+    }
+    if let Some((answer, probability)) = kind.answer {
+        check_probability(|| format!("the answer to {:?}", kind.name), probability)?;
+        let answer = &kinds[answer.0];
+        if answer.answer.is_some() || answer.relay {
+            return Err(MixError::AnsweredAnswer(kind.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn check_transactions(transactions: &[Transaction]) -> Result<(), MixError> {
+    if transactions.is_empty() {
+        return Err(MixError::NoTransactions);
+    }
+    for transaction in transactions {
+        if !(transaction.weight > 0.0 && transaction.weight.is_finite()) {
+            return Err(MixError::Weight(transaction.name.clone()));
+        }
+        if transaction.messages.is_empty() {
+            let of = format!("transaction {:?}", transaction.name);
+            return Err(MixError::NoMessages(of));
+        }
+    }
+    Ok(())
+}
+
+fn check_periodic(periodic: &Periodic) -> Result<(), MixError> {
+    if periodic.messages.is_empty() {
+        return Err(MixError::NoMessages("a periodic message".into()));
+    }
+    if periodic.every.is_zero() {
+        return Err(MixError::NoPeriod);
+    }
+    check_probability(|| "a periodic message".into(), periodic.probability)
+}
+
+fn check_probability(of: impl FnOnce() -> String, probability: f64) -> Result<(), MixError> {
+    if (0.0..=1.0).contains(&probability) {
+        return Ok(());
+    }
+    Err(MixError::Probability {
+        of: of(),
+        probability: probability.to_string(),
+    })
+}
+
+/// Factom's messages stay below it by far; a queue of 10,000 of them is then below 640 MiB in the worst
+/// case.
+const MAX_SIZE: usize = 65_536;

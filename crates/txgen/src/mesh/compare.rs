@@ -1,0 +1,392 @@
+//! `txgen mesh compare`: the same load on several protocols, in turns, and what differs.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use measure::{Change, Ignorance, Meaning, ValueDifference, Values, compare_values};
+use ops::command::{CommandError, failed, print, usage};
+use report::text::{number, percent};
+use report::{Page, Table};
+use serde_json::json;
+
+use super::judge::Kept;
+use super::load::MeshLoad;
+use super::plan::MeshPlan;
+use super::summary::MeshSummary;
+use crate::cli::MeshCompareArgs;
+use crate::exit;
+use crate::run::{RunFolder, default_folder};
+use crate::shutdown::Shutdown;
+
+/// One of the things that are compared, with its runs.
+struct Side {
+    name: String,
+    plan: MeshPlan,
+    runs: Vec<MeshSummary>,
+}
+
+/// Plays all runs and prints what differs; gives the exit code.
+///
+/// # Errors
+/// With exit code 2 when the command line is at fault, 1 when a run fails.
+pub(super) fn execute(args: MeshCompareArgs) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let margin = args.margin.as_f64();
+    let repeats = args.repeats.get();
+    let mut sides = sides(args).map_err(usage)?;
+    let out = sides[0].plan.out.take();
+    let folder = RunFolder::create(out.unwrap_or_else(|| default_folder("mesh-compare")));
+    let folder = folder.map_err(usage)?;
+    for round in 0..repeats {
+        let mut turn: Vec<usize> = (0..sides.len()).collect();
+        // Forth and back, so that what drifts (heat, other guests) meets all alike.
+        if round % 2 == 1 {
+            turn.reverse();
+        }
+        for place in turn {
+            if shutdown.is_requested() {
+                return Ok(exit::INTERRUPTED);
+            }
+            sides[place].play(round, repeats, folder.path(), &shutdown)?;
+        }
+    }
+    let comparison = Comparison::of(&sides, margin);
+    let text = comparison.text();
+    write(
+        &folder,
+        "compare.json",
+        &format!("{:#}\n", comparison.json()),
+    )
+    .map_err(failed)?;
+    write(&folder, "report.html", &comparison.page()).map_err(failed)?;
+    let report = folder.path().join("report.html");
+    let _ = print(format!("{text}\nreport: {}\n", report.display()).as_bytes());
+    let all = sides.iter().flat_map(|side| &side.runs);
+    let adds_up = all
+        .clone()
+        .all(|run| run.conservation.violations.is_empty());
+    Ok(match (adds_up, shutdown.is_requested()) {
+        (false, _) => exit::FAILED,
+        (true, true) => exit::INTERRUPTED,
+        (true, false) => exit::DONE,
+    })
+}
+
+fn sides(args: MeshCompareArgs) -> anyhow::Result<Vec<Side>> {
+    let load = MeshLoad::constant(args.rate, args.duration)?;
+    let base = MeshPlan::resolve(load, args.settings)?;
+    let own = args.variants.iter().map(|variant| Side {
+        name: variant.to_string(),
+        plan: MeshPlan {
+            variant: *variant,
+            ..base.clone()
+        },
+        runs: Vec::new(),
+    });
+    let others = args.external.iter().map(|external| Side {
+        name: external.name.clone(),
+        plan: MeshPlan {
+            variant: args.variants[0],
+            program: Some(external.program.clone()),
+            ..base.clone()
+        },
+        runs: Vec::new(),
+    });
+    Ok(own.chain(others).collect())
+}
+
+impl Side {
+    fn play(
+        &mut self,
+        round: u32,
+        repeats: u32,
+        folder: &Path,
+        shutdown: &Shutdown,
+    ) -> Result<(), CommandError> {
+        let plan = MeshPlan {
+            out: Some(folder.join(format!("{}-{}", self.name.replace('+', "-"), round + 1))),
+            quiet: true,
+            // The same messages for all sides, others in each round.
+            seed: self.plan.seed.wrapping_add(u64::from(round)),
+            ..self.plan.clone()
+        };
+        let (summary, _) = super::perform(&plan, shutdown)?;
+        let figures = &summary.figures;
+        let problem = match (&summary.verdict.gave_first, summary.verdict.schedule) {
+            (_, Kept::Invalid) => "; the generator fell behind",
+            (Some(_), _) => "; not sustained",
+            (None, _) => "",
+        };
+        eprintln(&format!(
+            "{} {}/{repeats}: {} EPS at the host, {} in sum, {} bytes a message{problem}",
+            self.name,
+            round + 1,
+            number(figures.eps_host),
+            number(figures.eps_sum),
+            report::text::or_dash(figures.bytes_per_message, number),
+        ));
+        self.runs.push(summary);
+        Ok(())
+    }
+
+    fn values(&self, metric: &Metric) -> Vec<f64> {
+        self.runs.iter().filter_map(metric.of).collect()
+    }
+}
+
+fn eprintln(line: &str) {
+    // A closed stderr does not end the comparison.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A figure that is compared.
+struct Metric {
+    name: &'static str,
+    is_gain: bool,
+    of: fn(&MeshSummary) -> Option<f64>,
+}
+
+const METRICS: [Metric; 11] = [
+    Metric {
+        name: "EPS host",
+        is_gain: true,
+        of: |it| Some(it.figures.eps_host),
+    },
+    Metric {
+        name: "EPS of the slowest node",
+        is_gain: true,
+        of: |it| Some(it.figures.eps_least),
+    },
+    Metric {
+        name: "EPS sum",
+        is_gain: true,
+        of: |it| Some(it.figures.eps_sum),
+    },
+    Metric {
+        name: "bytes per message",
+        is_gain: false,
+        of: |it| it.figures.bytes_per_message,
+    },
+    Metric {
+        name: "parcels per message",
+        is_gain: false,
+        of: |it| it.figures.parcels_per_message,
+    },
+    Metric {
+        name: "bytes per parcel",
+        is_gain: false,
+        of: |it| it.figures.bytes_per_parcel,
+    },
+    Metric {
+        name: "overhead per parcel, bytes",
+        is_gain: false,
+        of: |it| it.figures.overhead_per_parcel,
+    },
+    Metric {
+        name: "duplicates, share",
+        is_gain: false,
+        of: |it| it.figures.duplicate_share,
+    },
+    Metric {
+        name: "CPU ms per 1,000 parcels",
+        is_gain: false,
+        of: |it| it.figures.cpu_ms_per_1000_parcels,
+    },
+    Metric {
+        name: "latency p50, ms",
+        is_gain: false,
+        of: |it| it.latency_ms.p50,
+    },
+    Metric {
+        name: "latency p99, ms",
+        is_gain: false,
+        of: |it| it.latency_ms.p99,
+    },
+];
+
+/// What was found.
+struct Comparison<'a> {
+    sides: &'a [Side],
+    /// For each of the other sides.
+    others: Vec<Vec<ValueDifference>>,
+}
+
+impl<'a> Comparison<'a> {
+    fn of(sides: &'a [Side], margin: f64) -> Self {
+        let others = sides.iter().skip(1).map(|other| {
+            let values = METRICS.iter().map(|metric| Values {
+                base: sides[0].values(metric),
+                other: other.values(metric),
+                is_gain: metric.is_gain,
+            });
+            compare_values(&values.collect::<Vec<_>>(), margin)
+        });
+        Self {
+            sides,
+            others: others.collect(),
+        }
+    }
+
+    /// A heading and a table for each of the other sides; the means alone when there is none.
+    fn tables(&self) -> Vec<(String, Table)> {
+        let base = &self.sides[0];
+        if self.others.is_empty() {
+            return vec![(base.name.clone(), means(base))];
+        }
+        let others = self.sides.iter().skip(1).zip(&self.others);
+        others
+            .map(|(side, differences)| {
+                let heading = format!(
+                    "{} against {} ({} against {} runs)",
+                    side.name,
+                    base.name,
+                    side.runs.len(),
+                    base.runs.len()
+                );
+                (heading, table(differences))
+            })
+            .collect()
+    }
+
+    /// Runs in which something gave: their rates are what the mesh could do, the others' what was
+    /// asked of it.
+    fn remarks(&self) -> Vec<String> {
+        let remark = |side: &Side| {
+            let runs = side.runs.iter();
+            let gave = runs.filter_map(|run| run.verdict.gave_first.as_ref());
+            let first = gave.clone().next()?;
+            Some(format!(
+                "{}: not sustained in {} of {} runs; {}",
+                side.name,
+                gave.count(),
+                side.runs.len(),
+                first.sentence
+            ))
+        };
+        self.sides.iter().filter_map(remark).collect()
+    }
+
+    fn text(&self) -> String {
+        let tables = self.tables().into_iter();
+        let tables: String = tables
+            .map(|(heading, table)| format!("\n{heading}\n{}", table.text()))
+            .collect();
+        let remarks: String = self
+            .remarks()
+            .iter()
+            .map(|remark| format!("{remark}\n"))
+            .collect();
+        format!("{tables}\n{remarks}")
+    }
+
+    fn page(&self) -> String {
+        let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
+        let mut page = Page::new(&format!("Mesh: {}", names.join(", ")));
+        for remark in self.remarks() {
+            page.paragraph(&remark);
+        }
+        for (heading, table) in self.tables() {
+            page.section(&heading, &table.html());
+        }
+        let links: Vec<(String, String)> = self
+            .sides
+            .iter()
+            .flat_map(|side| (1..=side.runs.len()).map(move |run| format!("{}-{run}", side.name)))
+            .map(|name| (format!("{}/report.html", name.replace('+', "-")), name))
+            .collect();
+        page.links(&links);
+        page.html()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let sides: Vec<_> = self
+            .sides
+            .iter()
+            .map(|side| {
+                let figures: serde_json::Map<String, serde_json::Value> = METRICS
+                    .iter()
+                    .map(|metric| (metric.name.to_owned(), json!(side.values(metric))))
+                    .collect();
+                json!({"name": side.name, "runs": side.runs.len(), "figures": figures})
+            })
+            .collect();
+        let differences: Vec<_> = self
+            .sides
+            .iter()
+            .skip(1)
+            .zip(&self.others)
+            .flat_map(|(side, differences)| {
+                METRICS.iter().zip(differences).map(|(metric, it)| {
+                    let interval = it.change.and_then(|change| change.interval);
+                    json!({
+                        "side": side.name,
+                        "metric": metric.name,
+                        "before": it.base,
+                        "after": it.other,
+                        "change": it.change.map(|change| change.by),
+                        "low": interval.map(|(low, _)| low),
+                        "high": interval.map(|(_, high)| high),
+                        "meaning": words(it.meaning),
+                    })
+                })
+            })
+            .collect();
+        json!({
+            "format": "tidegate.mesh-compare/1",
+            "sides": sides,
+            "differences": differences,
+            "remarks": self.remarks(),
+        })
+    }
+}
+
+fn means(side: &Side) -> Table {
+    let mean = |metric: &Metric| {
+        let values = side.values(metric);
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    Table::of(&METRICS)
+        .text("figure", |it| it.name)
+        .number("mean", number, |it| mean(it))
+        .table()
+}
+
+fn table(differences: &[ValueDifference]) -> Table {
+    Table::of(METRICS.iter().zip(differences))
+        .text("figure", |(metric, _)| metric.name)
+        .number("before", number, |(_, it)| it.base)
+        .number("after", number, |(_, it)| it.other)
+        .figure("change", |(_, it)| match it.change {
+            Some(change) => signed(change.by),
+            None => "-".into(),
+        })
+        .figure("interval", |(_, it)| interval(it.change))
+        .text("", |(_, it)| words(it.meaning))
+        .table()
+}
+
+fn signed(change: f64) -> String {
+    let sign = if change < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", percent(change.abs()))
+}
+
+fn interval(change: Option<Change>) -> String {
+    match change.and_then(|change| change.interval) {
+        Some((low, high)) => format!("{} to {}", signed(low), signed(high)),
+        None => "-".into(),
+    }
+}
+
+fn words(meaning: Meaning) -> String {
+    match meaning {
+        Meaning::Better => "better".into(),
+        Meaning::Worse => "worse".into(),
+        Meaning::Same => "same".into(),
+        Meaning::CannotTell(Ignorance::Runs { needed }) => format!("cannot tell ({needed} runs)"),
+        Meaning::CannotTell(_) => "cannot tell".into(),
+    }
+}
+
+fn write(folder: &RunFolder, name: &str, text: &str) -> anyhow::Result<()> {
+    Ok(folder.open(name)?.write_all(text.as_bytes())?)
+}

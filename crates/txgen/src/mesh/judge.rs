@@ -1,0 +1,574 @@
+//! The one place that judges a mesh run: whether the load was offered as planned, and what gave first.
+//!
+//! Evidence comes before conclusions: each piece says what was seen and when it began. A cause is
+//! something that was at its limit when, or shortly before, the first symptom began.
+
+use serde::Serialize;
+
+use super::account::{Account, GENERATOR, NodeSecond};
+
+/// What the judge has to know beside the account.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// CPUs that one node can use at most: one, or its quota.
+    pub(crate) node_cpus: f64,
+    /// Bytes per second of a node's link, where it has a limit.
+    pub(crate) link_bytes: Option<f64>,
+    /// Entries per transaction: EPS that a transaction per second makes at every node.
+    pub(crate) entries: f64,
+}
+
+/// What can give first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// A node ended.
+    NodeEnded,
+    /// The load was not offered as planned, with CPU to spare.
+    Generator,
+    /// A node's link was full.
+    Link,
+    /// A node had all the CPU that it may use.
+    NodeCpu,
+    /// The machine had no CPU to spare.
+    MachineCpu,
+    /// A queue was full with everything else to spare.
+    Queue,
+    /// Nothing that is measured was at its limit.
+    Unknown,
+}
+
+/// Something that was seen, and when it began.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Finding {
+    /// The second since the origin in which it began.
+    pub(crate) since_s: u64,
+    /// What it can be the cause of; `None` for a symptom.
+    pub(crate) cause: Option<Cause>,
+    /// What was seen, with its numbers.
+    pub(crate) text: String,
+}
+
+/// What gave first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct GaveFirst {
+    pub(crate) cause: Cause,
+    /// The second in which the first symptom began.
+    pub(crate) since_s: u64,
+    /// The step of the profile, from 0.
+    pub(crate) step: u32,
+    /// In one sentence.
+    pub(crate) sentence: String,
+}
+
+/// How well the load was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kept {
+    /// Everything, in time.
+    Valid,
+    /// Not everything in time, but only after something of the mesh had given: steps from there on say
+    /// nothing about higher rates.
+    Degraded,
+    /// The generator itself failed: the run says nothing about the mesh from there on.
+    Invalid,
+}
+
+/// Everything that the judge concludes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Judgement {
+    pub(crate) schedule: Kept,
+    pub(crate) gave_first: Option<GaveFirst>,
+    /// In the order of time.
+    pub(crate) evidence: Vec<Finding>,
+}
+
+/// Judges a run.
+pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
+    let offered_s = account.duration.as_secs();
+    let seconds: Vec<&NodeSecond> = account
+        .seconds
+        .iter()
+        .filter(|it| it.second < offered_s)
+        .collect();
+    let shortfall = shortfall(&seconds);
+    let mut symptoms = [
+        missing_entries(&seconds, bounds),
+        drops(&seconds),
+        shortfall.clone(),
+    ];
+    symptoms.sort_by_key(|finding| finding.as_ref().map_or(u64::MAX, |it| it.since_s));
+    let first = symptoms
+        .iter()
+        .flatten()
+        .next()
+        .map(|finding| finding.since_s);
+    let mut causes: Vec<Finding> = [
+        ended(account),
+        link(&seconds, bounds),
+        node_cpu(&seconds, bounds),
+        machine_cpu(account, offered_s),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let is_early = |finding: &&Finding| first.is_some_and(|at| finding.since_s <= at + REACH_S);
+    // In the order of `causes`: what explains most comes first.
+    let cause = causes.iter().find(is_early).cloned();
+    let gave_first = first.map(|since_s| {
+        let symptom = symptoms.iter().flatten().next().map(|it| it.text.clone());
+        let step = account
+            .steps
+            .iter()
+            .rev()
+            .find(|it| it.step.start.as_secs() <= since_s);
+        let step = step.map_or(0, |it| it.step.index);
+        gave_first(
+            cause.as_ref(),
+            since_s,
+            step,
+            &symptom.unwrap_or_default(),
+            &symptoms,
+        )
+    });
+    let schedule = match (&shortfall, &gave_first) {
+        (None, _) => Kept::Valid,
+        (Some(_), Some(first)) if first.cause != Cause::Generator => Kept::Degraded,
+        (Some(_), _) => Kept::Invalid,
+    };
+    causes.extend(symptoms.into_iter().flatten());
+    causes.sort_by_key(|finding| finding.since_s);
+    Judgement {
+        schedule,
+        gave_first,
+        evidence: causes,
+    }
+}
+
+fn gave_first(
+    cause: Option<&Finding>,
+    since_s: u64,
+    step: u32,
+    symptom: &str,
+    symptoms: &[Option<Finding>],
+) -> GaveFirst {
+    let is_of = |wanted: Option<Cause>| {
+        let mut early = symptoms
+            .iter()
+            .flatten()
+            .filter(|it| it.since_s <= since_s + REACH_S);
+        early.any(|finding| finding.cause == wanted)
+    };
+    let (cause, why) = match cause {
+        Some(finding) => (
+            finding.cause.unwrap_or(Cause::Unknown),
+            finding.text.as_str(),
+        ),
+        None if is_of(Some(Cause::Generator)) => (
+            Cause::Generator,
+            "the generator itself, while no CPU and no link was at its limit",
+        ),
+        None if is_of(Some(Cause::Queue)) => (
+            Cause::Queue,
+            "a queue, while no CPU and no link was at its limit: it is short for the bursts, or a peer \
+             does not read",
+        ),
+        None => (
+            Cause::Unknown,
+            "cannot tell: no CPU, link, queue or generator was at its limit",
+        ),
+    };
+    GaveFirst {
+        cause,
+        since_s,
+        step,
+        sentence: format!("{why} (second {since_s}, step {}: {symptom})", step + 1),
+    }
+}
+
+/// Seconds of one node.
+fn of(seconds: &[&NodeSecond], node: u16) -> impl Iterator<Item = NodeSecond> {
+    let rows = seconds.iter().filter(move |it| it.node == node);
+    rows.map(|row| (*row).clone())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// The first second of the first [`IN_A_ROW`] in a row in which something holds.
+fn onset(rows: impl Iterator<Item = (u64, bool)>) -> Option<u64> {
+    let mut since = None;
+    for (second, holds) in rows {
+        match (holds, since) {
+            (true, None) => since = Some(second),
+            (true, Some(first)) if second + 1 >= first + IN_A_ROW => return since,
+            (true, Some(_)) => {}
+            (false, _) => since = None,
+        }
+    }
+    None
+}
+
+fn nodes(seconds: &[&NodeSecond]) -> u16 {
+    seconds
+        .iter()
+        .map(|it| it.node + 1)
+        .max()
+        .unwrap_or_default()
+}
+
+/// The host saw fewer entries come back than were offered.
+fn missing_entries(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
+    let (mut offered, mut seen) = (0.0, 0.0);
+    let rows = of(seconds, GENERATOR).map(|row| {
+        // What is offered in a second may come back in the next.
+        let due = offered;
+        offered += row.counters.offered as f64 * bounds.entries;
+        seen += row.counters.entries as f64;
+        let of_second = row.counters.offered as f64 * bounds.entries;
+        (
+            row.second,
+            due - seen > (1.0 - SUSTAINED) * of_second + SLACK,
+        )
+    });
+    let since_s = onset(rows.collect::<Vec<_>>().into_iter())?;
+    let row = of(seconds, GENERATOR).find(|row| row.second == since_s)?;
+    let (came, went) = (row.counters.entries, row.counters.offered);
+    Some(Finding {
+        since_s,
+        cause: None,
+        text: format!("{came} entries came back to the host, of {went} offered in that second"),
+    })
+}
+
+fn drops(seconds: &[&NodeSecond]) -> Option<Finding> {
+    let row = seconds.iter().find(|row| row.counters.dropped_full > 0)?;
+    let (node, dropped) = (row.node, row.counters.dropped_full);
+    Some(Finding {
+        since_s: row.second,
+        cause: Some(Cause::Queue),
+        text: format!("node {node} dropped {dropped} parcels at full queues"),
+    })
+}
+
+/// The generator offered less than was due, or late.
+fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
+    let (mut due, mut offered) = (0, 0);
+    let rows = of(seconds, GENERATOR).map(|row| {
+        due += row.planned;
+        offered += row.counters.offered;
+        let behind = due.saturating_sub(offered) as f64;
+        let is_late = row.lateness.p99_ms.is_some_and(|late| late > LATE_MS);
+        (
+            row.second,
+            is_late || behind > row.planned as f64 * SHORTFALL + SLACK,
+        )
+    });
+    let since_s = onset(rows.collect::<Vec<_>>().into_iter())?;
+    let row = of(seconds, GENERATOR).find(|row| row.second == since_s)?;
+    let late = row.lateness.p99_ms.unwrap_or_default();
+    Some(Finding {
+        since_s,
+        cause: Some(Cause::Generator),
+        text: format!(
+            "the generator offered {} of {} transactions in that second, p99 of the lateness {late:.0} ms",
+            row.counters.offered, row.planned
+        ),
+    })
+}
+
+fn ended(account: &Account) -> Option<Finding> {
+    let ends = account.nodes.iter().enumerate();
+    let ends = ends.filter_map(|(node, it)| Some((it.ended_s?, node)));
+    let (at_s, node) = ends.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some(Finding {
+        since_s: at_s.max(0.0) as u64,
+        cause: Some(Cause::NodeEnded),
+        text: format!("node {node} ended at {at_s:.1} s"),
+    })
+}
+
+fn link(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
+    let limit = bounds.link_bytes?;
+    first_node(seconds, |row| {
+        let bytes = row.counters.bytes_out.max(row.counters.bytes_in) as f64;
+        (bytes >= limit * FULL_LINK).then(|| Finding {
+            since_s: row.second,
+            cause: Some(Cause::Link),
+            text: format!(
+                "the link of node {}: {:.2} of {:.2} MB/s in one direction",
+                row.node,
+                bytes / 1e6,
+                limit / 1e6
+            ),
+        })
+    })
+}
+
+fn node_cpu(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
+    first_node(seconds, |row| {
+        let cpus = row.counters.cpu_ns as f64 / 1e9;
+        (cpus >= bounds.node_cpus * FULL_CPU).then(|| Finding {
+            since_s: row.second,
+            cause: Some(Cause::NodeCpu),
+            text: format!(
+                "the CPU of node {}: {cpus:.2} of the {:.2} CPUs that it can use",
+                row.node, bounds.node_cpus
+            ),
+        })
+    })
+}
+
+/// The earliest finding of any node that holds [`IN_A_ROW`].
+fn first_node(
+    seconds: &[&NodeSecond],
+    find: impl Fn(&NodeSecond) -> Option<Finding>,
+) -> Option<Finding> {
+    let onsets = (0..nodes(seconds)).filter_map(|node| {
+        let rows = of(seconds, node).map(|row| (row.second, find(&row).is_some()));
+        let since = onset(rows)?;
+        of(seconds, node)
+            .find(|row| row.second == since)
+            .and_then(|row| find(&row))
+    });
+    onsets.min_by_key(|finding| finding.since_s)
+}
+
+fn machine_cpu(account: &Account, offered_s: u64) -> Option<Finding> {
+    let during = || account.machine.iter().filter(|it| it.second < offered_s);
+    let is_full = |busy: f64, stolen: f64, cpus: f64| busy + stolen >= cpus * FULL_MACHINE;
+    let since_s = onset(during().map(|it| (it.second, is_full(it.busy, it.stolen, it.cpus))))?;
+    let found = during().find(|it| it.second == since_s)?;
+    let waited: f64 = account
+        .seconds
+        .iter()
+        .filter(|row| row.second == since_s)
+        .map(|row| row.counters.wait_ns as f64 / 1e9)
+        .sum();
+    Some(Finding {
+        since_s,
+        cause: Some(Cause::MachineCpu),
+        text: format!(
+            "the CPUs of the machine: {:.2} of {:.0} busy, {:.2} stolen by other guests; the nodes \
+             together waited {waited:.2} s for a CPU in that second",
+            found.busy, found.cpus, found.stolen
+        ),
+    })
+}
+
+/// As in a ramp of transactions: below this share of the offered a step is not sustained.
+const SUSTAINED: f64 = 0.95;
+/// Of what is due in a second; the same that a run of transactions allows.
+const SHORTFALL: f64 = 0.01;
+/// Counts that mean nothing at low rates.
+const SLACK: f64 = 2.0;
+/// Later than this is a burst of its own.
+const LATE_MS: f64 = 100.0;
+const FULL_CPU: f64 = 0.95;
+const FULL_MACHINE: f64 = 0.95;
+/// Headers of TCP and IP take the rest: 66 bytes of 1,514 in each full frame.
+const FULL_LINK: f64 = 0.90;
+/// A single second may be anything.
+const IN_A_ROW: u64 = 2;
+/// What is at its limit up to so many seconds after the first symptom may be its cause: rows are whole
+/// seconds, and an onset is that of two in a row.
+const REACH_S: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::mesh::control::Row;
+    use crate::mesh::counters::Counters;
+    use crate::mesh::load::MeshLoad;
+    use crate::mesh::machine::MachineSecond;
+
+    const BOUNDS: Bounds = Bounds {
+        node_cpus: 1.0,
+        link_bytes: Some(1e6),
+        entries: 1.0,
+    };
+
+    /// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
+    /// the rows of the nodes 0 and 1.
+    fn run(change: impl Fn(&mut Row, u16)) -> Account {
+        let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
+        let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
+        let mut account = Account::new(2, &load);
+        for second in 0..10 {
+            let rate = if second < 5 { 1000 } else { 2000 };
+            for node in 0..2 {
+                let mut row = Row {
+                    second,
+                    counters: Counters {
+                        offered: if node == 0 { rate } else { 0 },
+                        entries: rate,
+                        bytes_out: 500_000,
+                        cpu_ns: 400_000_000,
+                        ..Counters::default()
+                    },
+                    lateness_us: vec![(100, 1000)],
+                    ..Row::default()
+                };
+                if second >= 5 {
+                    change(&mut row, node);
+                }
+                account.row(node, row);
+            }
+            account.machine.push(machine(second, 0.9));
+        }
+        account
+    }
+
+    fn machine(second: u64, busy: f64) -> MachineSecond {
+        MachineSecond {
+            second,
+            busy,
+            stolen: 0.0,
+            cpus: 2.0,
+        }
+    }
+
+    fn slow(row: &mut Row) {
+        row.counters.entries = 1200;
+    }
+
+    fn cause(account: &Account) -> Option<Cause> {
+        judge(account, &BOUNDS).gave_first.map(|first| first.cause)
+    }
+
+    #[test]
+    fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
+        let judgement = judge(&run(|_, _| {}), &BOUNDS);
+        assert_eq!(judgement.gave_first, None);
+        assert_eq!(judgement.schedule, Kept::Valid);
+        assert!(judgement.evidence.is_empty(), "{:?}", judgement.evidence);
+    }
+
+    #[test]
+    fn a_full_cpu_is_no_cause_while_there_is_no_symptom() {
+        let account = run(|row, _| row.counters.cpu_ns = 990_000_000);
+        let judgement = judge(&account, &BOUNDS);
+        assert_eq!(judgement.gave_first, None);
+        assert_eq!(judgement.evidence.len(), 1, "but it is evidence");
+    }
+
+    #[test]
+    fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
+        let account = run(|row, node| {
+            slow(row);
+            if node == 1 {
+                row.counters.cpu_ns = 990_000_000;
+            }
+        });
+        let judgement = judge(&account, &BOUNDS);
+        let first = judgement.gave_first.unwrap();
+        assert_eq!(
+            (first.cause, first.since_s, first.step),
+            (Cause::NodeCpu, 5, 1)
+        );
+        assert!(
+            first
+                .sentence
+                .contains("the CPU of node 1: 0.99 of the 1.00"),
+            "{}",
+            first.sentence
+        );
+    }
+
+    #[test]
+    fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
+        let mut account = run(|row, _| slow(row));
+        for second in &mut account.machine[5..] {
+            second.busy = 1.98;
+        }
+        assert_eq!(cause(&account), Some(Cause::MachineCpu));
+        for second in &mut account.machine[5..] {
+            second.busy = 1.5;
+        }
+        assert_eq!(
+            cause(&account),
+            Some(Cause::Unknown),
+            "with CPUs to spare it cannot tell"
+        );
+    }
+
+    #[test]
+    fn the_link_gave_first_when_it_is_full() {
+        let account = run(|row, _| {
+            slow(row);
+            row.counters.bytes_out = 950_000;
+        });
+        assert_eq!(cause(&account), Some(Cause::Link));
+    }
+
+    #[test]
+    fn a_shortfall_of_the_generator_never_looks_like_the_network() {
+        let account = run(|row, node| {
+            if node == 0 {
+                row.counters.offered = 1500;
+                row.lateness_us = vec![(300_000, 1500)];
+            }
+            row.counters.entries = 1500;
+        });
+        let judgement = judge(&account, &BOUNDS);
+        assert_eq!(
+            judgement.gave_first.map(|it| it.cause),
+            Some(Cause::Generator)
+        );
+        assert_eq!(judgement.schedule, Kept::Invalid);
+    }
+
+    #[test]
+    fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
+        let mut account = run(|row, node| {
+            if node == 0 {
+                row.counters.offered = 1500;
+                row.lateness_us = vec![(300_000, 1500)];
+            }
+            row.counters.entries = 1200;
+        });
+        for second in &mut account.machine[5..] {
+            second.busy = 1.99;
+        }
+        let judgement = judge(&account, &BOUNDS);
+        assert_eq!(
+            judgement.gave_first.map(|it| it.cause),
+            Some(Cause::MachineCpu)
+        );
+        assert_eq!(judgement.schedule, Kept::Degraded);
+    }
+
+    #[test]
+    fn a_queue_gave_first_when_it_drops_with_everything_else_to_spare() {
+        let account = run(|row, node| {
+            if node == 1 {
+                row.counters.dropped_full = 5000;
+            }
+        });
+        assert_eq!(cause(&account), Some(Cause::Queue));
+        let busy = run(|row, node| {
+            if node == 1 {
+                row.counters.dropped_full = 5000;
+                row.counters.cpu_ns = 1_000_000_000;
+            }
+        });
+        assert_eq!(
+            cause(&busy),
+            Some(Cause::NodeCpu),
+            "a full CPU explains the queue"
+        );
+    }
+
+    #[test]
+    fn a_node_that_ended_gave_before_all_else() {
+        let mut account = run(|row, _| {
+            slow(row);
+            row.counters.cpu_ns = 990_000_000;
+        });
+        account.nodes[1].ended_s = Some(4.7);
+        assert_eq!(cause(&account), Some(Cause::NodeEnded));
+    }
+}

@@ -1,0 +1,103 @@
+//! `txgen mesh`: a gossip network of real processes over real sockets, an exact load, and an account of
+//! what every node did with it.
+//!
+//! What a node does is [`gossip::Node`]'s, and when transactions are due is `pacing`'s. Here the processes
+//! are started and told what to do (`crew`, `conduct`), each of them runs (`node`), and what they count
+//! is added up (`account`), checked (`laws`), judged (`judge`) and shown.
+
+mod account;
+mod choices;
+mod compare;
+mod conduct;
+mod control;
+mod counters;
+mod crew;
+mod figures;
+mod files;
+mod isolation;
+mod judge;
+mod laws;
+mod load;
+mod machine;
+mod mix_file;
+mod node;
+mod page;
+mod plan;
+mod progress;
+mod summary;
+mod table;
+
+use ops::command::{CommandError, failed, print, usage};
+
+use crate::cli::{MeshArgs, MeshCommand, MeshSettings};
+use crate::exit;
+use crate::run::{RunFolder, default_folder};
+use crate::shutdown::Shutdown;
+use conduct::Played;
+use load::MeshLoad;
+use plan::MeshPlan;
+use progress::Progress;
+use summary::MeshSummary;
+
+pub use choices::{CpuQuota, External, Isolation, LinkShape, Protocol, Topology, Variant};
+
+/// Does what the command line says; gives the exit code.
+///
+/// # Errors
+/// With exit code 2 when the command line or a file is at fault, 1 otherwise.
+pub(crate) fn execute(args: MeshArgs) -> Result<u8, CommandError> {
+    match args.command {
+        MeshCommand::Constant(args) => {
+            start(MeshLoad::constant(args.rate, args.duration), args.settings)
+        }
+        MeshCommand::Ramp(args) => start(MeshLoad::ramp(&args), args.settings),
+        MeshCommand::Square(args) => start(MeshLoad::square(&args), args.settings),
+        MeshCommand::Run(args) => {
+            let (load, settings) = plan::read_file(&args.file, args.settings).map_err(usage)?;
+            start(Ok(load), settings)
+        }
+        MeshCommand::Compare(args) => compare::execute(args),
+        MeshCommand::Node(args) => node::run(&args).map_err(failed).map(|()| exit::DONE),
+    }
+}
+
+fn start(load: anyhow::Result<MeshLoad>, settings: MeshSettings) -> Result<u8, CommandError> {
+    let load = load.map_err(usage)?;
+    let plan = MeshPlan::resolve(load, settings).map_err(usage)?;
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let (summary, folder) = perform(&plan, &shutdown)?;
+    let report = folder.path().join("report.html");
+    let text = format!("{}\nreport: {}\n", table::text(&summary), report.display());
+    let _ = print(text.as_bytes());
+    Ok(exit_code(&summary))
+}
+
+/// Plays a plan and writes its run folder.
+fn perform(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(MeshSummary, RunFolder), CommandError> {
+    let name = format!("mesh-{}", plan.load.name);
+    let path = plan.out.clone().unwrap_or_else(|| default_folder(&name));
+    let folder = RunFolder::create(path).map_err(usage)?;
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut progress = Progress::new(plan.quiet);
+    let played = conduct::play(plan, &program, folder.path(), &mut progress, shutdown);
+    let played: Played = played.map_err(failed)?;
+    let summary = MeshSummary::of(plan, &played);
+    let title = format!(
+        "{} of {} nodes, {}",
+        plan.load.profile,
+        plan.nodes,
+        plan.label()
+    );
+    let page = page::page(&title, &played.account, &summary);
+    files::write(&folder, &played.account, &summary, &page).map_err(failed)?;
+    Ok((summary, folder))
+}
+
+fn exit_code(summary: &MeshSummary) -> u8 {
+    match summary {
+        summary if !summary.conservation.violations.is_empty() => exit::FAILED,
+        summary if summary.interrupted => exit::INTERRUPTED,
+        summary if !summary.is_valid() => exit::INVALID,
+        _ => exit::DONE,
+    }
+}

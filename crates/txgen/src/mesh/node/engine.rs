@@ -1,0 +1,510 @@
+//! The node between its sockets: what comes in is given to it, what comes out is done at once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use gossip::app::{App, Fan, KindId, Reaction, Source, Timeline};
+use gossip::{Endpoint, Node, Origin, Output, PeerId, Relayed, Routing};
+use pacing::{Arrivals, Nanos, Schedule};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::codec_timer::CodecTimer;
+use super::connection::{Connection, MAX_CONNECTIONS, Wrote};
+use super::control::{Orders, Words};
+use super::dial::dial;
+use super::links::{LinkBook, number};
+use super::meter::Meter;
+use super::settings::settings;
+use crate::mesh::account::GENERATOR;
+use crate::mesh::control::{NodeConfig, Order, Row, Status, Word};
+use crate::mesh::counters::Counters;
+use crate::mesh::{load, mix_file};
+
+/// A node with its sockets.
+pub(super) struct Engine {
+    config: NodeConfig,
+    start: Instant,
+    state: RefCell<State>,
+    /// Tasks to start: connections to serve, endpoints to dial.
+    errands: RefCell<Vec<Errand>>,
+    errand: Notify,
+    /// The node has to be looked at earlier than `planned`, since the engine's start.
+    timers: Notify,
+    planned: Cell<Nanos>,
+    /// Write calls and bytes: counted while the state is lent out.
+    writes: Cell<u64>,
+    bytes_out: Cell<u64>,
+}
+
+struct State {
+    node: Node,
+    app: App,
+    meter: Meter,
+    codec: CodecTimer,
+    connections: HashMap<PeerId, Rc<Connection>>,
+    next_peer: u64,
+    timeline: Option<Timeline>,
+    /// Since the engine's start; `None` before the load's is known.
+    origin: Option<Nanos>,
+    links: LinkBook,
+    /// The first second that was not told of.
+    next_second: u64,
+    words: Words,
+    reads: u64,
+}
+
+enum Errand {
+    Serve(PeerId, Rc<Connection>),
+    Dial(Endpoint),
+}
+
+impl Engine {
+    pub(super) fn new(
+        config: NodeConfig,
+        listen: SocketAddr,
+        peers: &[SocketAddr],
+        words: Words,
+    ) -> anyhow::Result<Self> {
+        let mix = Arc::new(mix_file::parse(&config.mix, "the node's configuration")?);
+        let relayed: Vec<u8> = mix
+            .kinds()
+            .filter(|(_, kind)| kind.relay)
+            .map(|(_, kind)| kind.tag)
+            .collect();
+        let settings = settings(&config, listen, peers, Relayed::kinds(&relayed))?;
+        let is_generator = config.node == GENERATOR;
+        let timeline = match is_generator {
+            true => {
+                let profile = load::profile(&config.phases, Path::new(""))?;
+                let end = profile.duration().unwrap_or(Nanos::MAX);
+                let schedule = Schedule::new(profile, Arrivals::Even);
+                Some(Timeline::new(schedule.iter(), &mix, end))
+            }
+            false => None,
+        };
+        let codec = CodecTimer::new(settings.version, settings.identity, settings.max_parcel);
+        let own_seed = pacing::mix(config.seed ^ u64::from(config.node) << 32);
+        Ok(Self {
+            start: Instant::now(),
+            state: RefCell::new(State {
+                node: Node::new(settings, own_seed),
+                app: App::new(mix, config.node, is_generator, config.seed),
+                meter: Meter::new(config.sample),
+                codec,
+                connections: HashMap::new(),
+                next_peer: 0,
+                timeline,
+                origin: None,
+                links: LinkBook::default(),
+                next_second: 0,
+                words,
+                reads: 0,
+            }),
+            errands: RefCell::default(),
+            errand: Notify::new(),
+            timers: Notify::new(),
+            planned: Cell::new(Nanos::ZERO),
+            writes: Cell::new(0),
+            bytes_out: Cell::new(0),
+            config,
+        })
+    }
+
+    /// Serves until it is told to finish, or until whoever tells it has gone.
+    pub(super) async fn run(self: Rc<Self>, listener: TcpListener, mut orders: Orders) {
+        let mut tasks = JoinSet::new();
+        self.with(|state, now| state.node.on_timeout(now));
+        loop {
+            let next = self.next_timer();
+            tokio::select! {
+                accepted = listener.accept() => {
+                    if let Ok((stream, from)) = accepted {
+                        self.accept(stream, from.ip());
+                    }
+                }
+                () = self.errand.notified() => {}
+                () = self.timers.notified() => {}
+                () = tokio::time::sleep_until(next) => self.on_time(),
+                order = orders.next() => match order {
+                    Some(Order::Finish {}) | None => break,
+                    Some(order) => self.obey(&order),
+                },
+                Some(_) = tasks.join_next() => {}
+            }
+            for errand in self.errands.take() {
+                let engine = Rc::clone(&self);
+                match errand {
+                    Errand::Serve(peer, connection) => {
+                        tasks.spawn_local(connection.serve(peer, engine))
+                    }
+                    Errand::Dial(endpoint) => {
+                        tasks.spawn_local(dial(endpoint, self.config.source, engine))
+                    }
+                };
+            }
+        }
+        tasks.shutdown().await;
+        self.finish().await;
+    }
+
+    async fn finish(&self) {
+        let writer = {
+            let mut state = self.state.borrow_mut();
+            let now = self.now();
+            self.tell_second(&mut state, now);
+            let second = state.since_origin(now).as_secs();
+            let row = self.row(&mut state, second);
+            let status = state.status(0);
+            state.words.say(&Word::Done { row, status });
+            state.words.close()
+        };
+        if let Some(writer) = writer {
+            // It ends when all is written, or nobody reads any more.
+            let _ = writer.await;
+        }
+    }
+
+    /// Now, since the engine's start.
+    fn now(&self) -> Nanos {
+        Nanos::from(self.start.elapsed())
+    }
+
+    /// Bytes came on a connection.
+    pub(super) fn bytes(&self, peer: PeerId, bytes: &[u8]) {
+        self.with(|state, now| {
+            state.reads += 1;
+            state.node.on_bytes(now, peer, bytes);
+        });
+    }
+
+    /// A connection has taken all that was to be written.
+    pub(super) fn writable(&self, peer: PeerId) {
+        self.with(|state, now| state.node.on_writable(now, peer));
+    }
+
+    /// A connection has ended.
+    pub(super) fn closed(&self, peer: PeerId) {
+        self.with(|state, now| state.lose(peer, now));
+    }
+
+    /// A socket took this many bytes in one call.
+    pub(super) fn wrote(&self, bytes: usize) {
+        self.writes.set(self.writes.get() + 1);
+        self.bytes_out.set(self.bytes_out.get() + bytes as u64);
+    }
+
+    fn accept(&self, stream: TcpStream, host: IpAddr) {
+        self.connected(stream, Origin::Accepted(host.to_string()));
+    }
+
+    /// A connection is there.
+    pub(super) fn connected(&self, stream: TcpStream, origin: Origin) {
+        self.with(|state, now| {
+            if state.connections.len() >= MAX_CONNECTIONS {
+                // Dropped, and so closed.
+                state.meter.counts.refused += 1;
+                return;
+            }
+            let peer = PeerId(state.next_peer);
+            state.next_peer += 1;
+            let connection = Rc::new(Connection::new(stream));
+            state.connections.insert(peer, Rc::clone(&connection));
+            state.node.on_connected(now, peer, origin);
+            self.errands
+                .borrow_mut()
+                .push(Errand::Serve(peer, connection));
+            self.errand.notify_one();
+        });
+    }
+
+    /// Does something with the node, then all that comes of it, and what is due by then.
+    fn with(&self, act: impl FnOnce(&mut State, Nanos)) {
+        let mut state = self.state.borrow_mut();
+        let now = self.now();
+        act(&mut state, now);
+        self.tell_second(&mut state, now);
+        self.offer(&mut state);
+        self.pump(&mut state);
+        state.tell_links(&self.config);
+        if state.node.next_timeout() < self.planned.get() {
+            self.timers.notify_one();
+        }
+    }
+
+    /// Takes what the node wants done until it wants nothing.
+    fn pump(&self, state: &mut State) {
+        while let Some(output) = state.node.poll_output() {
+            match output {
+                Output::Write {
+                    peer,
+                    bytes,
+                    parcels,
+                } => {
+                    let Some(connection) = state.connections.get(&peer).cloned() else {
+                        continue;
+                    };
+                    state.links.wrote(peer, parcels);
+                    match connection.write(self, bytes) {
+                        Wrote::All => state.node.on_writable(self.now(), peer),
+                        Wrote::Part => {}
+                        Wrote::Broken => {
+                            connection.close();
+                            state.lose(peer, self.now());
+                        }
+                    }
+                }
+                Output::Deliver { from, message, .. } => {
+                    let now = self.now();
+                    state.deliver(from, &message, now);
+                }
+                Output::Connect { endpoint } => {
+                    self.errands.borrow_mut().push(Errand::Dial(endpoint));
+                    self.errand.notify_one();
+                }
+                Output::Close { peer, .. } => {
+                    if let Some(connection) = state.connections.remove(&peer) {
+                        connection.close();
+                        state.links.closed(peer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands out all that is due.
+    fn offer(&self, state: &mut State) {
+        let (Some(origin), true) = (state.origin, state.timeline.is_some()) else {
+            return;
+        };
+        while let Some(now) = self.now().as_nanos().checked_sub(origin.as_nanos()) {
+            let Some(timeline) = &mut state.timeline else {
+                return;
+            };
+            let Some(offer) = timeline.take(Nanos::new(now)) else {
+                if timeline.next_due().is_none() {
+                    state.timeline = None;
+                    state.words.say(&Word::Offered {});
+                }
+                return;
+            };
+            state.meter.offered(offer.at, Nanos::new(now));
+            state.hand_out(offer.what, offer.at, self.now());
+            self.pump(state);
+        }
+    }
+
+    /// Tells what was counted in a second that is over.
+    fn tell_second(&self, state: &mut State, now: Nanos) {
+        if let Some(second) = state.second_over(now) {
+            let row = self.row(state, second);
+            state.words.say(&Word::Row(row));
+        }
+    }
+
+    fn next_timer(&self) -> Instant {
+        let state = self.state.borrow();
+        let mut next = state.node.next_timeout();
+        self.planned.set(next);
+        if let Some(origin) = state.origin {
+            let second = state.since_origin(self.now()).as_secs() + 1;
+            next = next.min(origin.saturating_add(Nanos::from_secs(second)));
+            if let Some(due) = state.timeline.as_ref().and_then(Timeline::next_due) {
+                next = next.min(origin.saturating_add(due));
+            }
+        }
+        self.start
+            + next
+                .min(LONGEST_SLEEP.saturating_add(self.now()))
+                .as_duration()
+    }
+
+    fn on_time(&self) {
+        self.with(|state, now| {
+            if now >= state.node.next_timeout() {
+                state.node.on_timeout(now);
+            }
+        });
+    }
+
+    fn obey(&self, order: &Order) {
+        self.with(|state, now| match order {
+            &Order::Start { origin_unix_ns } => {
+                let ahead = origin_unix_ns.saturating_sub(unix_ns());
+                state.origin = Some(now.saturating_add(Nanos::new(ahead)));
+                let counts = self.counts(state);
+                state.meter.begin(counts);
+            }
+            Order::Stop {} => {
+                if state.timeline.take().is_some() {
+                    state.words.say(&Word::Offered {});
+                }
+            }
+            &Order::Status { round } => {
+                let status = state.status(round);
+                state.words.say(&Word::Status(status));
+            }
+            // Said once, before the engine; the end is the loop's.
+            Order::Join { .. } | Order::Finish {} => {}
+        });
+    }
+
+    fn row(&self, state: &mut State, second: u64) -> Row {
+        let counts = self.counts(state);
+        let queued = state.queued();
+        let links = state.node.peers_up() as u64;
+        state.meter.row(second, counts, queued, links)
+    }
+
+    /// All counts since the beginning.
+    fn counts(&self, state: &State) -> Counters {
+        let node = state.node.counts();
+        let own = state.meter.counts;
+        Counters {
+            duplicates: node.duplicates,
+            parcels_out: node.parcels_written,
+            writes: self.writes.get(),
+            bytes_out: self.bytes_out.get(),
+            parcels_in: node.parcels_read,
+            reads: state.reads,
+            bytes_in: node.bytes_read,
+            payload_in: node.payload_read,
+            queued_in: node.queued,
+            messages_out: node.messages_written,
+            messages_in: node.received,
+            dropped_full: node.dropped,
+            dropped_link: node.lost,
+            dropped_no_peer: node.unroutable,
+            filtered: node.filtered,
+            broken_links: state.links.broken,
+            refused: own.refused + node.refused,
+            ..own
+        }
+    }
+}
+
+impl State {
+    fn since_origin(&self, now: Nanos) -> Nanos {
+        self.origin
+            .map_or(Nanos::ZERO, |origin| now.saturating_sub(origin))
+    }
+
+    /// The second that has ended and was not told of.
+    fn second_over(&mut self, now: Nanos) -> Option<u64> {
+        let second = self.since_origin(now).as_secs();
+        let over = second.checked_sub(1)?;
+        (over >= self.next_second).then(|| {
+            self.next_second = second;
+            over
+        })
+    }
+
+    fn queued(&self) -> u64 {
+        self.node.peers().map(|peer| peer.queued as u64).sum()
+    }
+
+    /// A transaction's messages, or periodic ones.
+    fn hand_out(&mut self, what: Source, due: Nanos, now: Nanos) {
+        let messages = match what {
+            Source::Transaction(index) => {
+                self.meter.counts.offered += 1;
+                self.app.transaction(index).messages.clone()
+            }
+            Source::Periodic(place, _) => {
+                let periodic = &self.app.mix().periodic()[place];
+                let (messages, probability) = (periodic.messages.clone(), periodic.probability);
+                if !self.app.happens(probability) {
+                    return;
+                }
+                messages
+            }
+        };
+        for kind in messages {
+            self.make(kind, due, None, now);
+        }
+    }
+
+    /// Makes a message and gives it to the node.
+    fn make(&mut self, kind: KindId, due: Nanos, to: Option<PeerId>, now: Nanos) {
+        let message = self.app.message(kind, due);
+        let kind = self.app.mix().kind(kind);
+        self.meter.made(&message, kind.relay);
+        let routing = match (to, kind.fan) {
+            (Some(peer), _) => Routing::Direct(peer),
+            (None, Fan::One) => Routing::RandomPeer,
+            (None, Fan::All) => Routing::Broadcast,
+        };
+        self.node.publish(now, &Bytes::from(message), routing);
+    }
+
+    fn deliver(&mut self, from: Option<PeerId>, message: &Bytes, now: Nanos) {
+        let Some(reaction) = self.app.receive(message) else {
+            self.meter.counts.unknown += 1;
+            return;
+        };
+        let at = self.since_origin(now);
+        self.meter.seen(message, &reaction, from.is_some(), at);
+        self.codec.message(message, &mut self.meter.codec);
+        self.react(&reaction, from, at, now);
+    }
+
+    fn react(&mut self, reaction: &Reaction, from: Option<PeerId>, at: Nanos, now: Nanos) {
+        if let (Some(kind), Some(peer)) = (reaction.answer, from) {
+            self.meter.counts.answers += 1;
+            self.make(kind, at, Some(peer), now);
+        }
+        if let Some(kind) = reaction.request {
+            self.meter.counts.requests += 1;
+            self.make(kind, at, None, now);
+        }
+    }
+
+    fn lose(&mut self, peer: PeerId, now: Nanos) {
+        if self.connections.remove(&peer).is_some() {
+            self.links.look(&self.node);
+            self.links.broke(peer);
+            self.node.on_closed(now, peer);
+        }
+    }
+
+    fn status(&mut self, round: u64) -> Status {
+        self.links.look(&self.node);
+        Status {
+            round,
+            queued: self.queued(),
+            links: self.links.counts(),
+        }
+    }
+
+    fn tell_links(&mut self, config: &NodeConfig) {
+        if self.links.told == self.node.peers_up() {
+            return;
+        }
+        self.links.told = self.node.peers_up();
+        self.links.look(&self.node);
+        let up = self.node.peers().filter(|peer| peer.version.is_some());
+        let mut peers: Vec<u16> = up.filter_map(|peer| number(peer.node_id)).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers.retain(|peer| *peer != config.node);
+        self.words.say(&Word::Links { peers });
+    }
+}
+
+fn unix_ns() -> u64 {
+    let unix = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Timers are looked at again at the latest then.
+const LONGEST_SLEEP: Nanos = Nanos::from_secs(60);

@@ -1,0 +1,74 @@
+//! A node's settings from its configuration.
+
+use std::net::SocketAddr;
+
+use gossip::{Endpoint, Peering, QueueLimits, Relayed, Settings, Spread, topology};
+use pacing::Nanos;
+
+use crate::mesh::choices::Topology;
+use crate::mesh::control::NodeConfig;
+
+/// The settings of a node that listens there and knows where all others do.
+///
+/// # Errors
+/// When an address is none that can be dialled.
+pub(super) fn settings(
+    config: &NodeConfig,
+    listen: SocketAddr,
+    peers: &[SocketAddr],
+    relayed: Relayed,
+) -> anyhow::Result<Settings> {
+    let endpoint = |node: usize| {
+        let address = peers
+            .get(node)
+            .map(|peer| (peer.ip().to_string(), peer.port()));
+        let (host, port) = address.unwrap_or_default();
+        Endpoint::new(&host, port)
+    };
+    let (own, nodes) = (usize::from(config.node), usize::from(config.nodes));
+    let dialled = |lists: Vec<Vec<usize>>| {
+        let own = lists.into_iter().nth(own).unwrap_or_default();
+        own.into_iter().map(endpoint).collect::<Result<Vec<_>, _>>()
+    };
+    let peering = match config.topology {
+        Topology::Full => Peering::fixed(dialled(topology::full(nodes))?),
+        Topology::Random(links) => Peering::fixed(dialled(topology::random(
+            nodes,
+            usize::from(links),
+            config.seed,
+        ))?),
+        Topology::Capped => Peering {
+            // All nodes may be on one host.
+            accept_every: Nanos::ZERO,
+            ..Peering::capped(
+                (0..nodes)
+                    .filter(|node| *node != own)
+                    .map(endpoint)
+                    .collect::<Result<_, _>>()?,
+            )
+        },
+    };
+    let mut settings = Settings {
+        version: config.protocol.0,
+        peering,
+        fanout: usize::from(config.fanout),
+        resend_filter: config.resend_filter,
+        relayed,
+        spread: match config.announce {
+            true => Spread::Tree,
+            false => Spread::Flood,
+        },
+        batch_bytes: if config.batch { BATCH_BYTES } else { 0 },
+        queue: QueueLimits {
+            parcels: config.queue as usize,
+            ..QueueLimits::default()
+        },
+        ..Settings::default()
+    };
+    settings.identity.node_id = u32::from(config.node) + 1;
+    settings.identity.listen_port = listen.port();
+    Ok(settings)
+}
+
+/// Written in one call: what a socket's buffer takes at once.
+const BATCH_BYTES: usize = 64 * 1024;

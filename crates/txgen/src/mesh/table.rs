@@ -1,0 +1,175 @@
+//! What a mesh run comes to, as tables for a terminal and for its report.
+
+use report::text::{millis, number, percent, percent_tenths, rate, whole};
+use report::{Entries, Table};
+
+use super::judge::Kept;
+use super::summary::{MeshSummary, NodeSummary, StepSummary};
+
+/// The result of a run on a terminal.
+pub(crate) fn text(summary: &MeshSummary) -> String {
+    let mut text = format!("\n{}\n", headline(summary).replace("**", ""));
+    if summary.steps.len() > 1 {
+        text += &format!("\n{}", steps(&summary.steps).text());
+    }
+    text += &format!(
+        "\n{}\n{}",
+        nodes(&summary.nodes).text(),
+        entries(summary).text()
+    );
+    text
+}
+
+/// The most important result.
+pub(crate) fn headline(summary: &MeshSummary) -> String {
+    let figures = &summary.figures;
+    let what = format!(
+        "{} on {} nodes: **{} EPS at the host**, {} in sum, {} offered",
+        summary.variant,
+        summary.nodes.len(),
+        number(figures.eps_host),
+        number(figures.eps_sum),
+        rate(figures.offered_per_s),
+    );
+    let schedule = match summary.verdict.schedule {
+        Kept::Valid => "",
+        Kept::Degraded => " (the generator fell behind after the mesh had)",
+        Kept::Invalid => " (INVALID: the generator did not offer as planned)",
+    };
+    match &summary.verdict.gave_first {
+        Some(first) => format!("{what}{schedule}. What gave first: **{}**", first.sentence),
+        None => format!("{what}{schedule}. Nothing gave: all that was offered came back"),
+    }
+}
+
+/// One row a step.
+pub(crate) fn steps(steps: &[StepSummary]) -> Table {
+    Table::of(steps)
+        .figure("step", |it| (it.step + 1).to_string())
+        .number("rate", rate, |it| it.rate)
+        .number("offered", rate, |it| {
+            it.offered as f64 / (it.to_s - it.from_s)
+        })
+        .number("EPS host", whole, |it| it.eps_host)
+        .number("EPS sum", whole, |it| it.eps_sum)
+        .number("uprate", percent, |it| it.uprate)
+        .number("parcels/s", rate, |it| it.parcels_per_s)
+        .on_page()
+        .number("MB/s", number, |it| it.bytes_per_s / 1e6)
+        .number("duplicates", percent, |it| it.duplicate_share)
+        .on_page()
+        .count("dropped", |it| it.dropped)
+        .alarm(|it| it.dropped > 0)
+        .number("p50", millis, |it| it.latency_p50_ms)
+        .on_page()
+        .number("p99", millis, |it| it.latency_p99_ms)
+        .number("lateness p99", millis, |it| it.lateness_p99_ms)
+        .on_page()
+        .number("CPUs", number, |it| it.cpus)
+        .text("", |it| it.remark)
+        .alarm(|it| it.remark != "kept up")
+        .table()
+}
+
+/// One row a node.
+pub(crate) fn nodes(nodes: &[NodeSummary]) -> Table {
+    Table::of(nodes)
+        .figure("node", |it| it.node.to_string())
+        .number("EPS", whole, |it| it.eps)
+        .count("parcels out", |it| it.total.parcels_out)
+        .count("in", |it| it.total.parcels_in)
+        .count("writes", |it| it.total.writes)
+        .number("MB in", number, |it| it.total.bytes_in as f64 / 1e6)
+        .count("first seen", |it| it.total.first_seen)
+        .count("again", |it| it.total.duplicates)
+        .count("dropped", |it| {
+            it.total.dropped_full + it.total.dropped_link
+        })
+        .alarm(|it| it.total.dropped_full + it.total.dropped_link > 0)
+        .number("p99", millis, |it| it.latency_ms.p99)
+        .number("CPU s", number, |it| it.total.cpu_ns as f64 / 1e9)
+        .text("", |it| match it.ended_s {
+            Some(at_s) => format!("ended at {at_s:.1} s"),
+            None => String::new(),
+        })
+        .alarm(|it| it.ended_s.is_some())
+        .table()
+}
+
+/// Figures of the whole run.
+pub(crate) fn entries(summary: &MeshSummary) -> Entries {
+    let (figures, offered) = (&summary.figures, &summary.offered);
+    let or_dash =
+        |value: Option<f64>, write: fn(f64) -> String| report::text::or_dash(value, write);
+    let mut entries = Entries::default();
+    entries.add(
+        "offered",
+        format!("{} of {} planned", offered.offered, offered.planned),
+    );
+    entries.add("lateness p99", or_dash(summary.lateness_ms.p99, millis));
+    entries.add(
+        "latency",
+        format!(
+            "p50 {}, p99 {} from due to first sight",
+            or_dash(summary.latency_ms.p50, millis),
+            or_dash(summary.latency_ms.p99, millis)
+        ),
+    );
+    entries.add(
+        "parcels",
+        format!(
+            "{} per message, {} B each ({} B overhead), {} per write call",
+            or_dash(figures.parcels_per_message, number),
+            or_dash(figures.bytes_per_parcel, number),
+            or_dash(figures.overhead_per_parcel, number),
+            or_dash(figures.parcels_per_write, number),
+        ),
+    );
+    entries.add(
+        "duplicates",
+        or_dash(figures.duplicate_share, percent_tenths),
+    );
+    entries.add(
+        "CPU",
+        format!(
+            "{} CPUs, {} per 1,000 parcels; encode {} ns, decode {} ns a parcel",
+            number(figures.cpus),
+            or_dash(figures.cpu_ms_per_1000_parcels, millis),
+            or_dash(figures.encode_ns, number),
+            or_dash(figures.decode_ns, number),
+        ),
+    );
+    entries.add("reach", reach(summary));
+    entries.add("account", account(summary));
+    entries
+}
+
+fn reach(summary: &MeshSummary) -> String {
+    let reach = &summary.reach;
+    format!(
+        "{} of {} followed messages were seen by all nodes, the last one after p50 {}, p99 {}",
+        reach.seen_by_all,
+        reach.followed,
+        report::text::or_dash(reach.last_ms.p50, millis),
+        report::text::or_dash(reach.last_ms.p99, millis)
+    )
+}
+
+fn account(summary: &MeshSummary) -> String {
+    let laws = &summary.conservation;
+    let sums = format!(
+        "{} parcels written = {} read + {} lost with broken links; {} of {} first sights",
+        laws.written, laws.read, laws.lost, laws.sights, laws.sights_due
+    );
+    let undrained = summary.verdict.undrained.as_ref();
+    let undrained = undrained
+        .map(|it| format!("; not drained: {it}"))
+        .unwrap_or_default();
+    match laws.violations.as_slice() {
+        [] => sums + &undrained,
+        violations => format!(
+            "{sums}{undrained}. DOES NOT ADD UP: {}",
+            violations.join("; ")
+        ),
+    }
+}

@@ -1,0 +1,325 @@
+//! `txgen mesh` from outside: small meshes of real processes, and what they leave.
+//!
+//! What depends on the machine's speed (rates, latencies, which of them gave first) is asserted nowhere:
+//! an exit with 98 is the generator's lateness on a busy machine.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{Ended, Place, wait_until};
+
+const SMALL: &str = "--seed 1 --drain-timeout 60s --connect-timeout 60s";
+
+fn summary(place: &Place, run: &str) -> Value {
+    let text = fs::read_to_string(place.path().join(run).join("summary.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn assert_ended_well(ended: &Ended) {
+    assert!(
+        matches!(ended.code, Some(0 | 98)),
+        "{:?}: {}{}",
+        ended.code,
+        ended.out,
+        ended.err
+    );
+}
+
+fn count(summary: &Value, pointer: &str) -> u64 {
+    let value = summary.pointer(pointer);
+    value
+        .and_then(Value::as_u64)
+        .unwrap_or_else(|| panic!("{pointer} in {summary}"))
+}
+
+#[test]
+fn a_small_mesh_sees_every_message_on_every_node_and_its_account_adds_up() {
+    let place = Place::new();
+    for protocol in ["v9", "v10", "v11"] {
+        let line = format!(
+            "mesh constant --nodes 3 --rate 20/s --duration 2s --protocol {protocol} --out {protocol} {SMALL}"
+        );
+        let ended = place.txgen(&line);
+        assert_ended_well(&ended);
+        assert!(ended.out.contains("EPS at the host"), "{}", ended.out);
+        let summary = summary(&place, protocol);
+        assert_eq!(summary["format"], "tidegate.mesh/1");
+        assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+        assert_eq!(summary["verdict"]["undrained"], Value::Null, "{protocol}");
+        let due = count(&summary, "/conservation/sights_due");
+        assert_eq!(
+            count(&summary, "/conservation/sights"),
+            due,
+            "every node saw every message"
+        );
+        assert_eq!(count(&summary, "/offered/offered"), 40, "20/s for 2 s");
+        let written = count(&summary, "/conservation/written");
+        assert_eq!(written, count(&summary, "/conservation/read"));
+        assert_eq!(
+            count(&summary, "/reach/followed"),
+            count(&summary, "/reach/seen_by_all")
+        );
+        assert_eq!(
+            count(&summary, "/total/entries"),
+            3 * 40,
+            "each node counts each entry once"
+        );
+    }
+}
+
+/// On quiet links: each message goes to one random peer, and everybody tells everybody once.
+#[test]
+fn a_message_costs_1_plus_n_times_n_minus_1_transmissions() {
+    let place = Place::new();
+    for nodes in [2, 4] {
+        let mix = place.write(
+            "one.toml",
+            "name = \"one\"\n[[messages]]\nname = \"note\"\ntype = 1\nsize = 64\nentries = 1\n\
+             [[transactions]]\nname = \"note\"\nweight = 1.0\nmessages = [\"note\"]\n",
+        );
+        let line = format!(
+            "mesh constant --nodes {nodes} --rate 20/s --duration 1s --mix {} --out n{nodes} {SMALL}",
+            mix.display()
+        );
+        assert_ended_well(&place.txgen(&line));
+        let summary = summary(&place, &format!("n{nodes}"));
+        let (made, sent) = (
+            count(&summary, "/total/made"),
+            count(&summary, "/total/messages_out"),
+        );
+        assert_eq!(made, 20);
+        assert_eq!(sent, made * (1 + nodes * (nodes - 1)));
+        assert_eq!(count(&summary, "/total/first_seen"), made * nodes);
+    }
+}
+
+#[test]
+fn batches_and_announcements_lose_nothing_and_announcements_send_less() {
+    let place = Place::new();
+    let run = |name: &str, flags: &str| {
+        let line = format!(
+            "mesh constant --nodes 4 --rate 20/s --duration 2s --out {name} {flags} {SMALL}"
+        );
+        assert_ended_well(&place.txgen(&line));
+        let summary = summary(&place, name);
+        assert_eq!(
+            summary["conservation"]["violations"],
+            serde_json::json!([]),
+            "{name}"
+        );
+        assert_eq!(count(&summary, "/total/entries"), 4 * 40, "{name}");
+        count(&summary, "/total/bytes_out")
+    };
+    let flooded = run("flood", "");
+    run("batch", "--batch");
+    run("filter", "--resend-filter");
+    let announced = run("announce", "--announce");
+    assert!(
+        announced * 2 < flooded,
+        "{announced} against {flooded} bytes"
+    );
+}
+
+#[test]
+fn the_run_folder_has_a_row_for_each_second_and_node_and_a_report() {
+    let place = Place::new();
+    let line = format!("mesh constant --nodes 2 --rate 10/s --duration 2s --out run {SMALL}");
+    assert_ended_well(&place.txgen(&line));
+    let folder = place.path().join("run");
+    let series = fs::read_to_string(folder.join("series.csv")).unwrap();
+    let mut lines = series.lines();
+    let heading: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| heading.iter().position(|it| *it == name).unwrap();
+    let (node, offered) = (column("node"), column("offered"));
+    let mut of_nodes = [0, 0];
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), heading.len(), "{line}");
+        let node: usize = fields[node].parse().unwrap();
+        of_nodes[node] += fields[offered].parse::<u64>().unwrap();
+    }
+    assert_eq!(of_nodes, [20, 0], "node 0 is the generator");
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    for part in [
+        "EPS by node",
+        "stacked",
+        "Parcels and write calls",
+        "Duplicates",
+        "Evidence",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(folder.join("node-1.log").exists());
+}
+
+#[test]
+fn a_node_that_is_killed_is_in_the_account_with_what_was_lost() {
+    let place = Place::new();
+    let line =
+        "mesh constant --nodes 3 --rate 50/s --duration 6s --out run --seed 1 --drain-timeout 60s";
+    let running = place.start(line);
+    // Its first row is there: the load has begun.
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    let err = running.err_so_far();
+    let words = err
+        .lines()
+        .find(|line| line.starts_with("node 2: process "))
+        .unwrap();
+    let pid: i32 = words.split([' ', ',']).nth(3).unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let ended = running.wait();
+    assert_ended_well(&ended);
+    assert!(ended.err.contains("node 2 ended at"), "{}", ended.err);
+    let summary = summary(&place, "run");
+    assert!(summary["nodes"][2]["ended_s"].is_number());
+    assert_eq!(summary["nodes"][1]["ended_s"], Value::Null);
+    assert!(
+        count(&summary, "/conservation/lost") > 0,
+        "what was written to it"
+    );
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(count(&summary, "/offered/offered"), 300, "the load goes on");
+}
+
+#[test]
+fn strangers_that_say_nonsense_never_read_or_come_in_crowds_do_not_disturb_a_mesh() {
+    let place = Place::new();
+    let line = format!("mesh constant --nodes 2 --rate 50/s --duration 6s --out run {SMALL}");
+    let running = place.start(&line);
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    let err = running.err_so_far();
+    let words = err
+        .lines()
+        .find(|line| line.starts_with("node 1: "))
+        .unwrap();
+    let address: SocketAddr = words.rsplit(", ").next().unwrap().trim().parse().unwrap();
+    let mut strangers = Vec::new();
+    for number in 0..300_u32 {
+        let Ok(mut stream) = TcpStream::connect(address) else {
+            continue;
+        };
+        // A length of 4 GiB, a truncated handshake, nothing at all.
+        let words: &[u8] = match number % 3 {
+            0 => b"pbuf\xff\xff\xff\xff",
+            1 => b"pbuf\0\0\0\x1b\x08",
+            _ => b"",
+        };
+        // The node may have closed it already.
+        let _ = stream.write_all(words);
+        strangers.push(stream);
+    }
+    let ended = running.wait();
+    assert_ended_well(&ended);
+    let summary = summary(&place, "run");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(
+        count(&summary, "/total/entries"),
+        2 * 300,
+        "the mesh saw everything"
+    );
+    assert!(
+        count(&summary, "/total/refused") > 200,
+        "all but those that may be without a handshake"
+    );
+    let mut byte = [0];
+    strangers[0]
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    assert!(
+        !matches!(strangers[0].read(&mut byte), Ok(1..)),
+        "and closed"
+    );
+}
+
+#[test]
+fn a_wrong_mix_or_mesh_file_is_refused_with_the_place_and_the_name_that_was_meant() {
+    let place = Place::new();
+    let wrong = |line: &str, parts: &[&str]| {
+        let ended = place.txgen(line);
+        assert_eq!(ended.code, Some(2), "{}", ended.err);
+        for part in parts {
+            assert!(ended.err.contains(part), "{part} in {}", ended.err);
+        }
+    };
+    place.write(
+        "mix.toml",
+        "name = \"x\"\n[[messages]]\nname = \"note\"\ntype = 1\nsise = 64\n",
+    );
+    wrong(
+        "mesh constant --rate 1/s --mix mix.toml",
+        &["mix.toml", "line 5", "did you mean `size`?"],
+    );
+    place.write(
+        "mesh.toml",
+        "[mesh]\nnodess = 3\n[[phases]]\nprofile = \"pause\"\nduration = \"1s\"\n",
+    );
+    wrong("mesh run mesh.toml", &["line 2", "did you mean `nodes`?"]);
+    place.write(
+        "phase.toml",
+        "[[phases]]\nprofile = \"constant\"\nrat = \"1/s\"\n",
+    );
+    wrong("mesh run phase.toml", &["line 3", "did you mean `rate`?"]);
+    wrong(
+        "mesh constant --rate 1/s --mix nowhere",
+        &["cannot read the mix nowhere", "app, article"],
+    );
+    wrong("mesh constant --rate 1/s --nodes 1", &["2 to 64"]);
+    wrong(
+        "mesh constant --rate 1/s --link 1mbit",
+        &["--isolation netns"],
+    );
+    wrong("mesh constant --rate 1/s --shard 1/2", &["--hosts"]);
+    wrong("mesh compare v11 v12", &["v9, v10 and v11"]);
+}
+
+#[test]
+fn a_mesh_file_is_played_and_an_interrupted_run_is_still_written() {
+    let place = Place::new();
+    place.write(
+        "mesh.toml",
+        "name = \"two\"\n[mesh]\nnodes = 2\nprotocol = \"v10\"\nmix = \"article\"\n\
+         [[phases]]\nprofile = \"constant\"\nrate = \"10/s\"\nduration = \"10m\"\n",
+    );
+    let running = place.start("mesh run mesh.toml --out run --seed 1");
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(130), "{}", ended.err);
+    let summary = summary(&place, "run");
+    assert_eq!(summary["interrupted"], true);
+    assert_eq!(summary["variant"], "v10");
+    assert_eq!(summary["plan"]["mix"], "article");
+    assert!(count(&summary, "/offered/missed") > 0);
+}
+
+#[test]
+fn a_comparison_of_single_runs_prints_figures_and_no_verdict() {
+    let place = Place::new();
+    let line = format!(
+        "mesh compare v11 v9 --nodes 2 --rate 10/s --duration 1s --repeats 1 --out cmp {SMALL}"
+    );
+    let ended = place.txgen(&line);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("v9 against v11"), "{}", ended.out);
+    assert!(ended.out.contains("cannot tell (3 runs)"), "{}", ended.out);
+    let text = fs::read_to_string(place.path().join("cmp/compare.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["format"], "tidegate.mesh-compare/1");
+    assert!(place.path().join("cmp/v9-1/summary.json").exists());
+    // V9's header and tag are there whatever the machine's speed.
+    let overhead = |side: usize| {
+        let values = &document["sides"][side]["figures"]["overhead per parcel, bytes"];
+        values[0].as_f64().unwrap()
+    };
+    assert!(
+        overhead(1) > overhead(0) + 40.0,
+        "{} {}",
+        overhead(0),
+        overhead(1)
+    );
+}
