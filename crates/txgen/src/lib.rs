@@ -18,7 +18,7 @@ pub mod folder;
 pub mod live;
 pub mod managed;
 pub mod merge_command;
-pub mod mesh;
+mod mesh;
 pub mod output;
 pub mod part;
 pub mod plan;

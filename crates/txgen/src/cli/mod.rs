@@ -19,8 +19,8 @@ use crate::output::recorded::ReportFormat;
 pub use crate::settings::Settings;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
 pub use mesh::{
-    MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs, MeshRunArgs, MeshSettings,
-    MeshSquareArgs,
+    MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs,
+    MeshRunArgs, MeshSquareArgs,
 };
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};

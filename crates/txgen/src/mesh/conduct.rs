@@ -9,12 +9,12 @@ use anyhow::{Context as _, bail};
 use tokio::time::Instant;
 
 use super::account::Account;
-use super::choices::Topology;
 use super::control::{Order, Status, Word};
 use super::crew::{Crew, Event};
 use super::machine::MachineMeter;
 use super::plan::MeshPlan;
 use super::progress::Progress;
+use crate::settings::mesh::Topology;
 use crate::shutdown::Shutdown;
 
 /// A run that has ended.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::{Protocol, Topology};
 use super::counters::Counters;
+use crate::settings::mesh::{Protocol, Topology};
 
 /// Everything a node has to know, as a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 //! Evidence comes before conclusions: each piece says what was seen and when it began. A cause is
 //! something that was at its limit when, or shortly before, the first symptom began.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
@@ -216,27 +218,26 @@ fn nodes(seconds: &[&NodeSecond]) -> u16 {
         .unwrap_or_default()
 }
 
-/// The host saw fewer entries come back than were offered.
+/// A node saw fewer entries than were offered.
 fn missing_entries(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
-    let (mut offered, mut seen) = (0.0, 0.0);
-    let rows = of(seconds, GENERATOR).map(|row| {
-        // What is offered in a second may come back in the next.
-        let due = offered;
-        offered += row.counters.offered as f64 * bounds.entries;
-        seen += row.counters.entries as f64;
-        let of_second = row.counters.offered as f64 * bounds.entries;
-        (
-            row.second,
-            due - seen > (1.0 - SUSTAINED) * of_second + SLACK,
-        )
+    let host = of(seconds, GENERATOR).map(|row| (row.second, row.counters.offered));
+    let offered: BTreeMap<u64, u64> = host.collect();
+    let of_second = |second: u64| offered.get(&second).copied().unwrap_or_default();
+    let onsets = (0..nodes(seconds)).filter_map(|node| {
+        let rows = of(seconds, node).map(|row| {
+            let due = of_second(row.second) as f64 * bounds.entries;
+            let seen = row.counters.entries as f64;
+            (row.second, seen < SUSTAINED * due - SLACK)
+        });
+        Some((onset(rows)?, node))
     });
-    let since_s = onset(rows.collect::<Vec<_>>().into_iter())?;
-    let row = of(seconds, GENERATOR).find(|row| row.second == since_s)?;
-    let (came, went) = (row.counters.entries, row.counters.offered);
+    let (since_s, node) = onsets.min()?;
+    let row = of(seconds, node).find(|row| row.second == since_s)?;
+    let (came, went) = (row.counters.entries, of_second(since_s));
     Some(Finding {
         since_s,
         cause: None,
-        text: format!("{came} entries came back to the host, of {went} offered in that second"),
+        text: format!("node {node} saw {came} new entries, of {went} offered in that second"),
     })
 }
 
@@ -263,7 +264,7 @@ fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
             is_late || behind > row.planned as f64 * SHORTFALL + SLACK,
         )
     });
-    let since_s = onset(rows.collect::<Vec<_>>().into_iter())?;
+    let since_s = onset(rows)?;
     let row = of(seconds, GENERATOR).find(|row| row.second == since_s)?;
     let late = row.lateness.p99_ms.unwrap_or_default();
     Some(Finding {

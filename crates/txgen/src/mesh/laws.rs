@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
-use super::choices::Topology;
 use super::control::{LinkCount, Status};
+use crate::settings::mesh::Topology;
 
 /// How the account adds up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,16 @@ impl Laws {
     pub(crate) fn of(account: &Account, topology: Topology, fanout: u16) -> Self {
         let mut laws = Self::default();
         laws.parcels(account);
+        // There, requests for endpoints are dropped at full queues too, and are no messages.
+        if topology != Topology::Capped {
+            laws.queues(account);
+        }
+        laws.sights(account, topology, fanout);
+        laws
+    }
+
+    /// Every message put into a queue was written, dropped or filtered, or waits.
+    fn queues(&mut self, account: &Account) {
         for (node, it) in account.nodes.iter().enumerate() {
             let Some(status) = &it.status else {
                 continue;
@@ -37,14 +47,12 @@ impl Laws {
                 total.messages_out + total.dropped_full + total.dropped_link + total.filtered;
             // Control parcels may wait too, so what waits is an upper bound.
             if total.queued_in < left || total.queued_in > left + status.queued {
-                laws.violations.push(format!(
+                self.violations.push(format!(
                     "node {node} put {} messages into queues, but {left} left them and {} wait",
                     total.queued_in, status.queued
                 ));
             }
         }
-        laws.sights(account, topology, fanout);
-        laws
     }
 
     /// Every parcel written is read, or lost with a broken link.
@@ -89,7 +97,9 @@ impl Laws {
             .sum();
         let explained =
             total.dropped_full + total.dropped_link + total.dropped_no_peer + self.lost + waiting;
-        let everybody_tells = account.nodes.iter().all(|it| it.status.is_some());
+        let tells = |status: &Status| !status.links.is_empty();
+        let mut statuses = account.nodes.iter().map(|it| it.status.as_ref());
+        let everybody_tells = statuses.all(|status| status.is_some_and(tells));
         let floods = topology == Topology::Full && u64::from(fanout) + 1 >= nodes;
         if everybody_tells && floods && explained == 0 && self.sights != self.sights_due {
             self.violations.push(format!(

@@ -106,7 +106,7 @@ mod tests {
             step: "500/s".parse().unwrap(),
             every: "30s".parse().unwrap(),
             to: "7000/s".parse().unwrap(),
-            settings: crate::cli::MeshSettings::default(),
+            settings: crate::settings::mesh::MeshSettings::default(),
         };
         let load = MeshLoad::ramp(&args).unwrap();
         let text = serde_json::to_string(&load.phases).unwrap();

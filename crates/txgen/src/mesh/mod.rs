@@ -6,7 +6,6 @@
 //! is added up (`account`), checked (`laws`), judged (`judge`) and shown.
 
 mod account;
-mod choices;
 mod compare;
 mod conduct;
 mod control;
@@ -29,17 +28,16 @@ mod table;
 
 use ops::command::{CommandError, failed, print, usage};
 
-use crate::cli::{MeshArgs, MeshCommand, MeshSettings};
+use crate::cli::{MeshArgs, MeshCommand};
 use crate::exit;
 use crate::run::{RunFolder, default_folder};
+use crate::settings::mesh::MeshSettings;
 use crate::shutdown::Shutdown;
 use conduct::Played;
 use load::MeshLoad;
 use plan::MeshPlan;
 use progress::Progress;
 use summary::MeshSummary;
-
-pub use choices::{CpuQuota, External, Isolation, LinkShape, Protocol, Topology, Variant};
 
 /// Does what the command line says; gives the exit code.
 ///

@@ -13,7 +13,7 @@ pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> Str
     let mut page = Page::new(title);
     page.headline(&table::headline(summary));
     let course = Course::of(account);
-    page.section("Entries per second", &Page::grid(course.entries(account)));
+    page.section("Entries per second", &Page::grid(course.entries()));
     page.section("On the wire", &Page::grid(course.wire()));
     page.section("Time and resources", &Page::grid(course.resources(account)));
     if summary.steps.len() > 1 {
@@ -51,7 +51,9 @@ struct Course<'a> {
 impl<'a> Course<'a> {
     fn of(account: &'a Account) -> Self {
         let mut nodes: Vec<Vec<&NodeSecond>> = vec![Vec::new(); account.nodes.len()];
-        for row in &account.seconds {
+        // What comes later is a part of a second, while the mesh drains.
+        let offering = account.seconds.iter();
+        for row in offering.filter(|row| row.second < account.duration.as_secs()) {
             nodes[usize::from(row.node)].push(row);
         }
         // A machine of several has rows of its own nodes only.
@@ -99,8 +101,13 @@ impl<'a> Course<'a> {
             .collect()
     }
 
-    fn entries(&self, account: &Account) -> Vec<String> {
-        let host = || account.seconds.iter().filter(|row| row.node == GENERATOR);
+    fn entries(&self) -> Vec<String> {
+        let host = || {
+            self.nodes
+                .iter()
+                .flatten()
+                .filter(|row| row.node == GENERATOR)
+        };
         let of_host = |value: fn(&NodeSecond) -> f64| {
             host()
                 .map(move |row| (row.second as f64, value(row)))
@@ -209,7 +216,11 @@ impl<'a> Course<'a> {
             Axis::log("from due to first sight", Unit::Millis),
         );
         let latency = self.by_node(latency, |row| row.latency.p99_ms.unwrap_or(f64::NAN));
-        let late = account.seconds.iter().filter(|row| row.node == GENERATOR);
+        let late = self
+            .nodes
+            .iter()
+            .flatten()
+            .filter(|row| row.node == GENERATOR);
         let late = late.map(|row| (row.second as f64, row.lateness.p99_ms.unwrap_or(f64::NAN)));
         let lateness = Chart::new(
             "Lateness of the generator, p99",

@@ -10,13 +10,13 @@ use pacing::Nanos;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::choices::{CpuQuota, Isolation, LinkShape, Topology, Variant};
 use super::load::MeshLoad;
 use super::mix_file;
-use crate::cli::MeshSettings;
 use crate::part::Part;
 use crate::plan::fresh_seed;
 use crate::scenario::{place_of_phase, with_suggestion};
+use crate::settings::mesh::MeshSettings;
+use crate::settings::mesh::{CpuQuota, Isolation, LinkShape, Topology, Variant};
 use crate::start_at::StartAt;
 
 /// A mesh run, resolved.

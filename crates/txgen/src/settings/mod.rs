@@ -1,5 +1,6 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+pub mod mesh;
 pub(crate) mod text;
 
 use std::net::IpAddr;

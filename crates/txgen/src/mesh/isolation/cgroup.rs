@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::mesh::choices::CpuQuota;
+use crate::settings::mesh::CpuQuota;
 
 /// A group for each node. Dropping takes them away, when the nodes have ended.
 pub(super) struct CpuGroups {

@@ -6,8 +6,8 @@ mod netns;
 
 use std::ffi::OsString;
 
-use super::choices::Isolation;
 use super::plan::MeshPlan;
+use crate::settings::mesh::Isolation;
 use cgroup::CpuGroups;
 use netns::Namespaces;
 

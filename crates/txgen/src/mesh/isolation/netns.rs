@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::mesh::choices::LinkShape;
+use crate::settings::mesh::LinkShape;
 
 /// Namespaces, their links and their bridge. Dropping takes them away.
 pub(super) struct Namespaces {

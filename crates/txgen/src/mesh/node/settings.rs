@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use gossip::{Endpoint, Peering, QueueLimits, Relayed, Settings, Spread, topology};
+use gossip::{Endpoint, Peering, QueueLimits, Relayed, Settings, topology};
 use pacing::Nanos;
 
-use crate::mesh::choices::Topology;
 use crate::mesh::control::NodeConfig;
+use crate::settings::mesh::{Topology, Variant};
 
 /// The settings of a node that listens there and knows where all others do.
 ///
@@ -48,17 +48,20 @@ pub(super) fn settings(
             )
         },
     };
+    let variant = Variant {
+        protocol: config.protocol,
+        batch: config.batch,
+        announce: config.announce,
+        resend_filter: config.resend_filter,
+    };
     let mut settings = Settings {
-        version: config.protocol.0,
+        version: variant.protocol.0,
         peering,
         fanout: usize::from(config.fanout),
-        resend_filter: config.resend_filter,
+        resend_filter: variant.resend_filter,
         relayed,
-        spread: match config.announce {
-            true => Spread::Tree,
-            false => Spread::Flood,
-        },
-        batch_bytes: if config.batch { BATCH_BYTES } else { 0 },
+        spread: variant.spread(),
+        batch_bytes: variant.batch_bytes(),
         queue: QueueLimits {
             parcels: config.queue as usize,
             ..QueueLimits::default()
@@ -69,6 +72,3 @@ pub(super) fn settings(
     settings.identity.listen_port = listen.port();
     Ok(settings)
 }
-
-/// Written in one call: what a socket's buffer takes at once.
-const BATCH_BYTES: usize = 64 * 1024;

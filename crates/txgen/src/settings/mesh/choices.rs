@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gossip::Version;
+use gossip::{Spread, Version};
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use servers::nearest;
@@ -251,6 +251,24 @@ impl Default for Variant {
     }
 }
 
+impl Variant {
+    /// How a node of it spreads messages.
+    pub(crate) const fn spread(self) -> Spread {
+        match self.announce {
+            true => Spread::Tree,
+            false => Spread::Flood,
+        }
+    }
+
+    /// How many bytes it writes in one call at most; 0 for one parcel a call.
+    pub(crate) const fn batch_bytes(self) -> usize {
+        match self.batch {
+            true => BATCH_BYTES,
+            false => 0,
+        }
+    }
+}
+
 impl FromStr for Variant {
     type Err = String;
 
@@ -320,6 +338,8 @@ fn unknown(what: &str, text: &str, known: &[&str]) -> String {
     format!("there is no {what} {text:?}{hint}")
 }
 
+/// What a socket's buffer takes at once.
+const BATCH_BYTES: usize = 64 * 1024;
 /// Packets of one MTU would take more than ten seconds below it.
 const MIN_BITS: u64 = 1000;
 
