@@ -51,6 +51,7 @@ mod endpoint;
 mod handshake;
 mod node;
 mod parcel;
+pub mod sim;
 pub mod topology;
 
 pub use self::{

@@ -2,8 +2,8 @@
 
 /// Counters since the node's beginning.
 ///
-/// Laws: `received` = `first_seen` − own + `duplicates`; `queued` = `parcels_written` − control +
-/// `dropped` + `filtered` + `lost` + what still waits.
+/// Laws: `received` + the node's own that it saw = `first_seen` + `duplicates`; `queued` =
+/// `messages_written` + `dropped` + `filtered` + `lost` + what still waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Messages given to [`super::Node::publish`].
@@ -46,4 +46,43 @@ pub struct Counts {
     pub refused: u64,
     /// Peer requests that came too early.
     pub early_requests: u64,
+}
+
+impl Counts {
+    /// Both together: of two nodes.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.combined(other, |one, two| one + two)
+    }
+
+    /// What came since an earlier count of the same node or nodes.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        self.combined(earlier, u64::saturating_sub)
+    }
+
+    fn combined(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            offered: combine(self.offered, other.offered),
+            unroutable: combine(self.unroutable, other.unroutable),
+            queued: combine(self.queued, other.queued),
+            parcels_written: combine(self.parcels_written, other.parcels_written),
+            messages_written: combine(self.messages_written, other.messages_written),
+            writes: combine(self.writes, other.writes),
+            bytes_written: combine(self.bytes_written, other.bytes_written),
+            parcels_read: combine(self.parcels_read, other.parcels_read),
+            bytes_read: combine(self.bytes_read, other.bytes_read),
+            payload_read: combine(self.payload_read, other.payload_read),
+            received: combine(self.received, other.received),
+            first_seen: combine(self.first_seen, other.first_seen),
+            duplicates: combine(self.duplicates, other.duplicates),
+            dropped: combine(self.dropped, other.dropped),
+            filtered: combine(self.filtered, other.filtered),
+            lost: combine(self.lost, other.lost),
+            forgotten: combine(self.forgotten, other.forgotten),
+            unserved: combine(self.unserved, other.unserved),
+            refused: combine(self.refused, other.refused),
+            early_requests: combine(self.early_requests, other.early_requests),
+        }
+    }
 }

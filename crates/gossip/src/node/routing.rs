@@ -284,7 +284,9 @@ impl Node {
         let id = self.identifier.of(message);
         if !self.sightings.note(self.now, id, Some(slot)) {
             self.counts.duplicates += 1;
-            self.prune(slot);
+            if self.settings.spread == Spread::Tree {
+                self.prune(slot);
+            }
             return;
         }
         let from = self.links.get(slot).map(|link| link.id);
@@ -382,11 +384,13 @@ impl Node {
         }
     }
 
-    /// A message came twice: this link need not be part of the tree.
+    /// A message came twice: this link need not be part of the tree, unless it is the last that is.
     fn prune(&mut self, slot: usize) {
-        let is_tree = self.settings.spread == Spread::Tree;
         let is_eager = |link: &super::Link| link.announces && link.eager;
-        if is_tree && self.links.get(slot).is_some_and(is_eager) {
+        let eager = self.links.iter().filter(|(_, link)| is_eager(link));
+        let is_last = eager.count() < 2;
+        let is_part = self.links.get(slot).is_some_and(is_eager);
+        if is_part && !is_last {
             if let Some(link) = self.links.get_mut(slot) {
                 link.eager = false;
                 link.prunes = true;

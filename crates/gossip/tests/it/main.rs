@@ -8,4 +8,5 @@ mod golden;
 mod handshakes;
 mod laws;
 mod mesh;
+mod simulated;
 mod streams;

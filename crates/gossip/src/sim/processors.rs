@@ -1,0 +1,106 @@
+//! What a node's work costs, and where it is done.
+
+use std::collections::VecDeque;
+
+use pacing::Nanos;
+
+/// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
+/// machine of 2026; they are not fitted (docs/experiments.md). [`Prices::scaled`] gives those of a slower
+/// or faster processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prices {
+    /// A read call and its wake-up, in ns.
+    pub read_ns: u64,
+    /// A write call, in ns.
+    pub write_ns: u64,
+    /// A parcel read: decoded, hashed and looked up, in ns.
+    pub parcel_in_ns: u64,
+    /// A parcel written: queued and encoded, in ns.
+    pub parcel_out_ns: u64,
+    /// A message seen for the first time: copied, delivered, reacted to, in ns.
+    pub first_sight_ns: u64,
+    /// A byte read or written, in ps.
+    pub byte_ps: u64,
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self {
+            read_ns: 2_500,
+            write_ns: 6_500,
+            parcel_in_ns: 700,
+            parcel_out_ns: 300,
+            first_sight_ns: 1_500,
+            byte_ps: 300,
+        }
+    }
+}
+
+impl Prices {
+    /// Everything takes `factor` times as long.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let scale = |price: u64| (price as f64 * factor).round() as u64;
+        Self {
+            read_ns: scale(self.read_ns),
+            write_ns: scale(self.write_ns),
+            parcel_in_ns: scale(self.parcel_in_ns),
+            parcel_out_ns: scale(self.parcel_out_ns),
+            first_sight_ns: scale(self.first_sight_ns),
+            byte_ps: scale(self.byte_ps),
+        }
+    }
+
+    pub(super) const fn bytes(&self, length: usize) -> Nanos {
+        Nanos::new(self.byte_ps.saturating_mul(length as u64) / 1_000)
+    }
+}
+
+/// Where work is done. A node does one thing at a time in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processors {
+    /// Each node on a processor of its own: machines.
+    Own,
+    /// All nodes on so many processors: processes on one machine.
+    Shared(usize),
+}
+
+/// Who works, and who waits for a processor.
+#[derive(Debug)]
+pub(super) struct Crew {
+    free: usize,
+    waiting: VecDeque<usize>,
+}
+
+impl Crew {
+    pub(super) fn new(processors: Processors, nodes: usize) -> Self {
+        let free = match processors {
+            Processors::Own => nodes,
+            Processors::Shared(count) => count.max(1),
+        };
+        Self {
+            free,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// A host has something to do.
+    pub(super) fn wants(&mut self, host: usize) {
+        self.waiting.push_back(host);
+    }
+
+    /// The next host that gets a processor.
+    pub(super) fn next(&mut self) -> Option<usize> {
+        if self.free == 0 {
+            return None;
+        }
+        let host = self.waiting.pop_front()?;
+        self.free -= 1;
+        Some(host)
+    }
+
+    /// A host has done what it got a processor for.
+    pub(super) const fn done(&mut self) {
+        self.free += 1;
+    }
+}
