@@ -196,7 +196,11 @@ fn overheads_are_those_that_were_measured() {
     };
     assert!((10.55..10.65).contains(&mean(Version::V10)));
     assert!((8.7..8.8).contains(&mean(Version::V11)));
-    assert!((74.0..76.0).contains(&mean(Version::V9)), "{}", mean(Version::V9));
+    assert!(
+        (74.0..76.0).contains(&mean(Version::V9)),
+        "{}",
+        mean(Version::V9)
+    );
 }
 
 #[test]
