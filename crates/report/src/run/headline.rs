@@ -61,7 +61,8 @@ fn achieved(report: &RunReport) -> String {
     let summary = &report.summary;
     if let Some(knee) = &summary.knee {
         let rate = text::rate(knee.rate_tps);
-        return format!("the node sustained **{rate}** ({})", summary.knee_reason);
+        let reason = summary.knee_reason.trim_start_matches("sustained ");
+        return format!("the node sustained **{rate}** ({reason})");
     }
     let offered = match (summary.model, summary.rate.planned_tps) {
         (LoadModel::Open, Some(rate)) => format!("of **{}** offered", text::rate(rate)),
@@ -117,7 +118,10 @@ pub(super) fn evidence(report: &RunReport) -> String {
     let decisive: String = of(Strength::Decisive)
         .map(|it| tag("p class=\"alert bad\"", &escape(&words(report, it))))
         .collect();
-    let strong = of(Strength::Strong).map(|it| words(report, it));
+    // The sentence above has the first one already.
+    let is_valid = report.summary.verdict.schedule != ScheduleVerdict::Invalid;
+    let said = usize::from(is_valid && decisive.is_empty());
+    let strong = of(Strength::Strong).map(|it| words(report, it)).skip(said);
     let strong: Vec<String> = strong.collect();
     match strong.is_empty() {
         true => decisive,

@@ -3,8 +3,8 @@
 use measure::judge::{Excess, Onset, Shortfall};
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits, Strength,
-    judge,
+    EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits,
+    ScheduleVerdict, Strength, judge,
 };
 use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
 
@@ -210,6 +210,18 @@ fn refusals_are_told_by_what_the_node_said_and_steps_by_who_fell_short() {
         html.contains("<b>node</b>: 12 refused from 2 s on: code -32603."),
         "{html}"
     );
+    assert_eq!(
+        html.matches("12 refused from 2 s on").count(),
+        1,
+        "said once"
+    );
+    report.summary.verdict.schedule = ScheduleVerdict::Invalid;
+    let invalid = report.html();
+    assert!(
+        invalid.contains("<li>12 refused from 2 s on: code -32603</li>"),
+        "{invalid}"
+    );
+    report.summary.verdict.schedule = ScheduleVerdict::Valid;
     let texts = [("-32603: mempool is full", 11), ("7: seen before", 1)];
     let texts = texts.map(|(text, count)| (text.to_owned(), count));
     report.summary.fate.rejected_by_text = texts.into();
