@@ -201,7 +201,9 @@ pub(super) fn tiles(report: &RunReport) -> String {
             _ if place == last && lost > 0 => "bad",
             _ => "",
         };
-        let value = tag(&format!("b class=\"{class}\""), &escape(value));
+        // There is no room for two letters.
+        let value = value.replace(">= ", "≥ ");
+        let value = tag(&format!("b class=\"{class}\""), &escape(&value));
         tag("li", &(value + &tag("span", name)))
     });
     tag("ul class=\"tiles\"", &tiles.collect::<String>())
