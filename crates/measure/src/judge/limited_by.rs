@@ -394,8 +394,14 @@ impl Case<'_> {
         }
         let cut_off = summary.offered.unsent_by_the_end();
         if summary.interrupted || cut_off > 0 {
+            // It may have been during the drain, when the plan was done.
+            let interrupted = if summary.interrupted {
+                "interrupted: "
+            } else {
+                ""
+            };
             let text = format!(
-                "the run was ended at {:.1} s, before its plan was; {cut_off} were due and had not been sent",
+                "{interrupted}the offering ended at {:.1} s; {cut_off} of what was due had not been sent by the end",
                 summary.time.offered_s
             );
             let found = (EvidenceKind::EndedEarly, LimitedBy::Nothing);

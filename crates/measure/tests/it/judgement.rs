@@ -632,7 +632,9 @@ fn a_run_that_its_user_aborted_blames_nobody() {
     assert_eq!(strong(&summary), []);
     let ended = found(&summary, EvidenceKind::EndedEarly).unwrap();
     assert!(
-        ended.text.starts_with("the run was ended at 6.0 s"),
+        ended
+            .text
+            .starts_with("interrupted: the offering ended at 6.0 s"),
         "{}",
         ended.text
     );

@@ -117,6 +117,29 @@ fn a_second_interruption_leaves_at_once() {
 }
 
 #[test]
+fn an_interruption_of_the_drain_is_not_said_to_have_cut_the_plan_short() {
+    let node = FakeNode::always(Behaviour::Silence);
+    let place = Place::new();
+    let running = place.start(&format!(
+        "constant --rate 40 --duration 1s --no-follow --drain-timeout 60s --out run --endpoints {}",
+        node.ws_url()
+    ));
+    wait_until("the drain", || {
+        running.err_so_far().contains("draining: 40")
+    });
+    running.signal(Signal::INT);
+    wait_until("the first is understood", || {
+        running.err_so_far().contains("Ctrl-C again leaves at once")
+    });
+    running.signal(Signal::INT);
+    running
+        .wait()
+        .expect(130)
+        .prints("40 = 40 sent + 0 unsent")
+        .prints("interrupted: the offering ended at 1.0 s; 0 of what was due had not been sent");
+}
+
+#[test]
 fn an_interruption_before_the_start_is_one_too() {
     let identity = Identity {
         websocket: false,
