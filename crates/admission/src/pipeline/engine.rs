@@ -1,0 +1,221 @@
+//! What the threads of a pipeline do, step by step.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+
+use super::queues::Queues;
+use super::{Counters, Settings};
+use crate::admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
+use crate::corral::{Corral, Region};
+use crate::filter::Filter;
+use crate::sync::{Condvar, Mutex, RwLock, lock};
+
+/// Transactions that a validator checks in one stay in its region.
+const ROUND: usize = 200;
+
+/// The state that the threads share. Each step may be called by any thread.
+pub(crate) struct Engine<A: Admit, F> {
+    admit: A,
+    settings: Settings,
+    queues: Mutex<Queues<A, F>>,
+    /// Something came in.
+    work: Condvar,
+    /// A commit is due.
+    due: Condvar,
+    corral: Corral,
+    /// Read in [`Region::Validate`], written in the others: the corral gives the order, the lock is never
+    /// waited for.
+    view: RwLock<A::View>,
+}
+
+impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
+    pub(crate) fn new(admit: A, view: A::View, filter: F, settings: Settings) -> Self {
+        Self {
+            admit,
+            settings,
+            queues: Mutex::new(Queues::new(filter, settings)),
+            work: Condvar::new(),
+            due: Condvar::new(),
+            corral: Corral::default(),
+            view: RwLock::new(view),
+        }
+    }
+
+    pub(crate) fn submit(&self, tx: A::Tx) -> Result<(), Refused> {
+        let id = self.admit.id(&tx);
+        let keys: Vec<A::Key> = self.admit.spends(&tx).collect();
+        let (has_work, is_idle) = {
+            let mut queues = lock(&self.queues);
+            queues.arrive(tx, id, keys)?;
+            (queues.has_work(), queues.is_idle())
+        };
+        self.wake(has_work, is_idle);
+        Ok(())
+    }
+
+    fn wake(&self, has_work: bool, is_idle: bool) {
+        if has_work {
+            self.work.notify_one();
+        }
+        if is_idle {
+            self.due.notify_one();
+        }
+    }
+
+    /// Waits for transactions to check; false once closed.
+    pub(super) fn wait_for_work(&self) -> bool {
+        let mut queues = lock(&self.queues);
+        while !queues.has_work() && !queues.is_closed {
+            queues = self
+                .work
+                .wait(queues)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        !queues.is_closed
+    }
+
+    /// Waits until a commit is due: at the end of an epoch, or sooner when nothing else can go on. False
+    /// once closed.
+    pub(super) fn wait_for_commit(&self) -> bool {
+        let mut queues = lock(&self.queues);
+        while !queues.is_idle() && !queues.is_closed {
+            let (guard, waited) = self
+                .due
+                .wait_timeout(queues, self.settings.epoch)
+                .unwrap_or_else(PoisonError::into_inner);
+            queues = guard;
+            if waited.timed_out() && queues.has_committable() {
+                break;
+            }
+        }
+        !queues.is_closed
+    }
+
+    /// One round of a validator: checks what waits, until nothing does, the round is full, or a commit or
+    /// a pause waits. Returns how many were checked.
+    pub(crate) fn validate(&self) -> usize {
+        let inside = self.corral.enter(Region::Validate);
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let mut checked = 0;
+        while checked < ROUND && !inside.is_outranked() {
+            let txs = lock(&self.queues).take(A::TOGETHER.min(ROUND - checked));
+            if txs.is_empty() {
+                break;
+            }
+            checked += txs.len();
+            let verdicts = catch_unwind(AssertUnwindSafe(|| self.admit.check_all(&txs, &view)));
+            self.settle(txs, verdicts.unwrap_or_default());
+        }
+        checked
+    }
+
+    /// Carries out the verdicts. A transaction without one, because its check panicked, is abandoned.
+    fn settle(&self, txs: Vec<A::Tx>, verdicts: Vec<VerdictOf<A>>) {
+        let settled = txs.len();
+        let mut verdicts = verdicts.into_iter();
+        for tx in txs {
+            self.settle_one(tx, verdicts.next());
+        }
+        let (has_work, is_idle) = {
+            let mut queues = lock(&self.queues);
+            queues.settled(settled);
+            (queues.has_work(), queues.is_idle())
+        };
+        self.wake(has_work, is_idle);
+    }
+
+    fn settle_one(&self, mut tx: A::Tx, verdict: Option<VerdictOf<A>>) {
+        let id = self.admit.id(&tx);
+        match verdict {
+            Some(Verdict::Accepted(checked)) => {
+                // Who hears of it may submit a child at once: the child finds it under way.
+                self.admit.decided(&mut tx, Outcome::Accepted(&checked));
+                let mut queues = lock(&self.queues);
+                queues.counters.accepted += 1;
+                queues.accepted.push((tx, checked));
+            }
+            Some(Verdict::Missing(parent)) => {
+                let orphan = lock(&self.queues).misses(tx, parent);
+                if let Some((parent, mut orphan)) = orphan {
+                    self.leave(self.admit.id(&orphan), |counters| &mut counters.orphaned);
+                    self.admit.decided(&mut orphan, Outcome::Orphaned(parent));
+                }
+            }
+            Some(Verdict::Rejected(rejection)) => {
+                self.leave(id, |counters| &mut counters.rejected);
+                self.admit.decided(&mut tx, Outcome::Rejected(rejection));
+            }
+            None => {
+                self.leave(id, |counters| &mut counters.abandoned);
+                self.admit.decided(&mut tx, Outcome::Abandoned);
+            }
+        }
+    }
+
+    fn leave(&self, id: A::Id, counter: impl FnOnce(&mut Counters) -> &mut u64) {
+        let mut queues = lock(&self.queues);
+        *counter(&mut queues.counters) += 1;
+        queues.leave(&self.admit, &id);
+    }
+
+    /// Commits what was accepted and begins the next epoch.
+    pub(crate) fn commit(&self) {
+        let _alone = self.corral.enter(Region::Commit);
+        self.turn(|_| (), |_| ());
+    }
+
+    pub(crate) fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
+        let _alone = self.corral.enter(Region::Pause);
+        self.turn(change, |queues| queues.retry_orphans(&self.admit))
+    }
+
+    /// Changes the view, with nobody else in the corral.
+    fn turn<R>(
+        &self,
+        change: impl FnOnce(&mut A::View) -> R,
+        then: impl FnOnce(&mut Queues<A, F>),
+    ) -> R {
+        let accepted = std::mem::take(&mut lock(&self.queues).accepted);
+        let ids: Vec<A::Id> = accepted.iter().map(|(tx, _)| self.admit.id(tx)).collect();
+        let changed = {
+            let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+            for (tx, checked) in accepted {
+                self.admit.commit(&mut view, tx, checked);
+            }
+            change(&mut view)
+        };
+        let is_idle = {
+            let mut queues = lock(&self.queues);
+            queues.next_epoch(&self.admit, &ids);
+            then(&mut queues);
+            queues.is_idle()
+        };
+        self.work.notify_all();
+        self.wake(false, is_idle);
+        changed
+    }
+
+    pub(super) fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
+        read(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        lock(&self.queues).counters
+    }
+
+    /// Takes nothing more in and lets the threads end.
+    pub(super) fn close(&self) {
+        lock(&self.queues).is_closed = true;
+        self.work.notify_all();
+        self.due.notify_all();
+    }
+
+    /// After the threads have ended: commits what was accepted, abandons the rest.
+    pub(super) fn finish(&self) {
+        self.commit();
+        let rest = lock(&self.queues).abandon();
+        for mut tx in rest {
+            self.admit.decided(&mut tx, Outcome::Abandoned);
+        }
+    }
+}

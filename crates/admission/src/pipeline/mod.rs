@@ -1,0 +1,185 @@
+//! Admission on several threads, in epochs.
+
+mod engine;
+mod orphans;
+mod queues;
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admit::{Admit, Refused};
+use crate::filter::Filter;
+use crate::sync::{JoinHandle, Mutex, lock, thread};
+
+pub(crate) use engine::Engine;
+
+/// How a pipeline is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Threads that check, at least 1. As many as there are cores; the committer hardly needs one.
+    pub validators: usize,
+    /// Longest time from one commit to the next while there is something to commit. When nothing is left
+    /// to check, a commit comes at once, so this concerns a pipeline that is never idle: a shorter epoch
+    /// admits conflicting transactions and unconfirmed children sooner, a longer one interrupts the
+    /// checks less. The Gigablock testnet had 5 s, later 2 s.
+    pub epoch: Duration,
+    /// Most transactions under way, in all queues together; more are refused. Choose what may be checked
+    /// in the time that a client waits: a core checks some 7,000 a second.
+    pub capacity: usize,
+    /// Most orphans among them; the oldest goes first. A flood of orphans takes no other place.
+    pub orphans: usize,
+    /// Which orphans wait.
+    pub keep: Orphans,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            validators: 1,
+            epoch: Duration::from_secs(2),
+            capacity: 100_000,
+            orphans: 10_000,
+            keep: Orphans::OfKnown,
+        }
+    }
+}
+
+/// Which orphans wait for what they spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orphans {
+    /// Those whose parent is under way itself; others are told at once that they are orphans. For clients
+    /// that wait for an answer.
+    OfKnown,
+    /// All. For peers that send transactions in any order.
+    All,
+}
+
+/// What a pipeline has counted since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Transactions taken in.
+    pub submitted: u64,
+    /// Refused because they were under way already.
+    pub duplicates: u64,
+    /// Refused because the pipeline was full.
+    pub full: u64,
+    /// Times that a transaction waited for the next epoch because of what it spends.
+    pub deferred: u64,
+    /// Times that a transaction waited for its parent.
+    pub waited: u64,
+    /// Decided: accepted.
+    pub accepted: u64,
+    /// Decided: rejected.
+    pub rejected: u64,
+    /// Decided: orphans, those that were displaced by newer ones included.
+    pub orphaned: u64,
+    /// Not decided: the pipeline stopped, or the check panicked.
+    pub abandoned: u64,
+    /// Commits and pauses, each the beginning of an epoch.
+    pub commits: u64,
+}
+
+impl Counters {
+    /// Nothing counted yet.
+    pub(crate) const ZERO: Self = Self {
+        submitted: 0,
+        duplicates: 0,
+        full: 0,
+        deferred: 0,
+        waited: 0,
+        accepted: 0,
+        rejected: 0,
+        orphaned: 0,
+        abandoned: 0,
+        commits: 0,
+    };
+}
+
+/// Validators and a committer around a view.
+///
+/// In an epoch no two transactions are checked that may spend the same thing: the filter sends the
+/// second to the queue of deferred ones. Validators check the others against the view, which nobody
+/// changes meanwhile. The committer then adds what was accepted to the view, clears the filter, and takes
+/// deferred transactions and orphans whose parents were just committed into the next epoch. A loser is
+/// then checked against a view that contains the winner.
+pub struct Pipeline<A: Admit, F: Filter<A::Key> + 'static> {
+    engine: Arc<Engine<A, F>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl<A: Admit, F: Filter<A::Key> + 'static> fmt::Debug for Pipeline<A, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pipeline").finish_non_exhaustive()
+    }
+}
+
+impl<A: Admit, F: Filter<A::Key> + 'static> Pipeline<A, F> {
+    /// Starts the threads.
+    pub fn start(admit: A, view: A::View, filter: F, settings: Settings) -> Self {
+        let engine = Arc::new(Engine::new(admit, view, filter, settings));
+        let mut threads = Vec::new();
+        for _ in 0..settings.validators.max(1) {
+            let engine = Arc::clone(&engine);
+            threads.push(thread::spawn(move || {
+                while engine.wait_for_work() {
+                    engine.validate();
+                }
+            }));
+        }
+        let committer = Arc::clone(&engine);
+        threads.push(thread::spawn(move || {
+            while committer.wait_for_commit() {
+                committer.commit();
+            }
+        }));
+        Self {
+            engine,
+            threads: Mutex::new(threads),
+        }
+    }
+
+    /// Takes a transaction in. Its outcome comes by [`Admit::decided`].
+    ///
+    /// # Errors
+    /// Why it was not taken; [`Admit::decided`] is not called then.
+    pub fn submit(&self, tx: A::Tx) -> Result<(), Refused> {
+        self.engine.submit(tx)
+    }
+
+    /// Commits what was accepted, then changes the view while nothing is checked, and begins a new epoch:
+    /// for a block, a reorganisation, or a look at what was accepted so far. Orphans are tried again.
+    pub fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
+        self.engine.pause(change)
+    }
+
+    /// Reads the view as the last commit left it.
+    pub fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
+        self.engine.read(read)
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.engine.counters()
+    }
+
+    /// Takes nothing more in, ends the threads, commits what was accepted and abandons the rest.
+    pub fn stop(&self) {
+        self.engine.close();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // A panic was printed when it happened.
+            let _ = thread.join();
+        }
+        self.engine.finish();
+    }
+}
+
+impl<A: Admit, F: Filter<A::Key> + 'static> Drop for Pipeline<A, F> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

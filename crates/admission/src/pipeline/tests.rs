@@ -1,0 +1,367 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{Engine, Orphans, Pipeline, Settings};
+use crate::admit::Refused;
+use crate::coins::{Coins, Fate, GENESIS, Ledger, Narrow, PANICS, Payment, payment};
+use crate::filter::{ExactSet, Filter};
+use crate::key::KeyBits;
+use crate::serial::Serial;
+
+type Fates = Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>;
+
+fn engine<F: Filter<KeyBits>>(filter: F, settings: Settings) -> (Engine<Coins, F>, Fates) {
+    let (coins, fates) = Coins::new();
+    (
+        Engine::new(coins, Ledger::genesis(), filter, settings),
+        fates,
+    )
+}
+
+/// What became of a transaction that was submitted once.
+fn fate(fates: &Fates, id: u32) -> Option<Fate> {
+    let fates = fates.lock().unwrap();
+    let of = fates.get(&id)?;
+    assert_eq!(of.len(), 1, "decided more than once: {of:?}");
+    of.first().copied()
+}
+
+/// Epochs until nothing goes on: an orphan that a commit released may need one more to be checked.
+fn run<F: Filter<KeyBits>>(engine: &Engine<Coins, F>) {
+    let mut idle_epochs = 0;
+    while idle_epochs < 2 {
+        idle_epochs += 1;
+        while engine.validate() > 0 {
+            idle_epochs = 0;
+        }
+        engine.commit();
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Submit(usize),
+    Validate,
+    Commit,
+    Pause,
+}
+
+/// Payments 1 to 12, each spending outputs of earlier ones or of ones that never come.
+fn payments() -> impl Strategy<Value = Vec<Payment>> {
+    let coins = |id: u32| prop::collection::vec((0..id + 1, 0_u32..2), 1..4);
+    (1_u32..13)
+        .map(move |id| {
+            coins(id).prop_map(move |coins| {
+                // In place of its own outputs, those of one that is never submitted.
+                let coins = coins.into_iter().map(|(of, output)| match of == id {
+                    true => (100, output),
+                    false => (of, output),
+                });
+                payment(id, &coins.collect::<Vec<_>>())
+            })
+        })
+        .collect::<Vec<_>>()
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0_usize..12).prop_map(Step::Submit),
+        3 => Just(Step::Validate),
+        1 => Just(Step::Commit),
+        1 => Just(Step::Pause),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+/// The laws that hold whatever was submitted, in whatever order the threads came.
+fn check_laws(ledger: &Ledger, fates: &Fates, payments: &[Payment], keep: Orphans) {
+    let fates = fates.lock().unwrap();
+    let accepted: BTreeSet<u32> = ledger.order.iter().map(|tx| tx.id).collect();
+    assert_eq!(accepted.len(), ledger.order.len(), "committed twice");
+    let (coins, replayed) = Coins::new();
+    let serial = Serial::new(coins, Ledger::genesis());
+    for tx in &ledger.order {
+        serial.submit(tx.clone());
+    }
+    assert_eq!(
+        serial.counters().accepted as usize,
+        accepted.len(),
+        "serial admits less"
+    );
+    for (id, of) in fates.iter() {
+        let wins = of.iter().filter(|fate| **fate == Fate::Accepted).count();
+        assert_eq!(wins, usize::from(accepted.contains(id)), "{id}: {of:?}");
+    }
+    // What was refused would be refused by the serial one too, now that the winners are chosen.
+    for (id, of) in fates.iter().filter(|(id, _)| !accepted.contains(id)) {
+        let tx = payments.iter().find(|tx| tx.id == *id).unwrap();
+        serial.submit(tx.clone());
+        let verdict = replayed.lock().unwrap()[id][0];
+        let is_orphan = of.iter().all(|fate| matches!(fate, Fate::Orphaned(_)));
+        if keep == Orphans::All || !is_orphan {
+            assert_ne!(
+                verdict,
+                Fate::Accepted,
+                "{id} was refused for nothing: {of:?}"
+            );
+        }
+    }
+}
+
+fn scripted<F: Filter<KeyBits>>(filter: F, keep: Orphans, payments: &[Payment], steps: &[Step]) {
+    let settings = Settings {
+        keep,
+        ..Settings::default()
+    };
+    let (engine, fates) = engine(filter, settings);
+    let (mut submitted, mut refused) = (0, 0);
+    for step in steps {
+        match step {
+            Step::Submit(at) => match engine.submit(payments[*at].clone()) {
+                Ok(()) => submitted += 1,
+                Err(why) => {
+                    assert_eq!(why, Refused::Duplicate);
+                    refused += 1;
+                }
+            },
+            Step::Validate => drop(engine.validate()),
+            Step::Commit => engine.commit(),
+            Step::Pause => engine.pause(|_| ()),
+        }
+    }
+    run(&engine);
+    engine.finish();
+    let ledger = engine.pause(|ledger| ledger.clone());
+    check_laws(&ledger, &fates, payments, keep);
+    let decided: usize = fates.lock().unwrap().values().map(Vec::len).sum();
+    assert_eq!(
+        decided, submitted,
+        "every one that was taken in is decided once"
+    );
+    let counted = engine.counters();
+    assert_eq!(
+        (counted.submitted as usize, counted.duplicates),
+        (submitted, refused)
+    );
+    let fates = counted.accepted + counted.rejected + counted.orphaned + counted.abandoned;
+    assert_eq!(fates, counted.submitted);
+    if keep == Orphans::OfKnown {
+        assert_eq!(
+            counted.abandoned, 0,
+            "nothing waits for what is not under way"
+        );
+    }
+}
+
+proptest! {
+    /// Any transactions in any order of steps: each is decided once, and the ledger is one that serial
+    /// admission makes of the winners.
+    #[test]
+    fn the_result_is_serial_admission_of_the_winners(
+        payments in payments(),
+        steps in steps(),
+        bits in 1_usize..40,
+        all in any::<bool>(),
+    ) {
+        let keep = if all { Orphans::All } else { Orphans::OfKnown };
+        scripted(ExactSet::default(), keep, &payments, &steps);
+        scripted(Narrow::new(bits), keep, &payments, &steps);
+    }
+
+    /// The same on threads: whatever their number and the system's scheduling.
+    #[test]
+    fn threads_keep_the_same_laws(
+        payments in payments(),
+        order in Just((0..12).collect::<Vec<usize>>()).prop_shuffle(),
+        validators in 1_usize..4,
+        bits in 1_usize..40,
+    ) {
+        let (coins, fates) = Coins::new();
+        let settings = Settings {
+            validators,
+            epoch: Duration::from_millis(1),
+            ..Settings::default()
+        };
+        let pipeline = Pipeline::start(coins, Ledger::genesis(), Narrow::new(bits), settings);
+        std::thread::scope(|scope| {
+            for half in order.chunks(6) {
+                let (pipeline, payments) = (&pipeline, &payments);
+                scope.spawn(move || {
+                    for at in half {
+                        pipeline.submit(payments[*at].clone()).unwrap();
+                    }
+                });
+            }
+        });
+        // Nothing outside wakes it: what waits for ever hangs the test.
+        while fates.lock().unwrap().len() < 12 {
+            std::thread::yield_now();
+        }
+        pipeline.stop();
+        prop_assert_eq!(pipeline.submit(payments[0].clone()), Err(Refused::Stopped));
+        let ledger = pipeline.read(Ledger::clone);
+        check_laws(&ledger, &fates, &payments, Orphans::OfKnown);
+    }
+
+    /// A chain needs as many epochs as it is long, in whatever order its transactions come.
+    #[test]
+    fn a_chain_of_depth_d_is_admitted_within_d_epochs(
+        order in (1_u32..30).prop_flat_map(|depth| Just((1..=depth).collect::<Vec<u32>>()).prop_shuffle()),
+    ) {
+        let settings = Settings { keep: Orphans::All, ..Settings::default() };
+        let (engine, fates) = engine(ExactSet::default(), settings);
+        for id in &order {
+            engine.submit(payment(*id, &[(id - 1, 0)])).unwrap();
+        }
+        for _ in &order {
+            while engine.validate() > 0 {}
+            engine.commit();
+        }
+        for id in &order {
+            prop_assert_eq!(fate(&fates, *id), Some(Fate::Accepted));
+        }
+    }
+}
+
+/// With a filter of one bit every transaction conflicts with every other, and two inputs of one conflict
+/// with each other. Without the rule about the first deferred one nothing would ever be checked.
+#[test]
+fn transactions_whose_own_inputs_collide_are_admitted_one_in_each_epoch() {
+    let (engine, fates) = engine(Narrow::new(1), Settings::default());
+    let coins = |id| [(id - 1, 0), (id - 1, 1)];
+    for id in 1..=20 {
+        engine.submit(payment(id, &coins(id))).unwrap();
+    }
+    assert_eq!(engine.validate(), 0);
+    for id in 1..=20 {
+        engine.commit();
+        assert_eq!(engine.validate(), 1);
+        assert_eq!(fate(&fates, id), Some(Fate::Accepted));
+    }
+    assert_eq!(engine.counters().deferred, 20 + 19 * 20 / 2);
+}
+
+#[test]
+fn of_two_spends_the_second_waits_for_the_commit_and_is_rejected() {
+    let (engine, fates) = engine(ExactSet::default(), Settings::default());
+    for id in [1, 2] {
+        engine.submit(payment(id, &[(GENESIS, 0)])).unwrap();
+    }
+    assert_eq!((engine.validate(), fate(&fates, 2)), (1, None));
+    engine.commit();
+    assert_eq!(engine.validate(), 1);
+    assert_eq!(fate(&fates, 1), Some(Fate::Accepted));
+    assert_eq!(fate(&fates, 2), Some(Fate::Rejected("spent")));
+}
+
+#[test]
+fn a_pause_commits_first_and_what_waits_is_held_against_the_changed_view() {
+    let (engine, fates) = engine(ExactSet::default(), Settings::default());
+    engine.submit(payment(1, &[(GENESIS, 0)])).unwrap();
+    engine.submit(payment(2, &[(GENESIS, 1)])).unwrap();
+    assert_eq!(engine.validate(), 2);
+    engine.submit(payment(3, &[(1, 0)])).unwrap();
+    engine.submit(payment(4, &[(1, 1)])).unwrap();
+    let committed = engine.pause(|ledger| {
+        ledger.spend((1, 0));
+        ledger.order.len()
+    });
+    assert_eq!(committed, 2);
+    run(&engine);
+    assert_eq!(fate(&fates, 3), Some(Fate::Rejected("spent")));
+    assert_eq!(fate(&fates, 4), Some(Fate::Accepted));
+}
+
+/// A client that hears of its parent's admission and sends a child before the commit is not refused.
+#[test]
+fn a_child_waits_for_a_parent_that_is_accepted_and_not_yet_committed() {
+    let (engine, fates) = engine(ExactSet::default(), Settings::default());
+    engine.submit(payment(1, &[(GENESIS, 0)])).unwrap();
+    engine.validate();
+    engine.submit(payment(2, &[(1, 0)])).unwrap();
+    engine.submit(payment(3, &[(7, 0)])).unwrap();
+    engine.validate();
+    assert_eq!(fate(&fates, 2), None);
+    assert_eq!(fate(&fates, 3), Some(Fate::Orphaned(7)));
+    engine.commit();
+    engine.validate();
+    assert_eq!(fate(&fates, 2), Some(Fate::Accepted));
+}
+
+#[test]
+fn children_of_a_rejected_parent_are_orphans() {
+    let (engine, fates) = engine(ExactSet::default(), Settings::default());
+    engine.submit(payment(3, &[(2, 0)])).unwrap();
+    engine.submit(payment(2, &[(1, 1)])).unwrap();
+    engine
+        .submit(payment(1, &[(GENESIS, 0), (GENESIS, 0)]))
+        .unwrap();
+    run(&engine);
+    assert_eq!(fate(&fates, 1), Some(Fate::Rejected("twice in itself")));
+    assert_eq!(fate(&fates, 2), Some(Fate::Orphaned(1)));
+    assert_eq!(fate(&fates, 3), Some(Fate::Orphaned(2)));
+}
+
+#[test]
+fn queues_are_bounded_and_count_what_they_refuse() {
+    let settings = Settings {
+        capacity: 3,
+        orphans: 1,
+        keep: Orphans::All,
+        ..Settings::default()
+    };
+    let (engine, fates) = engine(ExactSet::default(), settings);
+    for id in [1, 2, 3] {
+        engine.submit(payment(id, &[(50 + id, 0)])).unwrap();
+    }
+    assert_eq!(
+        engine.submit(payment(4, &[(GENESIS, 0)])),
+        Err(Refused::Full)
+    );
+    assert_eq!(
+        engine.submit(payment(1, &[(51, 0)])),
+        Err(Refused::Duplicate)
+    );
+    engine.validate();
+    assert_eq!(fate(&fates, 1), Some(Fate::Orphaned(51)));
+    assert_eq!(fate(&fates, 2), Some(Fate::Orphaned(52)));
+    assert_eq!(fate(&fates, 3), None);
+    engine.submit(payment(4, &[(GENESIS, 0)])).unwrap();
+    let counted = engine.counters();
+    assert_eq!(
+        (counted.full, counted.duplicates, counted.orphaned),
+        (1, 1, 2)
+    );
+    engine.finish();
+    assert_eq!(fate(&fates, 3), Some(Fate::Abandoned));
+}
+
+/// Above a thousand deferred transactions all that come are deferred; the next epoch takes them in.
+#[test]
+fn a_flood_of_conflicts_defers_everybody_until_the_next_epoch() {
+    let (engine, fates) = engine(ExactSet::default(), Settings::default());
+    engine.submit(payment(1, &[(GENESIS, 0)])).unwrap();
+    for id in 2..=1_002 {
+        engine.submit(payment(id, &[(GENESIS, 0)])).unwrap();
+    }
+    engine.submit(payment(2_000, &[(GENESIS, 1)])).unwrap();
+    assert_eq!(engine.counters().deferred, 1_002);
+    while engine.validate() > 0 {}
+    assert_eq!(fate(&fates, 2_000), None);
+    engine.commit();
+    while engine.validate() > 0 {}
+    assert_eq!(fate(&fates, 2_000), Some(Fate::Accepted));
+}
+
+#[test]
+fn a_check_that_panics_abandons_its_transaction_and_no_other() {
+    let (engine, fates) = engine(ExactSet::default(), Settings::default());
+    engine.submit(payment(PANICS, &[(GENESIS, 0)])).unwrap();
+    engine.submit(payment(1, &[(GENESIS, 1)])).unwrap();
+    run(&engine);
+    assert_eq!(fate(&fates, PANICS), Some(Fate::Abandoned));
+    assert_eq!(fate(&fates, 1), Some(Fate::Accepted));
+}
