@@ -61,6 +61,8 @@ pub struct Config {
     pub retain_keys: usize,
     /// The application. Default `kvstore`.
     pub app: Application,
+    /// How transactions are admitted to the mempool.
+    pub admission: AdmissionConfig,
     /// What concerns BigchainDB, if it is the application.
     pub bigchaindb: BigchaindbConfig,
 }
@@ -86,6 +88,7 @@ impl Default for Config {
             retain_bytes: 256 << 20,
             retain_keys: 500_000,
             app: Application::default(),
+            admission: AdmissionConfig::default(),
             bigchaindb: BigchaindbConfig::default(),
         }
     }
@@ -156,6 +159,51 @@ pub enum Application {
     Bigchaindb,
 }
 
+/// Admission's section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdmissionConfig {
+    /// How transactions are admitted. None, the default, is as the original does: BigchainDB holds
+    /// spends against what is committed alone.
+    pub mode: Option<AdmissionMode>,
+    /// Threads that check, if that is parallel; 0 for one per core. Default 0.
+    pub validators: usize,
+    /// Longest time between commits of what was accepted, if that is parallel. Default `500ms`.
+    #[serde(with = "duration")]
+    pub epoch: Duration,
+    /// Most transactions under way at once, if that is parallel. Default 100,000.
+    pub capacity: usize,
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        Self {
+            mode: None,
+            validators: 0,
+            epoch: Duration::from_millis(500),
+            capacity: 100_000,
+        }
+    }
+}
+
+/// How transactions are admitted to a mempool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdmissionMode {
+    /// One after the other, under one lock.
+    Serial,
+    /// On several threads, in epochs without conflicts (the crate `admission`).
+    Parallel,
+}
+
+/// A number of threads, of which 0 stands for one per core.
+pub(crate) fn cores(threads: usize) -> usize {
+    if threads > 0 {
+        return threads;
+    }
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
 /// BigchainDB's section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -197,16 +245,6 @@ impl Default for BigchaindbConfig {
             retain_transactions: 1_000_000,
             max_body_bytes: 2 << 20,
         }
-    }
-}
-
-impl BigchaindbConfig {
-    /// How many threads parallel validation takes.
-    pub(crate) fn workers(&self) -> usize {
-        if self.workers > 0 {
-            return self.workers;
-        }
-        std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
     }
 }
 
@@ -351,6 +389,12 @@ impl Config {
                 POSITIVE,
             ),
             ("bigchaindb.workers", bigchaindb.workers, 0..=MAX_WORKERS),
+            (
+                "admission.validators",
+                self.admission.validators,
+                0..=MAX_WORKERS,
+            ),
+            ("admission.capacity", self.admission.capacity, POSITIVE),
         ] {
             refuse_outside(name, value, &range)?;
         }

@@ -32,9 +32,10 @@ mod snapshot;
 
 pub use capacity::CapacityModel;
 pub use config::{
-    Application, BigchaindbConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
+    AdmissionConfig, AdmissionMode, Application, BigchaindbConfig, Config, ConfigError,
+    MempoolConfig, RpcConfig, Validation,
 };
 pub use dialect::Dialect;
 pub use faults::{FailedExecution, Faults, Garbage};
 pub use handle::{BlockSummary, DevNode, DevNodeError, Worker};
-pub use snapshot::Snapshot;
+pub use snapshot::{AdmissionCounts, Snapshot};

@@ -243,6 +243,7 @@ impl Node {
         self.store_mut().push(Arc::clone(&block));
         update.remove_committed(&block.txs, |index| block.code(index) == 0);
         update.recheck(&self.app).await;
+        update.show_to(&self.app);
         drop(update);
         self.counters
             .committed

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use admission::Counters;
 use serde::Serialize;
 
 use crate::node::Node;
@@ -31,6 +32,47 @@ pub struct Snapshot {
     pub open_connections: u64,
     /// Times the node was restarted.
     pub restarts: u64,
+    /// What admission did, if the configuration has one.
+    pub admission: Option<AdmissionCounts>,
+}
+
+/// What admission to the mempool has done since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AdmissionCounts {
+    /// Transactions taken in to be checked.
+    pub submitted: u64,
+    /// Accepted.
+    pub accepted: u64,
+    /// Rejected.
+    pub rejected: u64,
+    /// Told that they are orphans.
+    pub orphaned: u64,
+    /// Refused because they were being checked already.
+    pub duplicates: u64,
+    /// Refused because too many were under way.
+    pub full: u64,
+    /// Times that one waited for the next epoch because of what it spends.
+    pub deferred: u64,
+    /// Times that one waited for its parent.
+    pub waited: u64,
+    /// Commits, each the end of an epoch.
+    pub commits: u64,
+}
+
+impl From<Counters> for AdmissionCounts {
+    fn from(counted: Counters) -> Self {
+        Self {
+            submitted: counted.submitted,
+            accepted: counted.accepted,
+            rejected: counted.rejected,
+            orphaned: counted.orphaned,
+            duplicates: counted.duplicates,
+            full: counted.full,
+            deferred: counted.deferred,
+            waited: counted.waited,
+            commits: counted.commits,
+        }
+    }
 }
 
 impl Snapshot {
@@ -54,6 +96,7 @@ impl Snapshot {
             connections: counters.connections.load(Ordering::Relaxed),
             open_connections: counters.open_connections.load(Ordering::Relaxed),
             restarts: node.faults.now().restarts,
+            admission: node.app.admission().map(AdmissionCounts::from),
         }
     }
 }

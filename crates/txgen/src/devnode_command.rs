@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use devnode::{Application, Config, DevNode};
+use devnode::{AdmissionMode, Application, Config, DevNode};
 use ops::command::{CommandError, failed, usage};
 
 use servers::{assign, parse_assignment};
 
-use crate::cli::{DevnodeApp, DevnodeArgs};
+use crate::cli::{Admission, DevnodeApp, DevnodeArgs};
 use crate::exit;
 use crate::scenario::with_suggestion;
 use crate::shutdown::Shutdown;
@@ -95,10 +95,33 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
             "--api, --events and --workers are of BigchainDB: add --app bigchaindb"
         ));
     }
+    let mode = args.admission.map(|how| match how {
+        Admission::Serial => AdmissionMode::Serial,
+        Admission::Parallel => AdmissionMode::Parallel,
+    });
+    config.admission.mode = mode.or(config.admission.mode);
+    config.admission.validators = args.validators.unwrap_or(config.admission.validators);
+    refuse_unused_admission(&config)?;
     config.bigchaindb.server_workers = args.workers.unwrap_or(config.bigchaindb.server_workers);
     config.bigchaindb.listen = args.api.unwrap_or(config.bigchaindb.listen);
     config.bigchaindb.events = args.events.unwrap_or(config.bigchaindb.events);
     Ok(config)
+}
+
+/// Settings of admission that nothing would follow.
+fn refuse_unused_admission(config: &Config) -> anyhow::Result<()> {
+    let admission = &config.admission;
+    if admission.mode.is_some() && config.app == Application::Kvstore {
+        return Err(anyhow!(
+            "--admission is of applications whose transactions spend: add --app bigchaindb"
+        ));
+    }
+    if admission.validators > 0 && admission.mode != Some(AdmissionMode::Parallel) {
+        return Err(anyhow!(
+            "--validators is of parallel admission: add --admission parallel"
+        ));
+    }
+    Ok(())
 }
 
 /// Unless told otherwise, a node on its own listens where clients of BigchainDB look for it, and
@@ -148,6 +171,8 @@ mod tests {
             api: None,
             events: None,
             workers: None,
+            admission: None,
+            validators: None,
             dialect: None,
             control: None,
             config: None,
@@ -203,6 +228,22 @@ mod tests {
         given.dialect = Some("0.32".into());
         let error = format!("{:#}", configure(&given).unwrap_err());
         assert!(error.contains("0.31"), "{error}");
+    }
+
+    #[test]
+    fn admission_is_a_flag_of_applications_whose_transactions_spend() {
+        let mut given = args(&[]);
+        given.admission = Some(Admission::Parallel);
+        given.validators = Some(3);
+        let error = configure(&given).unwrap_err().to_string();
+        assert!(error.contains("--app bigchaindb"), "{error}");
+        given.app = Some(DevnodeApp::Bigchaindb);
+        let admission = configure(&given).unwrap().admission;
+        assert_eq!(admission.mode, Some(AdmissionMode::Parallel));
+        assert_eq!(admission.validators, 3);
+        given.admission = None;
+        let error = configure(&given).unwrap_err().to_string();
+        assert!(error.contains("--admission parallel"), "{error}");
     }
 
     #[test]

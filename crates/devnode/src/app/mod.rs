@@ -1,10 +1,12 @@
 //! The application that blocks are executed on: one of two.
 
+mod admission;
 pub(crate) mod bigchaindb;
 pub(crate) mod kvstore;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use ::admission::Counters;
 use bytes::Bytes;
 
 use crate::chain::block::Tx;
@@ -57,7 +59,9 @@ impl App {
             Application::Kvstore => {
                 Self::KvStore(RwLock::new(KvStore::new(config.retain_keys, validator)))
             }
-            Application::Bigchaindb => Self::Bigchaindb(Bigchaindb::new(&config.bigchaindb)),
+            Application::Bigchaindb => {
+                Self::Bigchaindb(Bigchaindb::new(&config.bigchaindb, &config.admission))
+            }
         }
     }
 
@@ -115,6 +119,21 @@ impl App {
         match self {
             Self::KvStore(_) => kvstore::check(&tx.bytes),
             Self::Bigchaindb(app) => app.recheck(tx),
+        }
+    }
+
+    /// Tells the application what the mempool holds after a block.
+    pub(crate) fn mempool_is<'a>(&self, txs: impl Iterator<Item = &'a Tx>) {
+        if let Self::Bigchaindb(app) = self {
+            app.mempool_is(txs);
+        }
+    }
+
+    /// What admission has counted, if the configuration has one.
+    pub(crate) fn admission(&self) -> Option<Counters> {
+        match self {
+            Self::KvStore(_) => None,
+            Self::Bigchaindb(app) => app.admission(),
         }
     }
 

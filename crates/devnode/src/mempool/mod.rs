@@ -289,6 +289,11 @@ impl Update<'_> {
         }
     }
 
+    /// Tells the application what is left.
+    pub(crate) fn show_to(&self, app: &App) {
+        app.mempool_is(self.pool.lock().pool.iter());
+    }
+
     /// Checks everything left again, at `recheck_cost` for each transaction, and drops what does
     /// not pass any more.
     pub(crate) async fn recheck(&self, app: &App) {

@@ -290,6 +290,13 @@ pub struct DevnodeArgs {
     /// the original (there 2 × cores + 1); 0 serves every connection [default: 0].
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// How transactions are admitted: one at a time under one lock, or on several threads. BigchainDB then
+    /// holds spends against the mempool too, which the original does not [default: as the original].
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub admission: Option<Admission>,
+    /// Threads that check transactions with --admission parallel [default: one per core].
+    #[arg(long, value_name = "N")]
+    pub validators: Option<usize>,
     /// Whose RPC it speaks: CometBFT's 0.38, or 0.31 for that of Tendermint 0.31.5 [default: 0.38].
     #[arg(long, value_name = "VERSION")]
     pub dialect: Option<String>,
@@ -311,6 +318,15 @@ pub enum DevnodeApp {
     Kvstore,
     /// BigchainDB 2.2.2 with its HTTP API and event stream.
     Bigchaindb,
+}
+
+/// How the built-in node admits transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Admission {
+    /// One after the other.
+    Serial,
+    /// On several threads.
+    Parallel,
 }
 
 const EXIT_CODES: &str = "\

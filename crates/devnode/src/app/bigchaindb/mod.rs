@@ -5,6 +5,7 @@
 //! with every block, is made again whenever the original makes it.
 
 mod execution;
+mod spends;
 mod state;
 mod validators;
 
@@ -17,9 +18,11 @@ use tokio::sync::broadcast;
 use wire::ws::write_text;
 
 use super::Execution;
+use super::admission::Gate;
 use crate::chain::block::Tx;
-use crate::config::{BigchaindbConfig, Validation};
+use crate::config::{AdmissionConfig, AdmissionMode, BigchaindbConfig, Validation, cores};
 
+use spends::{Candidate, Pending, Spends};
 pub(crate) use state::{CommittedState, OutputFilter};
 pub(crate) use validators::{Checked, Rejection};
 use validators::{Needed, Validators};
@@ -38,6 +41,8 @@ pub(crate) struct Bigchaindb {
     workers: usize,
     state: Arc<RwLock<CommittedState>>,
     validators: Validators,
+    /// What holds spends against the mempool too, if anything does.
+    gate: Option<Arc<Gate<Spends>>>,
     events: broadcast::Sender<Arc<ValidTransactions>>,
 }
 
@@ -61,10 +66,11 @@ pub(crate) struct Finalized {
 }
 
 impl Bigchaindb {
-    pub(crate) fn new(config: &BigchaindbConfig) -> Self {
-        let workers = match config.validation {
-            Validation::Serial => 1,
-            Validation::Parallel => config.workers(),
+    pub(crate) fn new(config: &BigchaindbConfig, admission: &AdmissionConfig) -> Self {
+        let workers = match (admission.mode, config.validation) {
+            (Some(AdmissionMode::Serial), _) | (None, Validation::Serial) => 1,
+            (Some(AdmissionMode::Parallel), _) => cores(admission.validators),
+            (None, Validation::Parallel) => cores(config.workers),
         };
         let state = Arc::new(RwLock::new(CommittedState::new(config.retain_transactions)));
         let mode = if config.strict {
@@ -72,9 +78,15 @@ impl Bigchaindb {
         } else {
             Mode::Compatible
         };
+        let gate = admission.mode.map(|mode| {
+            let committed = Arc::clone(&state);
+            let gate = Gate::new(admission, mode, Spends { committed }, Pending::default());
+            Arc::new(gate)
+        });
         Self {
             workers,
             validators: Validators::start(workers, mode, &state),
+            gate,
             state,
             events: broadcast::Sender::new(EVENT_BLOCKS),
         }
@@ -87,6 +99,9 @@ impl Bigchaindb {
     /// Ends the threads that check transactions and waits for them.
     pub(crate) fn stop(&self) {
         self.validators.stop();
+        if let Some(gate) = &self.gate {
+            gate.stop();
+        }
     }
 
     /// Subscribes to every block from now on.
@@ -104,20 +119,34 @@ impl Bigchaindb {
 
     /// `CheckTx`. What the HTTP API has checked already is only held against the ledger again.
     pub(super) async fn check(&self, tx: &mut Tx) -> u32 {
-        if tx.effect.is_some() {
-            return self.recheck(tx);
-        }
-        match self
-            .validators
-            .check(tx.bytes.clone(), Needed::Effect)
-            .await
-        {
-            Ok(checked) => {
-                tx.effect = Some(checked.effect);
-                ACCEPTED
+        if tx.effect.is_none() {
+            let checked = self
+                .validators
+                .check(tx.bytes.clone(), Needed::Effect)
+                .await;
+            let Ok(checked) = checked else { return REFUSED };
+            tx.effect = Some(checked.effect);
+            if self.gate.is_none() {
+                return ACCEPTED;
             }
-            Err(_) => REFUSED,
         }
+        match (&self.gate, &tx.effect) {
+            (Some(gate), Some(effect)) => admit(gate, Arc::clone(effect)).await,
+            _ => self.recheck(tx),
+        }
+    }
+
+    /// Tells admission what the mempool holds after a block; nothing else is admitted.
+    pub(super) fn mempool_is<'a>(&self, txs: impl Iterator<Item = &'a Tx>) {
+        if let Some(gate) = &self.gate {
+            let pending = Pending::of(txs.filter_map(|tx| tx.effect.as_ref()));
+            gate.pause(|view| *view = pending);
+        }
+    }
+
+    /// What admission has counted.
+    pub(super) fn admission(&self) -> Option<admission::Counters> {
+        self.gate.as_ref().map(|gate| gate.counters())
     }
 
     /// Holds a transaction that was checked before against the ledger as it is now.
@@ -176,6 +205,16 @@ impl Bigchaindb {
             // An error means that there are no listeners.
             let _ = self.events.send(Arc::new(events));
         }
+    }
+}
+
+async fn admit(gate: &Arc<Gate<Spends>>, effect: Arc<Effect>) -> u32 {
+    let (candidate, verdict) = Candidate::new(effect);
+    let refused = gate.offer(vec![candidate]).await;
+    if refused.is_empty() && verdict.await == Ok(true) {
+        ACCEPTED
+    } else {
+        REFUSED
     }
 }
 

@@ -13,11 +13,12 @@ const BLOCKS: &str = include_str!("../../../../bigchain/tests/vectors/blocks.jso
 const VALID: &str = include_str!("../../../../bigchain/tests/vectors/valid.json");
 
 fn app(validation: Validation, workers: usize) -> Bigchaindb {
-    Bigchaindb::new(&BigchaindbConfig {
+    let config = BigchaindbConfig {
         validation,
         workers,
         ..BigchaindbConfig::default()
-    })
+    };
+    Bigchaindb::new(&config, &AdmissionConfig::default())
 }
 
 fn tx(effect: &Arc<Effect>) -> Tx {
@@ -81,6 +82,55 @@ fn hashes_are_those_of_blocks_json() {
                 block.get("app_hash").and_then(Value::as_str)
             );
         }
+    }
+}
+
+/// Every spend of the universe against an empty ledger's three CREATEs: with admission an output is spent by
+/// one transaction of the mempool, without it by any number.
+#[tokio::test]
+async fn admission_holds_spends_against_the_mempool_and_the_original_does_not() {
+    let [original, serial, parallel] = [
+        None,
+        Some(AdmissionMode::Serial),
+        Some(AdmissionMode::Parallel),
+    ]
+    .map(|mode| {
+        let admission = AdmissionConfig {
+            mode,
+            ..AdmissionConfig::default()
+        };
+        Bigchaindb::new(&BigchaindbConfig::default(), &admission)
+    });
+    for (app, spends_of_each) in [(&original, 3), (&serial, 1), (&parallel, 1)] {
+        run(app, 1, &UNIVERSE[..3].iter().collect::<Vec<_>>());
+        let mut admitted = Vec::new();
+        for effect in UNIVERSE.iter() {
+            let mut tx = tx(effect);
+            if app.check(&mut tx).await == ACCEPTED {
+                admitted.push(tx);
+            }
+        }
+        let spends = |app_tx: &Tx, output: (Id, u64)| {
+            let effect = app_tx.effect.as_ref().unwrap();
+            effect.spends().any(|spent| spent == output)
+        };
+        for create in &UNIVERSE[..3] {
+            let first = admitted.iter().filter(|tx| spends(tx, (create.id(), 0)));
+            assert!(first.count() <= spends_of_each);
+        }
+        let rival = tx(&UNIVERSE[4]);
+        assert_eq!(
+            app.check(&mut rival.clone()).await,
+            if spends_of_each > 1 {
+                ACCEPTED
+            } else {
+                REFUSED
+            }
+        );
+        // The mempool has dropped everything: the outputs are free again.
+        app.mempool_is(std::iter::empty());
+        assert_eq!(app.check(&mut rival.clone()).await, ACCEPTED);
+        app.stop();
     }
 }
 
