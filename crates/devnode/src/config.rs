@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use bitcoin::address::NetworkUnchecked;
+use bitcoin::{Address, Network, ScriptBuf};
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -65,6 +67,8 @@ pub struct Config {
     pub admission: AdmissionConfig,
     /// What concerns BigchainDB, if it is the application.
     pub bigchaindb: BigchaindbConfig,
+    /// What concerns Bitcoin, if it is the application.
+    pub bitcoin: BitcoinConfig,
 }
 
 impl Default for Config {
@@ -90,6 +94,7 @@ impl Default for Config {
             app: Application::default(),
             admission: AdmissionConfig::default(),
             bigchaindb: BigchaindbConfig::default(),
+            bitcoin: BitcoinConfig::default(),
         }
     }
 }
@@ -108,6 +113,27 @@ impl Config {
             },
             rpc: RpcConfig {
                 max_open_connections: BIGCHAINDB_CONNECTIONS,
+                ..RpcConfig::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
+impl Config {
+    /// A node of Bitcoin, for loads that a mempool of thousands would stop at once: each answer ends its
+    /// connection, and a batch has hundreds of transactions.
+    #[must_use]
+    pub fn bitcoin() -> Self {
+        Self {
+            app: Application::Bitcoin,
+            mempool: MempoolConfig {
+                size: BITCOIN_MEMPOOL,
+                ..MempoolConfig::default()
+            },
+            rpc: RpcConfig {
+                max_open_connections: BIGCHAINDB_CONNECTIONS,
+                max_body_bytes: BITCOIN_BODY,
                 ..RpcConfig::default()
             },
             ..Self::default()
@@ -148,6 +174,11 @@ const BIGCHAINDB_CONNECTIONS: usize = 2_000;
 /// Mempool and cache in the configuration that BEP-23 measured.
 const BIGCHAINDB_MEMPOOL: usize = 100_000;
 
+/// A minute of 5,000 transactions a second; about 1 KiB each.
+const BITCOIN_MEMPOOL: usize = 300_000;
+/// A batch of 20,000 transactions of 373 bytes.
+const BITCOIN_BODY: usize = 16 << 20;
+
 /// What blocks are executed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -157,6 +188,61 @@ pub enum Application {
     Kvstore,
     /// BigchainDB 2.2.2, with its HTTP API and event stream beside the RPC.
     Bigchaindb,
+    /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC, which is served instead of
+    /// CometBFT's.
+    Bitcoin,
+}
+
+/// Bitcoin's section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BitcoinConfig {
+    /// Name of the RPC's user. Default `txgen`.
+    pub rpc_user: String,
+    /// Password of that user. Default `txgen`.
+    pub rpc_password: String,
+    /// Address of the regression-test network to which blocks pay. None, the default: blocks made on the
+    /// interval burn what they are paid, and `generate` is refused, as btcd does without `--miningaddr`.
+    pub mining_address: Option<String>,
+    /// Largest block in bytes. Default 32,000,000, bchd's; btcd's is 1,000,000.
+    pub max_block_bytes: usize,
+    /// Least fee in satoshi for 1,000 bytes. Default 1,000.
+    pub min_relay_fee: u64,
+    /// Most unspent outputs that the chain may have, at about 150 bytes each; transactions that would make
+    /// more are refused. Default 4,000,000.
+    pub max_outputs: usize,
+}
+
+impl Default for BitcoinConfig {
+    fn default() -> Self {
+        Self {
+            rpc_user: "txgen".to_owned(),
+            rpc_password: "txgen".to_owned(),
+            mining_address: None,
+            max_block_bytes: 32_000_000,
+            min_relay_fee: 1_000,
+            max_outputs: 4_000_000,
+        }
+    }
+}
+
+impl BitcoinConfig {
+    /// The script that blocks pay to, if an address of the network is configured.
+    pub(crate) fn payout(&self) -> Option<ScriptBuf> {
+        let address: Address<NetworkUnchecked> = self.mining_address.as_ref()?.parse().ok()?;
+        let address = address.require_network(Network::Regtest).ok()?;
+        Some(address.script_pubkey())
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let address = self.mining_address.as_deref();
+        match address.filter(|_| self.payout().is_none()) {
+            Some(address) => Err(ConfigError(format!(
+                "bitcoin.mining_address is {address}: give it an address of the regression-test network"
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Admission's section.
@@ -164,7 +250,7 @@ pub enum Application {
 #[serde(deny_unknown_fields, default)]
 pub struct AdmissionConfig {
     /// How transactions are admitted. None, the default, is as the original does: BigchainDB holds
-    /// spends against what is committed alone.
+    /// spends against what is committed alone, and Bitcoin admits one transaction after the other.
     pub mode: Option<AdmissionMode>,
     /// Threads that check, if that is parallel; 0 for one per core. Default 0.
     pub validators: usize,
@@ -395,9 +481,16 @@ impl Config {
                 0..=MAX_WORKERS,
             ),
             ("admission.capacity", self.admission.capacity, POSITIVE),
+            (
+                "bitcoin.max_block_bytes",
+                self.bitcoin.max_block_bytes,
+                BLOCK_BYTES,
+            ),
+            ("bitcoin.max_outputs", self.bitcoin.max_outputs, POSITIVE),
         ] {
             refuse_outside(name, value, &range)?;
         }
+        self.bitcoin.validate()?;
         if !(1..=MAX_CHAIN_ID).contains(&characters) {
             let text = format!("chain_id has {characters} characters: give it 1 to {MAX_CHAIN_ID}");
             return Err(ConfigError(text));

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bitcoin::hashes::Hash as _;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -143,6 +144,11 @@ impl DevNode {
     /// A committed block; none if the height is not kept.
     #[must_use]
     pub fn block(&self, height: u64) -> Option<BlockSummary> {
+        if let Some(bitcoin) = &self.node.bitcoin {
+            let ids = bitcoin.block_ids(height)?.into_iter();
+            let txs = ids.map(|id| (id.to_byte_array(), 0)).collect();
+            return Some(BlockSummary { height, txs });
+        }
         let block = self.node.store().block(height).cloned()?;
         let txs = block
             .txs
@@ -193,5 +199,8 @@ async fn work(node: Arc<Node>, listeners: Listeners, stop: CancellationToken) {
     node.finished().await;
     if let Some(app) = node.app.bigchaindb() {
         app.stop();
+    }
+    if let Some(bitcoin) = &node.bitcoin {
+        bitcoin.stop();
     }
 }

@@ -5,6 +5,9 @@
 //! signatures and proofs are genuine: a light client can follow its chain. A test double for
 //! overload, too: it can be given the cost of checks, a capacity that sinks, and scripted faults.
 //!
+//! With the application `bitcoin` it is a node of Bitcoin's regression-test network instead, behind the
+//! JSON-RPC of btcd.
+//!
 //! It is no consensus engine: one validator, no peers, no votes over a network, nothing on disk.
 //! `docs/devnode.md` lists where it differs from the original.
 //!
@@ -12,6 +15,7 @@
 
 mod api;
 mod app;
+mod bitcoin;
 mod capacity;
 mod chain;
 mod config;
@@ -32,8 +36,8 @@ mod snapshot;
 
 pub use capacity::CapacityModel;
 pub use config::{
-    AdmissionConfig, AdmissionMode, Application, BigchaindbConfig, Config, ConfigError,
-    MempoolConfig, RpcConfig, Validation,
+    AdmissionConfig, AdmissionMode, Application, BigchaindbConfig, BitcoinConfig, Config,
+    ConfigError, MempoolConfig, RpcConfig, Validation,
 };
 pub use dialect::Dialect;
 pub use faults::{FailedExecution, Faults, Garbage};

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use wire::encoding::hex_text;
 
 use crate::app::{App, Execution, Finalized};
+use crate::bitcoin::Bitcoin;
 use crate::capacity::Capacity;
 use crate::chain::block::{Block, Proposal, Tx};
 use crate::chain::genesis::Genesis;
@@ -20,7 +21,7 @@ use crate::chain::merkle::sha256;
 use crate::chain::store::{Retention, Store};
 use crate::chain::time::BlockTime;
 use crate::chain::validator::{POWER, address};
-use crate::config::Config;
+use crate::config::{Application, Config};
 use crate::events::bus::Bus;
 use crate::events::publish::publish;
 use crate::faults::{FailedExecution, Faults};
@@ -59,6 +60,8 @@ pub(crate) struct Node {
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
     pub(crate) app: App,
+    /// The node of Bitcoin that is served in place of this one, if it is the application.
+    pub(crate) bitcoin: Option<Arc<Bitcoin>>,
     store: RwLock<Store>,
     /// Places for checks under way. Each begins for an open connection, but outlives one that is
     /// closed, so that connections alone bound them no longer.
@@ -86,6 +89,7 @@ impl Node {
             faults: Faults::new(),
             counters: Counters::default(),
             app: App::new(&config, (&genesis.validator.public, POWER)),
+            bitcoin: (config.app == Application::Bitcoin).then(|| Arc::new(Bitcoin::new(&config))),
             store: RwLock::new(Store::new(
                 Retention {
                     blocks: config.retain_blocks,
@@ -171,15 +175,25 @@ impl Node {
                 }
             }
             self.mempool.clear();
+            if let Some(bitcoin) = &self.bitcoin {
+                bitcoin.clear_mempool();
+            }
         }
     }
 
     async fn produce_forever(self: &Arc<Self>) {
         let mut capacity = self.config.capacity.clone().map(Capacity::new);
         let mut last_block_at = Instant::now();
+        if self.bitcoin.is_some() {
+            // A chain that a client generates by itself begins with the client's first block.
+            tokio::time::sleep(self.config.block_interval).await;
+        }
         loop {
             self.wait_for_turn().await;
-            let txs = self.commit_block().await;
+            let txs = match &self.bitcoin {
+                Some(bitcoin) => self.mine(bitcoin).await,
+                None => self.commit_block().await,
+            };
             let since = last_block_at.elapsed();
             last_block_at = Instant::now();
             let busy = capacity
@@ -193,7 +207,8 @@ impl Node {
     async fn wait_for_turn(&self) {
         let mut faults = self.faults.watch();
         loop {
-            if !self.config.create_empty_blocks && !self.needs_proof_block() {
+            let waits = !self.config.create_empty_blocks && self.bitcoin.is_none();
+            if waits && !self.needs_proof_block() {
                 self.mempool.available().await;
             }
             let state = faults.borrow_and_update().clone();
@@ -217,6 +232,22 @@ impl Node {
         self.store()
             .latest()
             .is_none_or(|block| block.header.app_hash != block.app_hash)
+    }
+
+    /// Mines one block of Bitcoin. Returns the number of its transactions beside the coinbase.
+    async fn mine(&self, bitcoin: &Arc<Bitcoin>) -> usize {
+        let bitcoin = Arc::clone(bitcoin);
+        let wants_empty = self.config.create_empty_blocks;
+        // Connecting a large block takes many milliseconds.
+        let mined = tokio::task::spawn_blocking(move || {
+            let has_txs = || bitcoin.depth().txs > 0;
+            (wants_empty || has_txs()).then(|| bitcoin.mine().1)
+        });
+        let txs = mined.await.ok().flatten().unwrap_or_default();
+        self.counters
+            .committed
+            .fetch_add(txs as u64, Ordering::Relaxed);
+        txs
     }
 
     /// Makes, signs, executes and publishes one block. Returns the number of its transactions.

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::faults::{ActiveFaults, Faults};
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::node::Node;
-use crate::{api, control, rpc};
+use crate::{api, bitcoin, control, rpc};
 
 /// Pause before a failed accept or bind is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
@@ -208,12 +208,17 @@ impl Handler for Connection {
             *self.events() = listener;
             return response;
         }
-        if self.service == Service::Rpc && request.path() == WEBSOCKET_PATH {
+        let bitcoin = node
+            .bitcoin
+            .as_ref()
+            .filter(|_| self.service == Service::Rpc);
+        if bitcoin.is_none() && self.service == Service::Rpc && request.path() == WEBSOCKET_PATH {
             return rpc::ws::handshake(request);
         }
         node.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let mut response = match self.service {
-            Service::Api => api::handle(node, request).await,
+        let mut response = match (self.service, bitcoin) {
+            (Service::Api, _) => api::handle(node, request).await,
+            (_, Some(bitcoin)) => bitcoin::handle(bitcoin, &node.faults, request).await,
             _ => rpc::http::handle(node, self.peer, request).await,
         };
         // A synchronous worker serves one request of a connection.

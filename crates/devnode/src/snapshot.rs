@@ -1,14 +1,15 @@
 //! Counters and levels of a node.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use admission::Counters;
 use serde::Serialize;
 
+use crate::bitcoin::Bitcoin;
 use crate::node::Node;
 
 /// What a node has done and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
     /// Newest height.
     pub height: u64,
@@ -78,25 +79,44 @@ impl From<Counters> for AdmissionCounts {
 impl Snapshot {
     /// What they are now.
     pub(crate) fn of(node: &Node) -> Self {
-        let depth = node.mempool.depth();
-        let (height, base) = {
-            let store = node.store();
-            (store.height(), store.base())
-        };
         let counters = &node.counters;
-        Self {
-            height,
-            base,
-            mempool_txs: depth.txs,
-            mempool_bytes: depth.bytes,
-            committed: counters.committed.load(Ordering::Relaxed),
-            broadcasts: counters.broadcasts.load(Ordering::Relaxed),
-            refused: counters.refused.load(Ordering::Relaxed),
-            requests: counters.requests.load(Ordering::Relaxed),
-            connections: counters.connections.load(Ordering::Relaxed),
-            open_connections: counters.open_connections.load(Ordering::Relaxed),
+        let mut now = Self {
+            committed: of(&counters.committed),
+            requests: of(&counters.requests),
+            connections: of(&counters.connections),
+            open_connections: of(&counters.open_connections),
             restarts: node.faults.now().restarts,
-            admission: node.app.admission().map(AdmissionCounts::from),
+            ..Self::default()
+        };
+        match &node.bitcoin {
+            Some(bitcoin) => now.add_bitcoin(bitcoin),
+            None => now.add_chain(node),
         }
+        now
     }
+
+    fn add_chain(&mut self, node: &Node) {
+        {
+            let store = node.store();
+            (self.height, self.base) = (store.height(), store.base());
+        }
+        let depth = node.mempool.depth();
+        (self.mempool_txs, self.mempool_bytes) = (depth.txs, depth.bytes);
+        self.broadcasts = of(&node.counters.broadcasts);
+        self.refused = of(&node.counters.refused);
+        self.admission = node.app.admission().map(AdmissionCounts::from);
+    }
+
+    fn add_bitcoin(&mut self, bitcoin: &Bitcoin) {
+        (self.height, self.base) = bitcoin.heights();
+        let depth = bitcoin.depth();
+        (self.mempool_txs, self.mempool_bytes) = (depth.txs, depth.bytes);
+        self.broadcasts = of(&bitcoin.broadcasts);
+        self.refused = of(&bitcoin.refused);
+        self.admission = Some(bitcoin.admission().into());
+    }
+}
+
+fn of(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use devnode::{AdmissionMode, Application, Config, DevNode};
+use devnode::{AdmissionMode, Application, BitcoinConfig, Config, DevNode};
 use ops::command::{CommandError, failed, usage};
 
 use servers::{assign, parse_assignment};
@@ -24,8 +24,8 @@ pub(crate) fn serve(args: &DevnodeArgs) -> Result<u8, CommandError> {
         .build()
         .map_err(failed)?;
     runtime.block_on(async {
-        let (node, worker) = DevNode::bind(config).await.map_err(failed)?;
-        announce(&node).map_err(failed)?;
+        let (node, worker) = DevNode::bind(config.clone()).await.map_err(failed)?;
+        announce(&node, &config).map_err(failed)?;
         let worker = tokio::spawn(worker);
         while !shutdown.is_requested() && !worker.is_finished() {
             tokio::time::sleep(SIGNAL_POLL).await;
@@ -42,10 +42,20 @@ pub(crate) fn serve(args: &DevnodeArgs) -> Result<u8, CommandError> {
     })
 }
 
-fn announce(node: &DevNode) -> io::Result<()> {
+fn announce(node: &DevNode, config: &Config) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "rpc      http://{}", node.rpc_address())?;
-    writeln!(out, "ws       ws://{}/websocket", node.rpc_address())?;
+    let rpc = node.rpc_address();
+    if config.app == Application::Bitcoin {
+        let BitcoinConfig {
+            rpc_user,
+            rpc_password,
+            ..
+        } = &config.bitcoin;
+        writeln!(out, "rpc      http://{rpc_user}:{rpc_password}@{rpc}")?;
+    } else {
+        writeln!(out, "rpc      http://{rpc}")?;
+        writeln!(out, "ws       ws://{rpc}/websocket")?;
+    }
     if let (Some(api), Some(events)) = (node.api_address(), node.events_address()) {
         writeln!(out, "api      http://{api}")?;
         writeln!(
@@ -72,6 +82,7 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     let app = args.app.map(|app| match app {
         DevnodeApp::Kvstore => "kvstore",
         DevnodeApp::Bigchaindb => "bigchaindb",
+        DevnodeApp::Bitcoin => "bitcoin",
     });
     if let Some(app) = app {
         table.insert("app".into(), app.into());
@@ -80,14 +91,24 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
         let dialect = toml::Value::String(dialect.clone());
         assign(&mut table, "rpc.dialect", dialect).context("--dialect")?;
     }
-    if table.get("app").and_then(toml::Value::as_str) == Some("bigchaindb") {
-        prefer_bigchaindbs_defaults(&mut table);
+    match table.get("app").and_then(toml::Value::as_str) {
+        Some("bigchaindb") => {
+            prefer(&mut table, &Config::bigchaindb());
+            prefer_bigchaindbs_ports(&mut table);
+        }
+        Some("bitcoin") => prefer(&mut table, &Config::bitcoin()),
+        _ => {}
     }
     let mut config: Config = table
         .try_into()
         .map_err(|error: toml::de::Error| anyhow!(with_suggestion(error.message())))
         .context("the node's configuration is not usable")?;
-    config.listen = args.listen;
+    let port = if config.app == Application::Bitcoin {
+        18_334
+    } else {
+        26_657
+    };
+    config.listen = args.listen.unwrap_or_else(|| ([127, 0, 0, 1], port).into());
     config.control = args.control.or(config.control);
     let of_bigchaindb = args.api.is_some() || args.events.is_some() || args.workers.is_some();
     if config.app != Application::Bigchaindb && of_bigchaindb {
@@ -102,6 +123,11 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     config.admission.mode = mode.or(config.admission.mode);
     config.admission.validators = args.validators.unwrap_or(config.admission.validators);
     refuse_unused_admission(&config)?;
+    if args.miningaddr.is_some() && config.app != Application::Bitcoin {
+        return Err(anyhow!("--miningaddr is of Bitcoin: add --app bitcoin"));
+    }
+    let mining_address = config.bitcoin.mining_address.take();
+    config.bitcoin.mining_address = args.miningaddr.clone().or(mining_address);
     config.bigchaindb.server_workers = args.workers.unwrap_or(config.bigchaindb.server_workers);
     config.bigchaindb.listen = args.api.unwrap_or(config.bigchaindb.listen);
     config.bigchaindb.events = args.events.unwrap_or(config.bigchaindb.events);
@@ -113,7 +139,7 @@ fn refuse_unused_admission(config: &Config) -> anyhow::Result<()> {
     let admission = &config.admission;
     if admission.mode.is_some() && config.app == Application::Kvstore {
         return Err(anyhow!(
-            "--admission is of applications whose transactions spend: add --app bigchaindb"
+            "--admission is of applications whose transactions spend: add --app bigchaindb or --app bitcoin"
         ));
     }
     if admission.validators > 0 && admission.mode != Some(AdmissionMode::Parallel) {
@@ -124,28 +150,33 @@ fn refuse_unused_admission(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Unless told otherwise, a node on its own listens where clients of BigchainDB look for it, and
-/// has the limits of [`Config::bigchaindb`].
-fn prefer_bigchaindbs_defaults(table: &mut toml::Table) {
-    let Config { mempool, rpc, .. } = Config::bigchaindb();
+/// Unless told otherwise, a node on its own has the limits that are usual for its application.
+fn prefer(table: &mut toml::Table, usual: &Config) {
     let size = |size| toml::Value::Integer(i64::try_from(size).unwrap_or(i64::MAX));
+    let Config { mempool, rpc, .. } = usual;
     for (section, key, value) in [
-        ("bigchaindb", "listen", "127.0.0.1:9984".into()),
-        ("bigchaindb", "events", "127.0.0.1:9985".into()),
-        ("mempool", "size", size(mempool.size)),
-        ("mempool", "cache_size", size(mempool.cache_size)),
-        (
-            "rpc",
-            "max_open_connections",
-            size(rpc.max_open_connections),
-        ),
+        ("mempool", "size", mempool.size),
+        ("mempool", "cache_size", mempool.cache_size),
+        ("rpc", "max_open_connections", rpc.max_open_connections),
+        ("rpc", "max_body_bytes", rpc.max_body_bytes),
     ] {
-        let section = table
-            .entry(section)
-            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        if let Some(section) = section.as_table_mut() {
-            section.entry(key).or_insert(value);
-        }
+        set_default(table, section, key, size(value));
+    }
+}
+
+/// Unless told otherwise, it listens where clients of BigchainDB look for it.
+fn prefer_bigchaindbs_ports(table: &mut toml::Table) {
+    for (key, address) in [("listen", "127.0.0.1:9984"), ("events", "127.0.0.1:9985")] {
+        set_default(table, "bigchaindb", key, address.into());
+    }
+}
+
+fn set_default(table: &mut toml::Table, section: &str, key: &str, value: toml::Value) {
+    let section = table
+        .entry(section)
+        .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if let Some(section) = section.as_table_mut() {
+        section.entry(key).or_insert(value);
     }
 }
 
@@ -167,7 +198,8 @@ mod tests {
     fn args(set: &[&str]) -> DevnodeArgs {
         DevnodeArgs {
             app: None,
-            listen: ([127, 0, 0, 1], 0).into(),
+            listen: Some(([127, 0, 0, 1], 0).into()),
+            miningaddr: None,
             api: None,
             events: None,
             workers: None,
@@ -244,6 +276,22 @@ mod tests {
         given.admission = None;
         let error = configure(&given).unwrap_err().to_string();
         assert!(error.contains("--admission parallel"), "{error}");
+    }
+
+    #[test]
+    fn a_node_of_bitcoin_listens_where_btcd_does_and_pays_to_the_address() {
+        let mut given = args(&[]);
+        given.app = Some(DevnodeApp::Bitcoin);
+        given.listen = None;
+        given.miningaddr = Some("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn".into());
+        let config = configure(&given).unwrap();
+        assert_eq!(config.listen.port(), 18_334);
+        assert_eq!(config.mempool, Config::bitcoin().mempool);
+        assert_eq!(config.rpc, Config::bitcoin().rpc);
+        assert_eq!(config.bitcoin.mining_address, given.miningaddr);
+        given.app = None;
+        let error = configure(&given).unwrap_err().to_string();
+        assert!(error.contains("--app bitcoin"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The application that blocks are executed on: one of two.
 
-mod admission;
+pub(crate) mod admission;
 pub(crate) mod bigchaindb;
 pub(crate) mod kvstore;
 
@@ -56,7 +56,8 @@ pub(crate) struct Execution<'a> {
 impl App {
     pub(crate) fn new(config: &Config, validator: (&[u8], i64)) -> Self {
         match config.app {
-            Application::Kvstore => {
+            // A node of Bitcoin executes its blocks itself; this application stays empty.
+            Application::Kvstore | Application::Bitcoin => {
                 Self::KvStore(RwLock::new(KvStore::new(config.retain_keys, validator)))
             }
             Application::Bigchaindb => {

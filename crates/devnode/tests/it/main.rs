@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bigchaindb;
+mod bitcoin;
 mod compare;
 mod corpus;
 mod faults;

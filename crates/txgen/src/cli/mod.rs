@@ -277,9 +277,9 @@ pub struct DevnodeArgs {
     /// What its blocks are executed on [default: kvstore].
     #[arg(long, value_enum, value_name = "APP")]
     pub app: Option<DevnodeApp>,
-    /// Where its RPC listens.
-    #[arg(long, default_value = "127.0.0.1:26657")]
-    pub listen: std::net::SocketAddr,
+    /// Where its RPC listens [default: 127.0.0.1:26657, with bitcoin 127.0.0.1:18334].
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<std::net::SocketAddr>,
     /// Where BigchainDB's HTTP API listens; port 0 takes a free one [default: 127.0.0.1:9984].
     #[arg(long, value_name = "ADDRESS")]
     pub api: Option<std::net::SocketAddr>,
@@ -290,8 +290,12 @@ pub struct DevnodeArgs {
     /// the original (there 2 × cores + 1); 0 serves every connection [default: 0].
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// Address of Bitcoin's regression-test network to which blocks pay; without it `generate` is refused.
+    #[arg(long, value_name = "ADDRESS")]
+    pub miningaddr: Option<String>,
     /// How transactions are admitted: one at a time under one lock, or on several threads. BigchainDB then
-    /// holds spends against the mempool too, which the original does not [default: as the original].
+    /// holds spends against the mempool too, which the original does not [default: with bitcoin serial, else
+    /// as the original].
     #[arg(long, value_enum, value_name = "HOW")]
     pub admission: Option<Admission>,
     /// Threads that check transactions with --admission parallel [default: one per core].
@@ -318,6 +322,8 @@ pub enum DevnodeApp {
     Kvstore,
     /// BigchainDB 2.2.2 with its HTTP API and event stream.
     Bigchaindb,
+    /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC.
+    Bitcoin,
 }
 
 /// How the built-in node admits transactions.

@@ -81,6 +81,7 @@ pub fn describe_target(plan: &Plan) -> String {
             match config.app {
                 Application::Kvstore => "node",
                 Application::Bigchaindb => "BigchainDB node",
+                Application::Bitcoin => "Bitcoin node",
             },
             match plan.target.facts().interface {
                 Some(interface) => interface.into(),

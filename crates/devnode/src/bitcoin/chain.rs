@@ -1,0 +1,116 @@
+//! The blocks.
+
+use std::collections::{HashMap, VecDeque};
+
+use bitcoin::blockdata::constants::genesis_block;
+use bitcoin::{Block, BlockHash, Network};
+
+use super::ledger::Undo;
+
+/// Headers whose median is the least time of the next block (BIP 113).
+const MEDIAN_OF: usize = 11;
+
+/// A block with what it takes to disconnect it.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) block: Block,
+    pub(super) undo: Undo,
+    bytes: usize,
+}
+
+/// All hashes, and the newest blocks.
+///
+/// Its bound is that of kept blocks, and 40 bytes for each height.
+#[derive(Debug)]
+pub(super) struct Chain {
+    hashes: Vec<BlockHash>,
+    heights: HashMap<BlockHash, u32>,
+    /// The newest, with the tip last.
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    retain_blocks: usize,
+    retain_bytes: usize,
+}
+
+impl Chain {
+    pub(super) fn new(retain_blocks: usize, retain_bytes: usize) -> Self {
+        let mut chain = Self {
+            hashes: Vec::new(),
+            heights: HashMap::new(),
+            kept: VecDeque::new(),
+            bytes: 0,
+            retain_blocks: retain_blocks.max(MEDIAN_OF),
+            retain_bytes,
+        };
+        chain.push(genesis_block(Network::Regtest), Undo::default());
+        chain
+    }
+
+    pub(super) fn height(&self) -> u32 {
+        u32::try_from(self.hashes.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn tip(&self) -> BlockHash {
+        self.hashes[self.hashes.len() - 1]
+    }
+
+    /// The lowest height whose block is kept.
+    pub(super) fn base(&self) -> u32 {
+        let kept = u32::try_from(self.kept.len()).unwrap_or(u32::MAX);
+        (self.height() + 1).saturating_sub(kept)
+    }
+
+    pub(super) fn hash_at(&self, height: u32) -> Option<BlockHash> {
+        self.hashes.get(height as usize).copied()
+    }
+
+    pub(super) fn height_of(&self, hash: &BlockHash) -> Option<u32> {
+        self.heights.get(hash).copied()
+    }
+
+    /// A block that is kept.
+    pub(super) fn at(&self, height: u32) -> Option<&Kept> {
+        self.kept.get(height.checked_sub(self.base())? as usize)
+    }
+
+    /// Median time of the newest blocks.
+    pub(super) fn median_time(&self) -> u32 {
+        let newest = self.kept.iter().rev().take(MEDIAN_OF);
+        let mut times: Vec<u32> = newest.map(|kept| kept.block.header.time).collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    }
+
+    pub(super) fn push(&mut self, block: Block, undo: Undo) -> BlockHash {
+        let hash = block.block_hash();
+        let height = u32::try_from(self.hashes.len()).unwrap_or(u32::MAX);
+        self.heights.insert(hash, height);
+        self.hashes.push(hash);
+        let bytes = block.total_size();
+        self.bytes += bytes;
+        self.kept.push_back(Kept { block, undo, bytes });
+        while self.kept.len() > self.retain_blocks
+            || (self.bytes > self.retain_bytes && self.kept.len() > MEDIAN_OF)
+        {
+            let dropped = self.kept.pop_front().map_or(0, |kept| kept.bytes);
+            self.bytes -= dropped;
+        }
+        hash
+    }
+
+    /// Takes out a block and all above it, the newest first; none if it is unknown, the first, or not
+    /// kept.
+    pub(super) fn pop_from(&mut self, hash: &BlockHash) -> Option<Vec<Kept>> {
+        let height = self.height_of(hash)?;
+        if height == 0 || height < self.base() {
+            return None;
+        }
+        let at = (height - self.base()) as usize;
+        let popped: Vec<Kept> = self.kept.drain(at..).rev().collect();
+        self.bytes -= popped.iter().map(|kept| kept.bytes).sum::<usize>();
+        for hash in self.hashes.drain(height as usize..) {
+            self.heights.remove(&hash);
+        }
+        Some(popped)
+    }
+}

@@ -1,0 +1,397 @@
+//! What a transaction has to fulfil to enter the mempool: btcd's checks in their order, with their codes
+//! and texts (`mempool/mempool.go`, `checkMempoolAcceptance`, and `blockchain/validate.go` of 0.26.2).
+
+use std::collections::HashSet;
+use std::fmt::Display;
+
+use admission::{Admit, Outcome, OutputKey, Verdict};
+use bitcoin::hashes::Hash as _;
+use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
+use bitcoin::sighash::SighashCache;
+use bitcoin::{Amount, OutPoint, Transaction, TxIn, Txid};
+use tokio::sync::oneshot;
+
+use super::ledger::{Ledger, MATURITY, Pooled, Spendable};
+use super::methods::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
+use super::render::go_float;
+use super::scripts::{check_p2pkh, hex};
+
+/// A transaction that a client sent.
+#[derive(Debug)]
+pub(super) struct Offered {
+    tx: Transaction,
+    txid: Txid,
+    answer: Option<oneshot::Sender<Result<Txid, RpcError>>>,
+}
+
+impl Offered {
+    /// A transaction, and where its verdict comes.
+    pub(super) fn new(tx: Transaction) -> (Self, oneshot::Receiver<Result<Txid, RpcError>>) {
+        let (answer, verdict) = oneshot::channel();
+        let offered = Self {
+            txid: tx.compute_txid(),
+            tx,
+            answer: Some(answer),
+        };
+        (offered, verdict)
+    }
+}
+
+/// What is refused for lack of room or of fee.
+#[derive(Debug)]
+pub(super) struct Limits {
+    pub(super) mempool_txs: usize,
+    pub(super) mempool_bytes: u64,
+    /// Unspent outputs of the chain.
+    pub(super) outputs: usize,
+    /// In satoshi.
+    pub(super) fee_per_kilobyte: u64,
+}
+
+/// The rules.
+#[derive(Debug)]
+pub(super) struct Rules {
+    limits: Limits,
+    secp: Secp256k1<VerifyOnly>,
+}
+
+/// What a check found.
+#[derive(Debug)]
+pub(super) struct Checked {
+    fee: Amount,
+    priority: f64,
+    added: u64,
+}
+
+/// Why a transaction is not accepted.
+enum Fault {
+    Missing(Txid),
+    Refused(RpcError),
+}
+
+/// Bytes of the least standard transaction.
+const LEAST_BYTES: usize = 65;
+/// Bytes of the largest: those of a block without witnesses.
+const MOST_BYTES: usize = 1_000_000;
+/// From here on no priority replaces the fee.
+const FREE_BYTES: usize = 49_000;
+/// The priority above which no fee is needed: a coin, a day old, in 250 bytes.
+const HIGH_PRIORITY: f64 = 57_600_000.0;
+
+fn rejected(text: impl Display) -> Fault {
+    Fault::Refused(RpcError::new(TX_REJECTED, format!("TX rejected: {text}")))
+}
+
+/// btcd answers what breaks the chain's own rules with another code than what breaks the mempool's.
+fn broken(text: impl Display) -> Fault {
+    Fault::Refused(RpcError::new(TX_ERROR, format!("TX rejected: {text}")))
+}
+
+impl Admit for Rules {
+    type Tx = Offered;
+    type Id = Txid;
+    type Key = OutputKey;
+    type View = Ledger;
+    type Checked = Checked;
+    type Rejection = RpcError;
+
+    fn id(&self, offered: &Offered) -> Txid {
+        offered.txid
+    }
+
+    fn spends(&self, offered: &Offered) -> impl Iterator<Item = OutputKey> {
+        let key = |input: &TxIn| OutputKey {
+            hash: input.previous_output.txid.to_byte_array(),
+            index: input.previous_output.vout,
+        };
+        offered.tx.input.iter().map(key)
+    }
+
+    fn check(&self, offered: &Offered, ledger: &Ledger) -> Verdict<Checked, Txid, RpcError> {
+        match self.judge(&offered.tx, offered.txid, ledger) {
+            Ok(checked) => Verdict::Accepted(checked),
+            Err(Fault::Missing(parent)) => Verdict::Missing(parent),
+            Err(Fault::Refused(error)) => Verdict::Rejected(error),
+        }
+    }
+
+    fn decided(&self, offered: &mut Offered, outcome: Outcome<'_, Self>) {
+        let txid = offered.txid;
+        let verdict = match outcome {
+            Outcome::Accepted(_) => Ok(txid),
+            Outcome::Rejected(error) => Err(error),
+            Outcome::Orphaned(parent) => Err(RpcError::new(
+                TX_ERROR,
+                format!(
+                    "TX rejected: orphan transaction {txid} references outputs of unknown or fully-spent transaction {parent}"
+                ),
+            )),
+            Outcome::Abandoned => Err(RpcError::internal("the node is stopping")),
+        };
+        if let Some(answer) = offered.answer.take() {
+            // Whoever waited may have gone.
+            let _ = answer.send(verdict);
+        }
+    }
+
+    fn commit(&self, ledger: &mut Ledger, offered: Offered, checked: Checked) {
+        let pooled = Pooled {
+            bytes: offered.tx.total_size(),
+            txid: offered.txid,
+            tx: offered.tx,
+            fee: checked.fee,
+            height: ledger.height(),
+            added: checked.added,
+            priority: checked.priority,
+        };
+        ledger.add(pooled);
+    }
+}
+
+impl Rules {
+    pub(super) fn new(limits: Limits) -> Self {
+        let secp = Secp256k1::verification_only();
+        Self { limits, secp }
+    }
+
+    fn judge(&self, tx: &Transaction, txid: Txid, ledger: &Ledger) -> Result<Checked, Fault> {
+        if ledger.pool().get(&txid).is_some() {
+            return Err(rejected(format!(
+                "already have transaction in mempool {txid}"
+            )));
+        }
+        check_form(tx, txid)?;
+        for input in &tx.input {
+            let output = &input.previous_output;
+            if let Some(spender) = ledger.pool().spender(output) {
+                return Err(rejected(format!(
+                    "output already spent in mempool: output={output}, tx={spender}"
+                )));
+            }
+        }
+        if ledger.is_in_chain(txid, tx.output.len()) {
+            let text = "TX rejected: transaction already exists in blockchain";
+            return Err(Fault::Refused(RpcError::new(TX_ALREADY_IN_CHAIN, text)));
+        }
+        let find = |input: &TxIn| {
+            let output = &input.previous_output;
+            ledger.find(output).ok_or(Fault::Missing(output.txid))
+        };
+        let coins: Vec<Spendable<'_>> = tx.input.iter().map(find).collect::<Result<_, _>>()?;
+        let fee = check_inputs(tx, txid, &coins, ledger.height() + 1)?;
+        check_locks(tx)?;
+        let priority = priority(tx, &coins, ledger.height() + 1);
+        self.check_fee(tx, txid, fee, priority)?;
+        self.check_room(tx, ledger)?;
+        self.check_scripts(tx, txid, &coins)?;
+        Ok(Checked {
+            fee,
+            priority: self::priority(tx, &coins, ledger.height()),
+            added: super::now(),
+        })
+    }
+
+    fn check_fee(
+        &self,
+        tx: &Transaction,
+        txid: Txid,
+        fee: Amount,
+        priority: f64,
+    ) -> Result<(), Fault> {
+        let bytes = tx.vsize();
+        let least = bytes as u64 * self.limits.fee_per_kilobyte / 1000;
+        let fee = fee.to_sat();
+        if fee >= least {
+            return Ok(());
+        }
+        if bytes >= FREE_BYTES {
+            return Err(rejected(format!(
+                "transaction {txid} has {fee} fees which is under the required amount of {least}"
+            )));
+        }
+        if priority <= HIGH_PRIORITY {
+            let (priority, least) = (go_float(priority), go_float(HIGH_PRIORITY));
+            return Err(rejected(format!(
+                "transaction {txid} has insufficient priority ({priority} <= {least})"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Bounds that btcd does not have.
+    fn check_room(&self, tx: &Transaction, ledger: &Ledger) -> Result<(), Fault> {
+        let Limits {
+            mempool_txs,
+            mempool_bytes,
+            outputs,
+            ..
+        } = self.limits;
+        let depth = ledger.pool().depth();
+        if depth.txs >= mempool_txs || depth.bytes + tx.total_size() as u64 > mempool_bytes {
+            return Err(rejected(format!(
+                "mempool is full: number of txs {} (max: {mempool_txs}), total txs bytes {} (max: {mempool_bytes})",
+                depth.txs, depth.bytes
+            )));
+        }
+        if ledger.coins() + tx.output.len() > outputs + tx.input.len() {
+            return Err(rejected(format!(
+                "the node keeps at most {outputs} unspent outputs (bitcoin.max_outputs)"
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_scripts(
+        &self,
+        tx: &Transaction,
+        txid: Txid,
+        coins: &[Spendable<'_>],
+    ) -> Result<(), Fault> {
+        let sighashes = SighashCache::new(tx);
+        for (index, (input, coin)) in tx.input.iter().zip(coins).enumerate() {
+            let script = &coin.output.script_pubkey;
+            if !script.is_p2pkh() || !input.witness.is_empty() {
+                return Err(rejected(format!(
+                    "input {txid}:{index} does not spend a P2PKH output, and the built-in node spends no others"
+                )));
+            }
+            if let Err(why) = check_p2pkh(&self.secp, &sighashes, tx, index, script) {
+                return Err(broken(format!(
+                    "failed to validate input {txid}:{index} which references output {} - {why} (input witness [], input script bytes {}, prev output script bytes {})",
+                    input.previous_output,
+                    hex(input.script_sig.as_bytes()),
+                    hex(script.as_bytes())
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What needs no ledger (`CheckTransactionSanity`).
+fn check_form(tx: &Transaction, txid: Txid) -> Result<(), Fault> {
+    if tx.base_size() < LEAST_BYTES {
+        return Err(rejected(format!("tx {txid} is too small")));
+    }
+    if tx.input.is_empty() {
+        return Err(broken("transaction has no inputs"));
+    }
+    if tx.output.is_empty() {
+        return Err(broken("transaction has no outputs"));
+    }
+    if tx.base_size() > MOST_BYTES {
+        return Err(broken(format!(
+            "serialized transaction is too big - got {}, max {MOST_BYTES}",
+            tx.base_size()
+        )));
+    }
+    check_amounts(tx)?;
+    let mut spent: HashSet<&OutPoint> = HashSet::with_capacity(tx.input.len());
+    if !tx
+        .input
+        .iter()
+        .all(|input| spent.insert(&input.previous_output))
+    {
+        return Err(broken("transaction contains duplicate inputs"));
+    }
+    if tx.is_coinbase() {
+        return Err(rejected(format!(
+            "transaction is an individual coinbase {txid}"
+        )));
+    }
+    if tx.input.iter().any(|input| input.previous_output.is_null()) {
+        return Err(broken(
+            "transaction input refers to previous output that is null",
+        ));
+    }
+    Ok(())
+}
+
+fn check_amounts(tx: &Transaction) -> Result<(), Fault> {
+    let most = Amount::MAX_MONEY.to_sat();
+    // A constant of Go without a type, which is printed as a float.
+    let shown = go_float(most as f64);
+    let mut total = 0_u64;
+    for output in &tx.output {
+        let value = output.value.to_sat();
+        if value > i64::MAX as u64 {
+            let value = value.cast_signed();
+            return Err(broken(format!(
+                "transaction output has negative value of {value}"
+            )));
+        }
+        if value > most {
+            // btcd's text ends in a blank.
+            return Err(broken(format!(
+                "transaction output value is higher than max allowed value: {value} > {shown} "
+            )));
+        }
+        total += value;
+        if total > most {
+            return Err(broken(format!(
+                "total value of all transaction outputs is {total} which is higher than max allowed value of {shown}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Maturity and sums (`CheckTransactionInputs`). Returns the fee.
+fn check_inputs(
+    tx: &Transaction,
+    txid: Txid,
+    coins: &[Spendable<'_>],
+    next: u32,
+) -> Result<Amount, Fault> {
+    for (input, coin) in tx.input.iter().zip(coins) {
+        if let Some(origin) = coin.height.filter(|_| !coin.is_mature_at(next)) {
+            return Err(broken(format!(
+                "tried to spend coinbase transaction output {} from height {origin} at height {next} before required maturity of {MATURITY} blocks",
+                input.previous_output
+            )));
+        }
+    }
+    let taken: Amount = coins.iter().map(|coin| coin.output.value).sum();
+    let given: Amount = tx.output.iter().map(|output| output.value).sum();
+    taken.checked_sub(given).ok_or_else(|| {
+        broken(format!(
+            "total value of all transaction inputs for transaction {txid} is {} which is less than the amount spent of {}",
+            taken.to_sat(),
+            given.to_sat()
+        ))
+    })
+}
+
+/// Locks in time are not modelled: what has one is refused, whether it is over or not.
+fn check_locks(tx: &Transaction) -> Result<(), Fault> {
+    if tx.is_lock_time_enabled() && tx.lock_time.to_consensus_u32() > 0 {
+        return Err(rejected(
+            "the built-in node takes no transaction with a lock time",
+        ));
+    }
+    let is_relative = |input: &TxIn| input.sequence.is_relative_lock_time();
+    if tx.version.0 >= 2 && tx.input.iter().any(is_relative) {
+        return Err(rejected(
+            "the built-in node takes no transaction with a sequence lock",
+        ));
+    }
+    Ok(())
+}
+
+/// Value times age of the inputs for each byte that is not an input's own (`mining.CalcPriority`).
+pub(super) fn priority(tx: &Transaction, coins: &[Spendable<'_>], next: u32) -> f64 {
+    let own = |input: &TxIn| 41 + input.script_sig.len().min(110);
+    let overhead: usize = tx.input.iter().map(own).sum();
+    let Some(bytes) = tx
+        .total_size()
+        .checked_sub(overhead)
+        .filter(|bytes| *bytes > 0)
+    else {
+        return 0.0;
+    };
+    let age = |coin: &Spendable<'_>| coin.height.map_or(0, |origin| next.saturating_sub(origin));
+    let aged = coins
+        .iter()
+        .map(|coin| coin.output.value.to_sat() as f64 * f64::from(age(coin)));
+    aged.sum::<f64>() / bytes as f64
+}

@@ -1,0 +1,6 @@
+//! The node of Bitcoin's regression-test network.
+
+mod btcd;
+mod client;
+mod node;
+mod wallet;
