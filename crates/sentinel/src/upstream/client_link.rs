@@ -11,7 +11,7 @@ use wire::json::quote;
 use super::hub::{FeedEnd, FeedNews, Hub, Reader};
 use super::nodes::NodeIndex;
 use super::relay::node_message::cancelled;
-use super::relay::subscriptions::{normal_form, query_of};
+use super::relay::subscriptions::{is_readable, normal_form, query_of};
 use super::relay::{Relay, RelayEvent, RelayMessage, Relays};
 use crate::jsonrpc::KeptId;
 use crate::ledger::{Ledger, Reservation};
@@ -102,13 +102,15 @@ impl ClientLink {
     }
 
     fn subscribe(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
-        let unreadable = || {
-            Refusal::new(
-                Reason::Parse,
-                "the query of the subscription cannot be read",
-            )
+        let Some(query) = query_of(&message.text) else {
+            if is_readable(&message.text) {
+                // No query, or several: the node refuses it in its own words.
+                return self.relay.send(message, Some(tag));
+            }
+            // The node may read more than we do, and would have a subscription of this client's alone.
+            let text = "the query of the subscription cannot be read";
+            return Err(Refusal::new(Reason::Parse, text));
         };
-        let query = query_of(&message.text).ok_or_else(unreadable)?;
         let normal = normal_form(&query);
         // Both in the node's order and words (`rpc/core/events.go`, `libs/pubsub`).
         if self.subscriptions.len() >= self.most {

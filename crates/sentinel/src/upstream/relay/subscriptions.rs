@@ -169,7 +169,15 @@ pub(in crate::upstream) fn normal_form(query: &str) -> String {
     query.chars().filter(keep).collect()
 }
 
-/// The query in a request to subscribe or to unsubscribe.
+/// Whether the first value of a request is JSON without texts that only Go reads, such as halves of
+/// surrogate pairs.
+pub(in crate::upstream) fn is_readable(request: &[u8]) -> bool {
+    use serde::Deserialize;
+    let mut values = serde_json::Deserializer::from_slice(request);
+    serde_json::Value::deserialize(&mut values).is_ok()
+}
+
+/// The query in a request to subscribe or to unsubscribe; none if it has none, or several parameters.
 pub(in crate::upstream) fn query_of(request: &[u8]) -> Option<String> {
     use serde::Deserialize;
     use serde_json::Value;
@@ -183,7 +191,7 @@ pub(in crate::upstream) fn query_of(request: &[u8]) -> Option<String> {
         .rfind(|(name, _)| name.eq_ignore_ascii_case("params"));
     let query = match params?.1 {
         Value::Object(mut named) => named.remove("query")?,
-        Value::Array(mut listed) if !listed.is_empty() => listed.swap_remove(0),
+        Value::Array(mut listed) if listed.len() == 1 => listed.swap_remove(0),
         _ => return None,
     };
     match query {

@@ -199,10 +199,18 @@ async fn case_45_what_the_node_refuses_is_answered_in_its_words() {
     rig.ready(0).await;
     let mut direct = rig.relays.relay(client(3), 0);
     let mut link = open(&rig, 2);
-    for query in ["nonsense", "", "a.b='", &"a.b='x' AND ".repeat(60)] {
-        let request = format!(
-            r#"{{"jsonrpc":"2.0","id":"q","method":"subscribe","params":{{"query":"{query}"}}}}"#
-        );
+    let long = format!(r#"{{"query":"{}a=1"}}"#, "a.b='x' AND ".repeat(60));
+    for params in [
+        r#"{"query":"nonsense"}"#,
+        r#"{"query":""}"#,
+        r#"{"query":"a.b='"}"#,
+        &long,
+        r#"{"query":5}"#,
+        "{}",
+        r#"["a.b='x'",1]"#,
+    ] {
+        let request =
+            format!(r#"{{"jsonrpc":"2.0","id":"q","method":"subscribe","params":{params}}}"#);
         direct.send(&message(&request), None).unwrap();
         let expected = super::text(&mut direct).await;
         assert!(expected.contains(r#""error""#), "{expected}");
