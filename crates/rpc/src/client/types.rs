@@ -148,7 +148,7 @@ pub struct BlockMeta {
     pub height: u64,
     /// How many transactions it has.
     pub num_txs: u64,
-    /// Its size in bytes.
+    /// Its size in bytes; 0 where the node does not say (up to 0.32).
     pub block_size: u64,
 }
 
@@ -157,15 +157,18 @@ impl<'de> Deserialize<'de> for BlockMeta {
         #[derive(Deserialize)]
         struct Answer {
             header: Header,
-            #[serde(deserialize_with = "number")]
+            #[serde(default, deserialize_with = "number")]
             num_txs: u64,
-            #[serde(deserialize_with = "number")]
+            #[serde(default, deserialize_with = "number")]
             block_size: u64,
         }
         #[derive(Deserialize)]
         struct Header {
             #[serde(deserialize_with = "number")]
             height: u64,
+            /// Where the number is up to 0.32.
+            #[serde(default, deserialize_with = "number")]
+            num_txs: u64,
         }
         let Answer {
             header,
@@ -174,7 +177,7 @@ impl<'de> Deserialize<'de> for BlockMeta {
         } = Answer::deserialize(deserializer)?;
         Ok(Self {
             height: header.height,
-            num_txs,
+            num_txs: num_txs.max(header.num_txs),
             block_size,
         })
     }

@@ -126,13 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn versions_58_the_results_of_tendermint_0_31_are_read() {
-        let recorded = include_bytes!(
-            "../../tests/dialects/tendermint-0.31.5/block_results_with_failures.json"
-        );
-        let results = BlockResults::parse(Bytes::from_static(recorded)).unwrap();
-        assert_eq!(results.tx_result(0), Some("{}"));
-        assert!(results.tx_result(1).unwrap().contains("\"code\": 1"));
-        assert_eq!(results.tx_result(2), None);
+    fn versions_58_the_results_of_every_version_are_read() {
+        for dialect in testkit::Dialect::ALL {
+            let recorded = dialect.answer("block_results").unwrap().as_bytes();
+            let results = BlockResults::parse(Bytes::from_static(recorded)).unwrap();
+            for (place, code) in dialect.codes.iter().enumerate() {
+                let result = results.tx_result(place).unwrap();
+                let result: serde_json::Value = serde_json::from_str(result).unwrap();
+                let found = result["code"].as_u64().unwrap_or(0);
+                assert_eq!(found, u64::from(*code), "{}", dialect.version);
+            }
+            assert_eq!(results.tx_result(dialect.codes.len()), None);
+        }
     }
 }

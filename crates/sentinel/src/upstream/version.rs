@@ -9,9 +9,11 @@ pub struct Version {
     minor: u16,
 }
 
-/// The versions whose answers were recorded, or that run in the tests. `docs/sentinel.md` has the table.
-pub(super) const TESTED: [Version; 5] = [
+/// The versions whose answers were recorded and are read back in the tests. `docs/sentinel.md` has the table.
+pub(super) const TESTED: [Version; 7] = [
     Version::new(0, 31),
+    Version::new(0, 32),
+    Version::new(0, 33),
     Version::new(0, 34),
     Version::new(0, 37),
     Version::new(0, 38),
@@ -51,6 +53,20 @@ impl Version {
             "deliver_tx"
         } else {
             "tx_result"
+        }
+    }
+
+    /// Whether a check's result says what a mempool with priorities made of it.
+    pub fn has_priorities(self) -> bool {
+        (Self::new(0, 34)..Self::new(0, 38)).contains(&self)
+    }
+
+    /// The keys of the gas that was wanted and used, in results.
+    pub fn gas_keys(self) -> [&'static str; 2] {
+        if (Self::new(0, 32)..Self::new(0, 34)).contains(&self) {
+            ["gasWanted", "gasUsed"]
+        } else {
+            ["gas_wanted", "gas_used"]
         }
     }
 }
@@ -96,8 +112,15 @@ mod tests {
         for text in ["", "unknown", "0", "a.b"] {
             assert_eq!(Version::parse(text), None, "{text}");
         }
-        let keys = ["0.31.5", "0.37.4", "0.38.0", "1.0.1"]
-            .map(|text| Version::parse(text).unwrap().executed_key());
-        assert_eq!(keys, ["deliver_tx", "deliver_tx", "tx_result", "tx_result"]);
+    }
+
+    #[test]
+    fn versions_59_what_is_called_tested_is_what_answers_were_recorded_of() {
+        let recorded =
+            testkit::Dialect::ALL.map(|dialect| Version::parse(dialect.version).unwrap());
+        assert_eq!(recorded, TESTED);
+        let refused = untested("0.99.1");
+        let tested = "(tested: 0.31, 0.32, 0.33, 0.34, 0.37, 0.38, 1.0)";
+        assert!(refused.contains(tested), "{refused}");
     }
 }

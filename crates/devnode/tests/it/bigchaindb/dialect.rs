@@ -11,7 +11,11 @@ use crate::support::{Running, start};
 
 macro_rules! recorded {
     ($name:literal) => {
-        include_str!(concat!("../../vectors/tendermint-0.31.5/", $name, ".json"))
+        include_str!(concat!(
+            "../../../../testkit/dialects/tendermint-0.31.5/",
+            $name,
+            ".json"
+        ))
     };
 }
 
@@ -98,13 +102,9 @@ async fn everything_else_has_the_originals_lines() {
     let recorded = recorded!("num_unconfirmed_txs");
     check("num_unconfirmed_txs", json!({}), recorded).await;
     for (method, number, recorded) in [
-        ("broadcast_tx_sync", 1, recorded!("broadcast_tx_sync_ok")),
-        ("broadcast_tx_async", 2, recorded!("broadcast_tx_async_ok")),
-        (
-            "broadcast_tx_commit",
-            3,
-            recorded!("broadcast_tx_commit_ok"),
-        ),
+        ("broadcast_tx_sync", 1, recorded!("broadcast_tx_sync")),
+        ("broadcast_tx_async", 2, recorded!("broadcast_tx_async")),
+        ("broadcast_tx_commit", 3, recorded!("broadcast_tx_commit")),
     ] {
         check(method, tx(number), recorded).await;
         events.next().await;
@@ -123,21 +123,16 @@ async fn everything_else_has_the_originals_lines() {
     running.node.faults().resume();
     let height = events.next().await["height"].to_string();
     let at = json!({"height": height});
-    let block = check("block", at.clone(), recorded!("block_with_failures")).await;
+    let block = check("block", at.clone(), recorded!("block")).await;
     assert_eq!(block["result"]["block_meta"]["header"]["total_txs"], "6");
-    let recorded = recorded!("block_results_with_failures");
+    let recorded = recorded!("block_results");
     let results = check("block_results", at, recorded).await;
     let codes = json!([null, {"code": 1}]);
     assert_eq!(results["result"]["results"]["DeliverTx"], codes);
 
     let block = running.node.block(height.parse().unwrap()).unwrap();
     let hash = base64_simd::STANDARD.encode_to_string(block.txs[0].0);
-    check(
-        "tx",
-        json!({"hash": hash, "prove": false}),
-        recorded!("tx_by_hash"),
-    )
-    .await;
+    check("tx", json!({"hash": hash, "prove": false}), recorded!("tx")).await;
     check("status", json!({}), recorded!("status")).await;
     check("consensus_params", json!({}), recorded!("consensus_params")).await;
     let first = json!({"minHeight": "1", "maxHeight": "3"});

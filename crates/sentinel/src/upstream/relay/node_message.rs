@@ -130,8 +130,8 @@ pub(in crate::upstream) fn error_member(answer: &[u8]) -> Bytes {
     [br#""error":"#, error].concat().into()
 }
 
-/// The id of an event that is indented, and what comes behind its query, compact. Its id ends in
-/// `#event` (Tendermint up to 0.33, `rpc/core/events.go`).
+/// The id of an event that is indented, and what comes behind its query, compact. Up to Tendermint 0.32
+/// its id ends in `#event` (`rpc/core/events.go`).
 pub(in crate::upstream) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
     let mut compact = Vec::with_capacity(event.len());
     let mut quoted = false;
@@ -146,7 +146,8 @@ pub(in crate::upstream) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
     let compact = Bytes::from(compact);
     match NodeMessage::read(&compact) {
         NodeMessage::Event { id, rest, .. } => {
-            let id = id.trim_matches('"').strip_suffix("#event")?.parse().ok()?;
+            let id = id.trim_matches('"');
+            let id = id.strip_suffix("#event").unwrap_or(id).parse().ok()?;
             Some((id, compact.slice_ref(rest.as_bytes())))
         }
         _ => None,
@@ -234,14 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn versions_58_indented_events_of_tendermint_0_31_are_read() {
-        let recorded =
-            include_bytes!("../../../tests/dialects/tendermint-0.31.5/ws_new_block.json");
-        let (id, rest) = compact_event(recorded).unwrap();
-        assert_eq!(id, 7);
-        assert!(
-            rest.starts_with(br#","data":{"type":"tendermint/event/NewBlock","value":{"block":{"#)
-        );
+    fn versions_58_events_of_every_version_are_read() {
+        for dialect in testkit::Dialect::ALL {
+            let recorded = dialect.answer("ws_new_block").unwrap().as_bytes();
+            let (id, rest) = compact_event(recorded).unwrap();
+            let expected = if dialect.version == "0.31.5" { 7 } else { 1 };
+            assert_eq!(id, expected, "{}", dialect.version);
+            assert!(
+                rest.starts_with(
+                    br#","data":{"type":"tendermint/event/NewBlock","value":{"block":{"#
+                )
+            );
+        }
         assert_eq!(
             compact_event(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#),
             None

@@ -185,6 +185,17 @@ async fn versions_59_a_node_of_an_untested_version_is_refused_unless_it_is_allow
 }
 
 #[tokio::test]
+async fn versions_59_a_node_of_each_version_that_was_recorded_is_served() {
+    for dialect in testkit::Dialect::ALL {
+        let server = dialect.serve();
+        let rig = Rig::to(&[server.http_url()]);
+        let checked = rig.nodes.check_versions().await;
+        assert!(checked.is_ok(), "{}: {checked:?}", dialect.version);
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn the_mempool_is_told() {
     let node = quick().await;
     node.node.faults().halt();
