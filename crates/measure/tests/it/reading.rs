@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxFate, TxReader};
 use measure::{
-    BlockRow, EndpointInfo, FORMAT, Host, KilledRun, LatencyKind, Manifest, NodeLimits,
+    BlockRow, EndpointInfo, FORMAT, Host, KilledRun, LatencyKind, LimitedBy, Manifest, NodeLimits,
     ScheduleVerdict, SeriesRow, StepRow, Summary,
 };
 use proptest::prelude::*;
@@ -162,6 +162,23 @@ fn a_killed_run_is_summed_up_from_its_rows() {
     assert_eq!(summary.steps[0].end_s, 2.0);
     assert_eq!(summary.time.offered_s, 2.0);
     assert_eq!(summary.rate.accepted_tps.unwrap().seconds, 2);
+    // It may have ended because of what its rows do not say yet.
+    assert_eq!(summary.limited_by, LimitedBy::Unknown);
+    assert_eq!(summary.knee, None);
+}
+
+#[test]
+fn what_the_rows_of_a_killed_run_show_is_not_unknown() {
+    let folder = Folder::new();
+    steady_run(&folder);
+    let mut series: Vec<SeriesRow> = rows(&folder.series.bytes());
+    let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
+    let manifest = manifest();
+    let counts = &mut series[1].counts;
+    (counts.accepted, counts.rejected) = (counts.accepted / 2, counts.accepted / 2);
+    let killed = KilledRun::new(&manifest, &series[..2], Vec::new(), &blocks);
+    let latencies = HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap();
+    assert_eq!(killed.summary(&latencies).limited_by, LimitedBy::Node);
 }
 
 fn read_all<T: TableRow>(bytes: impl BufRead) -> Result<(usize, bool), ReadError> {

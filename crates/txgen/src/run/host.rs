@@ -164,11 +164,27 @@ pub(crate) fn host() -> Host {
     }
 }
 
-/// The error that chrony gives for the wall clock; the kernel's own (`adjtimex`) has no safe interface.
-/// `None` where another program, or none, keeps the clock.
+/// The bound of the wall clock's error, from the first program that knows one: chrony, ntpd, and the kernel's
+/// own (`adjtimex`), which no crate reads without unsafe code. `None` where nobody keeps the clock.
 fn clock_bound() -> Option<ClockBound> {
-    let answer = Command::new("chronyc").args(["-c", "tracking"]).output();
-    chrony_bound(&String::from_utf8_lossy(&answer.ok()?.stdout))
+    type Read = fn(&str) -> Option<ClockBound>;
+    const SOURCES: [(&str, &[&str], Read); 4] = [
+        ("chronyc", &["-c", "tracking"], chrony_bound),
+        ("ntpq", &["-c", "rv"], ntp_bound),
+        ("adjtimex", &["--print"], kernel_bound),
+        ("busybox", &["adjtimex"], kernel_bound),
+    ];
+    SOURCES.into_iter().find_map(|(program, args, read)| {
+        let answer = Command::new(program).args(args).output().ok()?;
+        read(&String::from_utf8_lossy(&answer.stdout))
+    })
+}
+
+fn bound(source: &str, error_ms: f64) -> ClockBound {
+    ClockBound {
+        source: source.into(),
+        error_ms,
+    }
 }
 
 /// From `chronyc -c tracking`: the offset from the sources, half of their delay, and their dispersion
@@ -180,12 +196,31 @@ fn chrony_bound(tracking: &str) -> Option<ClockBound> {
         .last()
         .is_some_and(|leap| *leap != "Not synchronised");
     let error_s = seconds(4)?.abs() + seconds(10)? / 2.0 + seconds(11)?;
-    synchronised.then(|| ClockBound {
-        source: "chrony".into(),
-        error_ms: error_s * 1e3,
-    })
+    synchronised.then(|| bound("chrony", error_s * 1e3))
 }
 
+/// From `ntpq -c rv`, in milliseconds: the same sum (RFC 5905, section 11.2: the root distance).
+fn ntp_bound(variables: &str) -> Option<ClockBound> {
+    let mut values = variables.split([',', '\n']).map(str::trim);
+    let number = |name: &str| {
+        let value = values.clone().find_map(|it| it.strip_prefix(name));
+        value?.parse::<f64>().ok()
+    };
+    let error_ms = number("offset=")?.abs() + number("rootdelay=")? / 2.0 + number("rootdisp=")?;
+    let alone = values.any(|it| it == "leap=11" || it.contains("leap_alarm"));
+    (!alone).then(|| bound("ntpd", error_ms))
+}
+
+/// From what `adjtimex` prints, in microseconds. The kernel lets `maxerror` grow by 500 ppm since it was last set
+/// and says at 16 s that nobody keeps the clock (`NTP_PHASE_LIMIT`; `STA_UNSYNC` also while chrony leaves it set).
+fn kernel_bound(printed: &str) -> Option<ClockBound> {
+    let mut lines = printed.lines();
+    let line = lines.find_map(|line| line.trim().strip_prefix("maxerror:"))?;
+    let error_us: u64 = line.split_whitespace().next()?.parse().ok()?;
+    (error_us < UNSYNCHRONISED_US).then(|| bound("kernel", error_us as f64 / 1e3))
+}
+
+const UNSYNCHRONISED_US: u64 = 16_000_000;
 const FINGERPRINT_SAMPLES: u64 = 256;
 const MOST_IN_A_SECOND: u32 = 1_000;
 
@@ -221,5 +256,31 @@ mod tests {
         assert_eq!(chrony_bound(alone), None);
         assert_eq!(chrony_bound("506 Cannot talk to daemon\n"), None);
         assert_eq!(chrony_bound(""), None);
+    }
+    /// Lines as `ntpq -c rv` of ntpd 4.2.8 prints them.
+    #[test]
+    fn the_bound_of_the_clock_is_ntpds_root_distance() {
+        let variables = "associd=0 status=0615 leap_none, sync_ntp, 1 event, clock_sync,\n\
+                         leap=00, stratum=3, precision=-23, rootdelay=4.000, rootdisp=1.000,\n\
+                         refid=192.168.0.1, offset=-0.200000, frequency=-7.4\n";
+        let found = ntp_bound(variables).unwrap();
+        assert_eq!(found.source, "ntpd");
+        assert!((found.error_ms - 3.2).abs() < 1e-9, "{found:?}");
+        assert_eq!(ntp_bound(&variables.replace("leap=00", "leap=11")), None);
+        assert_eq!(ntp_bound("ntpq: read: Connection refused\n"), None);
+    }
+
+    /// As Debian's `adjtimex --print` and busybox's `adjtimex` print it.
+    #[test]
+    fn the_bound_of_the_clock_is_the_kernels_unless_nobody_keeps_it() {
+        for printed in [
+            "         mode: 0\n     maxerror: 15500\n     esterror: 12\n       status: 8193\n",
+            "    mode:         0\n    maxerror:     15500\n    esterror:     12\n    status:       8193 (PLL)\n",
+        ] {
+            assert_eq!(kernel_bound(printed), Some(bound("kernel", 15.5)));
+            let alone = printed.replace("15500", "16000000");
+            assert_eq!(kernel_bound(&alone), None);
+        }
+        assert_eq!(kernel_bound(""), None);
     }
 }
