@@ -85,7 +85,7 @@ impl Ramp {
         }
         match again.filter(is_new) {
             Some(step) => self.repeat(step, now),
-            None if self.is_judged_whole() => {
+            None if self.is_judged_whole() || self.is_awaited_in_vain(now) => {
                 self.over = true;
                 Course::Planned
             }
@@ -122,6 +122,13 @@ impl Ramp {
         }
     }
 
+    /// Whether the last row is so late that it is not waited for: a follower that waits for a block of a frozen
+    /// node holds all rows back.
+    fn is_awaited_in_vain(&self, now: Nanos) -> bool {
+        let end = self.schedule.profile().duration();
+        end.is_some_and(|end| now >= end.saturating_add(LONGEST_AWAITED))
+    }
+
     /// Whether the last step of the schedule has its row.
     fn is_judged_whole(&self) -> bool {
         let profile = self.schedule.profile();
@@ -132,6 +139,8 @@ impl Ramp {
 
 /// Every shard looks for orders each 10 ms, and the recorder opens what is ahead by a second at most.
 const NOTICE: Nanos = Nanos::from_secs(2);
+/// A step is judged 10 s after its end at the latest (`SLOWEST_BLOCKS_S`), where rows come at all.
+const LONGEST_AWAITED: Nanos = Nanos::from_secs(15);
 /// The rows of more steps are not kept, so that the last one would be awaited in vain.
 const MOST_STEPS: u32 = 5_000;
 
@@ -324,6 +333,16 @@ mod tests {
         assert!(matches!(look(&mut ramp, &row), Course::Same));
         let row = sustained(&ramp, 1);
         assert!(matches!(look(&mut ramp, &row), Course::Planned));
+    }
+
+    #[test]
+    fn a_ramp_whose_last_rows_do_not_come_ends_all_the_same() {
+        let mut ramp = ramp(Some(200));
+        assert!(matches!(ramp.look(&[], Nanos::from_secs(34)), Course::Same));
+        assert!(matches!(
+            ramp.look(&[], Nanos::from_secs(35)),
+            Course::Planned
+        ));
     }
 
     #[test]
