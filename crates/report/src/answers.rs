@@ -176,3 +176,67 @@ fn mean(sum_ms: f64, count: u64) -> Option<f64> {
 /// Codes with lines of their own: as many as there are colours, less one for the others.
 const MAX_CODES: usize = 6;
 const MAX_ENDPOINTS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN_UNIX_NS: u64 = 1_795_132_800_000_000_000;
+
+    /// A transaction due a tenth of a second before its answer.
+    fn row(at_ms: u64, answer: Result<(), Option<i64>>) -> TxRow<'static> {
+        let at = pacing::Nanos::from_millis(at_ms);
+        let due = pacing::Nanos::from_millis(at_ms - 100);
+        let unix_us = ORIGIN_UNIX_NS / 1_000 + at_ms * 1_000;
+        TxRow {
+            txid: "",
+            size: 1,
+            send_unix_us: unix_us,
+            accept_unix_us: answer.is_ok().then_some(unix_us),
+            commit_unix_us: None,
+            error_unix_us: answer.is_err().then_some(unix_us),
+            due,
+            sent: due,
+            accepted: answer.is_ok().then_some(at),
+            committed: None,
+            height: None,
+            code: answer.err().flatten(),
+            endpoint: 0,
+            step: 0,
+        }
+    }
+
+    #[test]
+    fn refusals_are_counted_by_cause_in_the_second_they_came() {
+        let mut course = AnswerCourse::new(ORIGIN_UNIX_NS, 4.0);
+        for at_ms in [500, 1_500, 1_600] {
+            course.tx(&row(at_ms, Err(Some(7))));
+        }
+        course.tx(&row(3_999, Err(None)));
+        course.tx(&row(2_500, Ok(())));
+        let expected = [
+            (Refusal::Code(7), vec![1, 2, 0, 0]),
+            (Refusal::Error, vec![0, 0, 0, 1]),
+        ];
+        assert_eq!(course.refused, BTreeMap::from(expected));
+        let endpoint = &course.endpoints[0];
+        assert_eq!((endpoint.refused, endpoint.unanswered), (4, 0));
+        assert_eq!(endpoint.accepted, [0, 0, 1, 0]);
+        assert_eq!(endpoint.waited_ms, [0.0, 0.0, 100.0, 0.0]);
+    }
+
+    #[test]
+    fn columns_and_codes_are_bounded_and_nothing_is_left_out() {
+        let mut course = AnswerCourse::new(ORIGIN_UNIX_NS, 1e6);
+        // An answer behind the end belongs to the last column.
+        for (code, at_ms) in (0..100).zip((1..).map(|it| it * 11_000_000)) {
+            course.tx(&row(at_ms, Err(Some(code))));
+        }
+        assert!(course.columns <= MAX_COLUMNS);
+        assert_eq!(course.refused.len(), MAX_CODES + 1);
+        assert_eq!(course.refused[&Refusal::OtherCode].iter().sum::<u64>(), 94);
+        let all: u64 = course.refused.values().flatten().sum();
+        assert_eq!(all, 100);
+        assert_eq!(course.endpoints[0].refused, 100);
+    }
+}
