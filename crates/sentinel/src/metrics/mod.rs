@@ -1,7 +1,7 @@
 //! What the program counts, and how that is written down for Prometheus.
 //!
 //! A series exists from the start (a counter that appears only with its first event hides that event
-//! from `rate()`), except for those of [`appearing`]; none is looked up by label when it is counted.
+//! from `rate()`), except for those of `appearing`; none is looked up by label when it is counted.
 
 mod appearing;
 mod gauges;

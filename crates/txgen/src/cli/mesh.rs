@@ -26,7 +26,7 @@ pub enum MeshCommand {
     Ramp(MeshRampArgs),
     /// Alternate between a high and a low rate.
     Square(MeshSquareArgs),
-    /// Play a mesh file: a [mesh] table with the names of the flags, and [[phases]].
+    /// Play a mesh file: a table `mesh` with the names of the flags, and an array of tables `phases`.
     Run(MeshRunArgs),
     /// Compare wire protocols and ways to send: interleaved repeats, a table with intervals.
     Compare(MeshCompareArgs),

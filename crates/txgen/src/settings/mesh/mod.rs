@@ -117,7 +117,7 @@ pub struct MeshSettings {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Where the run is written [default: runs/<utc>-mesh-<profile>].
+    /// Where the run is written [default: runs/UTC-mesh-PROFILE].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
