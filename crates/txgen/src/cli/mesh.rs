@@ -1,13 +1,13 @@
 //! `txgen mesh`: what the user typed.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use pacing::{Nanos, Rate, SignedRate};
 
 use super::Share;
-use crate::settings::mesh::{External, MeshSettings, Variant};
+use crate::settings::mesh::{CpuQuota, External, LinkShape, MeshSettings, Topology, Variant};
 
 /// `txgen mesh`
 #[derive(Debug, Args)]
@@ -30,6 +30,9 @@ pub enum MeshCommand {
     Run(MeshRunArgs),
     /// Compare wire protocols and ways to send: interleaved repeats, a table with intervals.
     Compare(MeshCompareArgs),
+    /// The same nodes on a simulated clock, as many as there is patience for: a curve over their number
+    /// and over the CPU that each has.
+    Simulate(MeshSimulateArgs),
     /// One node of a mesh, as the other commands start it.
     #[command(hide = true)]
     Node(MeshNodeArgs),
@@ -134,6 +137,61 @@ pub struct MeshCompareArgs {
     /// What all mesh commands share.
     #[command(flatten)]
     pub settings: MeshSettings,
+}
+
+/// `txgen mesh simulate`
+#[derive(Debug, Args)]
+pub struct MeshSimulateArgs {
+    /// Numbers of nodes, comma-separated: a point of the curve each.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "5,10,20,50,100,150",
+        value_name = "N"
+    )]
+    pub nodes: Vec<NonZeroU16>,
+    /// A protocol and ways to send, e.g. v11 or v11+batch+announce.
+    #[arg(long, default_value = "v11", value_name = "VARIANT")]
+    pub variant: Variant,
+    /// Transactions per second that node 0 offers.
+    #[arg(short, long, default_value = "1000/s", value_name = "RATE")]
+    pub rate: Rate,
+    /// How long the load lasts, in simulated time.
+    #[arg(short, long, default_value = "2s", value_name = "DURATION")]
+    pub duration: Nanos,
+    /// The messages: app, article, or a file.
+    #[arg(long, default_value = "app", value_name = "MIX")]
+    pub mix: String,
+    /// Who is connected with whom: full, or random:K (each dials K others).
+    #[arg(long, default_value = "random:16", value_name = "TOPOLOGY")]
+    pub topology: Topology,
+    /// Peers that a node relays a message to.
+    #[arg(long, default_value = "16", value_name = "N")]
+    pub fanout: u16,
+    /// Parcels that wait for a peer at most.
+    #[arg(long, default_value = "10000", value_name = "N")]
+    pub queue: u32,
+    /// Every link's rate and delay, e.g. 100mbit,40ms; nothing is lost [default: a loopback's].
+    #[arg(long, value_name = "SHAPE")]
+    pub link: Option<LinkShape>,
+    /// CPU time of each node, as a share of the CPU that the prices of work were measured on,
+    /// comma-separated: a curve each.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "100%",
+        value_name = "SHARE"
+    )]
+    pub cpu: Vec<CpuQuota>,
+    /// All nodes share so many CPUs, as processes on one machine do [default: a machine each].
+    #[arg(long, value_name = "N")]
+    pub shared_cpus: Option<usize>,
+    /// Seed of everything random; the same gives the same figures on any machine.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where the curve is written [default: runs/<utc>-mesh-simulate].
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// `txgen mesh node`

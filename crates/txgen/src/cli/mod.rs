@@ -20,7 +20,7 @@ pub use crate::settings::Settings;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
 pub use mesh::{
     MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs,
-    MeshRunArgs, MeshSquareArgs,
+    MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
 };
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};

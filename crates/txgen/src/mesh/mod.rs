@@ -23,6 +23,7 @@ mod node;
 mod page;
 mod plan;
 mod progress;
+mod simulate;
 mod summary;
 mod table;
 
@@ -55,6 +56,7 @@ pub(crate) fn execute(args: MeshArgs) -> Result<u8, CommandError> {
             start(Ok(load), settings)
         }
         MeshCommand::Compare(args) => compare::execute(args),
+        MeshCommand::Simulate(args) => simulate::execute(&args),
         MeshCommand::Node(args) => node::run(&args).map_err(failed).map(|()| exit::DONE),
     }
 }
