@@ -101,6 +101,9 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
     };
     let cell = |text: Option<String>| number(text.unwrap_or_else(|| "-".to_owned()));
     let skipped = steps.len().saturating_sub(room);
+    // As wide as `3 again` only where a step was offered again: the verdict needs the room.
+    let names = steps[skipped..].iter().map(|step| step.name().len());
+    let name = u16::try_from(names.max().unwrap_or_default()).map_or(7, |width| width.max(4));
     let rows = steps.iter().zip(excesses).skip(skipped);
     let rows = rows.map(|(step, excess)| {
         let (note, color) = match (step.pause, excess) {
@@ -119,7 +122,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
         Row::new(cells).style(color)
     });
     let header = ["step", "rate/s", "accepted", "committed", heading];
-    let widths = [7, 8, 9, 9, 10, 13].map(Constraint::Length);
+    let widths = [name, 7, 8, 9, 10, 13].map(Constraint::Length);
     table(frame, area, " steps ", &header, rows, &widths);
 }
 
