@@ -53,6 +53,7 @@ pub(crate) fn play(
             links: BTreeMap::new(),
             statuses: BTreeMap::new(),
             offered: false,
+            is_offering: false,
             origin: Instant::now(),
             meter: MachineMeter::default(),
             next_look: 0,
@@ -69,7 +70,10 @@ struct Conductor<'a> {
     links: BTreeMap<u16, Vec<u16>>,
     /// The last one of each node.
     statuses: BTreeMap<u16, Status>,
+    /// The generator has said so.
     offered: bool,
+    /// Between the start and the end of the load, or until the user stops it.
+    is_offering: bool,
     origin: Instant,
     meter: MachineMeter,
     /// The next second at whose begin the machine is looked at.
@@ -154,7 +158,9 @@ impl Conductor<'_> {
         let end = self.origin + self.plan.load.duration.as_duration();
         let last = end + GRACE;
         let is_over = |it: &Self| Instant::now() >= end && (it.offered || !it.has_generator());
+        self.is_offering = true;
         let came = self.until_running(last, is_over).await;
+        self.is_offering = false;
         if came == Came::Interrupted {
             self.crew.tell(&Order::Stop {}).await;
         }
@@ -235,7 +241,6 @@ impl Conductor<'_> {
 
     /// The same while the load goes on, when a node that ends is part of the account.
     async fn until_running(&mut self, deadline: Instant, is_there: impl Fn(&Self) -> bool) -> Came {
-        let is_offering = !self.offered && self.has_generator();
         loop {
             if is_there(self) {
                 return Came::There;
@@ -245,7 +250,8 @@ impl Conductor<'_> {
             let next = next
                 .max(Instant::now() + Duration::from_millis(1))
                 .min(deadline);
-            let event = match is_offering {
+            // What comes after the offering is not interrupted again.
+            let event = match self.is_offering {
                 true => self.crew.next(next).await,
                 false => self.crew.next_in_the_end(next).await,
             };
