@@ -115,6 +115,10 @@ fn kind_of_error(message: &str, data: &str) -> AnswerKind {
     if contains(text, "already exists in cache") {
         return AnswerKind::Duplicate;
     }
+    // CometBFT 1.0 answers a refused check by an error (recorded of 1.0.1).
+    if text.starts_with("broadcast error on transaction validation: ") {
+        return AnswerKind::Rejected;
+    }
     AnswerKind::Other
 }
 
