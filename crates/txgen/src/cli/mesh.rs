@@ -189,7 +189,7 @@ pub struct MeshSimulateArgs {
     /// Seed of everything random; the same gives the same figures on any machine.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Where the curve is written [default: runs/<utc>-mesh-simulate].
+    /// Where the curve is written [default: runs/UTC-mesh-simulate].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

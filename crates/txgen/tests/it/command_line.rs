@@ -64,7 +64,7 @@ fn the_help_of_each_command_gives_units_and_defaults() {
         (
             "devnode",
             &[
-                "[default: 127.0.0.1:26657]",
+                "[default: 127.0.0.1:26657, with bitcoin 127.0.0.1:18334]",
                 "not a consensus engine",
                 "--set block_interval=500ms",
             ],
