@@ -280,7 +280,8 @@ async fn its_http_is_btcds() {
         base64_simd::STANDARD.encode_to_string("txgen:txgen")
     );
     let basic = basic.as_str();
-    // Left out is a single request without an id, at which btcd closes the connection without a response.
+    // Left out is a single request that has no id or cannot be read: btcd closes the connection without
+    // sending a response.
     for (authorization, body) in [
         (
             basic,
@@ -300,9 +301,6 @@ async fn its_http_is_btcds() {
             r#"{"jsonrpc":"1.0","id":[1],"method":"getblockcount","params":[]}"#,
         ),
         (basic, r#"{"jsonrpc":"1.0","id":1,"method":"","params":[]}"#),
-        (basic, "{"),
-        (basic, ""),
-        (basic, "7"),
         (basic, "[]"),
         (basic, "[1]"),
         (basic, "[{"),
