@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::Refused;
 use bitcoin::consensus::encode::{self, serialize_hex};
 use bitcoin::hex::FromHex as _;
 use bitcoin::{Amount, BlockHash, Transaction, Txid};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Bitcoin;
 use super::render::{self, DIFFICULTY, Detail, bitcoins};
-use super::rules::Offered;
+use super::rules::{self, Offered};
 use crate::faults::Faults;
 
 /// An error answer.
@@ -281,18 +282,25 @@ pub(super) async fn broadcast(app: &Bitcoin, faults: &Faults, calls: &[&[Value]]
         answers.push(Ok(Value::Null));
         match tx {
             Ok(tx) => {
-                let (one, verdict) = Offered::new(tx);
+                let txid = tx.compute_txid();
+                let (one, verdict) = Offered::new(tx, txid);
                 offered.push(one);
-                places.push((at, verdict));
+                places.push((at, txid, verdict));
             }
             Err(error) => answers[at] = Err(error),
         }
     }
     let refused = app.gate.offer(offered).await;
     for (place, why) in refused {
-        answers[places[place].0] = Err(RpcError::new(TX_REJECTED, format!("TX rejected: {why}")));
+        let (at, txid, _) = &places[place];
+        // What was accepted before a pause is in the mempool after it.
+        let is_pooled = || app.gate.pause(|ledger| ledger.pool().get(txid).is_some());
+        answers[*at] = Err(match why {
+            Refused::Duplicate if is_pooled() => rules::already_pooled(*txid),
+            _ => RpcError::new(TX_REJECTED, format!("TX rejected: {why}")),
+        });
     }
-    for (at, verdict) in places {
+    for (at, _, verdict) in places {
         // A refused one has been dropped, and with it the sender.
         if let Ok(verdict) = verdict.await {
             answers[at] = verdict.map(|txid| Value::from(txid.to_string()));

@@ -26,15 +26,20 @@ pub(super) struct Offered {
 
 impl Offered {
     /// A transaction, and where its verdict comes.
-    pub(super) fn new(tx: Transaction) -> (Self, oneshot::Receiver<Result<Txid, RpcError>>) {
+    pub(super) fn new(
+        tx: Transaction,
+        txid: Txid,
+    ) -> (Self, oneshot::Receiver<Result<Txid, RpcError>>) {
         let (answer, verdict) = oneshot::channel();
-        let offered = Self {
-            txid: tx.compute_txid(),
-            tx,
-            answer: Some(answer),
-        };
-        (offered, verdict)
+        let answer = Some(answer);
+        (Self { tx, txid, answer }, verdict)
     }
+}
+
+/// The refusal of a transaction that is in the mempool.
+pub(super) fn already_pooled(txid: Txid) -> RpcError {
+    let text = format!("TX rejected: already have transaction in mempool {txid}");
+    RpcError::new(TX_REJECTED, text)
 }
 
 /// What is refused for lack of room or of fee.
@@ -156,9 +161,7 @@ impl Rules {
 
     fn judge(&self, tx: &Transaction, txid: Txid, ledger: &Ledger) -> Result<Checked, Fault> {
         if ledger.pool().get(&txid).is_some() {
-            return Err(rejected(format!(
-                "already have transaction in mempool {txid}"
-            )));
+            return Err(Fault::Refused(already_pooled(txid)));
         }
         check_form(tx, txid)?;
         for input in &tx.input {
