@@ -42,11 +42,15 @@ pub struct KilledRun<'a> {
     open: Vec<Open>,
 }
 
-/// Transactions that were sent and those that were accepted in a second, and had no end by the cut.
+/// Transactions of a second without an end by the cut.
 #[derive(Debug, Clone, Copy)]
 struct Open {
+    /// Sent in it, and in no block.
     sent: u64,
+    /// Accepted in it, and in no block.
     accepted: u64,
+    /// Sent in it, in a block, and without an answer.
+    unanswered: u64,
 }
 
 impl<'a> KilledRun<'a> {
@@ -75,6 +79,7 @@ impl<'a> KilledRun<'a> {
                 .map(|row| Open {
                     sent: row.counts.sent,
                     accepted: row.counts.accepted,
+                    unanswered: 0,
                 })
                 .collect(),
         };
@@ -89,8 +94,13 @@ impl<'a> KilledRun<'a> {
         let is_refused = row.fate() == TxFate::Rejected;
         if committed || (is_refused && row.error_unix_us < Some(self.ended_unix_us())) {
             let second = |at: Nanos| at.as_secs() as usize;
+            let answered = row.accepted.is_some_and(|at| at < self.ended)
+                || row
+                    .error_unix_us
+                    .is_some_and(|at| at < self.ended_unix_us());
             if let Some(open) = self.open.get_mut(second(row.sent)) {
                 open.sent = open.sent.saturating_sub(1);
+                open.unanswered += u64::from(!answered);
             }
             if let Some(open) = row.accepted.and_then(|at| self.open.get_mut(second(at))) {
                 open.accepted = open.accepted.saturating_sub(1);
@@ -176,15 +186,16 @@ impl<'a> KilledRun<'a> {
     /// each is at least the time since the end of that second; where they do not say that, 0.
     fn censored(&self, unsent: u64) -> LatencySet {
         let mut ages = LatencySet::new();
-        let mut unanswered = self.counts.in_flight();
+        let in_blocks: u64 = self.open.iter().map(|open| open.unanswered).sum();
+        let mut unanswered = self.counts.in_flight().saturating_sub(in_blocks);
         for (row, open) in self.series.iter().zip(&self.open).rev() {
             let end = Nanos::from_secs(row.second.saturating_add(1));
             let age = self.ended.saturating_sub(end);
             // Which of the open ones had an answer is not known: take those that were sent last.
             let answers = unanswered.min(open.sent);
             unanswered -= answers;
-            ages.record_n(LatencyKind::AcceptResponse, age, answers);
-            ages.record_n(LatencyKind::AcceptService, age, answers);
+            ages.record_n(LatencyKind::AcceptResponse, age, answers + open.unanswered);
+            ages.record_n(LatencyKind::AcceptService, age, answers + open.unanswered);
             if self.manifest.follows() {
                 ages.record_n(LatencyKind::CommitFromDue, age, open.sent);
                 ages.record_n(LatencyKind::CommitFromSent, age, open.sent);
