@@ -40,7 +40,8 @@ impl AnswerId<'_> {
 /// What an answer says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// To `broadcast_tx_async`, `broadcast_tx_sync` or `check_tx`.
+    /// To `broadcast_tx_async`, `broadcast_tx_sync` or `check_tx`; CometBFT 1.x answers a refused check,
+    /// that of `broadcast_tx_commit` too, by an error, which is read as this.
     Broadcast {
         /// CheckTx's code; 0 = accepted.
         code: u32,
@@ -64,7 +65,7 @@ pub enum Outcome<'a> {
         /// The words of whichever of the two steps refused it, else of the execution.
         log: Cow<'a, str>,
     },
-    /// A JSON-RPC error.
+    /// A JSON-RPC error that is no refused check.
     Error {
         /// The JSON-RPC code, such as -32603.
         code: i64,

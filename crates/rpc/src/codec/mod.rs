@@ -4,6 +4,7 @@ mod answer;
 mod read;
 #[cfg(test)]
 mod reference;
+mod refused;
 #[cfg(test)]
 mod tests;
 

@@ -7,6 +7,7 @@ use wire::encoding::decode_hash;
 use wire::json::{self, Bracket, Fault, Scanner, replace_invalid, unquote};
 
 use super::answer::{Answer, AnswerId, DecodeError, Outcome, ResultParts, StepResult};
+use super::refused::outcome_of_error;
 
 /// The two answers that nearly all of a run are, letter by letter as CometBFT 0.38 writes them, at
 /// a fraction of the scanner's cost: to a transaction that was accepted, and to one that a full
@@ -41,11 +42,11 @@ fn internal_error(rest: &[u8]) -> Option<Outcome<'_>> {
     let data = rest.strip_prefix(head)?.strip_suffix(br#""}}"#)?;
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\');
     let plain = data.iter().all(is_plain).then_some(data)?;
-    Some(Outcome::Error {
-        code: -32603,
-        message: Cow::Borrowed("Internal error"),
-        data: Cow::Borrowed(std::str::from_utf8(plain).ok()?),
-    })
+    Some(outcome_of_error(
+        -32603,
+        Cow::Borrowed("Internal error"),
+        Cow::Borrowed(std::str::from_utf8(plain).ok()?),
+    ))
 }
 
 /// What up to 18 digits without a leading zero stand for; none for anything else.
@@ -181,13 +182,10 @@ fn id_of(value: &[u8]) -> Result<AnswerId<'_>, DecodeError> {
 }
 
 fn error_of([code, message, data]: Fields<'_, 3>) -> Result<Outcome<'_>, DecodeError> {
-    Ok(Outcome::Error {
-        code: code
-            .and_then(number)
-            .ok_or(DecodeError::Field("error.code"))?,
-        message: text_of(message),
-        data: text_of(data),
-    })
+    let code = code
+        .and_then(number)
+        .ok_or(DecodeError::Field("error.code"))?;
+    Ok(outcome_of_error(code, text_of(message), text_of(data)))
 }
 
 /// A result that is an object. Steps that are no objects, or have a member twice, are none here.

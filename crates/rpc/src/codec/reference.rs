@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use wire::encoding::decode_hash;
 
 use super::answer::{Answer, AnswerId, Outcome, ResultParts, StepResult};
+use super::refused::outcome_of_error;
 
 /// What is wrong with a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,11 +108,11 @@ fn error_of(raw: &RawValue) -> Result<Outcome<'_>, Wrong> {
         return Err(Wrong::Field("error"));
     };
     let code = number(error.code).ok_or(Wrong::Field("error.code"))?;
-    Ok(Outcome::Error {
+    Ok(outcome_of_error(
         code,
-        message: text_of(error.message),
-        data: text_of(error.data),
-    })
+        text_of(error.message),
+        text_of(error.data),
+    ))
 }
 
 fn result_of(raw: &RawValue) -> Result<Outcome<'_>, Wrong> {

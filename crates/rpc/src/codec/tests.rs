@@ -124,6 +124,53 @@ fn errors_of_the_node() {
     );
 }
 
+/// The error with which CometBFT 1.0.1 answers a check that was refused, with this log.
+fn refused_check(prefix: &str, code: &str, log: &str) -> String {
+    let data =
+        format!("{prefix}tx {HASH} is invalid: code={code}, data=0A, log='{log}', codespace='sdk'");
+    let error = json!({"code": -32603, "message": "Internal error", "data": data});
+    json!({"jsonrpc": "2.0", "id": 3, "error": error}).to_string()
+}
+
+#[test]
+fn a_refused_check_of_version_1_0_is_a_rejection_with_its_code_and_not_an_error() {
+    // The log is the application's: it may look like the text around it, and need escapes.
+    for log in [
+        "out of gas",
+        "it's 'bad', codespace='x'",
+        "a \"quote\" and ä",
+    ] {
+        for prefix in ["broadcast error on transaction validation: ", ""] {
+            let text = refused_check(prefix, "13", log);
+            let expected = Outcome::Broadcast {
+                code: 13,
+                codespace: "sdk".into(),
+                log: log.into(),
+                hash: hash(),
+            };
+            assert_eq!(decode(&text).outcome, expected);
+            agree(text.as_bytes()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_error_that_only_looks_like_a_refused_check_stays_an_error() {
+    let prefix = "broadcast error on transaction validation: ";
+    for text in [
+        // Nothing is refused by a code of 0, and nothing accepted by an error.
+        refused_check(prefix, "0", ""),
+        refused_check(prefix, "-1", ""),
+        refused_check(prefix, "4294967296", ""),
+        refused_check("tx too large, ", "2", ""),
+        refused_check(prefix, "2", "").replace(", codespace='sdk'", ""),
+        r#"{"id":3,"error":{"code":-32603,"message":"Internal error","data":"broadcast error on transaction validation: mempool is full: number of txs 2 (max: 2)"}}"#.into(),
+    ] {
+        let outcome = decode(&text).outcome;
+        assert!(matches!(outcome, Outcome::Error { code: -32603, .. }), "{outcome:?}");
+    }
+}
+
 #[test]
 fn other_results_are_other() {
     for result in [
@@ -251,8 +298,11 @@ fn usual() -> impl Strategy<Value = String> {
         let data = json!(data);
         format!(r#""error":{{"code":-32603,"message":"Internal error","data":{data}}}"#)
     });
-    (-1i64..1 << 53, prop_oneof![accepted, refused])
-        .prop_map(|(id, body)| format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#))
+    let of_1_0 = (any::<u32>(), any::<String>())
+        .prop_map(|(code, log)| refused_check("", &code.to_string(), &log));
+    let whole = (-1i64..1 << 53, prop_oneof![accepted, refused])
+        .prop_map(|(id, body)| format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#));
+    prop_oneof![3 => whole, 1 => of_1_0]
 }
 
 /// The law: both ways to read mean the same, and the same as `serde_json` for what is UTF-8 without

@@ -215,3 +215,41 @@ const COMMIT_TIMEOUT: &str = "timed out waiting for tx to be included in a block
 /// CometBFT 0.38, types/block.go: `MaxOverheadForBlock` 11, `MaxHeaderBytes` 626, a commit of one
 /// signature 94 + 109, and the frame of a transaction.
 const BLOCK_OVERHEAD_BYTES: usize = 11 + 626 + 94 + 109 + 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_that_version_1_0_refuses_is_rejected_with_its_code_and_counted_as_such() {
+        let target = Cometbft::new(TargetOptions {
+            method: BroadcastMethod::Sync,
+            follow: false,
+        });
+        let mut replies = Vec::new();
+        for method in ["broadcast_tx_sync_refused", "mempool_full"] {
+            let body = testkit::Dialect::COMETBFT_1_0.answer(method).unwrap();
+            let message = Message {
+                status: HTTP_OK,
+                body: body.as_bytes(),
+                arrived_unix_ns: None,
+            };
+            target.read(&message, &mut |_, reply| replies.push(reply));
+        }
+        // A full mempool is no verdict on the transaction: that stays an error.
+        let expected = [
+            Reply::Rejected { code: 2 },
+            Reply::RpcError { code: -32603 },
+        ];
+        assert_eq!(replies, expected);
+        let texts: Vec<String> = target.refusal_texts().into_keys().collect();
+        assert!(
+            texts.iter().any(|text| text.contains("mempool is full")),
+            "{texts:?}"
+        );
+        assert!(
+            !texts.iter().any(|text| text.contains("broadcast error")),
+            "{texts:?}"
+        );
+    }
+}
