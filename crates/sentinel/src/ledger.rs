@@ -1,8 +1,9 @@
 //! One account of all bytes that are buffered, and of who holds them.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::iter::successors;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use fairq::ClientKey;
 
@@ -17,7 +18,7 @@ use fairq::ClientKey;
 pub struct Ledger {
     account: Arc<Account>,
     /// Whose bytes are reserved through this clone; none for the proxy's own.
-    holder: Option<ClientKey>,
+    holder: Option<Arc<Tier>>,
 }
 
 #[derive(Debug)]
@@ -26,11 +27,22 @@ struct Account {
     held: Mutex<Held>,
 }
 
-/// What is held, in all and by each client that holds something.
+/// What is held in all, and who may hold something: one entry for each client with a [`Ledger`] of its
+/// own, so connections bound it.
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
-    tiers: HashMap<ClientKey, usize>,
+    tiers: HashMap<ClientKey, Weak<Tier>>,
+}
+
+/// What a client holds, or an IPv6 /48. A connection keeps it, so that no request looks it up.
+#[derive(Debug)]
+struct Tier {
+    key: ClientKey,
+    account: Arc<Account>,
+    /// Written only while the account is locked.
+    bytes: AtomicUsize,
+    wider: Option<Arc<Self>>,
 }
 
 /// The part of all bytes, one in so many, that is left to clients that hold little.
@@ -48,11 +60,12 @@ impl Ledger {
         }
     }
 
-    /// The same account, for what this client holds.
+    /// The same account, for what this client holds. Looks the client up: to be kept as long as it serves.
     pub fn of(&self, client: ClientKey) -> Self {
+        let mut held = self.account.lock();
         Self {
             account: Arc::clone(&self.account),
-            holder: Some(client),
+            holder: Tier::find(&self.account, &mut held.tiers, client.tiers()),
         }
     }
 
@@ -79,10 +92,6 @@ impl Ledger {
     pub fn capacity(&self) -> usize {
         self.account.capacity
     }
-
-    fn tiers(&self) -> impl Iterator<Item = ClientKey> + Clone + use<> {
-        self.holder.into_iter().flat_map(ClientKey::tiers)
-    }
 }
 
 impl Account {
@@ -97,36 +106,71 @@ impl Account {
         own <= SMALL.min(reserve) || own.saturating_add(reserve) <= free
     }
 
-    fn take(&self, tiers: impl Iterator<Item = ClientKey> + Clone, more: usize) -> bool {
+    fn take(&self, holder: Option<&Tier>, more: usize) -> bool {
         let mut held = self.lock();
         let all = held.all.checked_add(more);
         let Some(all) = all.filter(|all| *all <= self.capacity) else {
             return false;
         };
-        let own = |tier| held.tiers.get(&tier).map_or(more, |own| own + more);
-        let mut fair = tiers.clone().map(own);
-        if !fair.all(|own| self.is_fair(own, self.capacity - all)) {
+        let free = self.capacity - all;
+        if !tiers(holder).all(|tier| self.is_fair(tier.bytes() + more, free)) {
             return false;
         }
         held.all = all;
-        for tier in tiers {
-            *held.tiers.entry(tier).or_default() += more;
+        for tier in tiers(holder) {
+            tier.bytes.store(tier.bytes() + more, Ordering::Relaxed);
         }
         true
     }
 
-    fn give_back(&self, tiers: impl Iterator<Item = ClientKey>, less: usize) {
+    fn give_back(&self, holder: Option<&Tier>, less: usize) {
         let mut held = self.lock();
         held.all -= less;
-        for tier in tiers {
-            if let Entry::Occupied(mut own) = held.tiers.entry(tier) {
-                *own.get_mut() -= less;
-                if *own.get() == 0 {
-                    own.remove();
-                }
-            }
+        for tier in tiers(holder) {
+            tier.bytes.store(tier.bytes() - less, Ordering::Relaxed);
         }
     }
+}
+
+impl Tier {
+    /// The first of these tiers, with the others around it.
+    fn find(
+        account: &Arc<Account>,
+        known: &mut HashMap<ClientKey, Weak<Self>>,
+        mut keys: impl Iterator<Item = ClientKey>,
+    ) -> Option<Arc<Self>> {
+        let key = keys.next()?;
+        if let Some(tier) = known.get(&key).and_then(Weak::upgrade) {
+            return Some(tier);
+        }
+        let tier = Arc::new(Self {
+            key,
+            account: Arc::clone(account),
+            bytes: AtomicUsize::new(0),
+            wider: Self::find(account, known, keys),
+        });
+        known.insert(key, Arc::downgrade(&tier));
+        Some(tier)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Tier {
+    fn drop(&mut self) {
+        let mut held = self.account.lock();
+        // The client may have come back in the meantime.
+        let known = held.tiers.get(&self.key);
+        if known.is_some_and(|tier| tier.strong_count() == 0) {
+            held.tiers.remove(&self.key);
+        }
+    }
+}
+
+fn tiers(holder: Option<&Tier>) -> impl Iterator<Item = &Tier> {
+    successors(holder, |tier| tier.wider.as_deref())
 }
 
 /// Bytes set aside; given back when dropped.
@@ -143,14 +187,17 @@ impl Reservation {
     }
 
     /// The account it is in.
-    #[cfg(test)]
     pub(crate) const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
     /// Sets more aside; false, and nothing changes, when they do not fit.
     pub fn grow(&mut self, more: usize) -> bool {
-        let fits = more == 0 || self.ledger.account.take(self.ledger.tiers(), more);
+        let fits = more == 0
+            || self
+                .ledger
+                .account
+                .take(self.ledger.holder.as_deref(), more);
         if fits {
             self.bytes += more;
         }
@@ -162,7 +209,8 @@ impl Reservation {
         let less = self.bytes.saturating_sub(bytes);
         if less > 0 {
             self.bytes -= less;
-            self.ledger.account.give_back(self.ledger.tiers(), less);
+            let ledger = &self.ledger;
+            ledger.account.give_back(ledger.holder.as_deref(), less);
         }
     }
 
@@ -256,6 +304,8 @@ mod tests {
         assert_eq!(from_site.len(), SMALL / (16 << 10));
         drop((held, hogs, from_site));
         assert_eq!(ledger.used(), 0);
+        assert_eq!(ledger.account.lock().tiers.len(), 1);
+        drop(polite);
         assert!(ledger.account.lock().tiers.is_empty());
     }
 }

@@ -83,7 +83,6 @@ impl<IO: Stream> Socket<IO> {
     }
 
     /// The account its waiting bytes are charged to.
-    #[cfg(test)]
     pub(crate) const fn ledger(&self) -> &Ledger {
         self.held.ledger()
     }

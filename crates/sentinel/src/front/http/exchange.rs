@@ -108,6 +108,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn reserve(&mut self, room: &Room) -> Result<Reservation, Refusal> {
         let reserved = match *room {
             Room::Request(bytes) if !self.peer.is_proxy => self.socket.take_reserved(bytes),
+            Room::Part(bytes) if !self.peer.is_proxy => self.socket.ledger().reserve(bytes),
             Room::Request(bytes) | Room::Part(bytes) => {
                 self.front.ledger.of(self.client).reserve(bytes)
             }

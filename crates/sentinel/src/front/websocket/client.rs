@@ -16,6 +16,7 @@ use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
+use crate::ledger::Ledger;
 use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{write_ws_answer, write_ws_refused};
@@ -26,6 +27,7 @@ pub(super) struct Client<B: Backend, IO> {
     socket: Socket<IO>,
     queue: Queue<B>,
     key: ClientKey,
+    ledger: Ledger,
     /// The writes that have no answer yet, by the tags of their answers. Bounded by the writes under
     /// way, which the client's queue and the waiters for commits bound.
     pending: Slab<PendingCall>,
@@ -57,6 +59,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         key: ClientKey,
     ) -> Self {
         Self {
+            ledger: front.ledger.of(key),
             front,
             socket,
             queue,
@@ -118,7 +121,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     fn queue(&mut self, call: PendingCall, body: WriteBody, bytes: usize) -> bool {
         let class = call.class;
         let room = bytes + WRITE_OVERHEAD + call.id.heap_bytes();
-        let Some(room) = self.front.ledger.of(self.key).reserve(room) else {
+        let Some(room) = self.ledger.reserve(room) else {
             let id = Some(call.id);
             self.reject(
                 LaneLabel::Write,
