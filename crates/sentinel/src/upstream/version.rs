@@ -9,16 +9,43 @@ pub struct Version {
     minor: u16,
 }
 
-/// The versions whose answers were recorded and are read back in the tests. `docs/sentinel.md` has the table.
-pub(super) const TESTED: [Version; 7] = [
-    Version::new(0, 31),
-    Version::new(0, 32),
-    Version::new(0, 33),
-    Version::new(0, 34),
-    Version::new(0, 37),
-    Version::new(0, 38),
-    Version::new(1, 0),
+/// A version that was tested.
+struct Tested {
+    version: Version,
+    /// The release that it was tested with.
+    release: &'static str,
+    how: Test,
+}
+
+/// How a version was tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    /// Its recorded answers are read back.
+    Recorded,
+    /// The real node runs as well.
+    Run,
+}
+
+/// What was tested. `docs/sentinel.md` has the table.
+const TESTED: [Tested; 7] = [
+    Tested::new(0, 31, "0.31.5", Test::Recorded),
+    Tested::new(0, 32, "0.32.14", Test::Recorded),
+    Tested::new(0, 33, "0.33.9", Test::Recorded),
+    Tested::new(0, 34, "0.34.24", Test::Recorded),
+    Tested::new(0, 37, "0.37.15", Test::Recorded),
+    Tested::new(0, 38, "0.38.17", Test::Run),
+    Tested::new(1, 0, "1.0.1", Test::Recorded),
 ];
+
+impl Tested {
+    const fn new(major: u16, minor: u16, release: &'static str, how: Test) -> Self {
+        Self {
+            version: Version::new(major, minor),
+            release,
+            how,
+        }
+    }
+}
 
 impl Version {
     const fn new(major: u16, minor: u16) -> Self {
@@ -34,7 +61,7 @@ impl Version {
 
     /// Whether it was tested.
     pub fn is_tested(self) -> bool {
-        TESTED.contains(&self)
+        TESTED.iter().any(|tested| tested.version == self)
     }
 
     /// Whether every route is also served under `/v1`.
@@ -86,9 +113,15 @@ impl fmt::Display for Version {
 
 /// Why a node of this version is not used.
 pub(super) fn untested(version: &str) -> String {
-    let tested = TESTED.map(|version| version.to_string()).join(", ");
+    let releases = |how| {
+        let tested = TESTED.iter().filter(move |tested| tested.how == how);
+        tested.map(|tested| tested.release).collect::<Vec<_>>()
+    };
     format!(
-        "its version {version:?} was not tested (tested: {tested}); use --any-version to serve it all the same"
+        "its version {version:?} was not tested (tested: the real node {}; recorded answers of {}); \
+         use --any-version to serve it all the same",
+        releases(Test::Run).join(", "),
+        releases(Test::Recorded).join(", ")
     )
 }
 
@@ -114,13 +147,31 @@ mod tests {
         }
     }
 
+    /// At 5ff2818 the text named 0.31 to 1.0 as tested, of which only 0.38 was ever run.
     #[test]
-    fn versions_59_what_is_called_tested_is_what_answers_were_recorded_of() {
-        let recorded =
-            testkit::Dialect::ALL.map(|dialect| Version::parse(dialect.version).unwrap());
-        assert_eq!(recorded, TESTED);
+    fn versions_59_what_is_called_tested_is_what_answers_were_recorded_of_or_what_ran() {
+        let recorded = testkit::Dialect::ALL.map(|dialect| dialect.version);
+        assert_eq!(recorded, TESTED.map(|tested| tested.release));
+        for tested in &TESTED {
+            assert_eq!(Version::parse(tested.release), Some(tested.version));
+        }
         let refused = untested("0.99.1");
-        let tested = "(tested: 0.31, 0.32, 0.33, 0.34, 0.37, 0.38, 1.0)";
+        let tested = "(tested: the real node 0.38.17; recorded answers of 0.31.5, 0.32.14, 0.33.9, \
+                      0.34.24, 0.37.15, 1.0.1)";
         assert!(refused.contains(tested), "{refused}");
+    }
+
+    #[test]
+    fn versions_59_the_manual_says_of_each_version_how_it_was_tested() {
+        let manual = include_str!("../../../../docs/sentinel.md");
+        for tested in &TESTED {
+            let rows = manual
+                .lines()
+                .filter(|line| line.contains("recorded answers of"));
+            let mut rows = rows.filter(|line| line.contains(tested.release));
+            let row = rows.next().expect("a row of the table");
+            let is_run = row.contains("the real node");
+            assert_eq!(is_run, tested.how == Test::Run, "{row}");
+        }
     }
 }
