@@ -7,6 +7,7 @@
 //! accepted transactions that no block has shown (`retained`), calls that wait for a block
 //! (`commits`), and breaks (`breaks`). None of these parts depends on the worker.
 
+mod accounts;
 mod acknowledged;
 mod answer;
 mod api;
@@ -15,6 +16,7 @@ mod breaks;
 mod commits;
 mod connection;
 mod connections;
+mod explained;
 mod job;
 mod passive;
 mod queue;
@@ -34,11 +36,12 @@ use fairq::{Backlog, ClientKey};
 use pacing::Nanos;
 use tokio::sync::mpsc;
 
+pub use self::accounts::Accounts;
 use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
+pub use self::explained::{Explained, Tally};
 use self::job::{Job, Recipient};
 use self::queue::WriteQueue;
-pub use self::queue::{Accounts, Explained, Tally};
 pub use self::scarcity::Shortage;
 use self::shared::Shared;
 pub use self::status::Status;

@@ -3,7 +3,7 @@
 use control::{Bound, BreakState};
 use pacing::Rate;
 
-use super::queue::Accounts;
+use super::accounts::Accounts;
 use super::scarcity::Shortage;
 
 /// The state of the lane. Published by the worker twenty times a second.
