@@ -1,25 +1,26 @@
 //! How many writes may wait for the node's answers.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use pacing::Nanos;
 
 use crate::settings::PaceSettings;
-use crate::window::{LEAST, STEP};
+use crate::window::{LEAST, SECOND, STEP, remember};
 
-/// The bound on what is under way, from the time that answers take.
+/// The bound on what is under way, from the rate of answers.
 ///
-/// By Little's law n writes under way are answered at the rate n / R, where R is the mean time to an
-/// answer. R is the unloaded time R₀ and the time that writes queue at the node, in its socket or
-/// before its check, where they stand in the order in which they came and not in turns. So n is set
-/// to n (R₀ + 20 ms) / R once a round, as in FAST TCP (Wei, Jin, Low, Hegde 2006: w ← w R₀/R + α,
-/// with α as time): the node has 20 ms of work ahead, and the rest of the queue stands here. R is the
-/// mean over the writes sent since n was changed, until one is answered that was sent after the first
-/// answer to those. n doubles at most, and only if it held writes back.
+/// Writes queue at the node, in its socket or before its check, where they stand in the order in which
+/// they came and not in turns. By Little's law a node that answers b a second, R₀ after a write came when
+/// nothing else is under way, is kept busy by b R₀ of them; it gets b (R₀ + 20 ms), so that it has
+/// 20 ms of work ahead, and the rest of the queue stands here. b is the highest rate of the last seconds,
+/// over spans of 20 ms or R₀, and R₀ the least time (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh,
+/// Jacobson 2016); while answers take no 10 ms longer than R₀ the bound doubles. The time of answers alone, as in FAST TCP, does not serve: on a busy machine it is long
+/// because the node waits for a core, or commits a block, and not because of what is under way.
 ///
 /// A node that checks concurrently, but answers each connection in order, is fed over more
-/// connections: their number doubles while n holds writes back most of the time and the last doubling
-/// has raised the rate of answers, to 16 at most.
+/// connections: their number doubles while the bound holds writes back most of the time and the last
+/// doubling has raised the rate of answers, to 16 at most.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     /// Writes that may be under way.
@@ -28,16 +29,19 @@ pub(crate) struct Answers {
     unloaded: Option<f64>,
     /// A write that was sent alone.
     alone: Option<Nanos>,
-    /// The mean of the last round.
+    /// The mean of the last span.
     mean: f64,
-    round: Round,
+    span: Span,
+    /// The highest rate of answers in each of the last seconds, and when the newest of them began.
+    best: VecDeque<f64>,
+    second: Nanos,
     connections: usize,
     most_connections: usize,
     /// Writes under way at most.
     most: f64,
-    /// Rounds since the last block in which the limit held writes back, and all.
-    held_rounds: u32,
-    rounds: u32,
+    /// Spans since the last block in which the limit held writes back, and all.
+    held_spans: u32,
+    spans: u32,
     answered: u32,
     since: Nanos,
     /// Answers a second before the number of connections was doubled.
@@ -46,11 +50,11 @@ pub(crate) struct Answers {
     is_changing: bool,
 }
 
+/// Answers of 20 ms, or of the time that one takes, up to the instant of the last one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct Span {
     began: Nanos,
-    /// When the first write that was sent in it was answered.
-    answered: Option<Nanos>,
+    last: Nanos,
     secs: f64,
     answers: u32,
     /// The limit held writes back.
@@ -67,15 +71,14 @@ impl Answers {
             unloaded: None,
             alone: None,
             mean: 0.0,
-            round: Round {
-                began: now,
-                ..Round::default()
-            },
+            span: Span::from(now),
+            best: VecDeque::new(),
+            second: now,
             connections: pace.connections,
             most_connections: pace.most_connections(),
             most: (pace.in_flight as f64).max(LEAST),
-            held_rounds: 0,
-            rounds: 0,
+            held_spans: 0,
+            spans: 0,
             answered: 0,
             since: now,
             before: None,
@@ -97,7 +100,7 @@ impl Answers {
 
     /// The limit holds writes back.
     pub(crate) const fn note_held(&mut self) {
-        self.round.held = true;
+        self.span.held = true;
     }
 
     /// An answer to a write that was sent at `sent`.
@@ -109,40 +112,41 @@ impl Answers {
             .filter(|least| !is_alone && *least < secs)
             .or(Some(secs));
         self.answered += 1;
-        if sent < self.round.began {
-            return;
+        let unloaded = Duration::from_secs_f64(self.unloaded.unwrap_or(secs)).into();
+        let length = self.span.last.saturating_sub(self.span.began);
+        if now > self.span.last && length >= AHEAD.max(unloaded) {
+            self.end_span();
         }
-        self.round.secs += secs;
-        self.round.answers += 1;
-        if sent >= *self.round.answered.get_or_insert(now) {
-            self.end_round(now);
-        }
+        self.span.last = self.span.last.max(now);
+        self.span.secs += secs;
+        self.span.answers += 1;
     }
 
-    fn end_round(&mut self, now: Nanos) {
-        let round = std::mem::replace(
-            &mut self.round,
-            Round {
-                began: now,
-                ..Round::default()
-            },
-        );
-        self.mean = round.secs / f64::from(round.answers);
-        let unloaded = self.unloaded.unwrap_or(self.mean);
-        let queued = self.mean - unloaded;
-        let wanted = if queued < AHEAD.as_secs_f64() / 2.0 {
-            2.0 * self.limit
-        } else {
-            self.limit * (unloaded + AHEAD.as_secs_f64()) / self.mean
-        };
-        self.rounds += 1;
-        self.held_rounds += u32::from(round.held);
-        if wanted < self.limit {
-            let least = LEAST.max(self.connections as f64);
-            self.limit = wanted.max(self.limit / 2.0).max(least);
-        } else if round.held {
-            self.limit = wanted.min(2.0 * self.limit).min(self.most);
+    fn end_span(&mut self) {
+        let next = Span::from(self.span.last);
+        let span = std::mem::replace(&mut self.span, next);
+        self.mean = span.secs / f64::from(span.answers);
+        self.spans += 1;
+        self.held_spans += u32::from(span.held);
+        let rate = f64::from(span.answers) / span.last.saturating_sub(span.began).as_secs_f64();
+        // What is not held back says what was asked for, not what the node can do.
+        let is_second = span.held && span.last.saturating_sub(self.second) >= SECOND;
+        match self.best.back_mut() {
+            Some(best) if !is_second => *best = best.max(rate),
+            _ => {
+                self.second = span.last;
+                remember(&mut self.best, rate);
+            }
         }
+        let best = self.best.iter().copied().fold(0.0, f64::max);
+        let unloaded = self.unloaded.unwrap_or(self.mean);
+        let ahead = AHEAD.as_secs_f64();
+        let mut wanted = best * (unloaded + ahead);
+        if span.held && self.mean < unloaded + ahead / 2.0 {
+            wanted = wanted.max(2.0 * self.limit);
+        }
+        let least = LEAST.max(self.connections as f64);
+        self.limit = wanted.min(self.most).max(least);
     }
 
     /// A block: whether more connections are worth a try is looked at once a block. Others who fill the
@@ -153,8 +157,8 @@ impl Answers {
         }
         let secs = now.saturating_sub(self.since).as_secs_f64();
         let rate = f64::from(self.answered) / secs.max(f64::MIN_POSITIVE);
-        let is_held = 2 * self.held_rounds > self.rounds;
-        (self.rounds, self.held_rounds, self.answered) = (0, 0, 0);
+        let is_held = 2 * self.held_spans > self.spans;
+        (self.spans, self.held_spans, self.answered) = (0, 0, 0);
         self.since = now;
         if std::mem::take(&mut self.is_changing) {
             return;
@@ -170,10 +174,8 @@ impl Answers {
     pub(crate) fn reset(&mut self, now: Nanos) {
         self.limit = LEAST;
         self.unloaded = None;
-        self.round = Round {
-            began: now,
-            ..Round::default()
-        };
+        self.span = Span::from(now);
+        self.best.clear();
     }
 
     /// Writes that may be under way.
@@ -186,7 +188,7 @@ impl Answers {
         self.connections
     }
 
-    /// What answers took in the last round.
+    /// What answers took in the last span.
     pub(crate) fn take(&self) -> Duration {
         Duration::from_secs_f64(self.mean)
     }
@@ -194,5 +196,15 @@ impl Answers {
     /// What they take when nothing else is under way.
     pub(crate) fn unloaded(&self) -> Duration {
         Duration::from_secs_f64(self.unloaded.unwrap_or_default())
+    }
+}
+
+impl From<Nanos> for Span {
+    fn from(began: Nanos) -> Self {
+        Self {
+            began,
+            last: began,
+            ..Self::default()
+        }
     }
 }

@@ -37,6 +37,9 @@ pub struct Pacer {
     sent: usize,
     since: Nanos,
     served: Option<f64>,
+    /// Writes that ask for the room that others race for, and since when none was refused.
+    asking: usize,
+    asking_since: Nanos,
     bound: Bound,
 }
 
@@ -87,6 +90,8 @@ impl Pacer {
             sent: 0,
             since: now,
             served: None,
+            asking: LEAST as usize,
+            asking_since: now,
             bound: Bound::Nothing,
         }
     }
@@ -96,6 +101,7 @@ impl Pacer {
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
         self.account.under_way(demand.under_way);
         self.answers.note_connections(demand.connections);
+        self.ask(now, demand.most);
         let (room, bound) = self.room(now, demand);
         self.follow(now);
         let taken = self.take(now, demand.waiting.min(room));
@@ -117,9 +123,25 @@ impl Pacer {
             Bound::Pace { .. } => self.window.note_paced(),
             _ => {}
         }
-        Grant {
-            now: taken,
-            next: (left > 0).then(|| self.next(now, left)),
+        let next = match self.bound {
+            Bound::MempoolRoom { .. } if self.window.is_raced() => {
+                Some(self.asking_since.saturating_add(AHEAD))
+            }
+            _ => (left > 0).then(|| self.next(now, left)),
+        };
+        Grant { now: taken, next }
+    }
+
+    /// How many may ask for the room that others race for. While nothing is refused they double every
+    /// 20 ms, so that many stand in the node's sockets when a block has made room: while it commits a
+    /// block it answers nothing. The first refusal says that the room is gone, and few ask from then on.
+    fn ask(&mut self, now: Nanos, most: usize) {
+        if !self.window.is_raced() || most == 0 {
+            self.asking = LEAST as usize;
+            self.asking_since = now;
+        } else if now.saturating_sub(self.asking_since) >= AHEAD {
+            self.asking = (2 * self.asking).min(most);
+            self.asking_since = now;
         }
     }
 
@@ -163,14 +185,13 @@ impl Pacer {
         let limit = self.window.level() as usize;
         let bound = Bound::MempoolRoom { own, others, limit };
         let room = limit.saturating_sub(own + others);
-        // Others take the room that is not asked for, so a few ask.
-        let asking = LEAST as usize;
-        let few = if self.window.is_raced() {
-            asking.saturating_sub(under_way)
+        // Others take the room that is not asked for.
+        let asking = if self.window.is_raced() {
+            self.asking
         } else {
             0
         };
-        (room.max(few), bound)
+        (room.max(asking.saturating_sub(under_way)), bound)
     }
 
     fn rate_bound(&self) -> Bound {

@@ -83,7 +83,7 @@ pub(crate) const LEAST: f64 = 8.0;
 /// Blocks of others after which they fill the node whatever is done here.
 const CROWD: f64 = 2.0;
 /// Blocks within this time count together.
-const SECOND: Nanos = Nanos::from_secs(1);
+pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 /// Blocks whose worth and intervals count.
 const RECENT: usize = 4;
 /// One step: the pace is at least so much faster than even and becomes faster by this factor; a mempool
@@ -265,7 +265,7 @@ impl Window {
     }
 }
 
-fn remember(recent: &mut VecDeque<f64>, value: f64) {
+pub(crate) fn remember(recent: &mut VecDeque<f64>, value: f64) {
     if recent.len() == RECENT {
         recent.pop_front();
     }

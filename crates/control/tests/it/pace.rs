@@ -289,6 +289,34 @@ fn controller_22_the_size_of_the_mempool_is_learnt_from_the_first_refusal() {
     assert_eq!(pacer.bound(), room);
 }
 
+/// Case 77. At 5ff2818 eight asked for the room that a block had left until the block was known, and a real
+/// node beside a foreign flood gave own clients 23 % of it.
+#[test]
+fn controller_77_many_ask_for_the_room_that_others_race_for_until_one_is_refused() {
+    let full = Refused::Full { max: Some(5_000) };
+    let mut pacer = pacer(100_000, &PaceSettings::default());
+    pacer.refused(full);
+    let (mut now, mut under_way) = (Nanos::ZERO, 0);
+    // The node commits a block and answers nothing.
+    for asking in [8, 16, 32, 64] {
+        under_way += pacer.grant(now, many(under_way)).now;
+        assert_eq!(under_way, asking);
+        now = pacer.grant(now, many(under_way)).next.unwrap();
+    }
+    // They are answered and others ask in their place, until the room is gone.
+    assert_eq!(pacer.grant(now, many(100)).now, 28);
+    for left in (0..128).rev() {
+        pacer.refused(full);
+        // Nothing is sent until all of them are answered.
+        let held = Demand {
+            most: 0,
+            ..many(left)
+        };
+        assert_eq!(pacer.grant(now, held).now, 0);
+    }
+    assert_eq!(pacer.grant(now, many(0)).now, 8);
+}
+
 /// The node's time: while answers take long, few are under way, and the bound says so.
 #[test]
 fn writes_queue_here_and_not_in_the_nodes_socket() {
