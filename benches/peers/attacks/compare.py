@@ -5,13 +5,12 @@ import contextlib
 import os
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 
 import hostile
 from process import Child, Failed, exit_on_sigterm, first_line, free_port
 from rounds import choice, heading, machine, progress, spread, turns, write_json
+from sentinel import Sampler, Sentinel
 from txgen import Load
 
 MEBIBYTE = 1 << 20
@@ -53,32 +52,28 @@ def main():
 
 
 def measure(args, attack, folder):
-    node_port, port, admin = free_port(), free_port(), free_port()
+    node_port = free_port()
     node = [args.txgen, "devnode", "--listen", f"127.0.0.1:{node_port}"]
-    proxy = [
-        args.sentinel, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
-        "--upstream", f"http://127.0.0.1:{node_port}", "--buffer-bytes", f"{args.buffer_mib}MiB", "--max-req", 10_000,
-    ]  # fmt: skip
     with contextlib.ExitStack() as stack:
         stack.enter_context(Child("devnode", node, os.path.join(folder, "node.log"))).wait_port(node_port)
-        sentinel = stack.enter_context(Child("sentinel", proxy, os.path.join(folder, "sentinel.log")))
-        sentinel.wait_port(port)
+        flags = ["--buffer-bytes", f"{args.buffer_mib}MiB", "--max-req", 10_000]
+        sentinel = stack.enter_context(Sentinel(args.sentinel, f"http://127.0.0.1:{node_port}", folder, *flags))
         # A block or two, so that the pace has seen how far they are apart.
         time.sleep(AHEAD_SECONDS)
-        peak = stack.enter_context(Peak(sentinel, admin))
+        peak = stack.enter_context(Peak(sentinel))
         if attack:
             seconds = AHEAD_SECONDS * 2 + args.seconds
-            command = [sys.executable, hostile.__file__, attack, port, seconds]
+            command = [sys.executable, hostile.__file__, attack, sentinel.port, seconds]
             stack.enter_context(Child(attack, command, os.path.join(folder, "attack.log")))
         time.sleep(AHEAD_SECONDS)
         others = stack.enter_context(Load("others", args.txgen, list(map(str, [
-            "constant", "--rate", f"{args.rate}/s", "--duration", f"{args.seconds}s", "--endpoints", f"http://127.0.0.1:{port}",
+            "constant", "--rate", f"{args.rate}/s", "--duration", f"{args.seconds}s", "--endpoints", sentinel.url,
             "--connections", 64, "--source-address", ",".join(POLITE_ADDRESSES), "--broadcast-tx-method", "sync",
             "--size", 250, "--seed", int(time.time()), "--drain-timeout", "5s", "--threads", 1, "--no-follow",
         ])), folder))  # fmt: skip
         summary = others.summary(args.seconds)
-        if not sentinel.running():
-            raise Failed(f"sentinel has ended\n{sentinel.tail()}")
+        if not sentinel.process.running():
+            raise Failed(f"sentinel has ended\n{sentinel.process.tail()}")
         return {
             "accepted_per_second": summary["fate"]["accepted"] / args.seconds,
             "p99_ms": summary["latency_ms"]["accept_response"]["p99"],
@@ -86,31 +81,17 @@ def measure(args, attack, folder):
         }
 
 
-class Peak:
+class Peak(Sampler):
     """The most memory of sentinel, and the most bytes in its own account."""
 
-    def __init__(self, sentinel, admin):
-        self.sentinel, self.admin = sentinel, admin
+    def __init__(self, sentinel):
+        super().__init__(0.2)
+        self.sentinel = sentinel
         self.figures = {"rss_bytes": 0, "buffered_bytes": 0}
-        self.done = threading.Event()
-        self.thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.thread.join()
-
-    def _sample(self):
-        while not self.done.wait(0.2):
-            self._note("rss_bytes", self.sentinel.rss_bytes())
-            with contextlib.suppress(OSError):
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics", timeout=2) as answer:
-                    lines = answer.read().decode().splitlines()
-                line = next(line for line in lines if line.startswith("sentinel_buffered_bytes "))
-                self._note("buffered_bytes", float(line.split()[1]))
+    def sample(self):
+        self._note("rss_bytes", self.sentinel.process.rss_bytes())
+        self._note("buffered_bytes", self.sentinel.figures().get("sentinel_buffered_bytes", 0))
 
     def _note(self, name, value):
         self.figures[name] = max(self.figures[name], value)

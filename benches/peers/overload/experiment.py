@@ -71,8 +71,9 @@ def versions(args):
         "cometbft": "cometbft " + first_line([args.cometbft, "version"]),
         "txgen": first_line([args.txgen, "--version"]),
     }
-    if args.sentinel:
-        found["sentinel"] = first_line([args.sentinel, "--version"])
+    for program in ("sentinel", "other"):
+        if getattr(args, program):
+            found[program] = first_line([getattr(args, program), "--version"])
     return found
 
 
@@ -81,9 +82,10 @@ def arguments():
     for program in ("cometbft", "txgen"):
         parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--sentinel", help=argparse.SUPPRESS)
+    parser.add_argument("--other", metavar="SENTINEL", help="another build of sentinel, for the variant other")
     parser.add_argument("--json", required=True, help="where all figures go")
-    parser.add_argument("--variants", type=choice(trial.VARIANTS), default=list(trial.VARIANTS),
-                        help=f"any of {','.join(trial.VARIANTS)} [all]")  # fmt: skip
+    parser.add_argument("--variants", type=choice(trial.VARIANTS), default=[name for name in trial.VARIANTS if name != "other"],
+                        help=f"any of {','.join(trial.VARIANTS)} [all but other]")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=2, help="how often each is run [2]")
     parser.add_argument("--seconds", type=int, default=280, help="length of the flood [280]")
     parser.add_argument("--rate", type=int, default=20_000, help="of the flood, per second [20000]")
@@ -97,12 +99,15 @@ def arguments():
     parser.add_argument("--foreign", type=int, default=0, metavar="RATE",
                         help="per second, straight at the node beside all variants [0]")  # fmt: skip
     parser.add_argument("--sentinels", type=int, default=1, help="in front of the node [1]")
+    parser.add_argument("--trace", action="store_true", help="keep what sentinel's pace says of itself, five times a second")
     parser.add_argument("--cpus", type=cpus, metavar="LIST",
                         help="run node, sentinel and generators on these, such as 0 or 0,1 [all]")  # fmt: skip
     parser.add_argument("--scratch", help="where homes and run folders are made and removed [the system's]")
     args = parser.parse_args()
     if not args.sentinel and any(trial.VARIANTS[name] is not None for name in args.variants):
         parser.error("only the variant direct can do without sentinel")
+    if "other" in args.variants and not args.other:
+        parser.error("the variant other needs --other")
     return args
 
 

@@ -2,12 +2,10 @@
 
 import contextlib
 import os
-import threading
 import time
-import urllib.request
 
 from node import Node
-from process import Child, Failed, free_port
+from sentinel import Sampler, Sentinel
 from txgen import Load
 
 FLOOD_ADDRESSES = [f"127.0.0.{host}" for host in range(2, 7)]
@@ -37,6 +35,8 @@ VARIANTS = {
     "off": ["--pace", "off", "--pause-mode", "off"],
     "fixed": ["--pace", "fixed", "--max-req", "4000", "--pause-mode", "off"],
     "adaptive": ["--pace", "adaptive", "--max-req", "10000", "--pause-mode", "off"],
+    # The same of another build.
+    "other": ["--pace", "adaptive", "--max-req", "10000", "--pause-mode", "off"],
     "interval-pause": [
         "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "interval",
         "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "pause",
@@ -60,7 +60,8 @@ def run(args, variant, folder):
         targets, sentinel = [node.url], None
         if VARIANTS[variant] is not None:
             places = [os.path.join(folder, f"sentinel-{place}") for place in range(args.sentinels)]
-            made = [Sentinel(args.sentinel, variant, node.url, place) for place in places]
+            program = args.other if variant == "other" else args.sentinel
+            made = [Sentinel(program, node.url, place, *VARIANTS[variant]) for place in places]
             sentinels = [stack.enter_context(each) for each in made]
             targets, sentinel = [each.url for each in sentinels], sentinels[0]
             processes |= {f"sentinel {place}": each.process for place, each in enumerate(sentinels[1:], start=2)}
@@ -73,6 +74,7 @@ def run(args, variant, folder):
         flood = stack.enter_context(flooders(args, targets, folder))
         processes["flood"], processes["polite"] = flood, polite
         costs = stack.enter_context(Costs(processes))
+        trace = stack.enter_context(Trace(sentinel)) if sentinel and args.trace else None
         flood_summary = flood.summary(args.seconds)
         start = flood_summary["time"]["origin_unix_ns"] / 1e9
         polite_summary = polite.summary(args.seconds)
@@ -91,6 +93,8 @@ def run(args, variant, folder):
             result["chain"]["foreign"] = sizes[args.size + 1]
         if sentinel:
             result["sentinel_metrics"] = sentinel.metrics()
+        if trace:
+            result["trace"] = [[round(at - start, 2), gauges] for at, gauges in trace.samples]
         return result
 
 
@@ -145,65 +149,29 @@ def polite_client(args, target, folder):
     return Load("polite", args.txgen, map(str, arguments), folder)
 
 
-class Sentinel:
-    """sentinel in front of a node, on free ports."""
+class Trace(Sampler):
+    """What sentinel's pace says of itself: the bound that holds and its numbers."""
 
-    def __init__(self, program, variant, upstream, folder):
-        os.makedirs(folder, exist_ok=True)
-        port, admin = free_port(), free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        self.admin = f"http://127.0.0.1:{admin}"
-        command = [
-            program, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
-            "--upstream", upstream, *VARIANTS[variant],
-        ]  # fmt: skip
-        self.process = Child("sentinel", command, os.path.join(folder, "sentinel.log"))
-        self.port = port
+    GAUGES = ("sentinel_pace_", "sentinel_bound", "sentinel_upstream_mempool", "sentinel_queue_depth",
+              "sentinel_upstream_connections", "sentinel_upstream_errors")  # fmt: skip
 
-    def __enter__(self):
-        try:
-            self.process.wait_port(self.port)
-            self._wait_ready()
-        except BaseException:
-            self.process.stop()
-            raise
-        return self
+    def __init__(self, sentinel):
+        super().__init__(0.2)
+        self.sentinel = sentinel
+        self.samples = []
 
-    def __exit__(self, *_):
-        self.process.stop()
-
-    def metrics(self):
-        """/metrics as text; an empty text when it does not answer any more."""
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.admin}/metrics", timeout=10) as answer:
-            return answer.read().decode()
-        return ""
-
-    def _wait_ready(self):
-        deadline = time.monotonic() + 15
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.admin}/readyz", timeout=2):
-                return
-            if not self.process.running() or time.monotonic() > deadline:
-                raise Failed(f"sentinel is not ready\n{self.process.tail()}")
-            time.sleep(0.05)
+    def sample(self):
+        found = self.sentinel.figures().items()
+        self.samples.append((time.time(), {name: value for name, value in found if value and name.startswith(self.GAUGES)}))
 
 
-class Costs:
+class Costs(Sampler):
     """CPU time and memory of processes, once a second, beside the wall clock."""
 
     def __init__(self, processes):
+        super().__init__(1)
         self.processes = processes
         self.samples = []
-        self.done = threading.Event()
-        self.thread = threading.Thread(target=self._sample, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.thread.join()
 
     def between(self, start, end):
         """For each process the CPU seconds of the window and the most memory seen in it."""
@@ -220,14 +188,11 @@ class Costs:
             for name in self.processes
         }
 
-    def _sample(self):
-        while not self.done.is_set():
-            figures = {
-                name: (process.cpu_seconds(), process.rss_bytes())
-                for name, process in self.processes.items()
-            }
-            self.samples.append((time.time(), figures))
-            self.done.wait(1)
+    def sample(self):
+        figures = {
+            name: (process.cpu_seconds(), process.rss_bytes()) for name, process in self.processes.items()
+        }
+        self.samples.append((time.time(), figures))
 
 
 def settle(node, end):
