@@ -1,6 +1,7 @@
 """What a real CometBFT commits under a flood, with and without sentinel: in turn, repeated. See README.md."""
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -11,8 +12,25 @@ import trial
 from process import Failed, exit_on_sigterm, first_line
 from rounds import choice, heading, machine, progress, turns, write_json
 
+QUOTA_PERIOD_US = 10_000
 # Beside the window itself: start, preflight, drain, settling, clean-up.
 SECONDS_BESIDE = 40
+# Another node each, or another load on it: a row of the table in docs/experiments.md.
+ROWS = {
+    "default": {},
+    "fast-blocks": {"block_interval": "200ms"},
+    "small-mempool": {"mempool": 500, "rate": 5_000},
+    "foreign-flood": {"foreign": 5_000, "rate": 5_000},
+    "two-sentinels": {"sentinels": 2, "rate": 10_000},
+    "four-validators": {"validators": 4, "rate": 1_000},
+    "slow-checks": {"check_seconds": 0.003, "rate": 1_000},
+    "blocks-by-bytes": {"block_bytes": 500_000, "rate": 5_000},
+    "large-transactions": {"size": 200_000, "rate": 200},
+    "no-empty-blocks": {"empty_blocks": False},
+    "one-core": {"cpus": {0}},
+    "half-a-core": {"cpus": {0}, "quota": 0.5},
+}
+
 # As txgen ends when it is interrupted.
 INTERRUPTED = 130
 
@@ -20,9 +38,11 @@ INTERRUPTED = 130
 def main():
     args = arguments()
     exit_on_sigterm()
+    # Everything that is started inherits both.
     if args.cpus:
-        # Everything that is started inherits it.
         os.sched_setaffinity(0, args.cpus)
+    if args.quota:
+        quota(args.quota)
     trial.VARIANTS["fixed"][3] = str(args.fixed)
     result = {
         "format": "tidegate.peers.overload/1",
@@ -31,7 +51,8 @@ def main():
         "settings": {
             "rounds": args.rounds, "seconds": args.seconds, "rate": args.rate, "size": args.size,
             "block_interval": args.block_interval, "mempool": args.mempool, "foreign": args.foreign,
-            "sentinels": args.sentinels, "method": args.method, "cpus": sorted(os.sched_getaffinity(0)), "flood_addresses": trial.FLOOD_ADDRESSES,
+            "sentinels": args.sentinels, "validators": args.validators, "check_seconds": args.check_seconds,
+            "block_bytes": args.block_bytes, "empty_blocks": args.empty_blocks, "quota": args.quota, "row": args.row, "method": args.method, "cpus": sorted(os.sched_getaffinity(0)), "flood_addresses": trial.FLOOD_ADDRESSES,
             "flood_connections": trial.FLOOD_CONNECTIONS, "polite_rate": trial.POLITE_RATE,
             "variants": {name: trial.VARIANTS[name] for name in args.variants},
         },
@@ -84,6 +105,8 @@ def arguments():
     parser.add_argument("--sentinel", help=argparse.SUPPRESS)
     parser.add_argument("--other", metavar="SENTINEL", help="another build of sentinel, for the variant other")
     parser.add_argument("--json", required=True, help="where all figures go")
+    parser.add_argument("--row", choices=ROWS, default="default", metavar="ROW",
+                        help=f"what other options default to: {', '.join(ROWS)} [default]")  # fmt: skip
     parser.add_argument("--variants", type=choice(trial.VARIANTS), default=[name for name in trial.VARIANTS if name != "other"],
                         help=f"any of {','.join(trial.VARIANTS)} [all but other]")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=2, help="how often each is run [2]")
@@ -96,19 +119,45 @@ def arguments():
                         help="--max-req of the variant fixed [4000]")  # fmt: skip
     parser.add_argument("--block-interval", metavar="DURATION", help="the node's timeout_commit, such as 200ms")
     parser.add_argument("--mempool", type=int, metavar="TXS", help="the node's mempool.size")
+    parser.add_argument("--block-bytes", type=int, metavar="BYTES", help="block.max_bytes of the chain")
+    parser.add_argument("--no-empty-blocks", dest="empty_blocks", action="store_false",
+                        help="create_empty_blocks = false")  # fmt: skip
+    parser.add_argument("--validators", type=int, default=1, help="of the chain, all on this machine [1]")
+    parser.add_argument("--check-seconds", type=float, metavar="SECONDS",
+                        help="an application that takes so long for each check, in place of the kvstore")  # fmt: skip
     parser.add_argument("--foreign", type=int, default=0, metavar="RATE",
                         help="per second, straight at the node beside all variants [0]")  # fmt: skip
     parser.add_argument("--sentinels", type=int, default=1, help="in front of the node [1]")
     parser.add_argument("--trace", action="store_true", help="keep what sentinel's pace says of itself, five times a second")
     parser.add_argument("--cpus", type=cpus, metavar="LIST",
                         help="run node, sentinel and generators on these, such as 0 or 0,1 [all]")  # fmt: skip
+    parser.add_argument("--quota", type=float, metavar="CORES",
+                        help="a control group with so many cores for all of them; needs root")  # fmt: skip
     parser.add_argument("--scratch", help="where homes and run folders are made and removed [the system's]")
+    parser.set_defaults(**ROWS[parser.parse_args().row])
     args = parser.parse_args()
     if not args.sentinel and any(trial.VARIANTS[name] is not None for name in args.variants):
         parser.error("only the variant direct can do without sentinel")
     if "other" in args.variants and not args.other:
         parser.error("the variant other needs --other")
     return args
+
+
+def quota(cores):
+    """Moves this process into a control group, of version 2 or 1, in periods of 10 ms."""
+    limit = int(cores * QUOTA_PERIOD_US)
+    for root, files in (
+        ("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": QUOTA_PERIOD_US, "cpu.cfs_quota_us": limit}),
+        ("/sys/fs/cgroup", {"cpu.max": f"{limit} {QUOTA_PERIOD_US}"}),
+    ):
+        group = os.path.join(root, f"tidegate-overload-{os.getpid()}")
+        with contextlib.suppress(OSError):
+            os.makedirs(group)
+            for name, value in {**files, "cgroup.procs": os.getpid()}.items():
+                with open(os.path.join(group, name), "w", encoding="ascii") as file:
+                    file.write(str(value))
+            return
+    raise Failed("no control group with a CPU quota can be made: run as root, or without --quota")
 
 
 def cpus(text):

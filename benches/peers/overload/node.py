@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 
+import slow_app
 from process import Child, Failed, free_port
 
 # /blockchain answers with at most this many headers, whatever range was asked for.
@@ -22,45 +24,84 @@ ANSWER_SECONDS = 60
 
 
 class Node:
-    """Runs for as long as the `with` block lasts; its home is removed afterwards."""
+    """A chain that runs for as long as the `with` block lasts; its homes are removed afterwards.
 
-    def __init__(self, program, folder, settings):
+    Its first validator is the one that is loaded and asked. `genesis` replaces parameters of blocks.
+    """
+
+    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None):
         self.program = program
         self.settings = settings
-        self.home = os.path.join(folder, "node")
+        self.genesis = genesis or {}
+        self.check_seconds = check_seconds
+        self.folder = os.path.join(folder, "node")
+        self.homes = [os.path.join(self.folder, f"node{place}") for place in range(validators)]
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.process = None
+        self.processes = {}
 
     def __enter__(self):
-        os.makedirs(self.home)
-        init = subprocess.run(
-            [self.program, "init", "--home", self.home], capture_output=True, text=True, check=False
-        )
-        if init.returncode:
-            raise Failed(f"cometbft init: {init.stdout}{init.stderr}")
-        self._configure()
-        # Ports, and what was asked for: the rest stays as `cometbft init` wrote it, the log included.
-        command = [
-            self.program, "node", "--home", self.home, "--proxy_app=kvstore",
-            "--rpc.laddr", f"tcp://127.0.0.1:{self.port}",
-            "--p2p.laddr", f"tcp://127.0.0.1:{free_port()}",
-        ]  # fmt: skip
-        self.process = Child("cometbft", command, os.path.join(self.home, "node.log"))
         try:
-            self.wait_height(2)
+            self._init()
+            app = self._start_app()
+            ports = [free_port() for _ in self.homes]
+            peers = [f"{self._run('show-node-id', '--home', home).strip()}@127.0.0.1:{port}"
+                     for home, port in zip(self.homes, ports)]  # fmt: skip
+            for place, (home, port) in enumerate(zip(self.homes, ports)):
+                # Ports, and what was asked for: the rest stays as `cometbft` wrote it, the log included.
+                command = [
+                    self.program, "node", "--home", home, f"--proxy_app={app}",
+                    "--rpc.laddr", f"tcp://127.0.0.1:{free_port() if place else self.port}",
+                    "--p2p.laddr", f"tcp://127.0.0.1:{port}",
+                    "--p2p.persistent_peers", ",".join(peers[:place] + peers[place + 1 :]),
+                ]  # fmt: skip
+                name = f"validator {place + 1}" if place else "node"
+                self.processes[name] = Child("cometbft", command, os.path.join(home, "node.log"))
+            # Without empty blocks there is one at first.
+            self.wait_height(1)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        self.process.stop()
-        shutil.rmtree(self.home, ignore_errors=True)
+        for process in self.processes.values():
+            process.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _configure(self):
+    @property
+    def process(self):
+        return self.processes["node"]
+
+    def _init(self):
+        self._run("testnet", "--v", len(self.homes), "--o", self.folder)
+        for home in self.homes:
+            self._configure(os.path.join(home, "config", "config.toml"))
+            path = os.path.join(home, "config", "genesis.json")
+            with open(path, encoding="utf-8") as file:
+                genesis = json.load(file)
+            genesis["consensus_params"]["block"] |= self.genesis
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(genesis, file)
+
+    def _start_app(self):
+        if self.check_seconds is None:
+            return "kvstore"
+        port = free_port()
+        command = [sys.executable, slow_app.__file__, port, self.check_seconds]
+        self.processes["app"] = Child("app", command, os.path.join(self.folder, "app.log"))
+        self.processes["app"].wait_port(port)
+        return f"tcp://127.0.0.1:{port}"
+
+    def _run(self, *arguments):
+        command = [self.program, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Failed(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def _configure(self, path):
         """Replaces lines `key = …` of config.toml; each key must be in one section only."""
-        path = os.path.join(self.home, "config", "config.toml")
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for key, value in self.settings.items():

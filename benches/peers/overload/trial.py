@@ -55,8 +55,10 @@ VARIANTS = {
 def run(args, variant, folder):
     """The figures of one run; everything it started has ended when it returns."""
     with contextlib.ExitStack() as stack:
-        node = stack.enter_context(Node(args.cometbft, folder, node_settings(args)))
-        processes = {"node": node.process}
+        node = stack.enter_context(Node(
+            args.cometbft, folder, node_settings(args), genesis(args), args.validators, args.check_seconds
+        ))  # fmt: skip
+        processes = dict(node.processes)
         targets, sentinel = [node.url], None
         if VARIANTS[variant] is not None:
             places = [os.path.join(folder, f"sentinel-{place}") for place in range(args.sentinels)]
@@ -67,7 +69,8 @@ def run(args, variant, folder):
             processes |= {f"sentinel {place}": each.process for place, each in enumerate(sentinels[1:], start=2)}
             processes["sentinel"] = sentinel.process
         # In operation a proxy has seen more of its chain than these blocks when a flood comes.
-        node.wait_height(node.height() + IDLE_BLOCKS)
+        if args.empty_blocks:
+            node.wait_height(node.height() + IDLE_BLOCKS)
         if args.foreign:
             processes["foreign"] = stack.enter_context(foreign_flood(args, node.url, folder))
         polite = stack.enter_context(polite_client(args, targets[0], folder))
@@ -105,7 +108,14 @@ def node_settings(args):
         settings["timeout_commit"] = f'"{args.block_interval}"'
     if args.mempool:
         settings["size"] = args.mempool
+    if not args.empty_blocks:
+        settings["create_empty_blocks"] = "false"
     return settings
+
+
+def genesis(args):
+    """Parameters of the chain's blocks."""
+    return {"max_bytes": str(args.block_bytes)} if args.block_bytes else {}
 
 
 def websockets(targets):
