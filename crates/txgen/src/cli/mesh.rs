@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use pacing::{Nanos, Rate, SignedRate};
 
-use super::Share;
+use super::{Share, examples};
 use crate::settings::mesh::{CpuQuota, External, LinkShape, MeshSettings, Topology, Variant};
 
 /// `txgen mesh`
@@ -21,17 +21,23 @@ pub struct MeshArgs {
 #[derive(Debug, Subcommand)]
 pub enum MeshCommand {
     /// Offer transactions to a mesh at one rate.
+    #[command(before_long_help = examples::MESH_CONSTANT)]
     Constant(MeshConstantArgs),
     /// Raise the rate in steps: start, start + step, start + 2 step, …
+    #[command(before_long_help = examples::MESH_RAMP)]
     Ramp(MeshRampArgs),
     /// Alternate between a high and a low rate.
+    #[command(before_long_help = examples::MESH_SQUARE)]
     Square(MeshSquareArgs),
     /// Play a mesh file: a table `mesh` with the names of the flags, and an array of tables `phases`.
+    #[command(before_long_help = examples::MESH_RUN)]
     Run(MeshRunArgs),
     /// Compare wire protocols and ways to send: interleaved repeats, a table with intervals.
+    #[command(before_long_help = examples::MESH_COMPARE)]
     Compare(MeshCompareArgs),
     /// The same nodes on a simulated clock, as many as there is patience for: a curve over their number
     /// and over the CPU that each has.
+    #[command(before_long_help = examples::MESH_SIMULATE)]
     Simulate(MeshSimulateArgs),
     /// One node of a mesh, as the other commands start it.
     #[command(hide = true)]

@@ -102,6 +102,7 @@ pub enum Command {
     ///
     /// Starts the nodes, waits until all are connected, offers transactions to one of them, counts
     /// everything on every node, and draws it.
+    #[command(before_long_help = examples::MESH)]
     Mesh(Box<MeshArgs>),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///

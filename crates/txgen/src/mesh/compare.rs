@@ -146,62 +146,36 @@ struct Metric {
     of: fn(&MeshSummary) -> Option<f64>,
 }
 
+impl Metric {
+    /// More is better.
+    const fn gain(name: &'static str, of: fn(&MeshSummary) -> Option<f64>) -> Self {
+        let is_gain = true;
+        Self { name, is_gain, of }
+    }
+
+    /// Less is better.
+    const fn cost(name: &'static str, of: fn(&MeshSummary) -> Option<f64>) -> Self {
+        let is_gain = false;
+        Self { name, is_gain, of }
+    }
+}
+
 const METRICS: [Metric; 11] = [
-    Metric {
-        name: "EPS host",
-        is_gain: true,
-        of: |it| Some(it.figures.eps_host),
-    },
-    Metric {
-        name: "EPS of the slowest node",
-        is_gain: true,
-        of: |it| Some(it.figures.eps_least),
-    },
-    Metric {
-        name: "EPS sum",
-        is_gain: true,
-        of: |it| Some(it.figures.eps_sum),
-    },
-    Metric {
-        name: "bytes per message",
-        is_gain: false,
-        of: |it| it.figures.bytes_per_message,
-    },
-    Metric {
-        name: "parcels per message",
-        is_gain: false,
-        of: |it| it.figures.parcels_per_message,
-    },
-    Metric {
-        name: "bytes per parcel",
-        is_gain: false,
-        of: |it| it.figures.bytes_per_parcel,
-    },
-    Metric {
-        name: "overhead per parcel, bytes",
-        is_gain: false,
-        of: |it| it.figures.overhead_per_parcel,
-    },
-    Metric {
-        name: "duplicates, share",
-        is_gain: false,
-        of: |it| it.figures.duplicate_share,
-    },
-    Metric {
-        name: "CPU ms per 1,000 parcels",
-        is_gain: false,
-        of: |it| it.figures.cpu_ms_per_1000_parcels,
-    },
-    Metric {
-        name: "latency p50, ms",
-        is_gain: false,
-        of: |it| it.latency_ms.p50,
-    },
-    Metric {
-        name: "latency p99, ms",
-        is_gain: false,
-        of: |it| it.latency_ms.p99,
-    },
+    Metric::gain("EPS host", |it| Some(it.figures.eps_host)),
+    Metric::gain("EPS of the slowest node", |it| Some(it.figures.eps_least)),
+    Metric::gain("EPS sum", |it| Some(it.figures.eps_sum)),
+    Metric::cost("bytes per message", |it| it.figures.bytes_per_message),
+    Metric::cost("parcels per message", |it| it.figures.parcels_per_message),
+    Metric::cost("bytes per parcel", |it| it.figures.bytes_per_parcel),
+    Metric::cost("overhead per parcel, bytes", |it| {
+        it.figures.overhead_per_parcel
+    }),
+    Metric::cost("duplicates, share", |it| it.figures.duplicate_share),
+    Metric::cost("CPU ms per 1,000 parcels", |it| {
+        it.figures.cpu_ms_per_1000_parcels
+    }),
+    Metric::cost("latency p50, ms", |it| it.latency_ms.p50),
+    Metric::cost("latency p99, ms", |it| it.latency_ms.p99),
 ];
 
 /// What was found.
@@ -365,7 +339,11 @@ fn table(differences: &[ValueDifference]) -> Table {
         .table()
 }
 
+/// Beyond a factor of a hundred a change is no figure any more.
 fn signed(change: f64) -> String {
+    if change > 99.0 {
+        return "over +9,900 %".to_owned();
+    }
     let sign = if change < 0.0 { "-" } else { "+" };
     format!("{sign}{}", percent(change.abs()))
 }

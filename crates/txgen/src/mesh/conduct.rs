@@ -201,6 +201,12 @@ impl Conductor<'_> {
             if came == Came::Late || self.crew.is_urgent() {
                 return Some(obstacle.unwrap_or_else(|| "counts still change".into()));
             }
+            if round == ROUNDS_BEFORE_A_WORD {
+                let what = obstacle.as_deref().unwrap_or("counts still change");
+                let left = deadline.saturating_duration_since(Instant::now());
+                let message = format!("draining: {what}; up to {} s more", left.as_secs());
+                self.progress.message(&message);
+            }
             last = Some(now);
             let pause = Instant::now() + STATUS_INTERVAL;
             self.until_running(pause.min(deadline), |_| false).await;
@@ -381,6 +387,8 @@ fn under_way(statuses: &[(u16, Status)], elsewhere: bool) -> Option<String> {
 const NOTICE: Duration = Duration::from_millis(500);
 /// For the last words of nodes that have no CPU.
 const GRACE: Duration = Duration::from_secs(10);
+/// A drain that lasts longer than these is told of.
+const ROUNDS_BEFORE_A_WORD: u64 = 5;
 const STATUS_INTERVAL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

@@ -137,11 +137,7 @@ fn the_version_is_the_packages() {
 #[test]
 fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
     let complaints = testkit::complaints_about_examples::<txgen::cli::Cli>();
-    let ours: Vec<_> = complaints
-        .iter()
-        .filter(|complaint| !of_mesh(complaint))
-        .collect();
-    assert!(ours.is_empty(), "{ours:?}");
+    assert!(complaints.is_empty(), "{complaints:?}");
     let place = Place::new();
     let help = place.txgen("flood --help").out.clone();
     assert!(
@@ -150,16 +146,10 @@ fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
     );
 }
 
-/// The commands of meshes, which `docs/mesh.md` describes.
-fn of_mesh(command: &str) -> bool {
-    command.starts_with("txgen mesh")
-}
-
 #[test]
 fn the_page_of_commands_has_each_with_its_examples() {
     let page = include_str!("../../../../docs/commands.md");
-    let commands = testkit::examples::<txgen::cli::Cli>().into_iter();
-    for (command, examples) in commands.filter(|(command, _)| !of_mesh(command)) {
+    for (command, examples) in testkit::examples::<txgen::cli::Cli>() {
         assert!(page.contains(&format!("## {command}\n")), "{command}");
         for example in examples {
             assert!(page.contains(&format!("\n$ {example}\n")), "{example}");

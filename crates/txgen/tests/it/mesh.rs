@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Ended, Place, wait_until};
+use crate::support::{Ended, Place, Running, wait_until};
 
 /// The form of `summary.json`, as it is documented.
 const SCHEMA: &str = include_str!("../../../../docs/mesh-summary.schema.json");
@@ -195,20 +195,23 @@ fn a_node_that_is_killed_is_in_the_account_with_what_was_lost() {
     assert_eq!(count(&summary, "/offered/offered"), 300, "the load goes on");
 }
 
+/// Where a node of a mesh that has begun to offer listens.
+fn address(running: &Running, node: usize) -> SocketAddr {
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    let err = running.err_so_far();
+    let head = format!("node {node}: ");
+    let words = err.lines().find(|line| line.starts_with(&head)).unwrap();
+    words.rsplit(", ").next().unwrap().trim().parse().unwrap()
+}
+
 #[test]
-fn strangers_that_say_nonsense_never_read_or_come_in_crowds_do_not_disturb_a_mesh() {
+fn ten_thousand_connections_that_say_nonsense_or_nothing_do_not_disturb_a_mesh() {
     let place = Place::new();
     let line = format!("mesh constant --nodes 2 --rate 50/s --duration 6s --out run {SMALL}");
     let running = place.start(&line);
-    wait_until("a row", || running.err_so_far().contains("EPS host"));
-    let err = running.err_so_far();
-    let words = err
-        .lines()
-        .find(|line| line.starts_with("node 1: "))
-        .unwrap();
-    let address: SocketAddr = words.rsplit(", ").next().unwrap().trim().parse().unwrap();
+    let address = address(&running, 1);
     let mut strangers = Vec::new();
-    for number in 0..300_u32 {
+    for number in 0..10_000_u32 {
         let Ok(mut stream) = TcpStream::connect(address) else {
             continue;
         };
@@ -220,7 +223,10 @@ fn strangers_that_say_nonsense_never_read_or_come_in_crowds_do_not_disturb_a_mes
         };
         // The node may have closed it already.
         let _ = stream.write_all(words);
-        strangers.push(stream);
+        // Some stay for as long as the node lets them.
+        if number < 300 {
+            strangers.push(stream);
+        }
     }
     let ended = running.wait();
     assert_ended_well(&ended);
@@ -233,6 +239,35 @@ fn strangers_that_say_nonsense_never_read_or_come_in_crowds_do_not_disturb_a_mes
     );
     let refused = count(&summary, "/total/refused");
     assert!(refused > 0, "only so many may be without a handshake");
+}
+
+#[test]
+fn a_peer_that_never_reads_costs_a_bounded_queue_and_nobody_else_misses_anything() {
+    let place = Place::new();
+    let mix = place.write(
+        "large.toml",
+        "name = \"large\"\n[[messages]]\nname = \"page\"\ntype = 1\nsize = 65536\nentries = 1\n\
+         [[transactions]]\nname = \"page\"\nweight = 1.0\nmessages = [\"page\"]\n",
+    );
+    let line = format!(
+        "mesh constant --nodes 2 --rate 60/s --duration 6s --queue 8 --mix {} --out run {SMALL}",
+        mix.display()
+    );
+    let running = place.start(&line);
+    let mut silent = TcpStream::connect(address(&running, 1)).unwrap();
+    // The handshake of a V11 node with number 99 that listens on 9211; then it only keeps the socket.
+    let handshake =
+        b"pbuf\0\0\0\x13\x08\x08\x10\xc7\x96\xc0\x07\x18\x0b\x20\x63\x2a\x049211\x30\x07";
+    silent.write_all(handshake).unwrap();
+    wait_until("the drain", || running.err_so_far().contains("draining: "));
+    drop(silent);
+    let ended = running.wait();
+    assert_ended_well(&ended);
+    let summary = summary(&place, "run");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(count(&summary, "/total/entries"), 2 * 360);
+    // 360 pages of 64 KiB are 24 MB: more than sockets and a queue of 8 take.
+    assert!(count(&summary, "/total/dropped_full") > 0);
 }
 
 #[test]

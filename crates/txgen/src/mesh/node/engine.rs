@@ -8,9 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use gossip::app::{App, Fan, KindId, Reaction, Source, Timeline};
-use gossip::{Endpoint, Node, Origin, Output, PeerId, Relayed, Routing};
+use gossip::app::{App, Timeline};
+use gossip::{Endpoint, Node, Origin, Output, PeerId, Relayed};
 use pacing::{Arrivals, Nanos, Schedule};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -21,11 +20,12 @@ use super::codec_timer::CodecTimer;
 use super::connection::{Connection, MAX_CONNECTIONS, Wrote};
 use super::control::{Orders, Words};
 use super::dial::dial;
-use super::links::{LinkBook, number};
+use super::links::LinkBook;
 use super::meter::Meter;
 use super::settings::settings;
+use super::state::State;
 use crate::mesh::account::GENERATOR;
-use crate::mesh::control::{NodeConfig, Order, Row, Status, Word};
+use crate::mesh::control::{NodeConfig, Order, Row, Word};
 use crate::mesh::counters::Counters;
 use crate::mesh::{load, mix_file};
 
@@ -43,23 +43,6 @@ pub(super) struct Engine {
     /// Write calls and bytes: counted while the state is lent out.
     writes: Cell<u64>,
     bytes_out: Cell<u64>,
-}
-
-struct State {
-    node: Node,
-    app: App,
-    meter: Meter,
-    codec: CodecTimer,
-    connections: HashMap<PeerId, Rc<Connection>>,
-    next_peer: u64,
-    timeline: Option<Timeline>,
-    /// Since the engine's start; `None` before the load's is known.
-    origin: Option<Nanos>,
-    links: LinkBook,
-    /// The first second that was not told of.
-    next_second: u64,
-    words: Words,
-    reads: u64,
 }
 
 enum Errand {
@@ -388,114 +371,6 @@ impl Engine {
             refused: own.refused + node.refused,
             ..own
         }
-    }
-}
-
-impl State {
-    fn since_origin(&self, now: Nanos) -> Nanos {
-        self.origin
-            .map_or(Nanos::ZERO, |origin| now.saturating_sub(origin))
-    }
-
-    /// The second that has ended and was not told of.
-    fn second_over(&mut self, now: Nanos) -> Option<u64> {
-        let second = self.since_origin(now).as_secs();
-        let over = second.checked_sub(1)?;
-        (over >= self.next_second).then(|| {
-            self.next_second = second;
-            over
-        })
-    }
-
-    fn queued(&self) -> u64 {
-        self.node.peers().map(|peer| peer.queued as u64).sum()
-    }
-
-    /// A transaction's messages, or periodic ones.
-    fn hand_out(&mut self, what: Source, due: Nanos, now: Nanos) {
-        let messages = match what {
-            Source::Transaction(index) => {
-                self.meter.counts.offered += 1;
-                self.app.transaction(index).messages.clone()
-            }
-            Source::Periodic(place, _) => {
-                let periodic = &self.app.mix().periodic()[place];
-                let (messages, probability) = (periodic.messages.clone(), periodic.probability);
-                if !self.app.happens(probability) {
-                    return;
-                }
-                messages
-            }
-        };
-        for kind in messages {
-            self.make(kind, due, None, now);
-        }
-    }
-
-    /// Makes a message and gives it to the node.
-    fn make(&mut self, kind: KindId, due: Nanos, to: Option<PeerId>, now: Nanos) {
-        let message = self.app.message(kind, due);
-        let kind = self.app.mix().kind(kind);
-        self.meter.made(&message, kind.relay);
-        let routing = match (to, kind.fan) {
-            (Some(peer), _) => Routing::Direct(peer),
-            (None, Fan::One) => Routing::RandomPeer,
-            (None, Fan::All) => Routing::Broadcast,
-        };
-        self.node.publish(now, &Bytes::from(message), routing);
-    }
-
-    fn deliver(&mut self, from: Option<PeerId>, message: &Bytes, now: Nanos) {
-        let Some(reaction) = self.app.receive(message) else {
-            self.meter.counts.unknown += 1;
-            return;
-        };
-        let at = self.since_origin(now);
-        self.meter.seen(message, &reaction, from.is_some(), at);
-        self.codec.message(message, &mut self.meter.codec);
-        self.react(&reaction, from, at, now);
-    }
-
-    fn react(&mut self, reaction: &Reaction, from: Option<PeerId>, at: Nanos, now: Nanos) {
-        if let (Some(kind), Some(peer)) = (reaction.answer, from) {
-            self.meter.counts.answers += 1;
-            self.make(kind, at, Some(peer), now);
-        }
-        if let Some(kind) = reaction.request {
-            self.meter.counts.requests += 1;
-            self.make(kind, at, None, now);
-        }
-    }
-
-    fn lose(&mut self, peer: PeerId, now: Nanos) {
-        if self.connections.remove(&peer).is_some() {
-            self.links.look(&self.node);
-            self.links.broke(peer);
-            self.node.on_closed(now, peer);
-        }
-    }
-
-    fn status(&mut self, round: u64) -> Status {
-        self.links.look(&self.node);
-        Status {
-            round,
-            queued: self.queued(),
-            links: self.links.counts(),
-        }
-    }
-
-    fn tell_links(&mut self, config: &NodeConfig) {
-        if self.links.told == self.node.peers_up() {
-            return;
-        }
-        self.links.told = self.node.peers_up();
-        self.links.look(&self.node);
-        let up = self.node.peers().filter(|peer| peer.version.is_some());
-        let mut peers: Vec<u16> = up.filter_map(|peer| number(peer.node_id)).collect();
-        peers.sort_unstable();
-        peers.dedup();
-        peers.retain(|peer| *peer != config.node);
-        self.words.say(&Word::Links { peers });
     }
 }
 

@@ -12,6 +12,7 @@ mod engine;
 mod links;
 mod meter;
 mod settings;
+mod state;
 
 use std::fs::File;
 use std::io::BufReader;

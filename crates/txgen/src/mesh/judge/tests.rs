@@ -1,0 +1,196 @@
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+use crate::mesh::control::Row;
+use crate::mesh::counters::Counters;
+use crate::mesh::load::MeshLoad;
+use crate::mesh::machine::MachineSecond;
+
+const BOUNDS: Bounds = Bounds {
+    node_cpus: 1.0,
+    link_bytes: Some(1e6),
+    entries: 1.0,
+};
+
+/// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
+/// the rows of the nodes 0 and 1.
+fn run(change: impl Fn(&mut Row, u16)) -> Account {
+    let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
+    let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
+    let mut account = Account::new(2, &load);
+    for second in 0..10 {
+        let rate = if second < 5 { 1000 } else { 2000 };
+        for node in 0..2 {
+            let mut row = Row {
+                second,
+                counters: Counters {
+                    offered: if node == 0 { rate } else { 0 },
+                    entries: rate,
+                    bytes_out: 500_000,
+                    cpu_ns: 400_000_000,
+                    ..Counters::default()
+                },
+                lateness_us: vec![(100, 1000)],
+                ..Row::default()
+            };
+            if second >= 5 {
+                change(&mut row, node);
+            }
+            account.row(node, row);
+        }
+        account.machine.push(machine(second, 0.9));
+    }
+    account
+}
+
+fn machine(second: u64, busy: f64) -> MachineSecond {
+    MachineSecond {
+        second,
+        busy,
+        stolen: 0.0,
+        cpus: 2.0,
+    }
+}
+
+fn slow(row: &mut Row) {
+    row.counters.entries = 1200;
+}
+
+fn cause(account: &Account) -> Option<Cause> {
+    judge(account, &BOUNDS).gave_first.map(|first| first.cause)
+}
+
+#[test]
+fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
+    let judgement = judge(&run(|_, _| {}), &BOUNDS);
+    assert_eq!(judgement.gave_first, None);
+    assert_eq!(judgement.schedule, Kept::Valid);
+    assert!(judgement.evidence.is_empty(), "{:?}", judgement.evidence);
+}
+
+#[test]
+fn a_full_cpu_is_no_cause_while_there_is_no_symptom() {
+    let account = run(|row, _| row.counters.cpu_ns = 990_000_000);
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(judgement.gave_first, None);
+    assert_eq!(judgement.evidence.len(), 1, "but it is evidence");
+}
+
+#[test]
+fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
+    let account = run(|row, node| {
+        slow(row);
+        if node == 1 {
+            row.counters.cpu_ns = 990_000_000;
+        }
+    });
+    let judgement = judge(&account, &BOUNDS);
+    let first = judgement.gave_first.unwrap();
+    assert_eq!(
+        (first.cause, first.since_s, first.step),
+        (Cause::NodeCpu, 5, 1)
+    );
+    assert!(
+        first
+            .sentence
+            .contains("the CPU of node 1: 0.99 of the 1.00"),
+        "{}",
+        first.sentence
+    );
+}
+
+#[test]
+fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
+    let mut account = run(|row, _| slow(row));
+    for second in &mut account.machine[5..] {
+        second.busy = 1.98;
+    }
+    assert_eq!(cause(&account), Some(Cause::MachineCpu));
+    for second in &mut account.machine[5..] {
+        second.busy = 1.5;
+    }
+    assert_eq!(
+        cause(&account),
+        Some(Cause::Unknown),
+        "with CPUs to spare it cannot tell"
+    );
+}
+
+#[test]
+fn the_link_gave_first_when_it_is_full() {
+    let account = run(|row, _| {
+        slow(row);
+        row.counters.bytes_out = 950_000;
+    });
+    assert_eq!(cause(&account), Some(Cause::Link));
+}
+
+#[test]
+fn a_shortfall_of_the_generator_never_looks_like_the_network() {
+    let account = run(|row, node| {
+        if node == 0 {
+            row.counters.offered = 1500;
+            row.lateness_us = vec![(300_000, 1500)];
+        }
+        row.counters.entries = 1500;
+    });
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(
+        judgement.gave_first.map(|it| it.cause),
+        Some(Cause::Generator)
+    );
+    assert_eq!(judgement.schedule, Kept::Invalid);
+}
+
+#[test]
+fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
+    let mut account = run(|row, node| {
+        if node == 0 {
+            row.counters.offered = 1500;
+            row.lateness_us = vec![(300_000, 1500)];
+        }
+        row.counters.entries = 1200;
+    });
+    for second in &mut account.machine[5..] {
+        second.busy = 1.99;
+    }
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(
+        judgement.gave_first.map(|it| it.cause),
+        Some(Cause::MachineCpu)
+    );
+    assert_eq!(judgement.schedule, Kept::Degraded);
+}
+
+#[test]
+fn a_queue_gave_first_when_it_drops_with_everything_else_to_spare() {
+    let account = run(|row, node| {
+        if node == 1 {
+            row.counters.dropped_full = 5000;
+        }
+    });
+    assert_eq!(cause(&account), Some(Cause::Queue));
+    let busy = run(|row, node| {
+        if node == 1 {
+            row.counters.dropped_full = 5000;
+            row.counters.cpu_ns = 1_000_000_000;
+        }
+    });
+    assert_eq!(
+        cause(&busy),
+        Some(Cause::NodeCpu),
+        "a full CPU explains the queue"
+    );
+}
+
+#[test]
+fn a_node_that_ended_gave_before_all_else() {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = 990_000_000;
+    });
+    account.nodes[1].ended_s = Some(4.7);
+    assert_eq!(cause(&account), Some(Cause::NodeEnded));
+}
