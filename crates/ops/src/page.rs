@@ -11,8 +11,8 @@ pub type Page = Response<Full<Bytes>>;
 
 /// A page that is never cached.
 #[must_use]
-pub fn page(status: StatusCode, content_type: &'static str, body: String) -> Page {
-    let mut page = Response::new(Full::from(body));
+pub fn page(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Page {
+    let mut page = Response::new(Full::from(body.into()));
     *page.status_mut() = status;
     let headers = page.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -35,6 +35,12 @@ pub fn json(status: StatusCode, body: &impl Serialize) -> Page {
     let mut text = serde_json::to_string_pretty(body).expect("pages have text keys only");
     text.push('\n');
     page(status, "application/json", text)
+}
+
+/// JSON that was written down before.
+#[must_use]
+pub fn json_text(body: Bytes) -> Page {
+    page(StatusCode::OK, "application/json", body)
 }
 
 /// Prometheus metrics in the OpenMetrics text format.

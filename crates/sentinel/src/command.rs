@@ -10,11 +10,17 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, info, warn};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, LogLevel, Resolved, Sources};
+use crate::journal;
 use crate::serve::{Listeners, ServeError, serve};
 use crate::systemd;
+use crate::top;
 use crate::upstream::MAX_RELAYS;
 
 /// Runs the command; returns the exit code. `environment` is where variables of
@@ -25,6 +31,7 @@ use crate::upstream::MAX_RELAYS;
 pub fn execute(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<u8, CommandError> {
     match cli.command {
         Some(Command::Check { file }) => check(&file),
+        Some(Command::Top { admin, once }) => top::run(&admin, once),
         Some(Command::Completions { shell }) => Ok(completions::<Cli>(shell)),
         Some(Command::Man) => manual::<Cli>(),
         None => {
@@ -119,10 +126,13 @@ fn log_to_stderr(level: LogLevel) {
         LogLevel::Debug => Level::DEBUG,
         LogLevel::Trace => Level::TRACE,
     };
-    tracing_subscriber::fmt()
+    let to_stderr = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        .with_max_level(level)
+        .with_filter(LevelFilter::from_level(level));
+    tracing_subscriber::registry()
+        .with(to_stderr)
+        .with(journal::recording())
         .init();
 }
 

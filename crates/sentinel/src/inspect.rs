@@ -13,15 +13,18 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::front::Front;
 use crate::identity::Identities;
+use crate::journal;
 use crate::lane::{Explained, Lane, Status};
 use crate::ledger::Ledger;
-use crate::metrics::Gauges;
+use crate::metrics::{Gauges, Metrics};
+use crate::overview::{Event, Moment};
 use crate::refusal::Reason;
 use crate::upstream::{Hub, Nodes, Relays};
 
 /// Looks at everything, owns nothing.
 pub(crate) struct Operator {
     pub(crate) config: Arc<Config>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
     pub(crate) lane: Lane,
     pub(crate) nodes: Nodes,
@@ -91,7 +94,27 @@ impl Inspect for Operator {
     }
 
     fn gauges(&self) -> Gauges {
+        self.gauges_of(&self.lane.status())
+    }
+
+    fn moment(&self) -> Moment {
         let status = self.lane.status();
+        Moment {
+            gauges: self.gauges_of(&status),
+            accounts: status.accounts,
+            counted: self.metrics.counted(),
+            bound: told(&status.bound, self.clock.now()),
+            counted_in: status.shortage.to_string(),
+        }
+    }
+
+    fn events(&self) -> Vec<Event> {
+        journal::recent()
+    }
+}
+
+impl Operator {
+    fn gauges_of(&self, status: &Status) -> Gauges {
         let states = self.nodes.states();
         let (relays, hub) = (self.relays.counters(), self.hub.counters());
         let active = status.node.and_then(|node| states.get(node));
@@ -131,9 +154,7 @@ impl Inspect for Operator {
             ws_dropped_events: relays.cancelled,
         }
     }
-}
 
-impl Operator {
     fn view(&self, client: ClientKey, explained: &Explained) -> ClientView {
         ClientView {
             client: client.to_string(),

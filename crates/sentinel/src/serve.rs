@@ -159,6 +159,7 @@ pub async fn serve(
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
         config: Arc::clone(config),
+        metrics: Arc::clone(&surroundings.metrics),
         clock: surroundings.clock,
         lane: lane.clone(),
         nodes,
@@ -168,9 +169,12 @@ pub async fn serve(
         hub,
         shutdown: shutdown.clone(),
     };
-    let explain = match listeners.admin.as_ref().map(TcpListener::local_addr) {
-        Some(Ok(address)) => format!("http://{address}/explain?ip=ADDRESS"),
-        _ => "off (admin.addr)".to_owned(),
+    let (page, explain) = match listeners.admin.as_ref().map(TcpListener::local_addr) {
+        Some(Ok(address)) => (
+            format!("http://{address}/"),
+            format!("http://{address}/explain?ip=ADDRESS"),
+        ),
+        _ => ("off (admin.addr)".to_owned(), "off".to_owned()),
     };
     let mut background = Background::start().map_err(ServeError::System)?;
     background.spawn(watching.run());
@@ -189,6 +193,7 @@ pub async fn serve(
         nodes = %known_nodes,
         pace = %config.shown("pace.mode"),
         ceiling = %config.fair.max_req,
+        page = %page,
         explain = %explain,
         "serving"
     );

@@ -9,24 +9,32 @@ use serde::Serialize;
 use serde_json::json;
 use wire::query::{Plus, unescape};
 
-use super::Inspect;
-use crate::metrics::Metrics;
+use super::{Inspect, Shown, operator_page};
+use crate::overview;
 
 /// The page a request asks for.
-pub(super) fn answer<B>(request: &Request<B>, metrics: &Metrics, inspect: &dyn Inspect) -> Page {
-    let query = request.uri().query();
-    match request.uri().path() {
+pub(super) fn answer<B>(request: &Request<B>, shown: &Shown) -> Page {
+    let (query, path, inspect) = (request.uri().query(), request.uri().path(), &*shown.inspect);
+    let names_clients = matches!(path, overview::PATH | "/clients" | "/explain");
+    if names_clients && let Some(refusal) = operator_page::refused(request) {
+        return refusal;
+    }
+    match path {
+        "/" if accepts(request, "text/html") => operator_page::page(),
         "/" => text(StatusCode::OK, INDEX.to_owned()),
-        "/metrics" => page::metrics(metrics.render(&inspect.gauges())),
+        overview::PATH => page::json_text(shown.overview()),
+        "/metrics" => page::metrics(shown.metrics.render(&inspect.gauges())),
         "/healthz" => json(StatusCode::OK, &json!({ "healthy": true })),
         "/readyz" => readyz(inspect),
         "/clients" => clients(query, inspect),
-        "/explain" => explain(query, wants_text(request), inspect),
+        "/explain" => explain(query, prefers_text(request), inspect),
         _ => page::not_found(INDEX),
     }
 }
 
 const INDEX: &str = "\
+/                the operator's page, in a browser
+/overview        its figures: rates, queue, bound, the last five minutes, clients, breaks, log
 /metrics         counters and gauges for Prometheus
 /healthz         200 while the process lives
 /readyz          200 when clients may be sent here, 503 otherwise, and why
@@ -97,11 +105,16 @@ fn explain(query: Option<&str>, as_text: bool, inspect: &dyn Inspect) -> Page {
     json(StatusCode::OK, &explanation)
 }
 
-fn wants_text<B>(request: &Request<B>) -> bool {
-    request
-        .headers()
-        .get(ACCEPT)
-        .is_some_and(|accept| accept.as_bytes().starts_with(b"text/plain"))
+fn prefers_text<B>(request: &Request<B>) -> bool {
+    let accept = request.headers().get(ACCEPT);
+    accept.is_some_and(|accept| accept.as_bytes().starts_with(b"text/plain"))
+}
+
+/// Whether the client names this type among those it takes, as browsers do when they open a page.
+fn accepts<B>(request: &Request<B>, media_type: &str) -> bool {
+    let accept = request.headers().get(ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains(media_type))
 }
 
 /// The value of the only query parameter that is understood, if it is given.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::metrics::Metrics;
+use crate::overview::{BreakFigures, ClientFigures, Overview};
 use crate::refusal::Reason;
 
 struct Fake(Mutex<Readiness>);
@@ -67,6 +68,22 @@ impl Inspect for Fake {
             queue_depth: 42,
             ..Gauges::default()
         }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            gauges: self.gauges(),
+            bound: "the window: 990 of 1000 own transactions are in no block yet".to_owned(),
+            ..Moment::default()
+        }
+    }
+
+    fn events(&self) -> Vec<Event> {
+        vec![Event {
+            ago_seconds: 3.0,
+            level: "INFO".to_owned(),
+            text: "serving".to_owned(),
+        }]
     }
 }
 
@@ -235,4 +252,127 @@ async fn an_explanation_in_json_and_for_people() {
     ] {
         assert_eq!(served.get(target).await.0, 400, "{target}");
     }
+}
+
+#[tokio::test]
+async fn the_overview_has_the_figures_the_clients_and_the_log() {
+    let served = serve_pages().await;
+    // The first look is taken with the first turn of the listener.
+    let overview = loop {
+        let (status, overview) = served.json("/overview").await;
+        assert_eq!(status, 200);
+        if overview["version"] != "" {
+            break overview;
+        }
+    };
+    assert_eq!(overview["now"]["queued"], 42);
+    assert_eq!(overview["history"]["queued"][0], 42);
+    assert_eq!(overview["clients"][0]["client"], "127.0.0.2");
+    assert_eq!(overview["bound"]["name"], "nothing");
+    assert_eq!(overview["gate"], "open");
+    assert_eq!(overview["nodes"][0]["height"], 9);
+    assert_eq!(overview["events"][0]["text"], "serving");
+    serde_json::from_value::<Overview>(overview).unwrap();
+}
+
+#[tokio::test]
+async fn a_browser_gets_the_page_and_a_script_the_list_of_pages() {
+    let served = serve_pages().await;
+    let browsers = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+    let answer = served.ask("GET", "/", browsers).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    for header in [
+        "content-type: text/html; charset=utf-8",
+        "content-security-policy: default-src 'none'; style-src 'sha256-",
+        "frame-ancestors 'none'; require-trusted-types-for 'script'",
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+        "vary: accept",
+    ] {
+        assert!(head.contains(header), "no {header} in {head}");
+    }
+    assert_eq!(body, operator_page::PAGE);
+    let curl = served.ask("GET", "/", "Accept: */*\r\n").await;
+    assert!(curl.contains("/explain?ip=A"), "{curl}");
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_get_no_figures() {
+    let served = serve_pages().await;
+    let ask = async |target: &str, header: &str| served.ask("GET", target, header).await;
+    for target in ["/overview", "/clients", "/explain?ip=127.0.0.2"] {
+        for site in ["cross-site", "same-site"] {
+            let answer = ask(target, &format!("Sec-Fetch-Site: {site}\r\n")).await;
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{target}: {answer}");
+        }
+        for site in ["same-origin", "none"] {
+            let answer = ask(target, &format!("Sec-Fetch-Site: {site}\r\n")).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{target}: {answer}");
+            assert!(
+                !answer.to_ascii_lowercase().contains("access-control-allow"),
+                "{answer}"
+            );
+        }
+        // A name of somebody's own that resolves to this machine.
+        let mut stream = served.connect().await;
+        let rebound = format!(
+            "GET {target} HTTP/1.1\r\nHost: rebound.example.com:26681\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(rebound.as_bytes()).await.unwrap();
+        let answer = rest(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{target}: {answer}");
+        assert!(answer.contains("ask by address"), "{answer}");
+    }
+}
+
+#[test]
+fn the_page_shows_every_figure_of_the_overview() {
+    let overview = serde_json::to_value(Overview {
+        clients: vec![ClientFigures::default()],
+        breaks: vec![BreakFigures::default()],
+        events: vec![Event::default()],
+        ..Overview::default()
+    })
+    .unwrap();
+    let names = |part: &serde_json::Value| {
+        let part = part.as_object().unwrap().keys();
+        part.cloned().collect::<Vec<String>>()
+    };
+    let has = |text: String| assert!(operator_page::PAGE.contains(&text), "no {text}");
+    names(&overview["now"])
+        .iter()
+        .filter(|name| *name != "pace_is_blind")
+        .for_each(|name| {
+            has(format!("data-now=\"{name}\""));
+        });
+    names(&overview["totals"])
+        .iter()
+        .for_each(|name| has(format!("data-total=\"{name}\"")));
+    names(&overview["history"])
+        .iter()
+        .filter(|name| *name != "at_seconds")
+        .for_each(|name| {
+            has(format!("<path class=\"{name}\"/>"));
+        });
+    for list in ["clients", "breaks", "events"] {
+        names(&overview[list][0])
+            .iter()
+            .for_each(|name| has(format!("one.{name}")));
+    }
+    for name in ["url", "up", "catching_up", "height"] {
+        has(format!("one.{name}"));
+    }
+    for name in [
+        "ready",
+        "why",
+        "gate",
+        "version",
+        "uptime_seconds",
+        "bound",
+        "counted_in",
+        "controller",
+    ] {
+        has(format!("overview.{name}"));
+    }
+    has("overview.now.pace_is_blind".to_owned());
 }

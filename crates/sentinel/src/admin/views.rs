@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use control::BreakState;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::refusal::Reason;
 
@@ -23,7 +23,7 @@ pub struct Readiness {
 }
 
 /// One node behind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {
     /// Its address as configured.
     pub url: String,
@@ -56,6 +56,9 @@ impl Readiness {
         }
         match self.controller {
             BreakState::Running => "running".to_owned(),
+            BreakState::Ramping => {
+                "ramping: after a break the rate rises to the full rate".to_owned()
+            }
             state => format!(
                 "{}: writes are held and go out after the break",
                 state.name()
@@ -80,7 +83,7 @@ pub struct ClientsView {
 }
 
 /// One client.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientView {
     /// Its key: an address, or a network such as `2001:db8:1:2::/64`.
     pub client: String,
@@ -267,6 +270,11 @@ mod tests {
         };
         assert!(paused.is_ready());
         assert!(paused.why().starts_with("paused: writes are held"));
+        let ramping = Readiness {
+            controller: BreakState::Ramping,
+            ..ready()
+        };
+        assert!(!ramping.why().contains("held"), "{}", ramping.why());
         let mut down = ready();
         down.nodes[0].up = false;
         assert!(down.is_ready());

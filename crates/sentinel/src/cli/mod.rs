@@ -51,6 +51,19 @@ pub enum Command {
         /// The file (TOML).
         file: PathBuf,
     },
+    /// Show a running sentinel's figures in the terminal; as text when stdout is none. Keys: q ends it.
+    #[command(before_long_help = examples![
+        "sentinel top"
+        "sentinel top --admin http://127.0.0.1:26681 --once"
+    ])]
+    Top {
+        /// Its operator's listener: a URL, an address with a port, or a port of this machine.
+        #[arg(long, value_name = "URL", default_value = "127.0.0.1:26681")]
+        admin: crate::top::Address,
+        /// Print the figures once, as text, and end.
+        #[arg(long)]
+        once: bool,
+    },
     /// Print the completion script of a shell.
     #[command(before_long_help = examples![
         "sentinel completions bash > ~/.local/share/bash-completion/completions/sentinel"

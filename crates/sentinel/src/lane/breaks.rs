@@ -63,7 +63,9 @@ impl Breaks {
             } => {
                 info!(
                     cause = cause.name(),
-                    rate, baseline, "a break begins: no writes are sent"
+                    rate = rate.round(),
+                    baseline = baseline.map(f64::round),
+                    "a break begins: no writes are sent"
                 );
                 self.metrics.paused(*cause);
                 self.cause = match cause {
@@ -73,7 +75,10 @@ impl Breaks {
             }
             BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
             BreakEvent::Measured { gain } => {
-                info!(gain, "the effect of the break was measured");
+                info!(
+                    gain = (gain * 1e3).round() / 1e3,
+                    "the effect of the break was measured"
+                );
                 self.metrics.pause_gain(*gain - 1.0);
             }
             BreakEvent::Spread { interval } => {

@@ -44,6 +44,23 @@ impl Requests {
         row[outcome.index()].inc();
     }
 
+    /// Reads that ended, in whatever way.
+    pub(super) fn reads(&self) -> u64 {
+        let is_read = |class: &MethodClass| !class.is_write();
+        let of_class = |class: MethodClass| {
+            let rows = self
+                .rows
+                .iter()
+                .filter_map(move |rows| rows[class.index()].get());
+            rows.flatten().map(Counter::get).sum::<u64>()
+        };
+        MethodClass::ALL
+            .into_iter()
+            .filter(is_read)
+            .map(of_class)
+            .sum()
+    }
+
     fn row(&self, transport: Transport, class: MethodClass) -> Row {
         let lane = [LaneLabel::Read, LaneLabel::Write][usize::from(class.is_write())];
         OutcomeLabel::ALL.map(|outcome| {

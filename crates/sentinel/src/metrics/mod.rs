@@ -96,6 +96,21 @@ metrics! { r;
     ws_clients: Gauge = metric(r, "ws_clients", "WebSockets of clients");
 }
 
+/// What was counted since the start, as far as the operator's page shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Reads that ended.
+    pub reads: u64,
+    /// Transactions in blocks.
+    pub committed: u64,
+    /// Breaks by their cause, in the order of [`BreakCause::ALL`].
+    pub pauses: [u64; BreakCause::ALL.len()],
+    /// Their time.
+    pub paused_seconds: f64,
+    /// Gain of the last break that was judged.
+    pub pause_gain: f64,
+}
+
 impl Metrics {
     /// Everything at zero.
     pub fn new() -> Self {
@@ -195,6 +210,17 @@ impl Metrics {
     /// A client's WebSocket is gone.
     pub fn ws_closed(&self) {
         self.ws_clients.dec();
+    }
+
+    /// What was counted until now.
+    pub fn counted(&self) -> Counted {
+        Counted {
+            reads: self.requests.reads(),
+            committed: self.committed.get(),
+            pauses: self.pauses.each_ref().map(Counter::get),
+            paused_seconds: self.paused.get(),
+            pause_gain: self.pause_gain.get(),
+        }
     }
 
     /// Everything in the OpenMetrics text format.

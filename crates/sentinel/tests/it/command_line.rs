@@ -271,6 +271,9 @@ fn completions_and_the_manual_are_printed() {
         page.contains(".TH sentinel") && page.contains("pause\\-interval"),
         "{page}"
     );
+    assert!(page.contains(".TH sentinel-top"), "{page}");
+    let script = place.sentinel("completions bash").expect(0).out;
+    assert!(script.contains("sentinel__subcmd__top"), "{script}");
 }
 
 /// A proxy at work. Dropping it kills it.
@@ -380,4 +383,55 @@ fn what_is_odd_is_logged_at_the_start() {
     running.read_until("serving address=127.0.0.1:");
     running.signal(Signal::TERM);
     assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn top_prints_the_figures_of_a_running_sentinel() {
+    let place = Place::new();
+    let mut running = Running::start(&place, ALONE);
+    let line = running.read_until("serving address=127.0.0.1:");
+    let page = line.split("page=").nth(1).unwrap();
+    let page = page.split_whitespace().next().unwrap().to_owned();
+    // The first look is taken with the first turn of the operator's listener.
+    let text = loop {
+        let text = place
+            .sentinel(&format!("top --once --admin {page}"))
+            .expect(0)
+            .out;
+        if text.contains("version 0.1.0") {
+            break text;
+        }
+    };
+    for part in [
+        "gate not ready (no node was reached since the start)",
+        "writes wait for a node: no node takes writes for",
+        "queue, writes",
+        "node http://127.0.0.1:1 down",
+        "INFO  serving address=127.0.0.1:",
+    ] {
+        assert!(text.contains(part), "no {part} in\n{text}");
+    }
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().0, Some(0));
+    let gone = place.sentinel(&format!("top --once --admin {page}"));
+    gone.expect(1)
+        .says("does not answer")
+        .says("is this its --admin?");
+}
+
+#[test]
+fn top_says_that_something_else_answers() {
+    let place = Place::new();
+    let mut running = Running::start(&place, ALONE);
+    let line = running.read_until("serving address=127.0.0.1:");
+    let front = line.split("address=").nth(1).unwrap();
+    let front = front.split_whitespace().next().unwrap();
+    place
+        .sentinel(&format!("top --once --admin {front}"))
+        .expect(1)
+        .says("is not the operator's listener");
+    place
+        .sentinel("top --admin https://127.0.0.1")
+        .expect(2)
+        .says("write http://127.0.0.1:26681");
 }
