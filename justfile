@@ -34,7 +34,12 @@ operations:
 book:
     bash .ci/book "$(bash .ci/tool mdbook)"
 
-# An archive to install from, in target/dist-archives; static where rustup has the musl target.
+# The pictures of the documents in docs/images, from runs that it records; needs Chromium. Takes about five minutes.
+pictures:
+    cargo build --release --bin txgen --bin sentinel
+    .ci/pictures release
+
+# An archive and a Debian package to install from, in target/dist-archives; static where rustup has the musl target.
 dist:
     bash .ci/dist
 
