@@ -10,7 +10,9 @@ mod text;
 
 pub use source::Address;
 
-use std::io::{self, IsTerminal as _, Write as _};
+#[cfg(feature = "tui")]
+use std::io::IsTerminal as _;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use ops::command::{CommandError, exit, failed};

@@ -13,9 +13,9 @@ pub(super) fn of(overview: &Overview) -> String {
         let _ = writeln!(text, "{}", printable(line.trim_end()));
     };
     rows::reasons(overview).into_iter().for_each(&mut line);
-    figures(rows::now(overview)).for_each(&mut line);
+    figures(&rows::now(overview)).for_each(&mut line);
     line("since the start".to_owned());
-    figures(rows::totals(overview)).for_each(&mut line);
+    figures(&rows::totals(overview)).for_each(&mut line);
     if !overview.clients.is_empty() {
         line(cells(rows::CLIENT_HEADS.map(str::to_owned)));
     }
@@ -38,7 +38,7 @@ pub(super) fn of(overview: &Overview) -> String {
 }
 
 /// Four in a line.
-fn figures(figures: Vec<Figure>) -> impl Iterator<Item = String> {
+fn figures(figures: &[Figure]) -> impl Iterator<Item = String> + use<> {
     let lines: Vec<String> = figures
         .chunks(4)
         .map(|four| {
