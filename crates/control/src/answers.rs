@@ -25,11 +25,11 @@ use crate::window::{LEAST, SECOND, STEP, remember};
 pub(crate) struct Answers {
     /// Writes that may be under way.
     limit: f64,
-    /// Seconds to an answer when nothing else is under way: of the last write sent alone, or less.
-    unloaded: Option<f64>,
+    /// Time to an answer when nothing else is under way: of the last write sent alone, or less.
+    unloaded: Option<Nanos>,
     /// A write that was sent alone.
     alone: Option<Nanos>,
-    /// The mean of the last span.
+    /// Seconds to an answer, the mean of the last span.
     mean: f64,
     span: Span,
     /// The highest rate of answers in each of the last seconds, and when the newest of them began.
@@ -55,7 +55,8 @@ pub(crate) struct Answers {
 struct Span {
     began: Nanos,
     last: Nanos,
-    secs: f64,
+    /// The sum of their times.
+    took: Nanos,
     answers: u32,
     /// The limit held writes back.
     held: bool,
@@ -105,27 +106,27 @@ impl Answers {
 
     /// An answer to a write that was sent at `sent`.
     pub(crate) fn answered(&mut self, now: Nanos, sent: Nanos) {
-        let secs = now.saturating_sub(sent).as_secs_f64();
+        let took = now.saturating_sub(sent);
         let is_alone = self.alone == Some(sent);
-        self.unloaded = self
-            .unloaded
-            .filter(|least| !is_alone && *least < secs)
-            .or(Some(secs));
+        let unloaded = match self.unloaded {
+            Some(least) if !is_alone => least.min(took),
+            _ => took,
+        };
+        self.unloaded = Some(unloaded);
         self.answered += 1;
-        let unloaded = Duration::from_secs_f64(self.unloaded.unwrap_or(secs)).into();
         let length = self.span.last.saturating_sub(self.span.began);
         if now > self.span.last && length >= AHEAD.max(unloaded) {
             self.end_span();
         }
         self.span.last = self.span.last.max(now);
-        self.span.secs += secs;
+        self.span.took = self.span.took.saturating_add(took);
         self.span.answers += 1;
     }
 
     fn end_span(&mut self) {
         let next = Span::from(self.span.last);
         let span = std::mem::replace(&mut self.span, next);
-        self.mean = span.secs / f64::from(span.answers);
+        self.mean = span.took.as_secs_f64() / f64::from(span.answers);
         self.spans += 1;
         self.held_spans += u32::from(span.held);
         let rate = f64::from(span.answers) / span.last.saturating_sub(span.began).as_secs_f64();
@@ -139,7 +140,7 @@ impl Answers {
             }
         }
         let best = self.best.iter().copied().fold(0.0, f64::max);
-        let unloaded = self.unloaded.unwrap_or(self.mean);
+        let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
         let ahead = AHEAD.as_secs_f64();
         let mut wanted = best * (unloaded + ahead);
         if span.held && self.mean < unloaded + ahead / 2.0 {
@@ -195,7 +196,7 @@ impl Answers {
 
     /// What they take when nothing else is under way.
     pub(crate) fn unloaded(&self) -> Duration {
-        Duration::from_secs_f64(self.unloaded.unwrap_or_default())
+        self.unloaded.unwrap_or_default().into()
     }
 }
 

@@ -15,24 +15,24 @@ use fairq::ClientKey;
 /// and Hahne, 1998). So its share shrinks as others need some, without a count of who does. A client that
 /// holds no more than 64 KiB may use the reserve as well. An IPv6 /48 gets no more than a client.
 #[derive(Clone, Debug)]
-pub struct Ledger {
-    account: Arc<Account>,
-    /// Whose bytes are reserved through this clone; none for the proxy's own.
-    holder: Option<Arc<Tier>>,
+pub struct Ledger(Holder);
+
+/// Whose bytes are reserved.
+#[derive(Clone, Debug)]
+enum Holder {
+    /// The proxy's own.
+    Proxy(Arc<Account>),
+    /// A client's.
+    Client(Arc<Tier>),
 }
 
 #[derive(Debug)]
 struct Account {
     capacity: usize,
-    held: Mutex<Held>,
-}
-
-/// What is held in all, and who may hold something: one entry for each client with a [`Ledger`] of its
-/// own, so connections bound it.
-#[derive(Debug, Default)]
-struct Held {
-    all: usize,
-    tiers: HashMap<ClientKey, Weak<Tier>>,
+    /// Bytes that are held in all.
+    held: AtomicUsize,
+    /// Who may hold some: one entry for each client with a [`Ledger`] of its own, so connections bound it.
+    tiers: Mutex<HashMap<ClientKey, Weak<Tier>>>,
 }
 
 /// What a client holds, or an IPv6 /48. A connection keeps it, so that no request looks it up.
@@ -40,7 +40,6 @@ struct Held {
 struct Tier {
     key: ClientKey,
     account: Arc<Account>,
-    /// Written only while the account is locked.
     bytes: AtomicUsize,
     wider: Option<Arc<Self>>,
 }
@@ -53,20 +52,18 @@ const SMALL: usize = 64 << 10;
 impl Ledger {
     /// An empty account of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
-        let held = Mutex::default();
-        Self {
-            account: Arc::new(Account { capacity, held }),
-            holder: None,
-        }
+        Self(Holder::Proxy(Arc::new(Account {
+            capacity,
+            held: AtomicUsize::new(0),
+            tiers: Mutex::default(),
+        })))
     }
 
     /// The same account, for what this client holds. Looks the client up: to be kept as long as it serves.
     pub fn of(&self, client: ClientKey) -> Self {
-        let mut held = self.account.lock();
-        Self {
-            account: Arc::clone(&self.account),
-            holder: Tier::find(&self.account, &mut held.tiers, client.tiers()),
-        }
+        let account = self.account();
+        let tier = Tier::find(account, &mut account.tiers(), client, client.tiers().nth(1));
+        Self(Holder::Client(tier))
     }
 
     /// Sets bytes aside; `None` when they do not fit, or are more than the client's share.
@@ -85,19 +82,65 @@ impl Ledger {
 
     /// Bytes in use.
     pub fn used(&self) -> usize {
-        self.account.lock().all
+        self.account().held.load(Ordering::Relaxed)
     }
 
     /// The bound.
     pub fn capacity(&self) -> usize {
-        self.account.capacity
+        self.account().capacity
+    }
+
+    fn account(&self) -> &Arc<Account> {
+        match &self.0 {
+            Holder::Proxy(account) => account,
+            Holder::Client(tier) => &tier.account,
+        }
+    }
+
+    /// Whose account it is, and the /48 around it.
+    fn tiers(&self) -> impl Iterator<Item = &Tier> {
+        let client = match &self.0 {
+            Holder::Proxy(_) => None,
+            Holder::Client(tier) => Some(&**tier),
+        };
+        successors(client, |tier| tier.wider.as_deref())
+    }
+
+    fn take(&self, more: usize) -> bool {
+        let account = self.account();
+        let fitting = |held: usize| {
+            held.checked_add(more)
+                .filter(|held| *held <= account.capacity)
+        };
+        let Ok(before) = (account.held).fetch_update(Ordering::Relaxed, Ordering::Relaxed, fitting)
+        else {
+            return false;
+        };
+        let free = account.capacity - before - more;
+        let mut is_fair = true;
+        for tier in self.tiers() {
+            // Added before it is judged, so that none that come at the same time miss each other.
+            let own = tier.bytes.fetch_add(more, Ordering::Relaxed) + more;
+            is_fair &= account.is_fair(own, free);
+        }
+        if !is_fair {
+            self.give_back(more);
+        }
+        is_fair
+    }
+
+    fn give_back(&self, less: usize) {
+        for tier in self.tiers() {
+            tier.bytes.fetch_sub(less, Ordering::Relaxed);
+        }
+        self.account().held.fetch_sub(less, Ordering::Relaxed);
     }
 }
 
 impl Account {
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        // Sums are whole between any two statements, so a panic elsewhere leaves them usable.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tiers(&self) -> MutexGuard<'_, HashMap<ClientKey, Weak<Tier>>> {
+        // The table is whole between any two statements, so a panic elsewhere leaves it usable.
+        self.tiers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether one who holds so much, when so much is free, keeps to its share.
@@ -105,72 +148,39 @@ impl Account {
         let reserve = self.capacity / RESERVE;
         own <= SMALL.min(reserve) || own.saturating_add(reserve) <= free
     }
-
-    fn take(&self, holder: Option<&Tier>, more: usize) -> bool {
-        let mut held = self.lock();
-        let all = held.all.checked_add(more);
-        let Some(all) = all.filter(|all| *all <= self.capacity) else {
-            return false;
-        };
-        let free = self.capacity - all;
-        if !tiers(holder).all(|tier| self.is_fair(tier.bytes() + more, free)) {
-            return false;
-        }
-        held.all = all;
-        for tier in tiers(holder) {
-            tier.bytes.store(tier.bytes() + more, Ordering::Relaxed);
-        }
-        true
-    }
-
-    fn give_back(&self, holder: Option<&Tier>, less: usize) {
-        let mut held = self.lock();
-        held.all -= less;
-        for tier in tiers(holder) {
-            tier.bytes.store(tier.bytes() - less, Ordering::Relaxed);
-        }
-    }
 }
 
 impl Tier {
-    /// The first of these tiers, with the others around it.
+    /// Of a client, or of the /48 around it.
     fn find(
         account: &Arc<Account>,
         known: &mut HashMap<ClientKey, Weak<Self>>,
-        mut keys: impl Iterator<Item = ClientKey>,
-    ) -> Option<Arc<Self>> {
-        let key = keys.next()?;
+        key: ClientKey,
+        wider: Option<ClientKey>,
+    ) -> Arc<Self> {
         if let Some(tier) = known.get(&key).and_then(Weak::upgrade) {
-            return Some(tier);
+            return tier;
         }
         let tier = Arc::new(Self {
             key,
             account: Arc::clone(account),
             bytes: AtomicUsize::new(0),
-            wider: Self::find(account, known, keys),
+            wider: wider.map(|wider| Self::find(account, known, wider, None)),
         });
         known.insert(key, Arc::downgrade(&tier));
-        Some(tier)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        tier
     }
 }
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        let mut held = self.account.lock();
+        let mut tiers = self.account.tiers();
         // The client may have come back in the meantime.
-        let known = held.tiers.get(&self.key);
+        let known = tiers.get(&self.key);
         if known.is_some_and(|tier| tier.strong_count() == 0) {
-            held.tiers.remove(&self.key);
+            tiers.remove(&self.key);
         }
     }
-}
-
-fn tiers(holder: Option<&Tier>) -> impl Iterator<Item = &Tier> {
-    successors(holder, |tier| tier.wider.as_deref())
 }
 
 /// Bytes set aside; given back when dropped.
@@ -193,11 +203,7 @@ impl Reservation {
 
     /// Sets more aside; false, and nothing changes, when they do not fit.
     pub fn grow(&mut self, more: usize) -> bool {
-        let fits = more == 0
-            || self
-                .ledger
-                .account
-                .take(self.ledger.holder.as_deref(), more);
+        let fits = more == 0 || self.ledger.take(more);
         if fits {
             self.bytes += more;
         }
@@ -209,8 +215,7 @@ impl Reservation {
         let less = self.bytes.saturating_sub(bytes);
         if less > 0 {
             self.bytes -= less;
-            let ledger = &self.ledger;
-            ledger.account.give_back(ledger.holder.as_deref(), less);
+            self.ledger.give_back(less);
         }
     }
 
@@ -304,8 +309,8 @@ mod tests {
         assert_eq!(from_site.len(), SMALL / (16 << 10));
         drop((held, hogs, from_site));
         assert_eq!(ledger.used(), 0);
-        assert_eq!(ledger.account.lock().tiers.len(), 1);
+        assert_eq!(ledger.account().tiers().len(), 1);
         drop(polite);
-        assert!(ledger.account.lock().tiers.is_empty());
+        assert!(ledger.account().tiers().is_empty());
     }
 }

@@ -332,6 +332,39 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
     assert_ne!(proxy.usual_bound(), "node_time");
 }
 
+/// At 5ff2818 the bound followed the time of answers down to 8 writes, while the node waited for a core.
+#[test]
+fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
+    let mut pacer = pacer(100_000, &PaceSettings::default());
+    let limit = |pacer: &mut Pacer, now| {
+        pacer.grant(now, many(10_000));
+        match pacer.bound() {
+            Bound::NodeTime { limit, .. } => limit,
+            other => panic!("{other}"),
+        }
+    };
+    let mut now = Nanos::ZERO;
+    let mut answered_after = |pacer: &mut Pacer, ms| {
+        let sent = pacer.grant(now, many(0)).now;
+        let at = now.saturating_add(Nanos::from_millis(ms));
+        for _ in 0..sent {
+            pacer.answered(at, now);
+        }
+        now = at;
+        at
+    };
+    let mut at = Nanos::ZERO;
+    for _ in 0..500 {
+        at = answered_after(&mut pacer, 1);
+    }
+    let before = limit(&mut pacer, at);
+    assert!(before > 100, "{before}");
+    for _ in 0..20 {
+        at = answered_after(&mut pacer, 100);
+    }
+    assert_eq!(limit(&mut pacer, at), before);
+}
+
 /// Checks that an application makes at once, but answers in order on each connection, get more
 /// connections; checks that are made one after the other do not.
 #[test]
