@@ -32,6 +32,7 @@ use std::time::Instant;
 
 use fairq::ClientKey;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
@@ -67,6 +68,8 @@ pub(crate) struct Shared<B> {
     json_limits: JsonLimits,
     refusals: RefusalLog,
     origins: Origins,
+    /// How many sessions write a large event at once: one on each thread.
+    event_turns: Arc<Semaphore>,
     connections: AtomicU64,
     requests: AtomicU64,
 }
@@ -134,6 +137,7 @@ impl<B: Backend> Shared<B> {
             },
             refusals: RefusalLog::new(Instant::now()),
             origins: Origins::default(),
+            event_turns: Arc::new(Semaphore::new(config.listen.threads)),
             ledger,
             metrics,
             stop,

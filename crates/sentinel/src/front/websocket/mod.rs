@@ -12,6 +12,7 @@ mod reading;
 mod relay;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod waiting;
 
 use std::future::poll_fn;
@@ -31,6 +32,7 @@ use self::clocks::Clocks;
 use self::message::{Act, Read};
 use self::reading::{Input, MessageReader};
 use self::relay::NodeLink;
+use self::turn::Turn;
 use self::waiting::Waiting;
 use super::Shared;
 use super::backend::Backend;
@@ -48,6 +50,7 @@ pub(crate) struct Session<B: Backend, IO> {
     waiting: Waiting,
     /// The connection to the node for everything that is no write.
     node: NodeLink<B::Relay>,
+    turn: Turn,
     clocks: Clocks,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     is_leaving: bool,
@@ -112,6 +115,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
             waiting: Waiting::default(),
             node: NodeLink::new(),
+            turn: Turn::new(&front.event_turns),
             clocks: Clocks::new(&config.ws, config.limits.write_timeout),
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
@@ -140,6 +144,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        self.turn.end();
         loop {
             match self.advance(context) {
                 Ok(true) => {}
@@ -178,20 +183,27 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let most = self.client.front().config.ws.out_bytes / 2;
         let mut progress = false;
-        while self.client.unsent() <= most
-            && let Poll::Ready(event) = self.node.poll_event(context)
-        {
+        while self.client.unsent() <= most {
+            if self.turn.is_waiting() {
+                let Poll::Ready((head, rest)) = self.turn.poll_event(context) else {
+                    break;
+                };
+                let out = self.client.out();
+                write_text_head(out, head.len() + rest.len());
+                out.extend_from_slice(&head);
+                out.extend_from_slice(&rest);
+                progress = true;
+                continue;
+            }
+            let Poll::Ready(event) = self.node.poll_event(context) else {
+                break;
+            };
             progress = true;
             match event {
                 RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
                     write_text(self.client.out(), &text);
                 }
-                RelayEvent::Event { head, rest } => {
-                    let out = self.client.out();
-                    write_text_head(out, head.len() + rest.len());
-                    out.extend_from_slice(&head);
-                    out.extend_from_slice(&rest);
-                }
+                RelayEvent::Event { head, rest } => self.turn.put(head, rest),
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);
                     self.answered(tag, OutcomeLabel::Forwarded);
