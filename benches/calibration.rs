@@ -333,6 +333,13 @@ fn searches() -> String {
                 ..noisy
             },
         ),
+        (
+            "blocks ±10 %, trials ±3 %, slower by as much as it is overloaded",
+            Chain {
+                falls: 1.0,
+                ..noisy
+            },
+        ),
     ] {
         let (mut inside, mut below, mut above, mut found, mut points) = (0, 0, 0, 0, 0);
         for seed in 0..SEARCHES {
@@ -370,4 +377,4 @@ const MODELS: [(&str, f64, f64); 3] = [
 const COMPARISONS: u32 = 1_000;
 const RESAMPLES: u32 = 300;
 const SECONDS: usize = 60;
-const SEARCHES: u64 = 200;
+const SEARCHES: u64 = 1_000;

@@ -12,7 +12,7 @@ mod steps;
 
 pub use onsets::{Onset, onsets};
 pub(crate) use point::lost;
-pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
+pub use point::{BrokenLimit, Point, PointJudgement, capacity_tps, growth_finding};
 pub use steps::{Excess, RampJudgement, Shortfall, excesses, ramp};
 
 use crate::plan::LoadModel;

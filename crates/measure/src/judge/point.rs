@@ -4,7 +4,7 @@ use pacing::{Nanos, Schedule};
 
 use super::steps;
 use crate::counts::{Counts, sum};
-use crate::knee::{BacklogGrowth, BlockMark, Finding, backlog_growth};
+use crate::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
 use crate::limits::{
     BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
     MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
@@ -22,6 +22,18 @@ pub struct PointJudgement {
     pub lost_share: f64,
     /// How the backlog grew; `None` with too few blocks.
     pub growth: Option<BacklogGrowth>,
+}
+
+impl PointJudgement {
+    /// What the point, offered at this rate, says to a search.
+    #[must_use]
+    pub fn trial(&self, rate: f64) -> Trial {
+        Trial {
+            rate,
+            finding: self.finding,
+            capacity_tps: self.growth.and_then(|growth| capacity_tps(&growth, rate)),
+        }
+    }
 }
 
 /// One rate, offered once, and everything that was seen of it.
@@ -274,6 +286,13 @@ pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
         true => Finding::Held,
         false => Finding::Undecided,
     }
+}
+
+/// What was committed per second while the backlog grew; `None` when it is not shown to have grown.
+#[must_use]
+pub fn capacity_tps(growth: &BacklogGrowth, rate: f64) -> Option<f64> {
+    let grew = growth_finding(growth, rate) == Finding::Broken;
+    growth.committed_tps.filter(|_| grew)
 }
 
 /// With too few blocks for a trend, the coarser rule of ramps. What the generator did not offer in time

@@ -5,10 +5,12 @@
 
 mod growth;
 mod posterior;
+mod spread;
 
 pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
 
 use posterior::Posterior;
+use spread::Spread;
 
 /// What a trial showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,9 @@ pub struct Trial {
     pub rate: f64,
     /// What it showed.
     pub finding: Finding,
+    /// What the target committed per second while its backlog grew; `None` when it did not grow or blocks
+    /// are not watched.
+    pub capacity_tps: Option<f64>,
 }
 
 /// What a search looks for, and how hard.
@@ -152,8 +157,10 @@ pub struct KneeEstimate {
 /// region is tried again until the noise is outvoted. The belief is a distribution over the knee and
 /// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
 /// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
-/// holds, above it breaks, near it either, and now and then one ends by chance. Nothing is assumed
-/// about how much is committed above the knee, so a throughput that falls there does not mislead the search.
+/// holds, above it breaks, near it either, and now and then one ends by chance. How noisy the trials are
+/// is also seen in how far what was committed in the broken ones differs ([`Trial::capacity_tps`]). Where
+/// the knee is follows from held and broken alone: nothing is assumed about how much is committed above
+/// it, so a throughput that falls there does not mislead the search.
 ///
 /// ```
 /// use measure::{Finding, KneeSearch, KneeSettings, Next, Trial};
@@ -161,7 +168,7 @@ pub struct KneeEstimate {
 /// let mut search = KneeSearch::new(KneeSettings::default());
 /// while let Next::Try { rate, .. } = search.next() {
 ///     let finding = if rate <= 2137.0 { Finding::Held } else { Finding::Broken };
-///     search.add(Trial { rate, finding });
+///     search.add(Trial { rate, finding, capacity_tps: None });
 /// }
 /// let knee = search.estimate().expect("it lies in the allowed range");
 /// assert!((knee.rate / 2137.0 - 1.0).abs() < 0.03);
@@ -252,7 +259,9 @@ impl KneeSearch {
         self.highest_held()?;
         self.lowest_broken()?;
         let tail = (1.0 - self.settings.confidence) / 2.0;
-        let [low, rate, high] = self.posterior.quantiles([tail, 0.5, 1.0 - tail]);
+        let [low, rate, high] = self
+            .posterior
+            .quantiles([tail, 0.5, 1.0 - tail], &Spread::of(&self.trials));
         Some(KneeEstimate {
             rate,
             low,
@@ -358,7 +367,7 @@ impl KneeSearch {
         };
         let settled = [Finding::Held, Finding::Broken]
             .into_iter()
-            .all(|finding| near(finding) >= TRIALS_TO_END_ON);
+            .all(|finding| near(finding) >= NEAR_TRIALS);
         if narrow && settled {
             return Next::Done(Ending::Found);
         }
@@ -386,8 +395,12 @@ fn rounded(rate: f64) -> f64 {
 
 const GROWTH: f64 = 2.0;
 const RETREAT: f64 = 4.0;
-/// As many must have held, and broken, near the knee before the search ends.
+/// A trial at the edge of what is allowed, or one that the generator could not offer, may be chance; as many
+/// end the search.
 const TRIALS_TO_END_ON: usize = 2;
+/// As many must have held, and broken, near the knee before the search ends: with fewer a noisy target looks
+/// quiet too often.
+const NEAR_TRIALS: usize = 3;
 /// More unusable trials than this are no chance.
 const MAX_UNUSABLE: usize = 6;
 /// Parts of a trial's usual length that it takes at most.

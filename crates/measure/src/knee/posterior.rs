@@ -1,12 +1,14 @@
 //! The probability distribution of the knee and of the noise of the trials.
 
+use super::spread::Spread;
+
 /// A distribution over the logarithm of the knee and the width of the region in which trials go
 /// either way, on a grid.
 #[derive(Debug, Clone)]
 pub(super) struct Posterior {
     /// Natural logarithm of the first knee of the grid.
     start: f64,
-    /// Log-likelihood and prior for each width and each knee.
+    /// Log-likelihood for each width and each knee, which are all as likely before the first trial.
     rows: [Vec<f64>; WIDTHS.len()],
     /// Logarithms of the lowest and the highest rate that was tried.
     tried: Option<(f64, f64)>,
@@ -20,7 +22,7 @@ impl Posterior {
         let knees = steps.ceil() as usize + 1;
         Self {
             start,
-            rows: PRIOR.map(|weight: f64| vec![weight.ln(); knees]),
+            rows: WIDTHS.map(|_| vec![0.0; knees]),
             tried: None,
         }
     }
@@ -41,22 +43,19 @@ impl Posterior {
 
     /// The knees below which these shares of the belief lie; the shares must ascend. What lies far
     /// from everything tried is left out: one trial that broke by chance would let the knee be
-    /// anywhere above it.
-    pub(super) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
-        let top = self
-            .rows
-            .iter()
-            .flatten()
-            .copied()
+    /// anywhere above it. `spread` says more about the widths.
+    pub(super) fn quantiles<const N: usize>(&self, shares: [f64; N], spread: &Spread) -> [f64; N] {
+        let of_width = WIDTHS.map(|width| spread.log_likelihood(width * DEVIATION));
+        let rows = || self.rows.iter().zip(of_width);
+        let top = rows()
+            .flat_map(|(row, of_width)| row.iter().map(move |belief| belief + of_width))
             .fold(f64::NEG_INFINITY, f64::max);
         let mut sum = 0.0;
         let sums: Vec<f64> = (0..self.rows[0].len())
             .map(|knee| {
                 if self.is_near(knee) {
-                    sum += self
-                        .rows
-                        .iter()
-                        .map(|row| (row[knee] - top).exp())
+                    sum += rows()
+                        .map(|(row, of_width)| (row[knee] + of_width - top).exp())
                         .sum::<f64>();
                 }
                 sum
@@ -79,13 +78,14 @@ impl Posterior {
 }
 
 /// Widths of the region in which trials go either way, as factors' logarithms: half a percent to
-/// sixteen.
-const WIDTHS: [f64; 6] = [0.005, 0.01, 0.02, 0.04, 0.08, 0.16];
-/// How common they are taken to be. Chosen on models of quiet and noisy targets: with these a quiet
-/// one is found in a dozen trials, and one with a tenth of noise still lies in nine of ten intervals.
-const PRIOR: [f64; WIDTHS.len()] = [4.0, 4.0, 3.0, 2.0, 1.5, 1.0];
+/// sixteen, each by the root of 2 wider than the one before.
+const WIDTHS: [f64; 11] = [
+    0.005, 0.007, 0.01, 0.014, 0.02, 0.028, 0.04, 0.056, 0.08, 0.113, 0.16,
+];
+/// The standard deviation of a logistic distribution of width 1: π/√3.
+const DEVIATION: f64 = 1.8138;
 /// How often a trial ends one way or the other by mere chance.
-const CHANCE: f64 = 0.02;
+const CHANCE: f64 = 0.01;
 /// Distance of the grid's knees: 0.4 %.
 const STEP: f64 = 0.004;
 /// A knee further than this factor from every trial is not believed in.

@@ -20,15 +20,27 @@ impl Dice {
     }
 }
 
-/// Plays a search on a target that says of each rate what it shows.
+/// Plays a search on a target that says of each rate what it shows, and whose blocks nobody watches.
 fn play(settings: KneeSettings, mut target: impl FnMut(f64) -> Finding) -> (KneeSearch, Ending) {
+    play_watched(settings, |rate| (target(rate), None))
+}
+
+/// The same with what the target commits while its backlog grows.
+fn play_watched(
+    settings: KneeSettings,
+    mut target: impl FnMut(f64) -> (Finding, Option<f64>),
+) -> (KneeSearch, Ending) {
     let mut search = KneeSearch::new(settings);
     loop {
         match search.next() {
             Next::Try { rate, .. } => {
                 assert!(rate >= settings.min && rate <= settings.max, "{rate}");
-                let finding = target(rate);
-                search.add(Trial { rate, finding });
+                let (finding, capacity_tps) = target(rate);
+                search.add(Trial {
+                    rate,
+                    finding,
+                    capacity_tps,
+                });
             }
             Next::Done(ending) => return (search, ending),
         }
@@ -71,7 +83,10 @@ fn quiet_targets_are_found_within_three_percent_in_few_trials() {
         );
     }
     // Near the first rate, where real nodes are, it is a dozen.
-    let (search, _) = play(KneeSettings::default(), |rate| held_if(rate <= 2137.0));
+    let (search, _) = play_watched(KneeSettings::default(), |rate| {
+        let holds = rate <= 2137.0;
+        (held_if(holds), (!holds).then_some(2137.0))
+    });
     assert!(search.trials().len() <= 14, "{:?}", search.trials());
 }
 
@@ -94,6 +109,37 @@ fn noisy_targets_lie_in_most_intervals() {
             "noise {noise}, chance {chance}: {inside} of 20"
         );
     }
+}
+
+/// The interval after seven trials whose order shows no noise, with these capacities in the broken ones.
+fn estimate_with(capacities: [Option<f64>; 3]) -> KneeEstimate {
+    let held = [800.0, 900.0, 960.0].map(|rate| (rate, Finding::Held, None));
+    let broken = [1040.0, 1100.0, 1300.0].into_iter().zip(capacities);
+    let broken = broken.map(|(rate, tps)| (rate, Finding::Broken, tps));
+    let trials: Vec<Trial> = held
+        .into_iter()
+        .chain(broken)
+        .map(|(rate, finding, capacity_tps)| Trial {
+            rate,
+            finding,
+            capacity_tps,
+        })
+        .collect();
+    KneeSearch::of_trials(&trials, 0.9).estimate().unwrap()
+}
+
+#[test]
+fn a_target_that_commits_the_same_in_each_broken_trial_is_known_to_be_quiet() {
+    let width = |estimate: KneeEstimate| (estimate.high / estimate.low).ln();
+    let unseen = estimate_with([None; 3]);
+    let same = estimate_with([Some(1000.0), Some(1001.0), Some(999.0)]);
+    assert!(width(same) < 0.8 * width(unseen), "{same:?} {unseen:?}");
+    let noisy = estimate_with([Some(1000.0), Some(900.0), Some(1150.0)]);
+    assert!(width(noisy) > 1.2 * width(unseen), "{noisy:?} {unseen:?}");
+    // One that commits less the more it is overloaded is not noisy for that, and its knee no lower.
+    let falling = estimate_with([Some(960.0), Some(900.0), Some(735.0)]);
+    assert!(width(falling) < 0.8 * width(unseen), "{falling:?}");
+    assert!((falling.rate / same.rate - 1.0).abs() < 0.01, "{falling:?}");
 }
 
 #[test]
@@ -201,7 +247,11 @@ fn an_undecided_trial_is_repeated_longer_and_counts_for_nothing() {
             Next::Try { rate, length, .. } => {
                 lengths.push(length);
                 let finding = Finding::Undecided;
-                search.add(Trial { rate, finding });
+                search.add(Trial {
+                    rate,
+                    finding,
+                    capacity_tps: None,
+                });
             }
             Next::Done(ending) => break ending,
         }
@@ -226,6 +276,7 @@ fn a_scan_knows_the_knee_as_well_as_its_rates_are_close() {
     let trial = |rate: f64| Trial {
         rate,
         finding: held_if(rate <= 2000.0),
+        capacity_tps: None,
     };
     let trials: Vec<Trial> = [500.0, 1000.0, 2000.0, 3000.0].map(trial).into();
     let estimate = KneeSearch::of_trials(&trials, 0.9).estimate().unwrap();

@@ -5,7 +5,7 @@
 use measure::judge::{Point, PointJudgement};
 use measure::{
     BlockMark, Cause, Ending, Finding, KneeSearch, KneeSettings, Next, RecorderConfig, Reply,
-    SchedulePlan, Summary, Trial, Unsent, UnsentReason,
+    SchedulePlan, Summary, Unsent, UnsentReason,
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
@@ -130,8 +130,7 @@ fn search(mut model: Model) -> (KneeSearch, Ending) {
         match search.next() {
             Next::Try { rate, length, .. } => {
                 model.offering_s = (length.max(1.0) * 20.0) as u64;
-                let finding = model.offer(rate).finding;
-                search.add(Trial { rate, finding });
+                search.add(model.offer(rate).trial(rate));
             }
             Next::Done(ending) => return (search, ending),
         }

@@ -1,7 +1,7 @@
 //! Models of what is concluded about, for the calibration: tests assert on them, and
 //! `benches/calibration.rs` prints its tables from them.
 
-use measure::judge::growth_finding;
+use measure::judge::{capacity_tps, growth_finding};
 use measure::limits::BEHIND_LIMIT;
 use measure::{
     BlockMark, CompareTerms, Difference, Ending, Figure, Finding, KneeSearch, KneeSettings, Metric,
@@ -27,6 +27,8 @@ pub(crate) struct Chain {
     pub(crate) trial_noise: f64,
     /// Share of the trials in which the generator gets out only 50 to 105 % of the rate.
     pub(crate) starved: f64,
+    /// By how much the capacity falls, as a share, for each share that is offered beyond it.
+    pub(crate) falls: f64,
 }
 
 impl Chain {
@@ -37,6 +39,7 @@ impl Chain {
         block_noise: 0.1,
         trial_noise: 0.03,
         starved: 0.0,
+        falls: 0.0,
     };
 
     /// Looks for the capacity, which the seed chooses between 250/s and 2,000/s.
@@ -52,15 +55,14 @@ impl Chain {
             match search.next() {
                 Next::Done(ending) => return (self.capacity, search, ending),
                 Next::Try { rate, length, .. } => {
-                    let finding = self.offered(rate, length * TRIAL_S, &mut random);
-                    search.add(Trial { rate, finding });
+                    search.add(self.offered(rate, length * TRIAL_S, &mut random));
                 }
             }
         }
     }
 
     /// Offers a rate for so many seconds and judges it.
-    pub(crate) fn offered(&self, rate: f64, seconds: f64, random: &mut Random) -> Finding {
+    pub(crate) fn offered(&self, rate: f64, seconds: f64, random: &mut Random) -> Trial {
         let starved = random.unit() < self.starved;
         let share = if starved {
             0.5 + 0.55 * random.unit()
@@ -70,17 +72,29 @@ impl Chain {
         let share = share.min(1.0);
         let blocks = self.blocks(rate * share, seconds, random);
         if share < 1.0 - BEHIND_LIMIT {
-            return Finding::Unusable;
+            return Trial {
+                rate,
+                finding: Finding::Unusable,
+                capacity_tps: None,
+            };
         }
         let due = |at: Nanos| (rate * at.as_secs_f64()).ceil() as u64;
         let (from, until) = (seconds / 4.0, seconds);
         let [from, until] = [from, until].map(|at| Nanos::from_nanos((at * 1e9) as u64));
-        backlog_growth(&blocks, due, from, until)
-            .map_or(Finding::Undecided, |growth| growth_finding(&growth, rate))
+        let growth = backlog_growth(&blocks, due, from, until);
+        let shown = |growth| (growth_finding(&growth, rate), capacity_tps(&growth, rate));
+        let (finding, capacity_tps) = growth.map_or((Finding::Undecided, None), shown);
+        Trial {
+            rate,
+            finding,
+            capacity_tps,
+        }
     }
 
     fn blocks(&self, sent_tps: f64, seconds: f64, random: &mut Random) -> Vec<BlockMark> {
         let capacity = self.capacity * (self.trial_noise * normal(random)).exp();
+        let excess = (sent_tps / capacity - 1.0).max(0.0);
+        let capacity = capacity * (1.0 - self.falls * excess).max(0.3);
         let mut at = self.interval_s * random.unit();
         let (mut blocks, mut committed) = (Vec::new(), 0.0);
         while at < seconds {

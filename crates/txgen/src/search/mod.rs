@@ -8,7 +8,7 @@ mod table;
 mod words;
 
 use anyhow::anyhow;
-use measure::{KneeSearch, KneeSettings, Next, Trial};
+use measure::{KneeSearch, KneeSettings, Next};
 use ops::command::{CommandError, usage};
 use pacing::Nanos;
 
@@ -71,12 +71,12 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Co
         }
         let began = session.elapsed();
         match session.point(rate, &because_words(because), length)? {
-            PointEnd::Measured(finding) => {
-                search.add(Trial { rate, finding });
+            PointEnd::Measured(trial) => {
+                search.add(trial);
                 session.learn(&search)?;
             }
-            PointEnd::Last(finding) => {
-                search.add(Trial { rate, finding });
+            PointEnd::Last(trial) => {
+                search.add(trial);
                 return session.conclude(&search);
             }
             PointEnd::Interrupted => return session.conclude(&search),
@@ -120,10 +120,10 @@ pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Comman
         let because = format!("{} of {count}", place + 1);
         let rate = rate.as_f64();
         let step = session.point(rate, &because, 1.0)?;
-        let (PointEnd::Measured(finding) | PointEnd::Last(finding)) = step else {
+        let (PointEnd::Measured(trial) | PointEnd::Last(trial)) = step else {
             break;
         };
-        trials.push(Trial { rate, finding });
+        trials.push(trial);
         let known = KneeSearch::of_trials(&trials, args.confidence.as_f64());
         session.learn(&known)?;
         if matches!(step, PointEnd::Last(_)) {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use measure::judge::{BrokenLimit, Point};
 use measure::limits::{GROWTH_LIMIT, LOST_LIMIT};
-use measure::{BlockMark, BlockRow, Finding, KneeSearch};
+use measure::{BlockMark, BlockRow, KneeSearch, Trial};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
 use report::Entries;
@@ -30,9 +30,9 @@ use crate::target::Drain;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PointEnd {
     /// It showed this, and the target is at rest again.
-    Measured(Finding),
+    Measured(Trial),
     /// It showed this, and no more can follow.
-    Last(Finding),
+    Last(Trial),
     /// It was interrupted: it showed nothing.
     Interrupted,
 }
@@ -197,8 +197,8 @@ impl<'a> Session<'a> {
         self.uncommitted = outcome.uncommitted();
         let rested = self.come_to_rest("after this point");
         Ok(match rested {
-            true => PointEnd::Measured(judgement.finding),
-            false => PointEnd::Last(judgement.finding),
+            true => PointEnd::Measured(judgement.trial(rate)),
+            false => PointEnd::Last(judgement.trial(rate)),
         })
     }
 
