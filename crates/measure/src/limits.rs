@@ -12,6 +12,12 @@ pub const MIN_OFFERED: u64 = 20;
 /// A chain that keeps up leaves at most the block in progress waiting; half a block more for the
 /// moment between the making of a block and its observation.
 pub const BACKLOG_BLOCKS: f64 = 1.5;
+/// A step that is short shows an overload before [`BACKLOG_BLOCKS`] wait: from its first block to its last one
+/// as much more fell due than was committed, in what falls due for a block. A chain that keeps up commits in
+/// each block what waited for it; the rest is for blocks of which the first was seen sooner than the last.
+pub const LEFT_BEHIND_BLOCKS: f64 = 0.4;
+/// The same in seconds of the rate, where blocks are quick: a busy machine sees a block that much later.
+pub const LEFT_BEHIND_S: f64 = 0.3;
 /// Before any block was seen, two are expected within this time: no chain in common use makes them
 /// more rarely than every five seconds.
 pub const SLOWEST_BLOCKS_S: f64 = 10.0;

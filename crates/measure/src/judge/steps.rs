@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::limits::{BACKLOG_BLOCKS, MIN_OFFERED, SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE};
+use crate::limits::{
+    BACKLOG_BLOCKS, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED, SATURATED_STEPS, STALLED_STEPS,
+    SUSTAINED_SHARE,
+};
 use crate::rows::StepRow;
 use crate::silence;
 use crate::summary::Knee;
@@ -70,7 +73,8 @@ pub struct RampJudgement {
 /// with code 0, while they were awaited (see [`StepRow::awaited_s`]), or sent late because of the node.
 /// A chain that is a little too slow shows earlier in its rate between the step's first and last block
 /// (free of edges); as that is noisy in short steps, it counts only with a backlog that a healthy
-/// chain, which empties its mempool with every block, would not have.
+/// chain, which empties its mempool with every block, would not have, or with one that grew in the step
+/// by what its blocks left.
 #[must_use]
 pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
     let (mut span_s, mut blocks) = (0.0, 0);
@@ -133,13 +137,28 @@ fn shortfall(step: &StepRow, followed: bool, silent: bool) -> Option<Shortfall> 
     })
 }
 
-/// Whether the blocks of a step took up too little, and left more behind than waits for the next one.
+/// Whether the blocks of a step took up too little, and left more behind than waits for the next one, or more
+/// with each block.
 fn falls_behind(step: &StepRow) -> bool {
     let (Some(committed_tps), Some(offered_tps)) = (step.committed_tps, step.offered_tps) else {
         return false;
     };
     let backlogged = step.backlog as f64 > BACKLOG_BLOCKS * per_block(step);
-    committed_tps < SUSTAINED_SHARE * offered_tps && backlogged
+    committed_tps < SUSTAINED_SHARE * offered_tps
+        && (backlogged || leaves_behind(step, offered_tps, committed_tps))
+}
+
+/// Whether the backlog grew in the step by what fell due and was not committed between its first and its last
+/// block: free of how much of a block waits at its edges.
+fn leaves_behind(step: &StepRow, offered_tps: f64, committed_tps: f64) -> bool {
+    let blocks = step.counts.blocks.max(1) as f64;
+    let between_s = step.span_s() * (1.0 - 1.0 / blocks);
+    let left = (offered_tps - committed_tps) * between_s;
+    let least = f64::max(
+        LEFT_BEHIND_BLOCKS * per_block(step),
+        LEFT_BEHIND_S * offered_tps,
+    );
+    step.backlog_growth > 0 && left >= least
 }
 
 /// What was offered for each block of the step.

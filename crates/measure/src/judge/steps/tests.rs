@@ -251,6 +251,36 @@ fn a_noisy_commit_rate_without_backlog_is_no_saturation() {
     assert_eq!(excess(&noisy), Some(Shortfall::Committed(0.9)));
 }
 
+/// Five seconds with five blocks, of which the fifth was seen later than it should by this share of a second,
+/// so that its transactions are fewer than what fell due.
+fn short(offered_tps: f64, committed_tps: f64, backlog_growth: i64) -> StepRow {
+    let mut short = step(0, offered_tps, 1.0, 1.0);
+    short.end_s = 5.0;
+    (short.counts.offered, short.counts.blocks) = ((offered_tps * 5.0) as u64, 5);
+    short.cohort.due_accepted = short.counts.offered;
+    short.cohort.due_committed = short.counts.offered;
+    short.committed_tps = Some(committed_tps);
+    (short.backlog, short.backlog_growth) = (450, backlog_growth);
+    short
+}
+
+#[test]
+fn a_short_step_in_which_the_blocks_leave_ever_more_is_not_sustained() {
+    // 50/s too many for 4 s are half of what falls due for a block: with the other half that waits anyway
+    // no more than a block.
+    let behind = short(400.0, 350.0, 250);
+    assert_eq!(excess(&behind), Some(Shortfall::Committed(0.875)));
+    // The last block was seen 0.25 s late: the rate is lower, and nothing is left behind.
+    assert_eq!(excess(&short(400.0, 376.0, 100)), None);
+    // What the blocks left in the middle is made up for.
+    assert_eq!(excess(&short(400.0, 350.0, 0)), None);
+    // Where blocks are quick, 0.25 s are many of them.
+    let mut quick = short(400.0, 376.0, 100);
+    quick.counts.blocks = 50;
+    quick.backlog = 59;
+    assert_eq!(excess(&quick), None);
+}
+
 #[test]
 fn a_chain_that_stops_is_saturated_although_its_mempool_takes_on() {
     let healthy = step(0, 100.0, 1.0, 1.0);

@@ -1,0 +1,299 @@
+//! What limited a run.
+
+use measure::{
+    Cause, EvidenceKind, LimitedBy, LoadModel, Reply, ScheduleVerdict, Strength, Summary,
+    UnsentReason,
+};
+
+use super::story::{Course, Story, accepted_at, every_second, found, healthy, ramp, strong};
+use crate::support::constant;
+
+#[test]
+fn a_healthy_run_is_limited_by_nothing_and_no_evidence_speaks_against_anybody() {
+    assert_eq!(healthy().summary().evidence, []);
+}
+
+#[test]
+fn a_node_that_freezes_in_a_ramp_is_what_limited_it() {
+    // From 12 s on no answer; after 13 s the sockets take nothing, and at 20 s the ramp ends.
+    let story = Story::of(ramp(4), |_, due| match due {
+        0..12_000 => accepted_at(due),
+        12_000..13_000 => Course::Sent {
+            at: due,
+            cause: Cause::OnTime,
+            answer: None,
+        },
+        _ => Course::Unsent {
+            at: 20_000,
+            reason: UnsentReason::Stopped,
+        },
+    });
+    let story = Story {
+        ended: 50_000,
+        ..story
+    };
+    let summary = story.with_blocks(every_second(12), usize::MAX).summary();
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+    let silence = found(&summary, EvidenceKind::NoAnswers).unwrap();
+    assert_eq!((silence.from_s, silence.until_s), (Some(12.0), Some(50.0)));
+    assert!(
+        silence
+            .text
+            .starts_with("no answer from 12.0 s to 50.0 s while up to"),
+        "{}",
+        silence.text
+    );
+    assert_eq!(
+        summary.knee.unwrap().rate_tps,
+        200.0,
+        "{}",
+        summary.knee_reason
+    );
+}
+
+#[test]
+fn a_pause_of_the_generator_is_no_silence_of_the_node() {
+    // The generator stands still from 4 s to 8 s, and catches up.
+    let story = Story::of(constant("200/s", "12s"), |_, due| {
+        let stalled = (4_000..8_000).contains(&due);
+        let at = if stalled { 8_000 } else { due };
+        Course::Sent {
+            at,
+            cause: if stalled {
+                Cause::Schedule
+            } else {
+                Cause::OnTime
+            },
+            answer: Some((at + 2, Reply::Accepted)),
+        }
+    });
+    let blocks: Vec<u64> = every_second(14)
+        .filter(|at| !(4_000..8_000).contains(at))
+        .collect();
+    let story = Story {
+        stall: 4_000,
+        ..story.with_blocks(blocks, usize::MAX)
+    };
+    let summary = story.summary();
+    assert_eq!(summary.limited_by, LimitedBy::Schedule);
+    assert_eq!(found(&summary, EvidenceKind::NoAnswers), None);
+    assert_eq!(found(&summary, EvidenceKind::NoBlocks), None);
+    assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
+}
+
+/// 200/s; at 5 s the node crashes, its connections are down for 2 s, and it forgets what it had
+/// accepted in the last 300 ms.
+fn crashing(forgets: bool) -> Summary {
+    let story = Story::of(constant("200/s", "15s"), |_, due| match due {
+        5_000..7_000 => Course::Sent {
+            at: 7_000,
+            cause: Cause::Connection,
+            answer: Some((7_002, Reply::Accepted)),
+        },
+        _ => accepted_at(due),
+    });
+    let lost: Vec<u64> = (941..1_000).collect();
+    let up = every_second(45).filter(|at| !(4_900..7_000).contains(at));
+    let mut story = story.with_blocks(up.collect::<Vec<_>>(), usize::MAX);
+    if forgets {
+        for (_, txs) in &mut story.blocks {
+            txs.retain(|index| !lost.contains(index));
+        }
+    }
+    Story {
+        ended: 45_000,
+        ..story
+    }
+    .summary()
+}
+
+#[test]
+fn accepted_transactions_that_a_node_lost_are_the_first_finding() {
+    let summary = crashing(true);
+    assert_eq!(summary.fate.pending, 59);
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+    let first = &summary.evidence[0];
+    assert_eq!(
+        (first.kind, first.strength, first.txs),
+        (EvidenceKind::LostAfterAccept, Strength::Decisive, 59)
+    );
+    let connections = found(&summary, EvidenceKind::ShortOfConnections).unwrap();
+    assert_eq!(
+        connections.strength,
+        Strength::Remark,
+        "they were down with the node"
+    );
+    let kept = crashing(false);
+    assert_eq!(found(&kept, EvidenceKind::LostAfterAccept), None);
+}
+
+#[test]
+fn what_still_waits_in_the_mempool_is_not_lost() {
+    // Others fill the blocks: ours stay in the mempool.
+    let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+    let mut story = story.with_blocks(every_second(5), usize::MAX);
+    story
+        .blocks
+        .extend((5..40).map(|second| (second * 1_000 + 500, Vec::new())));
+    story.mempool = (0..40)
+        .map(|second| (second * 1_000 + 600, 1_200))
+        .collect();
+    let summary = Story {
+        ended: 40_000,
+        ..story
+    }
+    .summary();
+    assert_eq!(found(&summary, EvidenceKind::LostAfterAccept), None);
+    let pending = found(&summary, EvidenceKind::Pending).unwrap();
+    assert_eq!(
+        (pending.strength, summary.limited_by),
+        (Strength::Strong, LimitedBy::Node)
+    );
+}
+
+#[test]
+fn a_run_that_its_user_aborted_blames_nobody() {
+    let story = healthy();
+    let aborted = Story {
+        offered_until: 6_000,
+        ended: 6_010,
+        interrupted: true,
+        courses: story.courses.iter().copied().take(1_200).collect(),
+        blocks: story.blocks.iter().take(6).cloned().collect(),
+        ..story
+    };
+    let summary = aborted.summary();
+    assert_eq!(summary.limited_by, LimitedBy::Unknown);
+    assert_eq!(strong(&summary), []);
+    let ended = found(&summary, EvidenceKind::EndedEarly).unwrap();
+    assert!(
+        ended
+            .text
+            .starts_with("interrupted: the offering ended at 6.0 s"),
+        "{}",
+        ended.text
+    );
+    assert!(
+        summary.fate.pending > 0,
+        "the block in progress was not awaited"
+    );
+}
+
+#[test]
+fn a_flood_that_was_committed_whole_was_limited_by_its_concurrency() {
+    let story = Story::of(constant("200/s", "10s"), |_, due| Course::Sent {
+        at: due,
+        cause: Cause::Node,
+        answer: Some((due + 5, Reply::Accepted)),
+    });
+    let flood = Story {
+        model: LoadModel::Closed,
+        ..story
+    };
+    let summary = flood.with_blocks(every_second(12), usize::MAX).summary();
+    assert_eq!(summary.fate.committed, 2_000);
+    assert_eq!(summary.limited_by, LimitedBy::Concurrency);
+    // One that the node refuses was limited by the node.
+    let story = Story::of(constant("200/s", "10s"), |_, due| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: Some((due + 5, Reply::RpcError { code: -32_603 })),
+    });
+    let refused = Story {
+        model: LoadModel::Closed,
+        ..story
+    };
+    assert_eq!(refused.summary().limited_by, LimitedBy::Node);
+}
+
+#[test]
+fn full_blocks_a_full_mempool_and_refusals_are_a_chain_of_causes_in_time() {
+    // 600/s offered, 300 a block; the mempool is full with 2,000 and refuses then.
+    let mut waiting = 0_i64;
+    let mut taken = 0;
+    let schedule = constant("600/s", "20s");
+    let courses: Vec<Course> = schedule
+        .iter()
+        .map(|due| {
+            let due = due.at.as_millis();
+            while taken * 1_000 + 500 <= due {
+                waiting = (waiting - 300).max(0);
+                taken += 1;
+            }
+            if waiting < 2_000 {
+                waiting += 1;
+                return accepted_at(due);
+            }
+            Course::Sent {
+                at: due,
+                cause: Cause::OnTime,
+                answer: Some((due + 2, Reply::RpcError { code: -32_603 })),
+            }
+        })
+        .collect();
+    let story = Story::of(schedule, |index, _| courses[index as usize]);
+    let mut story = story.with_blocks(every_second(40), 300);
+    let depth = |second: u64| (300 + second * 300).min(2_000);
+    story.mempool = (0..20)
+        .map(|second| (second * 1_000 + 450, depth(second)))
+        .collect();
+    let summary = Story {
+        ended: 40_000,
+        ..story
+    }
+    .summary();
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+    let since = |kind| found(&summary, kind).unwrap().from_s.unwrap();
+    let full = since(EvidenceKind::BlocksFull);
+    let mempool = since(EvidenceKind::MempoolFull);
+    let refused = since(EvidenceKind::Refused);
+    assert!(
+        full < mempool && mempool <= refused + 1.0,
+        "{full} {mempool} {refused}"
+    );
+    assert!(
+        found(&summary, EvidenceKind::MempoolFull)
+            .unwrap()
+            .text
+            .contains("beyond 2000 transactions"),
+        "{:?}",
+        summary.evidence
+    );
+    let healthy = healthy().summary();
+    for kind in [
+        EvidenceKind::BlocksFull,
+        EvidenceKind::MempoolFull,
+        EvidenceKind::Refused,
+    ] {
+        assert_eq!(found(&healthy, kind), None);
+    }
+}
+
+#[test]
+fn the_generators_own_limits_are_named() {
+    let late = |cause: Cause| {
+        let story = Story::of(constant("200/s", "10s"), |_, due| Course::Sent {
+            at: due + 20,
+            cause,
+            answer: Some((due + 22, Reply::Accepted)),
+        });
+        story.with_blocks(every_second(12), usize::MAX).summary()
+    };
+    for (cause, limit) in [
+        (Cause::Schedule, LimitedBy::Schedule),
+        (Cause::Source, LimitedBy::Source),
+        (Cause::Connection, LimitedBy::Connection),
+    ] {
+        let summary = late(cause);
+        assert_eq!(summary.limited_by, limit);
+        assert!(
+            summary
+                .knee_reason
+                .contains("the generator could not offer it"),
+            "{}",
+            summary.knee_reason
+        );
+        assert_eq!(summary.knee, None);
+    }
+    assert_eq!(late(Cause::Node).limited_by, LimitedBy::Node);
+}

@@ -1,0 +1,160 @@
+//! Which steps of a ramp were sustained.
+
+use measure::{Cause, EvidenceKind, LimitedBy, Reply, Strength, Summary};
+use pacing::{Arrivals, Profile, Schedule};
+
+use super::story::{Course, Story, accepted_at, every_second, found, healthy, ramp, strong};
+use crate::support::ms;
+
+#[test]
+fn answers_that_come_after_the_edge_of_a_step_are_counted_in_it() {
+    let profile = Profile::steps(
+        "100/s".parse().unwrap(),
+        "100/s".parse().unwrap(),
+        ms(2_000),
+        Some("300/s".parse().unwrap()),
+    );
+    let schedule = Schedule::new(profile.unwrap(), Arrivals::Even);
+    let story = Story::of(schedule, |_, due| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: Some((due + 120, Reply::Accepted)),
+    });
+    let summary = story.with_blocks(every_second(8), usize::MAX).summary();
+    assert_eq!(
+        summary.steps[0].counts.accepted, 188,
+        "94 % within the step"
+    );
+    assert_eq!(summary.steps[0].cohort.due_accepted, 200);
+    assert!(
+        summary.knee_reason.starts_with("every step was sustained:"),
+        "{}",
+        summary.knee_reason
+    );
+}
+
+/// The node gives no sign from `from` to `until`, then answers everything at once.
+fn stalling(steps: u64, from: u64, until: u64) -> Summary {
+    let story = Story::of(ramp(steps), |_, due| {
+        let answer = match (from..until).contains(&(due + 2)) {
+            true => until,
+            false => due + 2,
+        };
+        Course::Sent {
+            at: due,
+            cause: Cause::OnTime,
+            answer: Some((answer, Reply::Accepted)),
+        }
+    });
+    let blocks = every_second(steps * 5 + 2).filter(|at| !(from..until).contains(at));
+    story
+        .with_blocks(blocks.collect::<Vec<_>>(), usize::MAX)
+        .summary()
+}
+
+#[test]
+fn a_stall_in_one_step_does_not_hide_that_the_later_ones_were_sustained() {
+    let summary = stalling(8, 17_000, 22_600);
+    assert_eq!(summary.knee, None);
+    assert_eq!(
+        summary.knee_reason,
+        "every step was sustained, except step 3 (stall of 3.4 s): the knee lies above the highest rate offered"
+    );
+}
+
+#[test]
+fn a_stall_that_the_node_makes_up_for_within_its_step_costs_nothing() {
+    let summary = stalling(4, 11_000, 13_000);
+    assert!(
+        summary.knee_reason.starts_with("every step was sustained:"),
+        "{}",
+        summary.knee_reason
+    );
+}
+
+#[test]
+fn steps_beyond_a_chains_capacity_are_not_sustained_although_all_is_committed_in_the_end() {
+    // 300 a block and a second.
+    let story = Story::of(ramp(6), |_, due| accepted_at(due));
+    let story = Story {
+        ended: 60_000,
+        ..story
+    };
+    let summary = story.with_blocks(every_second(60), 300).summary();
+    assert_eq!(summary.fate.pending, 0);
+    assert_eq!(
+        summary.knee.as_ref().unwrap().rate_tps,
+        300.0,
+        "{}",
+        summary.knee_reason
+    );
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+    assert!(strong(&summary).contains(&EvidenceKind::StepsFailed));
+    let full = found(&summary, EvidenceKind::BlocksFull).unwrap();
+    assert!(
+        full.text.contains("full at 300 transactions"),
+        "{}",
+        full.text
+    );
+}
+
+/// A ramp of 50/s more every five seconds, on a chain that takes so many transactions into its block a second,
+/// `phase` milliseconds after the full one.
+fn short_steps(to: &str, most: usize, phase: u64) -> Summary {
+    let (from, step) = ("50/s".parse().unwrap(), "50/s".parse().unwrap());
+    let profile = Profile::steps(from, step, ms(5_000), Some(to.parse().unwrap()));
+    let schedule = Schedule::new(profile.unwrap(), Arrivals::Even);
+    let story = Story {
+        ended: 100_000,
+        ..Story::of(schedule, |_, due| accepted_at(due))
+    };
+    let instants = (0..90).map(|second| second * 1_000 + phase);
+    story.with_blocks(instants, most).summary()
+}
+
+#[test]
+fn on_steps_of_five_seconds_a_capacity_of_350_is_not_said_to_sustain_400() {
+    // At 400/s 250 are left behind: with what waits for the next block no more than a block and a half.
+    for phase in [50, 300, 500, 700, 950] {
+        let summary = short_steps("500/s", 350, phase);
+        let knee = summary.knee.as_ref().unwrap();
+        assert_eq!(knee.rate_tps, 350.0, "{phase}: {}", summary.knee_reason);
+        // With 400/s as the last step there is none after it in which the backlog would show.
+        let summary = short_steps("400/s", 350, phase);
+        let knee = summary.knee.as_ref().unwrap();
+        assert_eq!(knee.rate_tps, 350.0, "{phase}: {}", summary.knee_reason);
+    }
+}
+
+#[test]
+fn on_steps_of_five_seconds_a_node_that_keeps_up_is_not_called_saturated() {
+    for phase in [50, 300, 500, 700, 950] {
+        let summary = short_steps("500/s", usize::MAX, phase);
+        assert_eq!(summary.knee, None, "{phase}");
+        assert!(
+            summary.knee_reason.starts_with("every step was sustained:"),
+            "{phase}: {}",
+            summary.knee_reason
+        );
+    }
+}
+
+#[test]
+fn a_node_that_fails_every_transaction_in_its_block_did_not_keep_up() {
+    let failing = Story {
+        code: 7,
+        ..healthy()
+    }
+    .summary();
+    assert_eq!(failing.fate.commit_failed, 2_000);
+    assert_eq!(failing.limited_by, LimitedBy::Node);
+    assert_eq!(
+        failing.knee_reason,
+        "already the first step (200/s) was not sustained: 100.0 % of offered was committed with an error code"
+    );
+    let found = found(&failing, EvidenceKind::FailedInBlocks).unwrap();
+    assert_eq!((found.txs, found.strength), (2_000, Strength::Strong));
+    let healthy = healthy().summary();
+    assert_eq!(healthy.limited_by, LimitedBy::Nothing);
+    assert!(healthy.knee_reason.contains("every step was sustained"));
+}

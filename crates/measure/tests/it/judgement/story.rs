@@ -1,0 +1,267 @@
+//! A run told by what happened, and the conclusions that were drawn from it.
+
+use measure::{
+    BlockSeen, BlockTx, Cause, ClosedLoop, Evidence, EvidenceKind, LoadModel, MempoolSample, Plan,
+    RecorderConfig, Reply, RunEnd, SchedulePlan, Sent, Strength, Summary, Unsent, UnsentReason,
+};
+use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
+
+use crate::support::{
+    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, hash, ms, sent,
+};
+
+/// What becomes of one transaction; all instants in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Course {
+    Sent {
+        at: u64,
+        cause: Cause,
+        answer: Option<(u64, Reply)>,
+    },
+    Unsent {
+        at: u64,
+        reason: UnsentReason,
+    },
+}
+
+/// Sent when due, and accepted two milliseconds later.
+pub(super) fn accepted_at(at: u64) -> Course {
+    Course::Sent {
+        at,
+        cause: Cause::OnTime,
+        answer: Some((at + 2, Reply::Accepted)),
+    }
+}
+
+/// A run, told by what happened.
+pub(super) struct Story {
+    pub(super) schedule: Schedule,
+    pub(super) model: LoadModel,
+    pub(super) courses: Vec<Course>,
+    /// When each block was seen, and what it contained.
+    pub(super) blocks: Vec<(u64, Vec<u64>)>,
+    pub(super) mempool: Vec<(u64, u64)>,
+    /// The code of every transaction in a block.
+    pub(super) code: u32,
+    pub(super) warmup: u64,
+    pub(super) offered_until: u64,
+    pub(super) ended: u64,
+    pub(super) interrupted: bool,
+    /// The longest gap in the generator's own loop.
+    pub(super) stall: u64,
+    /// Whether answers come after the check, and whether blocks are watched.
+    pub(super) checked: bool,
+    pub(super) followed: bool,
+}
+
+enum Event {
+    Sent(Sent),
+    Answered(u64, Reply),
+    Unsent(Unsent),
+    Block(BlockSeen),
+    Mempool(MempoolSample),
+}
+
+impl Story {
+    /// Every transaction of a schedule as `course` has it, from its index and the millisecond it is due.
+    pub(super) fn of(schedule: Schedule, course: impl Fn(u64, u64) -> Course) -> Self {
+        let courses = schedule
+            .iter()
+            .map(|due| course(due.index, due.at.as_millis()));
+        let offered_until = schedule.profile().duration().unwrap().as_millis();
+        Self {
+            courses: courses.collect(),
+            model: LoadModel::Open,
+            blocks: Vec::new(),
+            mempool: Vec::new(),
+            code: 0,
+            warmup: 0,
+            offered_until,
+            ended: offered_until + 2_000,
+            interrupted: false,
+            stall: 0,
+            checked: true,
+            followed: true,
+            schedule,
+        }
+    }
+
+    /// Blocks at these instants, each with what was accepted before it and is in none, `most` at most.
+    pub(super) fn with_blocks(
+        mut self,
+        instants: impl IntoIterator<Item = u64>,
+        most: usize,
+    ) -> Self {
+        let mut accepted: Vec<(u64, u64)> = (0..)
+            .zip(&self.courses)
+            .filter_map(|(index, course)| match course {
+                Course::Sent {
+                    answer: Some((at, Reply::Accepted)),
+                    ..
+                } => Some((*at, index)),
+                _ => None,
+            })
+            .collect();
+        accepted.sort_unstable();
+        for at in instants {
+            let ready = accepted
+                .partition_point(|(answer, _)| *answer < at)
+                .min(most);
+            let txs = accepted.drain(..ready).map(|(_, index)| index).collect();
+            self.blocks.push((at, txs));
+        }
+        self
+    }
+
+    fn events(&self) -> Vec<(Nanos, Event)> {
+        let mut events = Vec::new();
+        let dues = self.schedule.iter().zip(&self.courses);
+        for (index, (due, course)) in (0..).zip(dues) {
+            let step = self.schedule.profile().step_at(due.at).index;
+            match *course {
+                Course::Sent { at, cause, answer } => {
+                    let sent = Sent {
+                        cause,
+                        step,
+                        ..sent(index, due.at, ms(at).max(due.at))
+                    };
+                    events.push((sent.sent, Event::Sent(sent)));
+                    let answer = answer.map(|(at, reply)| (ms(at), Event::Answered(index, reply)));
+                    events.extend(answer);
+                }
+                Course::Unsent { at, reason } => {
+                    let at = ms(at).max(due.at);
+                    let due = due.at;
+                    let unsent = Unsent {
+                        index,
+                        due,
+                        at,
+                        step,
+                        reason,
+                    };
+                    events.push((at, Event::Unsent(unsent)));
+                }
+            }
+        }
+        for (height, (at, txs)) in (1..).zip(&self.blocks) {
+            let mut seen = block(height, ms(*at), &[]);
+            seen.txs = txs
+                .iter()
+                .map(|index| BlockTx {
+                    hash: hash(*index),
+                    code: self.code,
+                })
+                .collect();
+            events.push((seen.observed, Event::Block(seen)));
+        }
+        for (at, txs) in &self.mempool {
+            let (at, txs) = (ms(*at), *txs);
+            let sample = MempoolSample {
+                at,
+                endpoint: 0,
+                txs,
+                bytes: 0,
+            };
+            events.push((at, Event::Mempool(sample)));
+        }
+        events.sort_by_key(|(at, _)| *at);
+        events
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        let config = RecorderConfig {
+            model: self.model,
+            warmup: ms(self.warmup),
+            checked: self.checked,
+            ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, u16::from(self.followed))
+        };
+        match self.model {
+            LoadModel::Open => self.play(config, SchedulePlan::new(self.schedule.clone())),
+            LoadModel::Closed => {
+                let end = Some(ms(self.offered_until));
+                let rate = "0/s".parse().unwrap();
+                let (index, start, pause) = (0, Nanos::ZERO, false);
+                self.play(
+                    config,
+                    ClosedLoop::new(Step {
+                        index,
+                        start,
+                        end,
+                        rate,
+                        pause,
+                        again_of: None,
+                    }),
+                )
+            }
+        }
+    }
+
+    fn play(&self, config: RecorderConfig, plan: impl Plan) -> Summary {
+        let folder = Folder::new();
+        let mut recorder = folder.recorder(config, plan);
+        if self.interrupted {
+            recorder.offering_ended(ms(self.offered_until));
+        }
+        for (at, event) in self.events() {
+            recorder.watermark(SENDER, at);
+            if self.followed {
+                recorder.watermark(FOLLOWER, at);
+            }
+            match event {
+                Event::Sent(sent) => recorder.sent(&sent),
+                Event::Answered(index, reply) => recorder.answered(&answered(index, at, reply)),
+                Event::Unsent(unsent) => recorder.unsent(&unsent),
+                Event::Block(block) => recorder.block(block),
+                Event::Mempool(sample) => recorder.mempool(&sample),
+            }
+        }
+        recorder.stalled(ms(self.stall));
+        let planned = self.schedule.due_before(ms(self.offered_until));
+        let end = RunEnd {
+            planned: (self.model == LoadModel::Open).then_some(planned),
+            offered_until: ms(self.offered_until),
+            ended: ms(self.ended),
+            interrupted: self.interrupted,
+        };
+        let summary = recorder.finish(end).summary;
+        assert!(summary.conservation.holds, "{:?}", summary.conservation);
+        summary
+    }
+}
+
+/// Blocks every second, half a second after the full one.
+pub(super) fn every_second(until_s: u64) -> impl Iterator<Item = u64> {
+    (0..until_s).map(|second| second * 1_000 + 500)
+}
+
+/// A healthy run at 200/s for ten seconds.
+pub(super) fn healthy() -> Story {
+    let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+    story.with_blocks(every_second(12), usize::MAX)
+}
+
+pub(super) fn ramp(steps: u64) -> Schedule {
+    let to = format!("{}/s", steps * 100);
+    let profile = Profile::steps(
+        "100/s".parse().unwrap(),
+        "100/s".parse().unwrap(),
+        ms(5_000),
+        Some(to.parse().unwrap()),
+    );
+    Schedule::new(profile.unwrap(), Arrivals::Even)
+}
+
+pub(super) fn found(summary: &Summary, kind: EvidenceKind) -> Option<&Evidence> {
+    summary
+        .evidence
+        .iter()
+        .find(|evidence| evidence.kind == kind)
+}
+
+pub(super) fn strong(summary: &Summary) -> Vec<EvidenceKind> {
+    let strong = summary
+        .evidence
+        .iter()
+        .filter(|evidence| evidence.strength >= Strength::Strong);
+    strong.map(|evidence| evidence.kind).collect()
+}
