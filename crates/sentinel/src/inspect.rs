@@ -8,7 +8,7 @@ use fairq::ClientKey;
 use pacing::Nanos;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{ClientView, ClientsView, Explanation, Inspect, Limit, NodeView, Readiness};
+use crate::admin::Inspect;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::front::Front;
@@ -20,6 +20,7 @@ use crate::metrics::{Gauges, Metrics};
 use crate::overview::{Event, Moment};
 use crate::refusal::Reason;
 use crate::upstream::{Hub, Nodes, Relays};
+use crate::views::{ClientView, ClientsView, Explanation, Limit, NodeView, Readiness};
 
 /// Looks at everything, owns nothing.
 pub(crate) struct Operator {

@@ -34,3 +34,4 @@ mod systemd;
 mod timer;
 pub mod top;
 pub mod upstream;
+pub mod views;

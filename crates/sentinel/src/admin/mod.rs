@@ -7,9 +7,6 @@ mod operator_page;
 mod pages;
 #[cfg(test)]
 mod tests;
-mod views;
-
-pub use views::{ClientView, ClientsView, Explanation, Limit, NodeView, Readiness};
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +22,7 @@ use tracing::info;
 use crate::clock::Clock;
 use crate::metrics::{Gauges, Metrics};
 use crate::overview::{Event, Keeper, Moment};
+use crate::views::{ClientsView, Explanation, Readiness};
 
 /// What the listener shows. Called once per request, so a
 /// short lock is fine and a long walk is not.

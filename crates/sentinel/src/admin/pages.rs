@@ -11,6 +11,7 @@ use wire::query::{Plus, unescape};
 
 use super::{Inspect, Shown, operator_page};
 use crate::overview;
+use crate::views::Readiness;
 
 /// The page a request asks for.
 pub(super) fn answer<B>(request: &Request<B>, shown: &Shown) -> Page {
@@ -48,7 +49,7 @@ fn readyz(inspect: &dyn Inspect) -> Page {
         ready: bool,
         why: String,
         #[serde(flatten)]
-        facts: &'a super::Readiness,
+        facts: &'a Readiness,
     }
     let facts = inspect.readiness();
     let status = if facts.is_ready() {

@@ -12,6 +12,7 @@ use super::*;
 use crate::metrics::Metrics;
 use crate::overview::{BreakFigures, ClientFigures, Overview};
 use crate::refusal::Reason;
+use crate::views::{ClientView, Limit, NodeView};
 
 struct Fake(Mutex<Readiness>);
 

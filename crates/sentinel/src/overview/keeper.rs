@@ -6,9 +6,9 @@ use control::{BreakCause, BreakState};
 use pacing::Nanos;
 
 use super::{BreakFigures, ClientFigures, Event, Figures, History, Holding, Overview, Totals};
-use crate::admin::{ClientView, Readiness};
 use crate::lane::Accounts;
 use crate::metrics::{Counted, Gauges};
+use crate::views::{ClientView, Readiness};
 
 /// What the parts of the program tell at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]

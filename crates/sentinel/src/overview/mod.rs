@@ -8,7 +8,7 @@ pub use keeper::{Keeper, Moment};
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{ClientView, NodeView};
+use crate::views::{ClientView, NodeView};
 
 /// Everything that the page and `sentinel top` show. Made at most once a second, however many look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use pacing::Nanos;
 
 use super::keeper::{BREAKS, SECONDS};
 use super::*;
-use crate::admin::Readiness;
 use crate::lane::Accounts;
 use crate::metrics::{Counted, Gauges};
+use crate::views::Readiness;
 
 fn moment(admitted: u64, forwarded: u64) -> Moment {
     Moment {

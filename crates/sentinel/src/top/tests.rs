@@ -1,9 +1,9 @@
 //! The figures drawn and written, with names that want to do harm.
 
-use crate::admin::{ClientView, NodeView};
 use crate::overview::{
     BreakFigures, ClientFigures, Event, Figures, History, Holding, Overview, Totals,
 };
+use crate::views::{ClientView, NodeView};
 
 use super::source::Address;
 use super::text;

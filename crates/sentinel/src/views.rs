@@ -1,4 +1,4 @@
-//! What is shown, as it is written down in JSON.
+//! What the operator is shown of nodes and clients, as it is written down in JSON.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
