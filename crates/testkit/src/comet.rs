@@ -257,7 +257,7 @@ fn with_wait<T>(
     })
 }
 
-fn height_at(address: SocketAddr) -> Option<u64> {
+pub(crate) fn height_at(address: SocketAddr) -> Option<u64> {
     let answer = Http::new(address, PROBE_TIMEOUT).get("/status").ok()?;
     latest_height(&answer.text())
 }

@@ -13,6 +13,7 @@ mod help;
 mod http;
 mod queries;
 mod scripted;
+mod simd;
 
 pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;
@@ -24,3 +25,4 @@ pub use scripted::{
     http_answer,
 };
 pub use servers::free_port;
+pub use simd::{Simd, SimdError};
