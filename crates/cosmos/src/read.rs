@@ -14,6 +14,7 @@ pub struct SignedTx<'a> {
     body: &'a [u8],
     auth_info: &'a [u8],
     signature: &'a [u8],
+    size: usize,
     /// In their order.
     pub messages: Vec<Message>,
     /// The text for people.
@@ -47,6 +48,7 @@ impl<'a> SignedTx<'a> {
             body: &[],
             auth_info: &[],
             signature: &[],
+            size: tx.len(),
             messages: Vec::new(),
             memo: "",
             timeout_height: 0,
@@ -68,6 +70,12 @@ impl<'a> SignedTx<'a> {
         read.read_body()?;
         read.read_auth_info()?;
         Ok(read)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.size
     }
 
     /// Whether the signature is that of its key for this chain and account.

@@ -69,6 +69,8 @@ pub struct Config {
     pub bigchaindb: BigchaindbConfig,
     /// What concerns Bitcoin, if it is the application.
     pub bitcoin: BitcoinConfig,
+    /// What concerns the transfers of a Cosmos SDK chain, if they are the application.
+    pub bank: BankConfig,
 }
 
 impl Default for Config {
@@ -95,6 +97,7 @@ impl Default for Config {
             admission: AdmissionConfig::default(),
             bigchaindb: BigchaindbConfig::default(),
             bitcoin: BitcoinConfig::default(),
+            bank: BankConfig::default(),
         }
     }
 }
@@ -191,6 +194,79 @@ pub enum Application {
     /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC, which is served instead of
     /// CometBFT's.
     Bitcoin,
+    /// Transfers between accounts as a Cosmos SDK chain makes them.
+    Bank,
+}
+
+/// The section of the transfers of a Cosmos SDK chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BankConfig {
+    /// What addresses begin with. Default `cosmos`.
+    pub prefix: String,
+    /// The only coin. Default `stake`.
+    pub denom: String,
+    /// The least price of gas (`minimum-gas-prices`). Default `0stake`.
+    pub min_gas_price: String,
+    /// Who has what at the start, numbered from 0. Default none.
+    pub accounts: Vec<BankAccount>,
+}
+
+/// An account of the genesis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BankAccount {
+    /// Its address.
+    pub address: String,
+    /// What it has.
+    pub amount: u64,
+}
+
+impl Default for BankConfig {
+    fn default() -> Self {
+        Self {
+            prefix: "cosmos".to_owned(),
+            denom: "stake".to_owned(),
+            min_gas_price: "0stake".to_owned(),
+            accounts: Vec::new(),
+        }
+    }
+}
+
+impl BankConfig {
+    /// What addresses begin with; [`Config::validate`] has refused what cannot be read.
+    pub(crate) fn prefix(&self) -> cosmos::Prefix {
+        let usual = || cosmos::Prefix::new("cosmos").expect("a prefix");
+        cosmos::Prefix::new(&self.prefix).unwrap_or_else(|_| usual())
+    }
+
+    /// The least price of gas, as [`BankConfig::prefix`].
+    pub(crate) fn price(&self) -> cosmos::GasPrice {
+        let free = cosmos::GasPrice {
+            atto: 0,
+            denom: self.denom.clone(),
+        };
+        self.min_gas_price.parse().unwrap_or(free)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let prefix = cosmos::Prefix::new(&self.prefix);
+        let prefix = prefix.map_err(|error| ConfigError(format!("bank.prefix: {error}")))?;
+        let price: Result<cosmos::GasPrice, _> = self.min_gas_price.parse();
+        let price = price.map_err(|error| ConfigError(format!("bank.min_gas_price: {error}")))?;
+        if price.denom != self.denom {
+            let text = format!(
+                "bank.min_gas_price is {price}: give it in {}, the only coin",
+                self.denom
+            );
+            return Err(ConfigError(text));
+        }
+        for account in &self.accounts {
+            let read = prefix.read(&account.address);
+            read.map_err(|error| ConfigError(format!("bank.accounts: {error}")))?;
+        }
+        Ok(())
+    }
 }
 
 /// Bitcoin's section.
@@ -491,6 +567,7 @@ impl Config {
             refuse_outside(name, value, &range)?;
         }
         self.bitcoin.validate()?;
+        self.bank.validate()?;
         if !(1..=MAX_CHAIN_ID).contains(&characters) {
             let text = format!("chain_id has {characters} characters: give it 1 to {MAX_CHAIN_ID}");
             return Err(ConfigError(text));

@@ -36,8 +36,8 @@ mod snapshot;
 
 pub use capacity::CapacityModel;
 pub use config::{
-    AdmissionConfig, AdmissionMode, Application, BigchaindbConfig, BitcoinConfig, Config,
-    ConfigError, MempoolConfig, RpcConfig, Validation,
+    AdmissionConfig, AdmissionMode, Application, BankAccount, BankConfig, BigchaindbConfig,
+    BitcoinConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
 };
 pub use dialect::Dialect;
 pub use faults::{FailedExecution, Faults, Garbage};

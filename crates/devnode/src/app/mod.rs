@@ -1,6 +1,7 @@
-//! The application that blocks are executed on: one of two.
+//! The application that blocks are executed on: one of three.
 
 pub(crate) mod admission;
+pub(crate) mod bank;
 pub(crate) mod bigchaindb;
 pub(crate) mod kvstore;
 
@@ -10,7 +11,9 @@ use ::admission::Counters;
 use bytes::Bytes;
 
 use crate::chain::block::Tx;
+use crate::chain::merkle::Hash;
 use crate::config::{Application, Config};
+use bank::Bank;
 use bigchaindb::{Bigchaindb, ValidTransactions};
 use kvstore::KvStore;
 
@@ -21,6 +24,8 @@ pub(crate) enum App {
     KvStore(RwLock<KvStore>),
     /// BigchainDB.
     Bigchaindb(Bigchaindb),
+    /// Transfers of a Cosmos SDK chain.
+    Bank(Box<Bank>),
 }
 
 /// What a block does to the application; nothing is visible before [`App::commit`].
@@ -37,6 +42,7 @@ pub(crate) struct Finalized {
 enum Effects {
     KvStore(kvstore::Finalized),
     Bigchaindb(bigchaindb::Finalized),
+    Bank(bank::Finalized),
 }
 
 /// What is published to the application's listeners after a block is committed.
@@ -63,6 +69,7 @@ impl App {
             Application::Bigchaindb => {
                 Self::Bigchaindb(Bigchaindb::new(&config.bigchaindb, &config.admission))
             }
+            Application::Bank => Self::Bank(Box::new(Bank::new(&config.bank, &config.chain_id))),
         }
     }
 
@@ -70,6 +77,7 @@ impl App {
         match self {
             Self::KvStore(_) => Application::Kvstore,
             Self::Bigchaindb(_) => Application::Bigchaindb,
+            Self::Bank(_) => Application::Bank,
         }
     }
 
@@ -77,14 +85,27 @@ impl App {
     pub(crate) fn kvstore(&self) -> Option<RwLockReadGuard<'_, KvStore>> {
         match self {
             Self::KvStore(app) => Some(app.read().unwrap_or_else(PoisonError::into_inner)),
-            Self::Bigchaindb(_) => None,
+            Self::Bigchaindb(_) | Self::Bank(_) => None,
         }
+    }
+
+    /// The transfers of a Cosmos SDK chain, if they are the one.
+    pub(crate) fn bank(&self) -> Option<&Bank> {
+        match self {
+            Self::Bank(app) => Some(app),
+            Self::KvStore(_) | Self::Bigchaindb(_) => None,
+        }
+    }
+
+    /// Why the application refused a transaction lately, where it gives reasons.
+    pub(crate) fn refusal(&self, hash: &Hash) -> Option<bank::Refusal> {
+        self.bank()?.refusal(hash)
     }
 
     /// BigchainDB, if it is the one.
     pub(crate) fn bigchaindb(&self) -> Option<&Bigchaindb> {
         match self {
-            Self::KvStore(_) => None,
+            Self::KvStore(_) | Self::Bank(_) => None,
             Self::Bigchaindb(app) => Some(app),
         }
     }
@@ -99,6 +120,7 @@ impl App {
         match self {
             Self::KvStore(_) => kvstore::check(&tx.bytes),
             Self::Bigchaindb(app) => app.check(tx).await,
+            Self::Bank(app) => app.check(tx),
         }
     }
 
@@ -106,13 +128,14 @@ impl App {
     pub(crate) fn check_at_once(&self, tx: &Tx) -> Option<u32> {
         match self {
             Self::KvStore(_) => Some(kvstore::check(&tx.bytes)),
+            Self::Bank(app) => Some(app.check(tx)),
             Self::Bigchaindb(_) => None,
         }
     }
 
     /// Whether a transaction that passed `CheckTx` may fail it after a block.
     pub(crate) fn rechecks_can_fail(&self) -> bool {
-        matches!(self, Self::Bigchaindb(_))
+        matches!(self, Self::Bigchaindb(_) | Self::Bank(_))
     }
 
     /// The code of `CheckTx` after a block, for a transaction that passed it before.
@@ -120,6 +143,7 @@ impl App {
         match self {
             Self::KvStore(_) => kvstore::check(&tx.bytes),
             Self::Bigchaindb(app) => app.recheck(tx),
+            Self::Bank(app) => app.recheck(tx),
         }
     }
 
@@ -133,7 +157,7 @@ impl App {
     /// What admission has counted, if the configuration has one.
     pub(crate) fn admission(&self) -> Option<Counters> {
         match self {
-            Self::KvStore(_) => None,
+            Self::KvStore(_) | Self::Bank(_) => None,
             Self::Bigchaindb(app) => app.admission(),
         }
     }
@@ -149,7 +173,7 @@ impl App {
                     Tx::new(prepared)
                 }
             }
-            Self::Bigchaindb(_) => tx.clone(),
+            Self::Bigchaindb(_) | Self::Bank(_) => tx.clone(),
         }
     }
 
@@ -160,6 +184,7 @@ impl App {
                 .unwrap_or_else(PoisonError::into_inner)
                 .app_hash(),
             Self::Bigchaindb(app) => app.app_hash(),
+            Self::Bank(app) => app.app_hash(),
         }
     }
 
@@ -193,6 +218,15 @@ impl App {
                     effects: Effects::Bigchaindb(effects),
                 }
             }
+            Self::Bank(app) => {
+                let mut effects = app.finalize(&execution);
+                Finalized {
+                    failed: std::mem::take(&mut effects.failed),
+                    app_hash: effects.app_hash.clone(),
+                    validator_updates: Vec::new(),
+                    effects: Effects::Bank(effects),
+                }
+            }
         }
     }
 
@@ -207,6 +241,10 @@ impl App {
             }
             (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => {
                 News(Some(app.commit(effects)))
+            }
+            (Self::Bank(app), Effects::Bank(effects)) => {
+                app.commit(effects);
+                News(None)
             }
             // The effects of another application do not apply to this one.
             _ => News(None),

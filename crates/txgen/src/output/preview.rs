@@ -82,6 +82,7 @@ pub fn describe_target(plan: &Plan) -> String {
                 Application::Kvstore => "node",
                 Application::Bigchaindb => "BigchainDB node",
                 Application::Bitcoin => "Bitcoin node",
+                Application::Bank => "node with the Cosmos SDK's bank",
             },
             match plan.target.facts().interface {
                 Some(interface) => interface.into(),

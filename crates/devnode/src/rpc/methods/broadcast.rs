@@ -38,6 +38,18 @@ pub(crate) async fn broadcast(
     let code = submit(node, tx, method)
         .await
         .map_err(|refusal| text_of(&refusal, dialect))?;
+    if code != 0
+        && let Some(refusal) = node.app.refusal(&hash)
+    {
+        return Ok(json::filled(
+            r#"{"code":?,"data":"","log":?,"codespace":"sdk","hash":?}"#,
+            &[
+                &json::Int(code),
+                &json::Text(&refusal.log),
+                &json::Hex(&hash),
+            ],
+        ));
+    }
     let template = match dialect {
         Dialect::Comet038 => r#"{"code":?,"data":"","log":"","codespace":"","hash":?}"#,
         Dialect::Tendermint031 => r#"{"code":?,"data":"","log":"","hash":?}"#,

@@ -3,6 +3,7 @@
 use wire::json::write as json;
 
 use super::chain;
+use crate::app::bank;
 use crate::app::kvstore::{self, QueryAnswer};
 use crate::chain::block::Block;
 use crate::chain::header::{APP_VERSION, optional};
@@ -14,6 +15,8 @@ use crate::rpc::params::Args;
 const VERSION: &str = "0.38.17";
 /// What BigchainDB reports as its data.
 const BIGCHAINDB: &str = "BigchainDB 2.2.2";
+/// What the Cosmos SDK's test application reports as its data.
+const BANK: &str = "SimApp";
 
 pub(super) fn status(node: &Node) -> Vec<u8> {
     let (latest, earliest) = {
@@ -92,6 +95,7 @@ pub(super) fn genesis_chunked(node: &Node, chunk: i64) -> Result<Vec<u8>, String
 pub(super) fn abci_info(node: &Node) -> Vec<u8> {
     let (data, height) = match node.app.kvstore() {
         Some(app) => (format!(r#"{{"size":{}}}"#, app.size()), app.height()),
+        None if node.app.bank().is_some() => (BANK.to_owned(), node.store().height()),
         None => (BIGCHAINDB.to_owned(), node.store().height()),
     };
     let last_height = |out: &mut Vec<u8>| {
@@ -113,6 +117,9 @@ pub(super) fn abci_info(node: &Node) -> Vec<u8> {
 
 pub(super) fn abci_query(node: &Node, args: &Args) -> Vec<u8> {
     let key = args.bytes(1);
+    if let Some(bank) = node.app.bank() {
+        return bank_query(&bank.query(args.text(0), key));
+    }
     let answer = match node.app.kvstore() {
         Some(app) => app.query(args.text(0), key, args.flag(3)),
         // BigchainDB does not answer queries: its state is read over its own API.
@@ -126,6 +133,21 @@ pub(super) fn abci_query(node: &Node, args: &Args) -> Vec<u8> {
             &|out: &mut Vec<u8>| json::base64_or_null(out, (!key.is_empty()).then_some(key)),
             &|out: &mut Vec<u8>| json::base64_or_null(out, answer.value.as_deref()),
             &json::IntText(answer.height),
+        ],
+    )
+}
+
+/// An answer as the SDK gives it: without the key that was asked for, with a code and its name space.
+fn bank_query(answer: &bank::QueryAnswer) -> Vec<u8> {
+    let codespace = if answer.code == 0 { "" } else { "sdk" };
+    json::filled(
+        r#"{"response":{"code":?,"log":?,"info":"","index":"0","key":null,"value":?,"proofOps":null,"height":?,"codespace":?}}"#,
+        &[
+            &json::Int(answer.code),
+            &json::Text(&answer.log),
+            &|out: &mut Vec<u8>| json::base64_or_null(out, answer.value.as_deref()),
+            &json::IntText(answer.height),
+            &json::Text(codespace),
         ],
     )
 }

@@ -1,0 +1,102 @@
+//! What the chain tells about itself through `abci_query`.
+
+use ::cosmos::{Coin, SignedTx, proto, query};
+
+use super::{Bank, ante};
+
+/// The answer of a query.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueryAnswer {
+    pub(crate) code: u32,
+    pub(crate) log: String,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) height: u64,
+}
+
+impl Bank {
+    /// Answers a query of the services that transfers need.
+    pub(crate) fn query(&self, path: &str, request: &[u8]) -> QueryAnswer {
+        let answered = match path {
+            query::BECH32_PREFIX => Ok(text(&self.prefix.to_string())),
+            query::NODE_CONFIG => Ok(text(&self.config.min_gas_price)),
+            query::STAKING_PARAMS => Ok(self.staking()),
+            query::ACCOUNT => self.account(request),
+            query::BALANCE => self.balance(request),
+            query::SIMULATE => simulate(request),
+            _ => Err((6, "unknown query path: unknown request".to_owned())),
+        };
+        let height = self.height();
+        match answered {
+            Ok(value) => QueryAnswer {
+                height,
+                value: Some(value),
+                ..QueryAnswer::default()
+            },
+            Err((code, log)) => QueryAnswer {
+                code,
+                log,
+                height,
+                value: None,
+            },
+        }
+    }
+
+    fn staking(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        proto::nested(&mut out, 1, |out| {
+            proto::bytes(out, 5, self.config.denom.as_bytes());
+        });
+        out
+    }
+
+    fn account(&self, request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+        let [text, _] = query::read_texts(request).map_err(invalid)?;
+        let address = self.prefix.read(text).map_err(invalid)?;
+        let state = self.read();
+        let account = state.ledger.accounts.get(&address).ok_or_else(|| {
+            let log = format!(
+                "rpc error: code = NotFound desc = account {text} not found: key not found"
+            );
+            (22, log)
+        })?;
+        Ok(query::Account {
+            address: text.to_owned(),
+            key: account.key,
+            number: account.number,
+            sequence: account.sequence,
+        }
+        .write())
+    }
+
+    fn balance(&self, request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+        let [text, denom] = query::read_texts(request).map_err(invalid)?;
+        let address = self.prefix.read(text).map_err(invalid)?;
+        let state = self.read();
+        let account = state.ledger.accounts.get(&address);
+        let own = account.filter(|_| denom == self.config.denom);
+        let coin = Coin::new(own.map_or(0, |account| account.balance), denom);
+        let mut out = Vec::new();
+        proto::nested(&mut out, 1, |out| coin.write(out));
+        Ok(out)
+    }
+}
+
+fn simulate(request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+    let tx = query::read_simulate_request(request).map_err(invalid)?;
+    let tx = SignedTx::read(tx).map_err(invalid)?;
+    Ok(query::write_gas_used(ante::gas_of_execution(&tx)))
+}
+
+fn text(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    proto::bytes(&mut out, 1, text.as_bytes());
+    out
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a mapping of errors takes them by value"
+)]
+fn invalid(error: ::cosmos::Error) -> (u32, String) {
+    (18, format!("{error}: invalid request"))
+}
