@@ -108,6 +108,8 @@ named! {
         HttpStatus => "http_status",
         /// The node gave up waiting for the commit (`broadcast_tx_commit`).
         CommitTimeout => "commit_timeout",
+        /// The node refused it because an earlier transaction of its account was not taken.
+        SequenceBroken => "sequence_broken",
     }
 }
 
@@ -144,6 +146,8 @@ named! {
         Source => "source",
         /// The node held the connections up for so long that one of the limits above was reached.
         Node => "node",
+        /// Its account was abandoned: an earlier transaction of it was not taken.
+        SequenceBroken => "sequence_broken",
     }
 }
 

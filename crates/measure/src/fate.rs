@@ -103,6 +103,10 @@ pub struct Fate {
     pub rejected_by_text: BTreeMap<String, u64>,
     /// `errors` by kind; every kind is present.
     pub errors_by_kind: BTreeMap<String, u64>,
+    /// How often the sequences of an account broke, by cause; empty where accounts have none. What it made
+    /// impossible is in `errors_by_kind` and `unsent_by_reason` as `sequence_broken`.
+    #[serde(default)]
+    pub sequence_gaps: BTreeMap<String, u64>,
 }
 
 adds_up!(Fate {
@@ -118,7 +122,8 @@ adds_up!(Fate {
     committed_anyway,
     rejected_by_code,
     rejected_by_text,
-    errors_by_kind
+    errors_by_kind,
+    sequence_gaps
 });
 
 /// Counts of failures by their names.

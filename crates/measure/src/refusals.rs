@@ -10,8 +10,8 @@ pub struct RefusalTexts {
 }
 
 impl RefusalTexts {
-    /// Counts one refusal.
-    pub fn count(&mut self, code: i64, text: &str) {
+    /// Counts one refusal; its code may stand behind its name space, as `sdk/32`.
+    pub fn count(&mut self, code: &str, text: &str) {
         let text = match without_numbers(text) {
             empty if empty.is_empty() => format!("code {code}"),
             text => format!("{code}: {text}"),
@@ -71,13 +71,13 @@ mod tests {
         let mut texts = RefusalTexts::default();
         for bytes in [514_000, 514_250] {
             let full = "mempool is full: number of txs 2000 (max: 2000), total txs bytes";
-            texts.count(-32_603, &format!("{full} {bytes} (max: 1073741824)"));
+            texts.count("-32603", &format!("{full} {bytes} (max: 1073741824)"));
         }
-        texts.count(-32_603, "tx already exists in cache");
-        texts.count(4, "");
+        texts.count("-32603", "tx already exists in cache");
+        texts.count("4", "");
         let hash = "AB".repeat(32);
         texts.count(
-            32,
+            "sdk/32",
             &format!("account sequence mismatch, expected 12, got 9: {hash}"),
         );
         let counts: Vec<(&str, u64)> = texts
@@ -93,8 +93,8 @@ mod tests {
                     2
                 ),
                 ("-32603: tx already exists in cache", 1),
-                ("32: account sequence mismatch, expected #, got #: #", 1),
                 ("code 4", 1),
+                ("sdk/32: account sequence mismatch, expected #, got #: #", 1),
             ]
         );
     }
@@ -103,7 +103,7 @@ mod tests {
     fn a_node_that_never_says_the_same_twice_takes_no_memory() {
         let mut texts = RefusalTexts::default();
         for number in 0..1_000_u32 {
-            texts.count(1, &"é".repeat(number as usize));
+            texts.count("1", &"é".repeat(number as usize));
         }
         assert!(texts.counts().len() <= MAX_TEXTS + 1);
         assert_eq!(texts.counts().values().sum::<u64>(), 1_000);

@@ -83,6 +83,7 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
         DevnodeApp::Kvstore => "kvstore",
         DevnodeApp::Bigchaindb => "bigchaindb",
         DevnodeApp::Bitcoin => "bitcoin",
+        DevnodeApp::Bank => "bank",
     });
     if let Some(app) = app {
         table.insert("app".into(), app.into());
@@ -137,7 +138,8 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
 /// Settings of admission that nothing would follow.
 fn refuse_unused_admission(config: &Config) -> anyhow::Result<()> {
     let admission = &config.admission;
-    if admission.mode.is_some() && config.app == Application::Kvstore {
+    let spends = matches!(config.app, Application::Bigchaindb | Application::Bitcoin);
+    if admission.mode.is_some() && !spends {
         return Err(anyhow!(
             "--admission is of applications whose transactions spend: add --app bigchaindb or --app bitcoin"
         ));

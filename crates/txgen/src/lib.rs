@@ -12,6 +12,7 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod compare;
+mod cosmos_command;
 mod devnode_command;
 pub mod exit;
 pub mod folder;

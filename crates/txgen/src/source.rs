@@ -26,6 +26,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) hash: TxHash,
     /// Its size in bytes.
     pub(crate) size: u32,
+    /// The sequence of its account that it was signed with; 0 where accounts have none.
+    pub(crate) sequence: u64,
     /// The whole body of its request; a JSON-RPC request has the transaction's index as id.
     pub(crate) body: &'a [u8],
 }
@@ -89,6 +91,7 @@ struct Batch {
 #[derive(Debug, Clone, Copy)]
 struct Item {
     index: u64,
+    sequence: u64,
     hash: TxHash,
     size: u32,
     end: u32,
@@ -202,6 +205,7 @@ impl Ring {
                     return Take::Ready(Prepared {
                         hash: item.hash,
                         size: item.size,
+                        sequence: item.sequence,
                         body: &self.current.bytes[start..item.end as usize],
                     });
                 }
@@ -263,6 +267,7 @@ mod tests {
     const OPTIONS: TargetOptions = TargetOptions {
         method: BroadcastMethod::Sync,
         follow: true,
+        sequences: None,
     };
 
     fn kvstore(workers: usize) -> Vec<Box<dyn TxStream>> {

@@ -79,6 +79,18 @@ pub(super) const MESH_SIMULATE: &str = examples![
     "txgen mesh simulate --nodes 5,20,50 --rate 200/s"
     "txgen mesh simulate --nodes 150 --rate 1000/s --cpu 25%,100% --link 100mbit,40ms"
 ];
+pub(super) const COSMOS: &str = examples![
+    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
+    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
+];
+pub(super) const COSMOS_PREPARE: &str = examples![
+    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
+    "txgen cosmos prepare --seed 7 --accounts 1000 --amount 1000000stake --endpoints http://127.0.0.1:26657"
+];
+pub(super) const COSMOS_SWEEP: &str = examples![
+    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
+    "txgen cosmos sweep --seed 7 --accounts 1000 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
+];
 pub(super) const DEVNODE: &str = examples![
     "txgen devnode"
     "txgen devnode --listen 127.0.0.1:26657 --set block_interval=500ms --set mempool.size=1000"

@@ -1,6 +1,7 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
 mod analysis;
+mod cosmos;
 mod examples;
 mod mesh;
 mod search;
@@ -18,6 +19,7 @@ use crate::scenario::{NodeKind, Scale};
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::Settings;
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
+pub use cosmos::{CosmosArgs, CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
 pub use mesh::{
     MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs,
     MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
@@ -104,6 +106,9 @@ pub enum Command {
     /// everything on every node, and draws it.
     #[command(before_long_help = examples::MESH)]
     Mesh(Box<MeshArgs>),
+    /// Fund the accounts of a load on a Cosmos SDK chain, and give back what is left.
+    #[command(before_long_help = examples::COSMOS)]
+    Cosmos(CosmosArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast
@@ -325,6 +330,8 @@ pub enum DevnodeApp {
     Bigchaindb,
     /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC.
     Bitcoin,
+    /// Transfers between the accounts of a Cosmos SDK chain (accounts: --config, key bank.accounts).
+    Bank,
 }
 
 /// How the built-in node admits transactions.

@@ -81,6 +81,12 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
     for (text, count) in &fate.rejected_by_text {
         entries.add("  rejected", format!("{} × {text}", grouped(*count)));
     }
+    for (cause, count) in &fate.sequence_gaps {
+        entries.add(
+            "  sequence broken",
+            format!("{} × {cause}", grouped(*count)),
+        );
+    }
     let mut accepted = vec![
         (fate.committed, "committed"),
         (fate.commit_failed, "commit failed"),

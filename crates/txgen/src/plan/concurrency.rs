@@ -6,6 +6,7 @@ use pacing::Nanos;
 use rpc::{BroadcastMethod, Transport};
 
 use super::Plan;
+use super::cosmos::fitting_threads;
 use super::error::{PlanError, at_most};
 use super::load::Load;
 use crate::settings::Settings;
@@ -43,7 +44,11 @@ impl Concurrency {
         }
         let spin = settings.spin.unwrap_or(Nanos::ZERO);
         at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
-        let threads = resolve_threads(settings, load, connections)?;
+        let mut threads = resolve_threads(settings, load, connections)?;
+        if let Workload::Cosmos(transfers) = workload {
+            let generators = settings.shard.unwrap_or_default().of();
+            threads = fitting_threads(transfers.content().accounts, generators, threads);
+        }
         Ok(Self {
             connections,
             most_connections: match (settings.connections, load, transport) {

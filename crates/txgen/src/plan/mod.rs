@@ -1,6 +1,7 @@
 //! A run as it was asked for, resolved once: every default is filled in, every value is legal.
 
 mod concurrency;
+pub(crate) mod cosmos;
 mod error;
 mod load;
 mod nodes;
@@ -121,7 +122,12 @@ impl Plan {
         let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
         let load = load::resolve(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
-        let nodes = nodes::resolve(&settings, target, request.builtin)?;
+        let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
+        if let (Nodes::BuiltIn { config, .. }, Workload::Cosmos(transfers)) =
+            (&mut nodes, &workload)
+        {
+            cosmos::endow(config, transfers.content())?;
+        }
         let part = part::resolve(&settings, &load, &nodes, &workload)?;
         let Concurrency {
             connections,
@@ -181,6 +187,7 @@ impl Plan {
         T::new(TargetOptions {
             method: self.method,
             follow: self.follow,
+            sequences: self.workload.sequences().cloned(),
         })
     }
 

@@ -3,11 +3,11 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use super::error::PlanError;
-use crate::settings::Settings;
+use crate::settings::{CosmosSettings, Settings};
 use crate::target::{Facts, TargetKind};
 use crate::workload::{
-    BigchainWorkload, Content, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES, MAX_SIZE,
-    Metadata, TRANSFER, Workload, WorkloadKind,
+    BigchainWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES,
+    MAX_SIZE, Metadata, TRANSFER, Workload, WorkloadKind,
 };
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
@@ -49,6 +49,10 @@ pub(super) fn resolve(
             let transfers = BigchainWorkload::transfers(content, planned, depth)?;
             Ok(Workload::Bigchain(transfers))
         }
+        WorkloadKind::Cosmos(payments) => {
+            let content = super::cosmos::resolve(settings, payments, seed)?;
+            Ok(Workload::Cosmos(CosmosWorkload::new(content)))
+        }
     }
 }
 
@@ -72,10 +76,14 @@ fn refuse_meaningless(
     if let Some(problem) = facts.no_kvstore.filter(|_| *kind == WorkloadKind::KvStore) {
         return meaningless("--workload kvstore", problem);
     }
+    let cosmos = matches!(kind, WorkloadKind::Cosmos(_));
     for (name, given) in [
         ("--signers", settings.signers.is_some()),
         ("--metadata", settings.metadata.is_some()),
-        ("--signing-threads", settings.signing_threads.is_some()),
+        (
+            "--signing-threads",
+            settings.signing_threads.is_some() && !cosmos,
+        ),
     ] {
         if given && !bigchain {
             return meaningless(
@@ -83,6 +91,21 @@ fn refuse_meaningless(
                 "needs --workload bigchaindb-create or bigchaindb-transfer",
             );
         }
+    }
+    if cosmos && facts.name != TargetKind::Cometbft.facts().name {
+        return meaningless("--workload cosmos-send", "needs --target cometbft");
+    }
+    if cosmos && settings.size.is_some() {
+        return meaningless(
+            "--size",
+            "has no meaning for transfers; --messages makes larger transactions",
+        );
+    }
+    if !cosmos && settings.cosmos.clone().without_environment() != CosmosSettings::default() {
+        return meaningless(
+            "--accounts (and the other flags of Cosmos SDK chains)",
+            "needs --workload cosmos-send or cosmos-multisend",
+        );
     }
     if settings.chain_depth.is_some() && *kind != WorkloadKind::BigchainTransfer {
         return meaningless("--chain-depth", "needs --workload bigchaindb-transfer");

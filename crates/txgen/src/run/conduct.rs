@@ -21,8 +21,8 @@ use crate::clock::{Origin, RunClock};
 use crate::live::{Display, NodeBoard};
 use crate::plan::{Load, Plan};
 use crate::shard::{
-    self, Address, BATCHES_IN_FLIGHT, Offering, Orders, Revision, Rules, ShardBatch, ShardChannels,
-    ShardConfig, ShardLoad, StopReason,
+    self, Address, BATCHES_IN_FLIGHT, Offering, Ordered, Orders, Revision, Rules, ShardBatch,
+    ShardChannels, ShardConfig, ShardLoad, StopReason,
 };
 use crate::shutdown::Shutdown;
 use crate::source::{self, Ring, SourceConfig, SourceThread};
@@ -117,6 +117,11 @@ impl<'a, T: Target> Run<'a, T> {
                 RunError::Panicked("recorder")
             })?;
             finished.summary.fate.rejected_by_text = self.target.refusal_texts();
+            if let Some(sequences) = self.plan.workload.sequences() {
+                let fate = &mut finished.summary.fate;
+                fate.sequence_gaps = sequences.gaps();
+                fate.rejected_by_text.extend(sequences.mismatches());
+            }
             follow.stop();
             Ok(Played {
                 finished,
@@ -164,7 +169,7 @@ impl<'a, T: Target> Run<'a, T> {
                 source::spawn(&self.target, self.source(shard)?).map_err(RunError::System)?;
             ring.await_full(&source);
             senders.sources.extend(source);
-            let config = self.shard(shard);
+            let config = self.shard(shard)?;
             let thread = thread::Builder::new()
                 .name(format!("sender-{shard}"))
                 .spawn_scoped(scope, || self.send(config, ring, channels))
@@ -249,6 +254,18 @@ impl<'a, T: Target> Run<'a, T> {
             stopping |= self.obey(display, shared, now, stopping);
             for note in follow.notes() {
                 display.message(&format!("warning: {note}"));
+            }
+            if !stopping
+                && let Some(sequences) = self.plan.workload.sequences()
+                && sequences.stops()
+            {
+                stopping = true;
+                self.stop(StopReason::Condition);
+                let causes: Vec<String> = sequences.gaps().into_keys().collect();
+                display.message(&format!(
+                    "stopped: the sequence of an account is broken ({}); draining",
+                    causes.join("; ")
+                ));
             }
             let Some(glance) = shared.glance() else {
                 continue;
@@ -406,7 +423,7 @@ impl<'a, T: Target> Run<'a, T> {
         }
     }
 
-    fn shard(&self, shard: u32) -> ShardConfig {
+    fn shard(&self, shard: u32) -> Result<ShardConfig, WorkloadError> {
         let of = self.plan.threads.get();
         let load = match &self.plan.load {
             Load::Open {
@@ -423,9 +440,10 @@ impl<'a, T: Target> Run<'a, T> {
                 slots: part(u64::from(concurrency.get()), shard, self.plan.threads) as usize,
             },
         };
-        ShardConfig {
+        Ok(ShardConfig {
             shard,
             of,
+            ordered: self.ordered(shard)?,
             connections: self.connections(shard),
             answer_timeout: self.plan.answer_timeout,
             rules: Rules {
@@ -437,7 +455,21 @@ impl<'a, T: Target> Run<'a, T> {
                 spin: self.plan.spin,
             },
             load,
-        }
+        })
+    }
+
+    /// The accounts whose order a shard keeps, if order matters.
+    fn ordered(&self, shard: u32) -> Result<Option<Ordered>, WorkloadError> {
+        let Some(sequences) = self.plan.workload.sequences() else {
+            return Ok(None);
+        };
+        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
+        Ok(Some(Ordered {
+            sequences: sequences.clone(),
+            first: u64::from(first),
+            stride: u64::from(stride.get()),
+            stream: self.plan.workload.open()?,
+        }))
     }
 
     /// This shard's connections, the endpoints in turn, and in each round from another address.

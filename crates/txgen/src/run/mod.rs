@@ -94,6 +94,15 @@ pub enum RunError {
     /// The workload failed while the run went on; what was sent before is recorded.
     #[error("the workload failed during the run")]
     Source(#[source] WorkloadError),
+    /// The figures are those of two loads.
+    #[error(
+        "the run is recorded, but somebody else used {account} while it went on: its figures are not those of this \
+         load alone; give every generator accounts of its own (--shard, another --seed or --hd-path)"
+    )]
+    ForeignUse {
+        /// The first account where that was seen.
+        account: String,
+    },
     /// A sender failed.
     #[error("a sender failed")]
     Sender(#[source] io::Error),
@@ -301,6 +310,9 @@ impl TargetVisitor for Performance<'_> {
             start.check(Origin::capture().unix_ns())?;
         }
         let nodes = preflight::check(&target, plan, guest)?;
+        let learnt = preflight::learn(&target, plan, &nodes)?;
+        let plan = learnt.as_ref().unwrap_or(plan);
+        let target: T = plan.target();
         let slowest = nodes.iter().map(|node| node.round_trip).max();
         let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
         let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
@@ -336,7 +348,9 @@ impl TargetVisitor for Performance<'_> {
             Some(Err(error)) => (None, Some(RunError::Profile(error))),
             None => (None, None),
         };
-        let trouble = played.trouble.take().or(unprofiled);
+        let foreign = plan.workload.sequences().and_then(|all| all.foreign());
+        let foreign = foreign.map(|account| RunError::ForeignUse { account });
+        let trouble = played.trouble.take().or(unprofiled).or(foreign);
         let outcome = conclude(
             plan,
             &folder,

@@ -102,6 +102,33 @@ pub(super) fn check<T: Target>(
     Ok(nodes)
 }
 
+/// The plan with what the workload needs to know of the chain, if it needs something.
+///
+/// # Errors
+/// When the chain does not say it, or what it says makes the load impossible.
+pub(super) fn learn<T: Target>(
+    target: &T,
+    plan: &Plan,
+    nodes: &[Node],
+) -> Result<Option<Plan>, PreflightError> {
+    let Some(node) = nodes.first() else {
+        return Ok(None);
+    };
+    let endpoint = &node.address.endpoint;
+    let queries =
+        T::queries(endpoint, query_options(plan, QUERY_TIMEOUT)).map_err(ProbeError::Query)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(PreflightError::System)?;
+    let (workload, planned) = (&plan.workload, plan.planned_by_all());
+    let learnt = runtime.block_on(target.learn(&queries, &node.probe, workload, planned))?;
+    Ok(learnt.map(|workload| Plan {
+        workload,
+        ..plan.clone()
+    }))
+}
+
 async fn ask<T: Target>(
     target: &T,
     plan: &Plan,

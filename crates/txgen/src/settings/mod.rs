@@ -1,5 +1,6 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+mod cosmos;
 pub mod mesh;
 pub(crate) mod text;
 
@@ -12,6 +13,8 @@ use clap::{Args, ValueEnum};
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use serde::Deserialize;
+
+pub use cosmos::CosmosSettings;
 
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
@@ -84,7 +87,8 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
 
     /// What to send: kvstore (unique keys), bigchaindb-create, bigchaindb-transfer (chains over
-    /// outputs that are made before the load), or file:PATH (one transaction per line)
+    /// outputs that are made before the load), cosmos-send or cosmos-multisend (transfers on a Cosmos
+    /// SDK chain), or file:PATH (one transaction per line)
     /// [default: kvstore; with --target bigchaindb: bigchaindb-create].
     #[arg(long, value_name = "KIND")]
     #[serde(deserialize_with = "text::option")]
@@ -115,10 +119,14 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     pub chain_depth: Option<NonZeroU32>,
 
-    /// Threads that sign bigchaindb transactions ahead; what is sent does not depend on their number
+    /// Threads that sign transactions ahead (bigchaindb, cosmos); what is sent does not depend on their number
     /// [default: half the cores].
     #[arg(long, value_name = "N")]
     pub signing_threads: Option<NonZeroU32>,
+
+    /// What only Cosmos SDK chains need.
+    #[command(flatten)]
+    pub cosmos: CosmosSettings,
 
     /// Makes transactions and random arrivals repeatable; a random seed is drawn and recorded
     /// otherwise.
@@ -262,6 +270,7 @@ impl Settings {
                     $($option: self.$option.or(base.$option),)*
                     $($list: or_list(self.$list, base.$list),)*
                     $($flag: self.$flag || base.$flag,)*
+                    cosmos: self.cosmos.over(base.cosmos),
                 }
             };
         }

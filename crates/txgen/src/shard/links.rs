@@ -245,6 +245,21 @@ impl<T: Target, P: Platform> Links<T, P> {
         None
     }
 
+    /// The link of an account, if it has room: always the same one while that is up, so that the account's
+    /// transactions arrive in their order.
+    pub(super) fn with_room_for(&self, account: usize) -> Option<usize> {
+        let number = self.link_of(account);
+        let answers = self.limits.answers;
+        self.links[number].has_room(answers).then_some(number)
+    }
+
+    fn link_of(&self, account: usize) -> usize {
+        let count = self.links.len();
+        let turn = (0..count).map(|step| (account + step) % count);
+        let up = turn.clone().find(|number| self.links[*number].is_up());
+        up.unwrap_or(account % count)
+    }
+
     /// Whether a link may have room.
     pub(super) fn may_have_room(&self) -> bool {
         !self.with_room.is_empty()
@@ -277,9 +292,10 @@ impl<T: Target, P: Platform> Links<T, P> {
         self.unflushed.clear();
     }
 
-    /// Why no link has room although everything queued was written: the node, when it holds up at
-    /// least half of them; otherwise there are too few for the rate.
-    pub(super) fn why_no_room(&self, now: Nanos) -> Cause {
+    /// Why no link has room although everything queued was written, or not the one of an account that has
+    /// to be used: the node, when it holds up at least half of them; otherwise there are too few for the
+    /// rate.
+    pub(super) fn why_no_room(&self, now: Nanos, account: Option<usize>) -> Cause {
         if self.limits.on_demand && self.links.iter().any(Link::is_opening) {
             // To connect is a part of every request there.
             return Cause::Node;
@@ -289,11 +305,15 @@ impl<T: Target, P: Platform> Links<T, P> {
             fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);
             fastest[endpoint] = took.min(fastest[endpoint]);
         }
-        let held_up = self.links.iter().filter(|link| {
+        let asked = match account.map(|account| self.link_of(account)) {
+            Some(number) => &self.links[number..=number],
+            None => &self.links[..],
+        };
+        let held_up = asked.iter().filter(|link| {
             let (endpoint, _) = link.fastest();
             link.is_held_up(now, fastest[endpoint])
         });
-        if held_up.count() * 2 >= self.links.len() {
+        if held_up.count() * 2 >= asked.len() {
             Cause::Node
         } else {
             Cause::Connection

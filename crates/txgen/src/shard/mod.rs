@@ -9,6 +9,7 @@
 //! recorder, [`orders`] stop and abort. The clock and the sockets are parameters ([`platform`]): those
 //! of the [`system`] in a run, scripted ones in tests.
 
+mod accounts;
 mod address;
 mod blockage;
 mod link;
@@ -25,20 +26,23 @@ mod system;
 mod tests;
 
 use std::io;
+use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use pacing::{CatchUp, Nanos, Profile};
 
+use self::accounts::Accounts;
 use self::links::Links;
 use self::pace::Pace;
 use self::pauses::Pauses;
 use self::reporter::Reporter;
-use self::sender::Sender;
+use self::sender::{Resigner, Sender};
 use self::system::System;
 use crate::clock::Origin;
 use crate::settings::AtMaxInFlight;
 use crate::source::Ring;
 use crate::target::Target;
+use crate::workload::{Sequences, TxStream};
 
 pub(crate) use self::address::Address;
 pub(crate) use self::orders::{Orders, Revision, StopReason};
@@ -54,6 +58,18 @@ pub(crate) struct ShardConfig {
     pub(crate) answer_timeout: Nanos,
     pub(crate) rules: Rules,
     pub(crate) load: ShardLoad,
+    /// Where an account's transactions have to arrive in their order.
+    pub(crate) ordered: Option<Ordered>,
+}
+
+/// The accounts whose order a shard keeps.
+pub(crate) struct Ordered {
+    pub(crate) sequences: Arc<Sequences>,
+    /// The shard's first index, and how far apart its indices are.
+    pub(crate) first: u64,
+    pub(crate) stride: u64,
+    /// Signs anew what was signed before its account's sequences broke.
+    pub(crate) stream: Box<dyn TxStream>,
 }
 
 /// How a shard sends.
@@ -132,7 +148,7 @@ fn assemble<T: Target, P: platform::Platform>(
     config: ShardConfig,
     platform: P,
     ring: Ring,
-    reporter: Reporter,
+    mut reporter: Reporter,
     orders: &Orders,
 ) -> Sender<'_, T, P> {
     let (pace, pauses) = match config.load {
@@ -148,6 +164,14 @@ fn assemble<T: Target, P: platform::Platform>(
             (Pace::open(config.shard, *offering, end), pauses)
         }
     };
+    let resigner = config.ordered.map(|ordered| {
+        reporter.keep_order(Accounts::new(
+            ordered.sequences,
+            ordered.first,
+            ordered.stride,
+        ));
+        Resigner::new(target.clone(), ordered.stream)
+    });
     let links = Links::new(
         platform,
         target,
@@ -155,7 +179,8 @@ fn assemble<T: Target, P: platform::Platform>(
         config.answer_timeout,
         pauses,
     );
-    Sender::new(links, ring, pace, reporter, orders, config.rules)
+    let sender = Sender::new(links, ring, pace, reporter, orders, config.rules);
+    sender.resigning(resigner)
 }
 
 const START_POLL: Nanos = Nanos::from_millis(1);

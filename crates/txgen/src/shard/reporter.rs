@@ -4,6 +4,8 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use measure::{Answered, Reconnected, Sent, Unsent};
 use pacing::Nanos;
 
+use super::accounts::Accounts;
+
 /// The events of one shard since its last batch. Every `Answered` has its `Sent` in the same or an
 /// earlier batch.
 #[derive(Debug, Default)]
@@ -32,6 +34,8 @@ pub(crate) struct ShardBatch {
 #[derive(Debug)]
 pub(super) struct Reporter {
     batch: ShardBatch,
+    /// The order of accounts, where it matters: every end of a transaction passes here.
+    accounts: Option<Accounts>,
     shard: u16,
     flush_at: Nanos,
     /// Nothing that is read from now on came before this.
@@ -44,11 +48,31 @@ impl Reporter {
     pub(super) fn new(shard: u16, full: Sender<ShardBatch>, empty: Receiver<ShardBatch>) -> Self {
         Self {
             batch: ShardBatch::default(),
+            accounts: None,
             shard,
             flush_at: Nanos::ZERO,
             read_since: Nanos::ZERO,
             full,
             empty,
+        }
+    }
+
+    /// Keeps the order of these accounts from now on.
+    pub(super) fn keep_order(&mut self, accounts: Accounts) {
+        self.accounts = Some(accounts);
+    }
+
+    /// The accounts whose order is kept.
+    #[inline]
+    pub(super) fn accounts(&self) -> Option<&Accounts> {
+        self.accounts.as_ref()
+    }
+
+    /// A transaction was put into the buffer of its connection.
+    #[inline]
+    pub(super) fn queued(&mut self, index: u64) {
+        if let Some(accounts) = &mut self.accounts {
+            accounts.queued(index);
         }
     }
 
@@ -58,12 +82,18 @@ impl Reporter {
     }
 
     #[inline]
-    pub(super) fn answered(&mut self, answered: Answered) {
+    pub(super) fn answered(&mut self, mut answered: Answered) {
+        if let Some(accounts) = &mut self.accounts {
+            answered.reply = accounts.answered(answered.index, answered.reply);
+        }
         self.batch.answered.push(answered);
     }
 
     /// After a long stall there may be millions of these at once, so a large batch goes at once.
     pub(super) fn unsent(&mut self, unsent: Unsent) {
+        if let Some(accounts) = &mut self.accounts {
+            accounts.unsent(unsent.index);
+        }
         self.batch.unsent.push(unsent);
         if self.batch.is_large() {
             self.flush(unsent.at);

@@ -15,8 +15,9 @@ use super::pace::{DueTx, Pace};
 use super::platform::Platform;
 use super::reporter::Reporter;
 use crate::settings::AtMaxInFlight;
-use crate::source::{Ring, Take};
+use crate::source::{Prepared, Ring, Take};
 use crate::target::{Framing, Target};
+use crate::workload::{TxStream, WorkloadError};
 
 /// A sender at work.
 pub(super) struct Sender<'a, T, P: Platform> {
@@ -26,6 +27,7 @@ pub(super) struct Sender<'a, T, P: Platform> {
     /// Due and not yet sent, oldest first.
     backlog: VecDeque<DueTx>,
     request: Request,
+    resigner: Option<Resigner<T>>,
     blockage: Blockage,
     reporter: Reporter,
     orders: &'a Orders,
@@ -50,6 +52,39 @@ struct Request {
     body: Vec<u8>,
 }
 
+/// Signs transactions again whose account goes on with another sequence than they were signed with.
+pub(super) struct Resigner<T> {
+    target: T,
+    stream: Box<dyn TxStream>,
+    tx: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl<T: Target> Resigner<T> {
+    pub(super) fn new(target: T, stream: Box<dyn TxStream>) -> Self {
+        Self {
+            target,
+            stream,
+            tx: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// The transaction as it is signed now.
+    fn sign(&mut self, index: u64) -> Result<Prepared<'_>, WorkloadError> {
+        self.tx.clear();
+        self.body.clear();
+        let name = self.stream.write(index, &mut self.tx)?;
+        let hash = self.target.encode(index, &self.tx, name, &mut self.body)?;
+        Ok(Prepared {
+            hash,
+            size: self.tx.len() as u32,
+            sequence: 0,
+            body: &self.body,
+        })
+    }
+}
+
 impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
     pub(super) fn new(
         links: Links<T, P>,
@@ -65,6 +100,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             pace,
             backlog: VecDeque::new(),
             request: Request::default(),
+            resigner: None,
             blockage: Blockage::default(),
             reporter,
             orders,
@@ -75,6 +111,11 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             awake_until: Nanos::ZERO,
             offered_until: None,
         }
+    }
+
+    /// The same, with what signs anew what an account's broken sequences made stale.
+    pub(super) fn resigning(self, resigner: Option<Resigner<T>>) -> Self {
+        Self { resigner, ..self }
     }
 
     /// Opens all connections before the run; a node that is reachable and slow gets its time.
@@ -261,8 +302,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             self.queue_backlog(now);
             self.links.flush_queued(&mut self.reporter);
             // A socket that took everything has room again.
-            if self.backlog.is_empty() || self.blockage.is_ongoing() || !self.links.may_have_room()
-            {
+            if self.blockage.is_ongoing() || !self.may_go_on() {
                 break;
             }
         }
@@ -273,8 +313,9 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
                 None => self.blockage.note(Cause::Node, now),
                 Some(oldest) if !self.blockage.is_ongoing() => {
                     let (links, as_of) = (&self.links, self.awake_until);
+                    let account = self.account_of(oldest);
                     self.blockage
-                        .note_no_room(now, oldest.at, || links.why_no_room(as_of));
+                        .note_no_room(now, oldest.at, || links.why_no_room(as_of, account));
                 }
                 Some(_) => {}
             }
@@ -315,13 +356,34 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
     fn queue_backlog(&mut self, now: Nanos) {
         self.drop_overdue(now);
         let mut burst = Burst::default();
-        while !self.backlog.is_empty() {
-            let Some(number) = self.links.next_with_room(&mut burst) else {
+        while let Some(oldest) = self.backlog.front() {
+            let number = match self.account_of(oldest) {
+                Some(account) => self.links.with_room_for(account),
+                None => self.links.next_with_room(&mut burst),
+            };
+            let Some(number) = number else {
                 return;
             };
             if !self.queue_request(number, now) {
                 return self.links.offer_room(number);
             }
+        }
+    }
+
+    /// Which account signs a transaction, where the order of accounts matters.
+    fn account_of(&self, due: &DueTx) -> Option<usize> {
+        let accounts = self.reporter.accounts()?;
+        Some(accounts.place(due.index))
+    }
+
+    /// Whether the oldest transaction that waits may find room.
+    fn may_go_on(&self) -> bool {
+        let Some(oldest) = self.backlog.front() else {
+            return false;
+        };
+        match self.account_of(oldest) {
+            Some(account) => self.links.with_room_for(account).is_some(),
+            None => self.links.may_have_room(),
         }
     }
 
@@ -344,7 +406,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         while self.request.txs.len() < most
             && let Some(&due) = self.backlog.front()
         {
-            let prepared = match self.ring.take(due.index) {
+            let mut prepared = match self.ring.take(due.index) {
                 Take::Ready(prepared) => prepared,
                 Take::Dry => {
                     self.blockage.note(Cause::Source, now);
@@ -356,6 +418,20 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
                 }
             };
             self.backlog.pop_front();
+            if let (Some(accounts), Some(resigner)) = (self.reporter.accounts(), &mut self.resigner)
+            {
+                let wanted = accounts.sequence(due.index);
+                if wanted.is_some_and(|sequence| sequence != prepared.sequence)
+                    && let Ok(anew) = resigner.sign(due.index)
+                {
+                    prepared = anew;
+                }
+                if wanted.is_none() {
+                    self.unsent(due, now, UnsentReason::SequenceBroken);
+                    return true;
+                }
+                self.reporter.queued(due.index);
+            }
             let sent = Sent {
                 index: due.index,
                 hash: prepared.hash,

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::{BATCH_BYTES, Batch, Item};
 use crate::target::Target;
-use crate::workload::{TxStream, WorkloadError};
+use crate::workload::{TxName, TxStream, WorkloadError};
 
 /// Which thread makes which transaction.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +116,10 @@ impl<T: Target> Worker<T> {
         let hash = self.target.encode(index, tx, name, &mut batch.bytes)?;
         batch.items.push(Item {
             index,
+            sequence: match name {
+                TxName::Sequenced(sequence) => sequence,
+                TxName::Hash | TxName::Known(_) => 0,
+            },
             hash,
             size: tx.len() as u32,
             end: batch.bytes.len() as u32,

@@ -70,7 +70,7 @@ impl Target for Bigchaindb {
         out.extend_from_slice(tx);
         match name {
             TxName::Known(id) => Ok(id),
-            TxName::Hash => bigchain_id(index, tx),
+            TxName::Hash | TxName::Sequenced(_) => bigchain_id(index, tx),
         }
     }
 

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BuiltIn, Facts, FollowTask, Probe, ProbeError, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
-use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Expectation, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
 
 /// A CometBFT or Tendermint node, given transactions by `broadcast_tx_*`.
 #[derive(Debug, Clone)]
@@ -23,6 +23,7 @@ pub(crate) struct Cometbft {
     method: BroadcastMethod,
     /// Shared by the clones of all threads, and touched by refusals only.
     refusals: Arc<Mutex<RefusalTexts>>,
+    sequences: Option<Arc<Sequences>>,
 }
 
 impl Target for Cometbft {
@@ -51,6 +52,7 @@ impl Target for Cometbft {
         Self {
             method: options.method,
             refusals: Arc::default(),
+            sequences: options.sequences,
         }
     }
 
@@ -82,7 +84,13 @@ impl Target for Cometbft {
         };
         let reply = reply_of(&answer.outcome);
         if let Some((code, text)) = refusal_of(reply, &answer.outcome) {
-            self.refusals().count(code, text);
+            match (&self.sequences, answer.id.as_u64(), Expectation::read(text)) {
+                // Whether it is a refusal of its own or follows from another, the account's shard knows.
+                (Some(sequences), Some(index), Some(expectation)) => {
+                    sequences.expect(index, expectation);
+                }
+                _ => self.refusals().count(&code, text),
+            }
         }
         replies(subject, reply);
     }
@@ -125,6 +133,21 @@ impl Target for Cometbft {
         })
     }
 
+    async fn learn(
+        &self,
+        queries: &Client,
+        probe: &Probe,
+        workload: &Workload,
+        planned: Option<u64>,
+    ) -> Result<Option<Workload>, ProbeError> {
+        let Workload::Cosmos(transfers) = workload else {
+            return Ok(None);
+        };
+        let chain_id = probe.chain_id.as_deref().unwrap_or_default();
+        let ready = transfers.ask_chain(queries, chain_id, planned);
+        Ok(Some(Workload::Cosmos(ready.await?)))
+    }
+
     fn follow(
         _: &Probe,
         endpoint: &Endpoint,
@@ -148,17 +171,20 @@ impl Cometbft {
     }
 }
 
-/// The code of a refusal and what the node said: CometBFT puts the real text of an error into `data`.
-fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(i64, &'a str)> {
-    let text = match outcome {
-        Outcome::Broadcast { log, .. } | Outcome::Commit { log, .. } => log,
-        Outcome::Error { data, message, .. } if data.is_empty() => message,
-        Outcome::Error { data, .. } => data,
+/// The code of a refusal with its name space, and what the node said: CometBFT puts the real text of an
+/// error into `data`.
+fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(String, &'a str)> {
+    let (space, text) = match outcome {
+        Outcome::Broadcast { codespace, log, .. } => (&**codespace, log),
+        Outcome::Commit { log, .. } => ("", log),
+        Outcome::Error { data, message, .. } if data.is_empty() => ("", message),
+        Outcome::Error { data, .. } => ("", data),
         Outcome::Other => return None,
     };
     match reply {
-        Reply::Rejected { code } => Some((i64::from(code), text)),
-        Reply::RpcError { code } => Some((i64::from(code), text)),
+        Reply::Rejected { code } if space.is_empty() => Some((code.to_string(), text)),
+        Reply::Rejected { code } => Some((format!("{space}/{code}"), text)),
+        Reply::RpcError { code } => Some((code.to_string(), text)),
         Reply::Accepted | Reply::Failed(_) => None,
     }
 }
@@ -225,6 +251,7 @@ mod tests {
         let target = Cometbft::new(TargetOptions {
             method: BroadcastMethod::Sync,
             follow: false,
+            sequences: None,
         });
         let mut replies = Vec::new();
         for method in ["broadcast_tx_sync_refused", "mempool_full"] {

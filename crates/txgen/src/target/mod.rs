@@ -11,6 +11,7 @@ mod drain;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
@@ -27,7 +28,7 @@ pub(crate) use drain::Drain;
 pub use drain::DrainError;
 
 use crate::clock::RunClock;
-use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{ChainError, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
 
 /// What a run knows of its target, and how its parts talk to it.
 ///
@@ -103,6 +104,21 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
         queries: &Self::Queries,
         workload: &Workload,
     ) -> impl Future<Output = Result<Probe, ProbeError>>;
+
+    /// Learns from a node what the workload needs to know of the chain, just before a load of `planned`
+    /// transactions; `None` for one that needs nothing.
+    ///
+    /// # Errors
+    /// [`ProbeError`] when the chain does not say it, or what it says makes the load impossible.
+    fn learn(
+        &self,
+        _queries: &Self::Queries,
+        _probe: &Probe,
+        _workload: &Workload,
+        _planned: Option<u64>,
+    ) -> impl Future<Output = Result<Option<Workload>, ProbeError>> {
+        async { Ok(None) }
+    }
 
     /// Prepares to follow the node's commits: the events, and the task that brings them about. It
     /// ends with `shutdown`.
@@ -181,6 +197,8 @@ pub(crate) struct TargetOptions {
     pub(crate) method: BroadcastMethod,
     /// Whether its blocks are followed.
     pub(crate) follow: bool,
+    /// The sequences of the accounts that sign, where their order matters.
+    pub(crate) sequences: Option<Arc<Sequences>>,
 }
 
 /// What a connection may carry.
@@ -275,6 +293,9 @@ pub enum ProbeError {
     /// A transaction would not fit.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// The chain of the Cosmos SDK cannot be loaded.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
 }
 
 /// Which kind of node is loaded.

@@ -1,15 +1,21 @@
 //! What is sent: transactions as a pure function of the seed and the index.
 
 mod bigchain;
+mod cosmos;
 mod file;
 mod kvstore;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 pub(crate) use self::bigchain::bigchain_id;
 pub use self::bigchain::{BigchainWorkload, Chains, Content, Metadata};
+pub(crate) use self::cosmos::{ChainClient, Expectation, Sequences};
+pub use self::cosmos::{
+    ChainError, CosmosContent, CosmosWorkload, Gas, OnGap, Payments, Recipients, Wallet,
+};
 pub use file::{FileFormat, FileWorkload};
 pub use kvstore::{KvStore, MIN_SIZE};
 
@@ -35,6 +41,8 @@ pub enum WorkloadKind {
     BigchainCreate,
     /// Chains of BigchainDB's TRANSFER.
     BigchainTransfer,
+    /// Transfers on a Cosmos SDK chain.
+    Cosmos(Payments),
 }
 
 /// A checked workload: opens one sequential stream of transactions per shard.
@@ -46,6 +54,8 @@ pub enum Workload {
     File(FileWorkload),
     /// Signed for a BigchainDB.
     Bigchain(BigchainWorkload),
+    /// Signed for a Cosmos SDK chain.
+    Cosmos(CosmosWorkload),
 }
 
 /// What the chain calls a transaction.
@@ -56,6 +66,8 @@ pub enum TxName {
     Hash,
     /// On Tendermint the same; on BigchainDB this id.
     Known([u8; 32]),
+    /// The hash of its bytes, and they hold this sequence of its account.
+    Sequenced(u64),
 }
 
 /// The transactions of one shard, in the order of its due times.
@@ -109,6 +121,7 @@ impl Workload {
             Self::KvStore(_) => None,
             Self::File(file) => Some(file.count()),
             Self::Bigchain(signed) => signed.count(),
+            Self::Cosmos(_) => None,
         }
     }
 
@@ -119,6 +132,7 @@ impl Workload {
             Self::KvStore(kvstore) => kvstore.size(),
             Self::File(file) => file.largest(),
             Self::Bigchain(signed) => signed.size(),
+            Self::Cosmos(transfers) => transfers.largest(),
         }
     }
 
@@ -131,13 +145,23 @@ impl Workload {
             Self::KvStore(kvstore) => Ok(Box::new(*kvstore)),
             Self::File(file) => Ok(Box::new(file.open()?)),
             Self::Bigchain(signed) => Ok(Box::new(signed.open())),
+            Self::Cosmos(transfers) => Ok(Box::new(transfers.open()?)),
         }
     }
 
     /// Whether making a transaction takes long enough to be shared between threads, and can be.
     #[must_use]
     pub fn is_signed(&self) -> bool {
-        matches!(self, Self::Bigchain(_))
+        matches!(self, Self::Bigchain(_) | Self::Cosmos(_))
+    }
+
+    /// The sequences of the accounts that sign, where the chain executes an account's transactions in
+    /// their order only.
+    pub(crate) fn sequences(&self) -> Option<&Arc<Sequences>> {
+        match self {
+            Self::Cosmos(transfers) => transfers.sequences(),
+            _ => None,
+        }
     }
 
     /// What has to be committed before it can be offered, and how many transactions that is.
@@ -177,6 +201,7 @@ impl fmt::Display for Workload {
                 file.format()
             ),
             Self::Bigchain(signed) => signed.fmt(f),
+            Self::Cosmos(transfers) => transfers.fmt(f),
         }
     }
 }
@@ -189,9 +214,13 @@ impl FromStr for WorkloadKind {
             None if text == "kvstore" => Ok(Self::KvStore),
             None if text == CREATE => Ok(Self::BigchainCreate),
             None if text == TRANSFER => Ok(Self::BigchainTransfer),
+            None if text == Payments::Send.name() => Ok(Self::Cosmos(Payments::Send)),
+            None if text == Payments::MultiSend.name() => Ok(Self::Cosmos(Payments::MultiSend)),
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
             _ => Err(format!(
-                "unknown workload {text:?}; use kvstore, {CREATE}, {TRANSFER} or file:PATH"
+                "unknown workload {text:?}; use kvstore, {CREATE}, {TRANSFER}, {}, {} or file:PATH",
+                Payments::Send.name(),
+                Payments::MultiSend.name()
             )),
         }
     }
@@ -204,6 +233,7 @@ impl fmt::Display for WorkloadKind {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::BigchainCreate => f.write_str(CREATE),
             Self::BigchainTransfer => f.write_str(TRANSFER),
+            Self::Cosmos(payments) => f.write_str(payments.name()),
         }
     }
 }

@@ -13,6 +13,7 @@ mod campaign;
 mod comet;
 mod command_line;
 mod compare;
+mod cosmos;
 mod endings;
 mod few_workers;
 mod live;

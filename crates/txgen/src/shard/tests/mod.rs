@@ -1,5 +1,6 @@
 //! The shard on a scripted clock: no sleeping, no sockets, no threads, every instant exact.
 
+mod accounts;
 mod connections;
 mod endings;
 mod lateness;
@@ -108,6 +109,7 @@ impl Scenario {
                     spin: Nanos::ZERO,
                 },
                 load,
+                ordered: None,
             },
             target: ScriptedTarget::default(),
             script: Script::new(links.len(), react),

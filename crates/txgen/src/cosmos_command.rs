@@ -1,0 +1,278 @@
+//! `txgen cosmos`: funds the accounts of a load and gives back what is left.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
+use ops::command::{CommandError, failed, print};
+use rpc::{BroadcastMethod, Client, Endpoint};
+use serde_json::{Value, json};
+
+use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
+use crate::plan::cosmos::wallet;
+use crate::settings::CosmosSettings;
+use crate::workload::ChainClient;
+
+/// Does what the command says; gives the exit code.
+pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {
+    let done = match command {
+        CosmosCommand::Prepare(args) => prepare(&args),
+        CosmosCommand::Sweep(args) => sweep(&args),
+    };
+    Ok(print(done.map_err(failed)?.as_bytes()))
+}
+
+fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
+    let keys = keys(&args.wallet)?;
+    if let Some(path) = &args.genesis {
+        let prefix = Prefix::new(args.wallet.prefix.as_deref().unwrap_or("cosmos"))?;
+        return write_genesis(path, &prefix, &keys, &args.amount);
+    }
+    let (Some(endpoint), Some(words)) = (&args.endpoints, &args.funder) else {
+        bail!("who pays? give the words of its wallet with --funder or in TXGEN_FUNDER");
+    };
+    let funder = Keys::from_mnemonic(words, "m/44'/118'/0'/0").context("--funder")?;
+    let funder = funder.key(0)?;
+    in_runtime(async {
+        let chain = Chain::ask(
+            endpoint,
+            &args.wallet,
+            &args.amount.denom,
+            args.gas_price.as_ref(),
+        )
+        .await?;
+        for part in keys.chunks(BATCH) {
+            let to: Vec<Address> = part.iter().map(Key::address).collect();
+            let message = Message::multi_send(&chain.prefix, funder.address(), &to, &args.amount);
+            let fee = chain.fee(GAS_OF_TX + GAS_OF_OUTPUT * to.len() as u64);
+            let sequence = chain.send(&funder, &message, &fee).await?;
+            chain.await_sequence(&funder, sequence + 1).await?;
+        }
+        Ok(format!(
+            "{} accounts have {} more each\n",
+            keys.len(),
+            args.amount
+        ))
+    })
+}
+
+fn sweep(args: &SweepArgs) -> anyhow::Result<String> {
+    let keys = keys(&args.wallet)?;
+    in_runtime(async {
+        let denom = args.denom.as_deref().unwrap_or_default();
+        let chain = Chain::ask(
+            &args.endpoints,
+            &args.wallet,
+            denom,
+            args.gas_price.as_ref(),
+        )
+        .await?;
+        let to = chain.prefix.read(&args.to).context("--to")?;
+        let fee = chain.fee(GAS_OF_TX + GAS_OF_OUTPUT);
+        let cost: u128 = fee.coins.iter().map(|coin| coin.amount).sum();
+        let mut sent = Vec::new();
+        let mut total = 0;
+        for key in &keys {
+            let address = chain.prefix.write(key.address());
+            let balance = chain.queries.balance(&address, &chain.denom).await?;
+            let Some(rest) = balance.checked_sub(cost).filter(|rest| *rest > 0) else {
+                continue;
+            };
+            let coin = Coin::new(rest, chain.denom.clone());
+            let message = Message::send(&chain.prefix, key.address(), to, &coin);
+            let sequence = chain.send(key, &message, &fee).await?;
+            sent.push((key, sequence));
+            total += rest;
+        }
+        for (key, sequence) in &sent {
+            chain.await_sequence(key, sequence + 1).await?;
+        }
+        Ok(format!(
+            "{} of {} accounts sent {total}{} to {}\n",
+            sent.len(),
+            keys.len(),
+            chain.denom,
+            args.to
+        ))
+    })
+}
+
+fn keys(args: &WalletArgs) -> anyhow::Result<Vec<Key>> {
+    let given = CosmosSettings {
+        mnemonic: args.mnemonic.clone(),
+        hd_path: args.hd_path.clone(),
+        ..CosmosSettings::default()
+    };
+    let wallet = wallet(&given, args.seed, args.seed.unwrap_or_default(), false)?;
+    let keys = (0..args.accounts.get()).map(|number| wallet.keys.key(number));
+    Ok(keys.collect::<Result<_, _>>()?)
+}
+
+/// Appends the accounts to a genesis of SDK 0.50: `auth.accounts`, `bank.balances`, and the supply.
+fn write_genesis(
+    path: &Path,
+    prefix: &Prefix,
+    keys: &[Key],
+    amount: &Coin,
+) -> anyhow::Result<String> {
+    let unusable = || format!("cannot use {} as a genesis file", path.display());
+    let text = fs::read_to_string(path).with_context(unusable)?;
+    let mut genesis: Value = serde_json::from_str(&text).with_context(unusable)?;
+    let state = genesis.get_mut("app_state").with_context(unusable)?;
+    let list = |state: &mut Value, pointer: &str| -> anyhow::Result<Vec<Value>> {
+        let place = state.pointer_mut(pointer).and_then(Value::as_array_mut);
+        let place = place.ok_or_else(|| anyhow!("it has no {pointer}"));
+        Ok(std::mem::take(place.with_context(unusable)?))
+    };
+    let mut accounts = list(state, "/auth/accounts")?;
+    let mut balances = list(state, "/bank/balances")?;
+    let mut supply = list(state, "/bank/supply")?;
+    let known = accounts.len();
+    for (number, key) in (known..).zip(keys) {
+        let address = prefix.write(key.address());
+        let of_this = |account: &&Value| account["address"] == address.as_str();
+        if let Some(account) = accounts[..known].iter().find(of_this) {
+            bail!("{} has {} already", path.display(), account["address"]);
+        }
+        accounts.push(json!({
+            "@type": "/cosmos.auth.v1beta1.BaseAccount",
+            "address": address,
+            "pub_key": null,
+            "account_number": number.to_string(),
+            "sequence": "0",
+        }));
+        let coin = json!({ "denom": amount.denom, "amount": amount.amount.to_string() });
+        balances.push(json!({ "address": address, "coins": [coin] }));
+    }
+    let added = amount.amount * keys.len() as u128;
+    raise(&mut supply, &amount.denom, added).with_context(unusable)?;
+    state["auth"]["accounts"] = accounts.into();
+    state["bank"]["balances"] = balances.into();
+    state["bank"]["supply"] = supply.into();
+    let text = serde_json::to_string_pretty(&genesis)?;
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    let count = keys.len();
+    Ok(format!(
+        "{count} accounts with {amount} each are in {}\n",
+        path.display()
+    ))
+}
+
+/// Adds to the supply of a coin.
+fn raise(supply: &mut Vec<Value>, denom: &str, added: u128) -> anyhow::Result<()> {
+    let Some(coin) = supply.iter_mut().find(|coin| coin["denom"] == denom) else {
+        supply.push(json!({ "denom": denom, "amount": added.to_string() }));
+        return Ok(());
+    };
+    let before: u128 = coin["amount"].as_str().unwrap_or_default().parse()?;
+    coin["amount"] = (before + added).to_string().into();
+    Ok(())
+}
+
+fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+/// A chain that transfers are sent to, one by one.
+struct Chain {
+    client: Client,
+    queries: ChainClient,
+    chain_id: String,
+    prefix: Prefix,
+    denom: String,
+    price: Option<GasPrice>,
+}
+
+impl Chain {
+    /// Asks what has to be known; an empty `denom` is that of the stake.
+    async fn ask(
+        endpoint: &Endpoint,
+        wallet: &WalletArgs,
+        denom: &str,
+        price: Option<&GasPrice>,
+    ) -> anyhow::Result<Self> {
+        let client = Client::new(endpoint, QUERY_TIMEOUT)?;
+        let queries = ChainClient::new(client.clone());
+        let given = wallet.prefix.as_deref().map(Prefix::new).transpose()?;
+        let denom = match denom {
+            "" => queries.bond_denom().await?,
+            denom => denom.to_owned(),
+        };
+        Ok(Self {
+            chain_id: client.status().await?.chain_id,
+            prefix: queries.prefix(given).await?,
+            price: match price {
+                Some(price) => Some(price.clone()),
+                None => queries.least_price(&denom).await?,
+            },
+            client,
+            queries,
+            denom,
+        })
+    }
+
+    fn fee(&self, gas: u64) -> Fee {
+        let coin = self.price.as_ref().map(|price| price.of(gas));
+        Fee {
+            coins: coin.into_iter().filter(|coin| coin.amount > 0).collect(),
+            gas,
+        }
+    }
+
+    /// Number and sequence of a key's account.
+    async fn account(&self, key: &Key) -> anyhow::Result<(u64, u64)> {
+        let address = self.prefix.write(key.address());
+        let account = self.queries.account(&address).await?;
+        let account =
+            account.ok_or_else(|| anyhow!("{} does not know {address}", self.chain_id))?;
+        Ok((account.number, account.sequence))
+    }
+
+    /// Sends one transaction; the sequence that it has.
+    async fn send(&self, key: &Key, message: &Message, fee: &Fee) -> anyhow::Result<u64> {
+        let (account_number, sequence) = self.account(key).await?;
+        let draft = Draft::new(std::slice::from_ref(message), fee);
+        let signer = Signer {
+            key,
+            account_number,
+            sequence,
+        };
+        let mut tx = Vec::new();
+        Signing::default().sign(&self.chain_id, &draft, &signer, &mut tx);
+        let reply = self.client.broadcast(BroadcastMethod::Sync, &tx).await?;
+        match reply.code {
+            0 => Ok(sequence),
+            code => Err(anyhow!(
+                "the transfer from {} was refused with code {code}: {}",
+                self.prefix.write(key.address()),
+                reply.log
+            )),
+        }
+    }
+
+    /// Waits until a block has brought an account to this sequence.
+    async fn await_sequence(&self, key: &Key, wanted: u64) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while self.account(key).await?.1 < wanted {
+            if start.elapsed() > COMMIT_TIMEOUT {
+                bail!("no block has the transfer after {COMMIT_TIMEOUT:?}");
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        Ok(())
+    }
+}
+
+/// Accounts that one transfer funds.
+const BATCH: usize = 100;
+/// Of a transaction beside its outputs, and of an output to a new account, with room to spare.
+const GAS_OF_TX: u64 = 150_000;
+const GAS_OF_OUTPUT: u64 = 60_000;
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);

@@ -1,0 +1,128 @@
+//! What is sent to a Cosmos SDK chain.
+
+use std::num::NonZeroU32;
+
+use cosmos::{Keys, Prefix};
+
+use super::error::{PlanError, at_most};
+use crate::settings::{CosmosSettings, Settings};
+use crate::workload::{CosmosContent, Payments, Wallet};
+
+/// What was asked for, with the defaults filled in.
+pub(super) fn resolve(
+    settings: &Settings,
+    payments: Payments,
+    seed: u64,
+) -> Result<CosmosContent, PlanError> {
+    let given = settings.cosmos.clone();
+    let wallet = wallet(&given, settings.seed, seed, settings.endpoints.is_empty())?;
+    let accounts = given.accounts.unwrap_or(DEFAULT_ACCOUNTS);
+    at_most("--accounts", accounts.get(), MAX_ACCOUNTS)?;
+    let messages = given.messages.unwrap_or(NonZeroU32::MIN);
+    at_most("--messages", messages.get(), MAX_MESSAGES)?;
+    let of = settings.shard.unwrap_or_default().of();
+    if !accounts.get().is_multiple_of(of.get()) {
+        let problem = format!(
+            "is {accounts}, which {of} generators cannot share: give a multiple of {of}, so that each account belongs \
+             to one of them"
+        );
+        return Err(PlanError::of("--accounts", problem));
+    }
+    let prefix = given.prefix.as_deref().map(Prefix::new).transpose();
+    let prefix = prefix.map_err(|error| PlanError::of("--prefix", error.to_string()))?;
+    Ok(CosmosContent {
+        seed,
+        wallet,
+        accounts,
+        payments,
+        messages,
+        recipients: given.recipients.unwrap_or_default(),
+        amount: given.amount,
+        gas: given.gas.unwrap_or_default(),
+        gas_price: given.gas_price,
+        fee: given.fee,
+        prefix,
+        chain_id: given.chain_id,
+        on_gap: given.on_gap.unwrap_or_default(),
+        unordered: given.unordered,
+    })
+}
+
+/// Puts the accounts of a load into the genesis of the built-in node, which runs the SDK's bank then.
+pub(super) fn endow(
+    config: &mut devnode::Config,
+    content: &CosmosContent,
+) -> Result<(), PlanError> {
+    config.app = devnode::Application::Bank;
+    if let Some(prefix) = content.prefix {
+        config.bank.prefix = prefix.to_string();
+    }
+    let prefix = Prefix::new(&config.bank.prefix);
+    let wrong = |error: cosmos::Error| PlanError::of("--prefix", error.to_string());
+    let prefix = prefix.map_err(wrong)?;
+    let account = |number| {
+        let key = content.wallet.keys.key(number).map_err(wrong)?;
+        Ok(devnode::BankAccount {
+            address: prefix.write(key.address()),
+            amount: ENDOWMENT,
+        })
+    };
+    let accounts: Result<Vec<_>, PlanError> = (0..content.accounts.get()).map(account).collect();
+    config.bank.accounts = accounts?;
+    Ok(())
+}
+
+/// The accounts' keys. Those of a seed that nobody chose would be unknown to every chain but the built-in
+/// node's.
+pub(crate) fn wallet(
+    given: &CosmosSettings,
+    chosen_seed: Option<u64>,
+    seed: u64,
+    built_in: bool,
+) -> Result<Wallet, PlanError> {
+    let Some(mnemonic) = &given.mnemonic else {
+        if given.hd_path.is_some() {
+            return Err(PlanError::of("--hd-path", "needs --mnemonic"));
+        }
+        if chosen_seed.is_none() && !built_in {
+            return Err(PlanError::of(
+                "--workload cosmos-send",
+                "needs --mnemonic or --seed: the accounts that `txgen cosmos prepare` funded",
+            ));
+        }
+        return Ok(Wallet {
+            keys: Keys::from_seed(seed),
+            name: format!("seed {seed}"),
+        });
+    };
+    let path = given.hd_path.as_deref().unwrap_or(USUAL_PATH);
+    let keys = Keys::from_mnemonic(mnemonic, path);
+    Ok(Wallet {
+        keys: keys.map_err(|error| PlanError::of("--mnemonic", error.to_string()))?,
+        name: format!("the mnemonic's {path}"),
+    })
+}
+
+/// The most sender threads, up to `wanted`, that share the accounts without a rest: each account belongs to
+/// one of them.
+pub(super) fn fitting_threads(
+    accounts: NonZeroU32,
+    generators: NonZeroU32,
+    wanted: NonZeroU32,
+) -> NonZeroU32 {
+    let each = accounts.get() / generators.get();
+    (1..=wanted.get())
+        .rev()
+        .find(|threads| each.is_multiple_of(*threads))
+        .and_then(NonZeroU32::new)
+        .unwrap_or(NonZeroU32::MIN)
+}
+
+/// What each account of the built-in node has: enough for any load.
+const ENDOWMENT: u64 = 1_000_000_000_000_000;
+const USUAL_PATH: &str = "m/44'/118'/0'/0";
+const DEFAULT_ACCOUNTS: NonZeroU32 = NonZeroU32::new(200).expect("not zero");
+/// About 130 MB.
+const MAX_ACCOUNTS: u64 = 1_000_000;
+/// More do not fit into a transaction of a megabyte.
+const MAX_MESSAGES: u64 = 5_000;

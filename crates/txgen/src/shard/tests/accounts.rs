@@ -1,0 +1,87 @@
+//! Where the order of accounts matters: which connection an account has, and what its next transaction is
+//! signed with.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::shard::Ordered;
+use crate::workload::{OnGap, Sequences, TxName, TxStream, WorkloadError};
+
+/// Transactions that are the text of their index and their sequence.
+struct Sequenced(Arc<Sequences>);
+
+impl TxStream for Sequenced {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        let sequence = self.0.sequence(index);
+        out.extend_from_slice(format!("{index}#{sequence}").as_bytes());
+        Ok(TxName::Sequenced(sequence))
+    }
+}
+
+/// Answers after a while: with code 9 for this index, else with 0.
+fn refuses(refused: u64) -> React {
+    Box::new(move |_, body| {
+        let index: u64 = body.split('#').next().unwrap().parse().unwrap();
+        let code = if index == refused { 9 } else { 0 };
+        Reaction::Say(us(100), format!("{index}={code}"))
+    })
+}
+
+/// 1,000/s for 40 ms over these links, signed by so many accounts in turn.
+fn ordered(accounts: u64, links: &[&str], on_gap: OnGap, react: React) -> Scenario {
+    let mut scenario = Scenario::open(1_000, ms(40), links, react);
+    let starts = (0..accounts).map(|_| 0);
+    let sequences = Arc::new(Sequences::new(starts, on_gap));
+    scenario.config.ordered = Some(Ordered {
+        stream: Box::new(Sequenced(sequences.clone())),
+        sequences,
+        first: 0,
+        stride: 1,
+    });
+    scenario
+}
+
+#[test]
+fn an_account_has_one_connection() {
+    let scenario = ordered(5, &[WS, WS], OnGap::Resync, refuses(u64::MAX));
+    let outcome = scenario.run();
+    assert_eq!(outcome.sent.len(), 40);
+    for sent in &outcome.sent {
+        let account = sent.index % 5;
+        assert_eq!(u64::from(sent.endpoint), account % 2, "{}", sent.index);
+    }
+}
+
+#[test]
+fn the_accounts_of_a_connection_that_is_down_go_over_the_next() {
+    let scenario = ordered(4, &[WS, WS], OnGap::Resync, refuses(u64::MAX));
+    scenario.break_at(us(10_500), 0);
+    scenario.refuse(10, 30);
+    let outcome = scenario.run();
+    let of = |index| {
+        let sent = outcome.sent.iter().find(|sent| sent.index == index);
+        sent.unwrap().endpoint
+    };
+    assert_eq!([of(4), of(8)], [0, 0]);
+    assert_eq!([of(12), of(16)], [1, 1], "while it is down");
+    assert_eq!([of(13), of(17)], [1, 1]);
+    assert_eq!(outcome.sent.len(), 40, "nothing waits for it");
+}
+
+#[test]
+fn what_was_signed_before_a_sequence_broke_is_signed_anew() {
+    let outcome = ordered(1, &[WS], OnGap::Resync, refuses(2)).run();
+    // The first was signed ahead with the sequence that it has; the source knows no others here.
+    let bodies = outcome.bodies();
+    assert_eq!(bodies[..6], ["0", "1#1", "2#2", "3#2", "4#3", "5#4"]);
+    assert_eq!(outcome.reply(2), Some(Reply::Rejected { code: 9 }));
+}
+
+#[test]
+fn an_abandoned_account_s_transactions_are_unsent() {
+    let outcome = ordered(2, &[WS], OnGap::Abandon, refuses(2)).run();
+    let unsent = outcome.unsent_for(UnsentReason::SequenceBroken);
+    let expected: Vec<u64> = (4..40).step_by(2).collect();
+    assert_eq!(unsent, expected);
+    assert_eq!(outcome.sent.len(), 22, "the other account goes on");
+}

@@ -1,0 +1,421 @@
+//! What a Cosmos SDK chain says of itself and of the run's accounts, before the run.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread;
+
+use cosmos::{Coin, Fee, GasPrice, Key, Prefix, Signing, query};
+use rpc::{Client, ClientError};
+use serde::Deserialize;
+use tokio::task::JoinSet;
+
+use super::{Account, CosmosContent, CosmosWorkload, Gas, Ready, Sequences, sign, unordered_from};
+
+/// Why a chain cannot be loaded with transfers.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainError {
+    /// It does not answer as a node does.
+    #[error(transparent)]
+    Query(#[from] ClientError),
+    /// What it said makes the load impossible: what is wrong and what to do.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The gRPC queries of an SDK chain, carried by `abci_query`.
+#[derive(Clone)]
+pub(crate) struct ChainClient {
+    client: Client,
+}
+
+/// The answer of `abci_query`.
+#[derive(Deserialize)]
+struct QueryAnswer {
+    response: QueryResponse,
+}
+
+#[derive(Deserialize)]
+struct QueryResponse {
+    #[serde(default)]
+    code: u32,
+    #[serde(default)]
+    codespace: String,
+    #[serde(default)]
+    log: String,
+    value: Option<String>,
+}
+
+/// The answer of [`SIMULATE_IN_JSON`].
+#[derive(Deserialize)]
+struct Simulated {
+    gas_info: GasInfo,
+}
+
+#[derive(Deserialize)]
+struct GasInfo {
+    gas_used: String,
+}
+
+/// The parameters of an `abci_query`.
+fn query_hex(path: &str, request: &[u8]) -> String {
+    let data = hex_simd::encode_to_string(request, hex_simd::AsciiCase::Lower);
+    format!(r#"{{"path":"{path}","data":"{data}"}}"#)
+}
+
+impl ChainClient {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Asks, and gives the reply or what the chain said instead.
+    pub(crate) async fn ask(
+        &self,
+        path: &str,
+        request: &[u8],
+    ) -> Result<Result<Vec<u8>, String>, ChainError> {
+        let params = query_hex(path, request);
+        let answer: QueryAnswer = self.client.call("abci_query", &params).await?;
+        let QueryResponse {
+            code,
+            codespace,
+            log,
+            value,
+        } = answer.response;
+        if code != 0 {
+            return Ok(Err(format!("{codespace}/{code} {log}")));
+        }
+        let value = value.unwrap_or_default();
+        match base64_simd::STANDARD.decode_to_vec(value) {
+            Ok(reply) => Ok(Ok(reply)),
+            Err(_) => Ok(Err("a value that is not base64".into())),
+        }
+    }
+
+    /// The least price of gas that the node takes; none where it does not say.
+    pub(crate) async fn least_price(&self, denom: &str) -> Result<Option<GasPrice>, ChainError> {
+        let Ok(reply) = self.ask(query::NODE_CONFIG, &[]).await? else {
+            return Ok(None);
+        };
+        let prices = query::read_first_text(&reply).map_err(unusable)?;
+        let prices = prices.split(',').filter_map(|price| price.parse().ok());
+        let mut prices: Vec<GasPrice> = prices.collect();
+        prices.sort_by_key(|price| price.denom != denom);
+        Ok(prices.into_iter().next().filter(|price| price.atto > 0))
+    }
+
+    /// What addresses of the chain begin with.
+    pub(crate) async fn prefix(&self, given: Option<Prefix>) -> Result<Prefix, ChainError> {
+        if let Some(prefix) = given {
+            return Ok(prefix);
+        }
+        let refusal = match self.ask(query::BECH32_PREFIX, &[]).await? {
+            Ok(reply) => match query::read_first_text(&reply).and_then(Prefix::new) {
+                Ok(prefix) => return Ok(prefix),
+                Err(error) => error.to_string(),
+            },
+            Err(refusal) => refusal,
+        };
+        Err(refused(format!(
+            "{} does not say what its addresses begin with ({refusal}); give it with --prefix, or check that this is \
+             a Cosmos SDK chain",
+            self.client.endpoint()
+        )))
+    }
+
+    /// The denomination that is staked.
+    pub(crate) async fn bond_denom(&self) -> Result<String, ChainError> {
+        match self.ask(query::STAKING_PARAMS, &[]).await? {
+            Ok(reply) => Ok(query::read_bond_denom(&reply).map_err(unusable)?.to_owned()),
+            Err(refusal) => Err(refused(format!(
+                "the chain does not say which coin is staked ({refusal}); say what to pay with --amount"
+            ))),
+        }
+    }
+
+    /// How much an account has.
+    pub(crate) async fn balance(&self, address: &str, denom: &str) -> Result<u128, ChainError> {
+        match self
+            .ask(query::BALANCE, &query::balance_request(address, denom))
+            .await?
+        {
+            Ok(reply) => Ok(query::read_balance(&reply).map_err(unusable)?.amount),
+            Err(refusal) => Err(refused(format!("cannot ask what {address} has: {refusal}"))),
+        }
+    }
+
+    /// What the chain knows of an account; `None` when it knows nothing.
+    pub(crate) async fn account(
+        &self,
+        address: &str,
+    ) -> Result<Option<query::Account>, ChainError> {
+        let request = query::account_request(address);
+        match self.ask(query::ACCOUNT, &request).await? {
+            Ok(reply) => match query::Account::read(&reply) {
+                Ok(account) => Ok(Some(account)),
+                Err(error) => Err(refused(format!("{address}: {error}"))),
+            },
+            // `codes.NotFound`, as the SDK carries it over ABCI.
+            Err(refusal) if refusal.contains("not found") => Ok(None),
+            Err(refusal) => Err(refused(format!("cannot ask for {address}: {refusal}"))),
+        }
+    }
+
+    /// The gas that a transaction uses.
+    async fn simulate(&self, tx: &[u8]) -> Result<u64, ChainError> {
+        let request = query::simulate_request(tx);
+        let refusal = match self.ask(query::SIMULATE, &request).await? {
+            Ok(reply) => return query::read_gas_used(&reply).map_err(unusable),
+            Err(refusal) => refusal,
+        };
+        // A node that serves neither gRPC nor REST knows only the older path, which answers in JSON.
+        if refusal.contains("unknown query path")
+            && let Ok(reply) = self.ask(SIMULATE_IN_JSON, tx).await?
+            && let Ok(simulated) = serde_json::from_slice::<Simulated>(&reply)
+            && let Ok(used) = simulated.gas_info.gas_used.parse()
+        {
+            return Ok(used);
+        }
+        Err(refused(format!(
+            "the chain does not simulate the first transaction ({refusal}); give the gas with --gas, or correct what \
+             it names"
+        )))
+    }
+}
+
+impl CosmosWorkload {
+    /// The workload with everything that the chain has to say: its accounts, prices and limits.
+    /// `planned` is how many transactions there will be at most.
+    pub(crate) async fn ask_chain(
+        &self,
+        client: &Client,
+        chain_id: &str,
+        planned: Option<u64>,
+    ) -> Result<Self, ChainError> {
+        let content = &self.content;
+        let chain = ChainClient::new(client.clone());
+        if let Some(wanted) = content
+            .chain_id
+            .as_deref()
+            .filter(|wanted| *wanted != chain_id)
+        {
+            return Err(refused(format!(
+                "{} is on chain {chain_id:?}, not on {wanted:?}; correct --chain-id or --endpoints",
+                client.endpoint()
+            )));
+        }
+        let prefix = chain.prefix(content.prefix).await?;
+        let coin = match &content.amount {
+            Some(coin) => coin.clone(),
+            None => Coin::new(1, chain.bond_denom().await?),
+        };
+        let keys = keys(content)?;
+        let found = accounts(&chain, &prefix, &keys, chain_id).await?;
+        let (numbers, starts): (Vec<u64>, Vec<u64>) = found.into_iter().unzip();
+        let signers = keys.into_iter().zip(numbers);
+        let mut ready = Ready {
+            chain_id: chain_id.to_owned(),
+            prefix,
+            coin,
+            fee: Fee::default(),
+            signers: signers
+                .map(|(key, number)| Account { key, number })
+                .collect(),
+            sequences: Arc::new(Sequences::new(starts.into_iter(), content.on_gap)),
+            size: 0,
+            unordered_from_ns: content.unordered.map(unordered_from),
+        };
+        ready.fee = cost(content, &chain, &mut ready).await?;
+        check_funds(&chain, content, &ready, planned).await?;
+        ready.size = first(content, &ready).len();
+        Ok(Self {
+            content: content.clone(),
+            ready: Some(Arc::new(ready)),
+        })
+    }
+}
+
+/// What each transaction pays, and the gas that it may use.
+async fn cost(
+    content: &CosmosContent,
+    chain: &ChainClient,
+    ready: &mut Ready,
+) -> Result<Fee, ChainError> {
+    let price = match &content.gas_price {
+        Some(price) => Some(price.clone()),
+        None => chain.least_price(&ready.coin.denom).await?,
+    };
+    let gas = match content.gas {
+        Gas::Fixed(gas) => gas,
+        Gas::Auto => {
+            // As large as the transaction will be: its bytes cost gas, too.
+            ready.fee = fee(content, price.as_ref(), TYPICAL_GAS);
+            let used = chain.simulate(&first(content, ready)).await?;
+            used + used / GAS_MARGIN
+        }
+    };
+    Ok(fee(content, price.as_ref(), gas))
+}
+
+/// Transaction 0.
+fn first(content: &CosmosContent, ready: &Ready) -> Vec<u8> {
+    let mut first = Vec::new();
+    let sequence = ready.sequences.sequence(0);
+    sign(
+        content,
+        ready,
+        &mut Signing::default(),
+        (0, sequence),
+        &mut first,
+    );
+    first
+}
+
+/// What a transaction pays for so much gas.
+fn fee(content: &CosmosContent, price: Option<&GasPrice>, gas: u64) -> Fee {
+    let coin = content.fee.clone().or_else(|| Some(price?.of(gas)));
+    Fee {
+        coins: coin.into_iter().filter(|coin| coin.amount > 0).collect(),
+        gas,
+    }
+}
+
+/// The keys of all accounts, made by as many threads as there are cores.
+fn keys(content: &CosmosContent) -> Result<Vec<Key>, ChainError> {
+    let count = content.accounts.get();
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) as u32;
+    let each = count.div_ceil(threads).max(1);
+    let keys = &content.wallet.keys;
+    let made: Result<Vec<Vec<Key>>, cosmos::Error> = thread::scope(|scope| {
+        let parts = (0..count).step_by(each as usize).map(|first| {
+            let last = (first + each).min(count);
+            scope.spawn(move || (first..last).map(|number| keys.key(number)).collect())
+        });
+        let parts: Vec<_> = parts.collect();
+        parts
+            .into_iter()
+            .map(|part| part.join().expect("making keys does not panic"))
+            .collect()
+    });
+    Ok(made.map_err(unusable)?.concat())
+}
+
+/// Number and sequence of each account.
+async fn accounts(
+    chain: &ChainClient,
+    prefix: &Prefix,
+    keys: &[Key],
+    chain_id: &str,
+) -> Result<Vec<(u64, u64)>, ChainError> {
+    let addresses = keys.iter().map(|key| prefix.write(key.address()));
+    let found = each(addresses.collect(), |address| {
+        let chain = chain.clone();
+        async move { chain.account(&address).await }
+    });
+    let found = found.await?;
+    let missing: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
+    if let Some(first) = missing.first() {
+        let address = prefix.write(keys[*first].address());
+        return Err(refused(format!(
+            "{} of the {} accounts are unknown to {chain_id}, the first of them account {first}, {address}; fund \
+             them with `txgen cosmos prepare`, or correct --seed, --mnemonic or --hd-path",
+            missing.len(),
+            keys.len()
+        )));
+    }
+    let found = found.into_iter().flatten();
+    Ok(found
+        .map(|account| (account.number, account.sequence))
+        .collect())
+}
+
+/// Refuses accounts that cannot pay for their part of the run, or for one transaction when the run has
+/// no planned end.
+async fn check_funds(
+    chain: &ChainClient,
+    content: &CosmosContent,
+    ready: &Ready,
+    planned: Option<u64>,
+) -> Result<(), ChainError> {
+    let denom = &ready.coin.denom;
+    let paid = ready.coin.amount * u128::from(content.messages.get());
+    let fees = ready.fee.coins.iter().filter(|fee| fee.denom == *denom);
+    let each_costs: u128 = paid + fees.map(|fee| fee.amount).sum::<u128>();
+    let count = planned.map_or(1, |planned| {
+        planned.div_ceil(ready.sequences.accounts()).max(1)
+    });
+    // Warm recipients pay each other, so only fees are lost; but nothing says in which order.
+    let needed = each_costs.saturating_mul(u128::from(count));
+    let addresses = ready
+        .signers
+        .iter()
+        .map(|account| ready.prefix.write(account.key.address()));
+    let addresses: Vec<String> = addresses.collect();
+    let balances = each(addresses.clone(), |address| {
+        let (chain, denom) = (chain.clone(), denom.clone());
+        async move { chain.balance(&address, &denom).await }
+    });
+    let balances = balances.await?;
+    let poor: Vec<usize> = (0..balances.len())
+        .filter(|at| balances[*at] < needed)
+        .collect();
+    match poor.first() {
+        None => Ok(()),
+        Some(first) => Err(refused(format!(
+            "{} of the {} accounts cannot pay for {count} transactions of {each_costs}{denom} each, the first of them \
+             account {first}, {}, which has {}{denom} of {needed}{denom}; fund them with `txgen cosmos prepare`",
+            poor.len(),
+            balances.len(),
+            addresses[*first],
+            balances[*first],
+        ))),
+    }
+}
+
+/// Asks for each, [`AT_A_TIME`] at a time, and keeps the order.
+async fn each<T: Send + 'static, F>(
+    of: Vec<String>,
+    ask: impl Fn(String) -> F,
+) -> Result<Vec<T>, ChainError>
+where
+    F: Future<Output = Result<T, ChainError>> + Send + 'static,
+{
+    let mut found: Vec<Option<T>> = of.iter().map(|_| None).collect();
+    let mut waiting = of.into_iter().enumerate();
+    let mut asking = JoinSet::new();
+    loop {
+        while asking.len() < AT_A_TIME
+            && let Some((at, text)) = waiting.next()
+        {
+            let answer = ask(text);
+            asking.spawn(async move { (at, answer.await) });
+        }
+        let Some(answered) = asking.join_next().await else {
+            break;
+        };
+        let (at, answer) = answered.expect("asking does not panic");
+        found[at] = Some(answer?);
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+fn refused(text: String) -> ChainError {
+    ChainError::Refused(text)
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a mapping of errors takes them by value"
+)]
+fn unusable(error: cosmos::Error) -> ChainError {
+    refused(error.to_string())
+}
+
+/// A chain answers one in about 0.2 ms; more at a time would only load it.
+const AT_A_TIME: usize = 16;
+/// `handleQueryApp` of Cosmos SDK 0.50, baseapp/abci.go.
+const SIMULATE_IN_JSON: &str = "/app/simulate";
+/// Of a simulation's first transaction; its digits count as bytes.
+const TYPICAL_GAS: u64 = 100_000;
+/// The part of the gas used that is added: 1 / 2. Gas depends on the state: the first transaction of an
+/// account stores its key, and amounts get longer.
+const GAS_MARGIN: u64 = 2;

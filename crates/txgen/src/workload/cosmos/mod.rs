@@ -1,0 +1,211 @@
+//! Transfers on a Cosmos SDK chain, signed ahead: transaction i is a pure function of the seed, i and
+//! what the chain knew of the accounts at the start.
+//!
+//! Transaction i is signed by account i mod N, so an account's transactions are N apart, and its
+//! sequences follow each other in the order of the schedule. [`Sequences`] says where they do not.
+
+mod chain;
+mod content;
+mod sequences;
+
+use std::fmt;
+use std::sync::Arc;
+
+use cosmos::{Address, Coin, Draft, Fee, Key, Message, Prefix, Signer, Signing};
+use pacing::Nanos;
+use sha2::{Digest, Sha256};
+
+pub(crate) use chain::ChainClient;
+pub use chain::ChainError;
+pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
+pub use sequences::OnGap;
+pub(crate) use sequences::{Expectation, Sequences};
+
+use super::{TxName, TxStream, WorkloadError};
+use crate::clock::Origin;
+
+/// Transfers between the accounts of a wallet.
+#[derive(Debug, Clone)]
+pub struct CosmosWorkload {
+    content: Arc<CosmosContent>,
+    /// What the chain said, once it was asked.
+    ready: Option<Arc<Ready>>,
+}
+
+/// Everything that a transaction needs beside its index.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) chain_id: String,
+    pub(crate) prefix: Prefix,
+    pub(crate) coin: Coin,
+    pub(crate) fee: Fee,
+    pub(crate) signers: Vec<Account>,
+    pub(crate) sequences: Arc<Sequences>,
+    /// The size of transaction 0 in bytes.
+    pub(crate) size: usize,
+    /// When the first unordered transaction ends to be valid.
+    pub(crate) unordered_from_ns: Option<u64>,
+}
+
+/// One of the run's accounts.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) key: Key,
+    pub(crate) number: u64,
+}
+
+impl CosmosWorkload {
+    /// Transfers of this content; the chain is asked before the run.
+    #[must_use]
+    pub fn new(content: CosmosContent) -> Self {
+        Self {
+            content: Arc::new(content),
+            ready: None,
+        }
+    }
+
+    /// What is sent.
+    #[must_use]
+    pub fn content(&self) -> &CosmosContent {
+        &self.content
+    }
+
+    /// The size of its largest transaction in bytes, an estimate before the chain was asked.
+    #[must_use]
+    pub fn largest(&self) -> usize {
+        match &self.ready {
+            // Sequences grow, and amounts and addresses do not.
+            Some(ready) => ready.size + SEQUENCE_BYTES,
+            None => TYPICAL_BYTES + TYPICAL_MESSAGE_BYTES * self.content.messages.get() as usize,
+        }
+    }
+
+    /// The sequences of its accounts, where they matter and are known.
+    pub(crate) fn sequences(&self) -> Option<&Arc<Sequences>> {
+        let ready = self.ready.as_ref()?;
+        ready
+            .unordered_from_ns
+            .is_none()
+            .then_some(&ready.sequences)
+    }
+
+    /// A stream of its transactions; any number may be open, on as many threads.
+    ///
+    /// # Errors
+    /// When the chain was not asked yet.
+    pub(crate) fn open(&self) -> Result<CosmosStream, WorkloadError> {
+        let ready = self.ready.clone().ok_or_else(|| {
+            WorkloadError::Unusable("the chain was not asked for its accounts yet".into())
+        })?;
+        Ok(CosmosStream {
+            content: self.content.clone(),
+            ready,
+            signing: Signing::default(),
+        })
+    }
+}
+
+/// Signs transactions one after the other.
+#[derive(Debug)]
+pub(crate) struct CosmosStream {
+    content: Arc<CosmosContent>,
+    ready: Arc<Ready>,
+    signing: Signing,
+}
+
+impl TxStream for CosmosStream {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        let sequence = self.ready.sequences.sequence(index);
+        sign(
+            &self.content,
+            &self.ready,
+            &mut self.signing,
+            (index, sequence),
+            out,
+        );
+        Ok(TxName::Sequenced(sequence))
+    }
+}
+
+/// Appends the transaction with this index and sequence.
+fn sign(
+    content: &CosmosContent,
+    ready: &Ready,
+    signing: &mut Signing,
+    (index, sequence): (u64, u64),
+    out: &mut Vec<u8>,
+) {
+    let account = ready.sequences.account(index);
+    let signer = &ready.signers[account];
+    let messages = messages(content, ready, index, account);
+    let draft = Draft {
+        unordered_until_ns: ready.unordered_from_ns.map(|first| first + index),
+        ..Draft::new(&messages, &ready.fee)
+    };
+    let signer = Signer {
+        key: &signer.key,
+        account_number: signer.number,
+        sequence,
+    };
+    signing.sign(&ready.chain_id, &draft, &signer, out);
+}
+
+fn messages(content: &CosmosContent, ready: &Ready, index: u64, account: usize) -> Vec<Message> {
+    let from = ready.signers[account].key.address();
+    let count = content.messages.get();
+    let recipient = |number: u32| match content.recipients {
+        Recipients::Warm => {
+            let next = (account + 1 + number as usize) % ready.signers.len();
+            ready.signers[next].key.address()
+        }
+        Recipients::Cold => unused_address(content.seed, index, number),
+    };
+    let (prefix, coin) = (&ready.prefix, &ready.coin);
+    match content.payments {
+        Payments::Send => (0..count)
+            .map(|number| Message::send(prefix, from, recipient(number), coin))
+            .collect(),
+        Payments::MultiSend => {
+            let to: Vec<Address> = (0..count).map(recipient).collect();
+            vec![Message::multi_send(prefix, from, &to, coin)]
+        }
+    }
+}
+
+/// An address that nobody has the key of and no other transaction pays.
+fn unused_address(seed: u64, index: u64, number: u32) -> Address {
+    let mut hasher = Sha256::new_with_prefix(b"tidegate cosmos recipient ");
+    hasher.update(seed.to_le_bytes());
+    hasher.update(index.to_le_bytes());
+    hasher.update(number.to_le_bytes());
+    let mut address = [0; 20];
+    address.copy_from_slice(&hasher.finalize()[..20]);
+    Address(address)
+}
+
+/// When unordered transactions of a run that begins now end to be valid.
+fn unordered_from(valid_for: Nanos) -> u64 {
+    let now_ns = Origin::capture().unix_ns();
+    now_ns.saturating_add(valid_for.as_nanos())
+}
+
+impl fmt::Display for CosmosWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.content.fmt(f)?;
+        let Some(ready) = &self.ready else {
+            return Ok(());
+        };
+        write!(f, ", {} bytes each, gas {}", ready.size, ready.fee.gas)?;
+        match ready.fee.coins.first() {
+            Some(fee) => write!(f, ", fee {fee}"),
+            None => f.write_str(", no fee"),
+        }
+    }
+}
+
+/// Of a transaction without its messages.
+const TYPICAL_BYTES: usize = 256;
+/// Of a message.
+const TYPICAL_MESSAGE_BYTES: usize = 192;
+/// A sequence takes up to ten.
+const SEQUENCE_BYTES: usize = 16;

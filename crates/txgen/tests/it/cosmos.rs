@@ -1,0 +1,174 @@
+//! Loads on Cosmos SDK chains: on the built-in node's bank, and (`simd/`) on a real chain.
+
+mod simd;
+
+use crate::support::{Ended, Node, Place, Summary, quick};
+use devnode::{Application, Config, MempoolConfig};
+
+/// Accounts of seed 7 in the genesis of a built-in node.
+fn bank(accounts: u32, mempool: MempoolConfig) -> Node {
+    let (keys, prefix) = (
+        cosmos::Keys::from_seed(7),
+        cosmos::Prefix::new("cosmos").unwrap(),
+    );
+    let accounts = (0..accounts).map(|number| devnode::BankAccount {
+        address: prefix.write(keys.key(number).unwrap().address()),
+        amount: 1_000_000,
+    });
+    let mut config = Config {
+        app: Application::Bank,
+        mempool,
+        ..quick()
+    };
+    config.bank.accounts = accounts.collect();
+    Node::start(config)
+}
+
+#[test]
+fn every_send_is_committed_in_the_order_of_its_account() {
+    let node = bank(10, MempoolConfig::default());
+    let place = Place::new();
+    for (out, more) in [
+        ("http", ""),
+        ("ws", "--transport ws --connections 3 --threads 2"),
+        (
+            "several",
+            "--messages 3 --recipients cold --signing-threads 3",
+        ),
+        (
+            "multi",
+            "--workload cosmos-multisend --messages 4 --gas 500000",
+        ),
+    ] {
+        let kind = if out == "multi" {
+            ""
+        } else {
+            "--workload cosmos-send"
+        };
+        let ended = place.txgen(&format!(
+            "constant --rate 200 --duration 1s {kind} {more} --accounts 10 --seed 7 --endpoints {} --out {out}",
+            node.url()
+        ));
+        let summary = place.run(out).summary();
+        ended.ends_as_judged(0, &summary);
+        summary.assert_all_committed(200);
+    }
+}
+
+#[test]
+fn without_endpoints_the_built_in_node_has_the_accounts() {
+    let place = Place::new();
+    let ended = place
+        .txgen("constant --rate 100 --duration 1s --workload cosmos-send --accounts 20 --out run");
+    let summary = place.run("run").summary();
+    ended.ends_as_judged(0, &summary);
+    summary.assert_all_committed(100);
+    let manifest = place.run("run").manifest().to_string();
+    assert!(manifest.contains("recipients warm"), "{manifest}");
+}
+
+/// 600 transactions of four accounts, for a mempool that takes twenty in a tenth of a second.
+fn overload(place: &Place, policy: &str) -> (Ended, Summary) {
+    let small = MempoolConfig {
+        size: 20,
+        ..MempoolConfig::default()
+    };
+    let node = bank(4, small);
+    let ended = place.txgen(&format!(
+        "constant --rate 300 --duration 2s --workload cosmos-send --accounts 4 --seed 7 --transport ws \
+         --gas 200000 --on-gap {policy} --endpoints {} --out {policy}",
+        node.url()
+    ));
+    (ended, place.run(policy).summary())
+}
+
+#[test]
+fn a_full_mempool_breaks_sequences_and_the_accounts_go_on() {
+    let place = Place::new();
+    let (ended, summary) = overload(&place, "resync");
+    let gaps = summary.at("fate.sequence_gaps");
+    assert!(gaps["JSON-RPC error -32603"].as_u64() > Some(0), "{gaps}");
+    let committed = summary.count("fate.committed");
+    assert!(committed > 20, "the accounts went on: {committed}");
+    ended.prints("sequence broken");
+}
+
+#[test]
+fn an_abandoned_account_is_not_sent_again() {
+    let place = Place::new();
+    let (_, summary) = overload(&place, "abandon");
+    assert!(summary.count("offered.unsent_by_reason.sequence_broken") > 0);
+}
+
+#[test]
+fn a_broken_sequence_stops_the_run_where_that_is_wanted() {
+    let place = Place::new();
+    let (ended, summary) = overload(&place, "stop");
+    ended.says("stopped: the sequence of an account is broken (JSON-RPC error -32603)");
+    assert!(summary.count("fate.sent") < 600);
+}
+
+#[test]
+fn what_a_chain_cannot_take_is_said_before_anything_is_sent() {
+    let node = bank(4, MempoolConfig::default());
+    let place = Place::new();
+    for (more, phrase) in [
+        ("--accounts 6", "account 4, cosmos1"),
+        ("--accounts 4 --chain-id other-1", "not on \"other-1\""),
+        ("--accounts 4 --amount 100000stake", "cannot pay for"),
+        ("--accounts 4 --amount 1nope", "cannot pay for"),
+        ("--accounts 4 --prefix osmo", "osmo1"),
+    ] {
+        place
+            .txgen(&format!(
+                "constant --rate 100 --duration 1s --workload cosmos-send --seed 7 {more} --endpoints {} --out run",
+                node.url()
+            ))
+            .expect(2)
+            .says(phrase);
+    }
+    assert_eq!(node.snapshot().committed, 0);
+    let kvstore = Node::start(quick());
+    place
+        .txgen(&format!(
+            "constant --rate 10 --duration 1s --workload cosmos-send --seed 7 --endpoints {} --out run",
+            kvstore.url()
+        ))
+        .expect(2)
+        .says("--prefix");
+}
+
+#[test]
+fn flags_that_make_no_load_are_refused() {
+    let place = Place::new();
+    let url = "--endpoints http://127.0.0.1:1";
+    for (line, phrase) in [
+        (
+            format!("--workload cosmos-send {url}"),
+            "needs --mnemonic or --seed",
+        ),
+        (
+            format!("--workload cosmos-send --seed 1 --accounts 5 --shard 1/2 {url}"),
+            "a multiple of 2",
+        ),
+        (
+            "--workload cosmos-send --mnemonic abandon".to_owned(),
+            "12 to 24",
+        ),
+        ("--workload cosmos-send --gas none".to_owned(), "or auto"),
+        ("--workload cosmos-send --amount 1".to_owned(), "200stake"),
+        ("--workload cosmos-send --size 5".to_owned(), "--messages"),
+        ("--accounts 5".to_owned(), "needs --workload cosmos-send"),
+        (
+            "--workload cosmos-send --target bigchaindb".to_owned(),
+            "needs --target cometbft",
+        ),
+    ] {
+        place
+            .txgen(&format!(
+                "constant --rate 10 --duration 1s {line} --out run"
+            ))
+            .expect(2)
+            .says(phrase);
+    }
+}

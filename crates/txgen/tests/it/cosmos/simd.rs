@@ -1,0 +1,226 @@
+//! The same on a real chain of the Cosmos SDK, and the built-in bank beside it.
+
+use std::path::Path;
+
+use devnode::{Application, Config};
+use testkit::Simd;
+
+use crate::support::{Node, Place};
+
+/// Writes the accounts of seed 7 into a genesis.
+fn funded(place: &Place, genesis: &Path) {
+    place
+        .txgen(&format!(
+            "cosmos prepare --seed 7 --accounts 20 --amount 10000000stake --genesis {}",
+            genesis.display()
+        ))
+        .expect(0)
+        .prints("20 accounts");
+}
+
+#[test]
+#[ignore = "needs simd"]
+fn a_real_chain_commits_what_is_sent() {
+    let place = Place::new();
+    let chain = Simd::start("0.01stake", |genesis| funded(&place, genesis)).unwrap();
+    for (out, more) in [
+        ("http", String::new()),
+        ("ws", "--transport ws --connections 2".to_owned()),
+        ("cold", "--recipients cold --messages 2".to_owned()),
+        (
+            "multi",
+            "--workload cosmos-multisend --messages 3".to_owned(),
+        ),
+    ] {
+        let kind = if out == "multi" {
+            ""
+        } else {
+            "--workload cosmos-send"
+        };
+        let ended = place.txgen(&format!(
+            "constant --rate 40 --duration 3s {kind} {more} --accounts 20 --seed 7 --chain-id {} --endpoints {} --out {out}",
+            Simd::CHAIN,
+            chain.rpc_url()
+        ));
+        let summary = place.run(out).summary();
+        ended.ends_as_judged(0, &summary);
+        summary.assert_all_committed(120);
+        let blocks = place.run(out).table("blocks.csv");
+        let gas = |column: &str| blocks.column(column).filter(|gas| !gas.is_empty()).count();
+        assert!(gas("gas_wanted") > 0 && gas("gas_used") > 0, "gas is read");
+    }
+}
+
+#[test]
+#[ignore = "needs simd"]
+fn accounts_are_funded_and_swept_over_the_rpc() {
+    let place = Place::new();
+    let chain = Simd::start("0stake", |_| {}).unwrap();
+    let url = chain.rpc_url();
+    let wallet = [("TXGEN_FUNDER", Simd::WALLET)];
+    place
+        .txgen_with(
+            &wallet,
+            &format!(
+                "cosmos prepare --seed 9 --accounts 120 --amount 1000000stake --endpoints {url}"
+            ),
+        )
+        .expect(0)
+        .prints("120 accounts have 1000000stake more each");
+    let first = cosmos::Keys::from_mnemonic(Simd::WALLET, "m/44'/118'/0'/0").unwrap();
+    let prefix = cosmos::Prefix::new("cosmos").unwrap();
+    let to = prefix.write(first.key(0).unwrap().address());
+    place
+        .txgen(&format!(
+            "cosmos sweep --seed 9 --accounts 120 --to {to} --endpoints {url}"
+        ))
+        .expect(0)
+        .prints("120 of 120 accounts sent 120000000stake");
+}
+
+/// One transaction of account `from` of seed 7 to account 1, with something wrong about it or nothing.
+struct Trial {
+    from: u32,
+    chain: &'static str,
+    number: u64,
+    sequence: u64,
+    gas: u64,
+    fee: u128,
+    memo: usize,
+    amount: u128,
+}
+
+impl Trial {
+    fn sign(&self) -> Vec<u8> {
+        let (keys, prefix) = (
+            cosmos::Keys::from_seed(7),
+            cosmos::Prefix::new("cosmos").unwrap(),
+        );
+        let [key, to] = [self.from, 1].map(|number| keys.key(number).unwrap());
+        let coin = cosmos::Coin::new(self.amount, "stake");
+        let message = cosmos::Message::send(&prefix, key.address(), to.address(), &coin);
+        let fee = cosmos::Fee {
+            coins: vec![cosmos::Coin::new(self.fee, "stake")],
+            gas: self.gas,
+        };
+        let memo = "x".repeat(self.memo);
+        let draft = cosmos::Draft {
+            memo: &memo,
+            ..cosmos::Draft::new(std::slice::from_ref(&message), &fee)
+        };
+        let signer = cosmos::Signer {
+            key: &key,
+            account_number: self.number,
+            sequence: self.sequence,
+        };
+        let mut tx = Vec::new();
+        cosmos::Signing::default().sign(self.chain, &draft, &signer, &mut tx);
+        tx
+    }
+}
+
+/// Code, name space and words of a node's answer to `broadcast_tx_sync`.
+fn answer(url: &str, tx: &[u8]) -> [String; 3] {
+    let address = url.strip_prefix("http://").unwrap().parse().unwrap();
+    let tx = base64_simd::STANDARD.encode_to_string(tx);
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#
+    );
+    let http = testkit::Http::new(address, std::time::Duration::from_secs(10));
+    let answer = http.post("/", body.as_bytes()).unwrap().text();
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    ["code", "codespace", "log"].map(|field| answer["result"][field].to_string())
+}
+
+/// The built-in node's bank refuses what simd refuses, with its code and its words.
+#[test]
+#[ignore = "needs simd"]
+fn the_built_in_bank_answers_as_simd_does() {
+    let place = Place::new();
+    let chain = Simd::start("0.01stake", |genesis| funded(&place, genesis)).unwrap();
+    let mut config = Config {
+        app: Application::Bank,
+        chain_id: Simd::CHAIN.to_owned(),
+        ..Config::default()
+    };
+    config.bank.min_gas_price = "0.01stake".to_owned();
+    // Number 0 is the validator's there.
+    let (keys, prefix) = (
+        cosmos::Keys::from_seed(7),
+        cosmos::Prefix::new("cosmos").unwrap(),
+    );
+    let accounts = [30].into_iter().chain(0..20).map(|number| {
+        let amount = 10_000_000;
+        let address = prefix.write(keys.key(number).unwrap().address());
+        devnode::BankAccount { address, amount }
+    });
+    config.bank.accounts = accounts.collect();
+    let node = Node::start(config);
+    let good = Trial {
+        from: 2,
+        chain: Simd::CHAIN,
+        number: 3,
+        sequence: 0,
+        gas: 100_000,
+        fee: 1_000,
+        memo: 0,
+        amount: 1,
+    };
+    let trials = [
+        ("the memo", Trial { memo: 257, ..good }),
+        ("the first gas", Trial { gas: 1_000, ..good }),
+        ("the fee", Trial { fee: 999, ..good }),
+        (
+            "the fee's funds",
+            Trial {
+                fee: 20_000_000,
+                ..good
+            },
+        ),
+        ("an unknown payer", Trial { from: 99, ..good }),
+        (
+            "a later sequence",
+            Trial {
+                sequence: 4,
+                ..good
+            },
+        ),
+        (
+            "another chain",
+            Trial {
+                chain: "tide-2",
+                ..good
+            },
+        ),
+        ("another number", Trial { number: 4, ..good }),
+        ("a good one", Trial { amount: 1, ..good }),
+        ("its sequence again", Trial { amount: 2, ..good }),
+        (
+            "the next",
+            Trial {
+                sequence: 1,
+                ..good
+            },
+        ),
+        (
+            "more than it has",
+            Trial {
+                sequence: 2,
+                amount: 90_000_000,
+                ..good
+            },
+        ),
+        (
+            "after that",
+            Trial {
+                sequence: 3,
+                ..good
+            },
+        ),
+    ];
+    for (name, trial) in trials {
+        let tx = trial.sign();
+        let [ours, theirs] = [node.url(), chain.rpc_url()].map(|url| answer(&url, &tx));
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
