@@ -138,7 +138,10 @@ fn sign(
     let account = ready.sequences.account(index);
     let signer = &ready.signers[account];
     let messages = messages(content, ready, index, account);
+    // A sequence may be used again, by a later transaction that pays the same: they must not be one.
+    let memo = index.to_string();
     let draft = Draft {
+        memo: &memo,
         unordered_until_ns: ready.unordered_from_ns.map(|first| first + index),
         ..Draft::new(&messages, &ready.fee)
     };
@@ -207,5 +210,114 @@ impl fmt::Display for CosmosWorkload {
 const TYPICAL_BYTES: usize = 256;
 /// Of a message.
 const TYPICAL_MESSAGE_BYTES: usize = 192;
-/// A sequence takes up to ten.
-const SEQUENCE_BYTES: usize = 16;
+/// A sequence takes up to ten, the index in the memo up to twenty.
+const SEQUENCE_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use cosmos::{Keys, SignedTx};
+
+    use super::*;
+
+    fn workload(payments: Payments, recipients: Recipients, messages: u32) -> CosmosWorkload {
+        let keys = Keys::from_seed(3);
+        let content = CosmosContent {
+            seed: 3,
+            wallet: Wallet {
+                keys: keys.clone(),
+                name: "seed 3".into(),
+            },
+            accounts: NonZeroU32::new(3).unwrap(),
+            payments,
+            messages: NonZeroU32::new(messages).unwrap(),
+            recipients,
+            amount: None,
+            gas: Gas::Auto,
+            gas_price: None,
+            fee: None,
+            prefix: None,
+            chain_id: None,
+            on_gap: OnGap::Resync,
+            unordered: None,
+        };
+        let signers = (0..3).map(|number| Account {
+            key: keys.key(number).unwrap(),
+            number: 10 + u64::from(number),
+        });
+        let mut ready = Ready {
+            chain_id: "tide-1".into(),
+            prefix: Prefix::new("cosmos").unwrap(),
+            coin: Coin::new(1, "stake"),
+            fee: Fee {
+                coins: Vec::new(),
+                gas: 100_000,
+            },
+            signers: signers.collect(),
+            sequences: Arc::new(Sequences::new([5, 5, 5].into_iter(), OnGap::Resync)),
+            size: 0,
+            unordered_from_ns: None,
+        };
+        let mut first = Vec::new();
+        sign(
+            &content,
+            &ready,
+            &mut Signing::default(),
+            (0, 5),
+            &mut first,
+        );
+        ready.size = first.len();
+        CosmosWorkload {
+            content: Arc::new(content),
+            ready: Some(Arc::new(ready)),
+        }
+    }
+
+    fn made(workload: &CosmosWorkload, index: u64) -> Vec<u8> {
+        let mut tx = Vec::new();
+        workload.open().unwrap().write(index, &mut tx).unwrap();
+        tx
+    }
+
+    #[test]
+    fn each_transaction_is_signed_by_its_account_and_fits() {
+        for payments in [Payments::Send, Payments::MultiSend] {
+            for recipients in [Recipients::Warm, Recipients::Cold] {
+                let workload = workload(payments, recipients, 2);
+                for index in [0, 1, 2, 3, 3_000_000] {
+                    let tx = made(&workload, index);
+                    let read = SignedTx::read(&tx).unwrap();
+                    assert!(read.is_signed_for("tide-1", 10 + index % 3), "{index}");
+                    assert_eq!(read.signer.sequence, 5 + index / 3);
+                    assert!(tx.len() <= workload.largest());
+                    assert_eq!(tx, made(&workload, index), "whoever makes it");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_is_used_again_makes_another_transaction() {
+        let workload = workload(Payments::Send, Recipients::Warm, 1);
+        let refused = made(&workload, 0);
+        // The chain did not take it: the account's next one has its sequence, and pays the same.
+        workload.sequences().unwrap().go_on(3, 5);
+        let next = made(&workload, 3);
+        let sequences = [&refused, &next].map(|tx| SignedTx::read(tx).unwrap().signer.sequence);
+        assert_eq!(sequences, [5, 5]);
+        assert_ne!(refused, next, "their hashes would be one");
+    }
+
+    #[test]
+    fn cold_recipients_are_new_each_time_and_warm_ones_the_run_s_own() {
+        let paid = |recipients, index| {
+            let workload = workload(Payments::Send, recipients, 1);
+            let tx = made(&workload, index);
+            let message = SignedTx::read(&tx).unwrap().messages.remove(0);
+            message.payments().unwrap().unwrap().remove(0).to
+        };
+        assert_eq!(paid(Recipients::Warm, 0), paid(Recipients::Warm, 3));
+        assert_ne!(paid(Recipients::Cold, 0), paid(Recipients::Cold, 3));
+    }
+}
