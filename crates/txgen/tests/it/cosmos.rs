@@ -5,8 +5,13 @@ mod simd;
 use crate::support::{Ended, Node, Place, Summary, quick};
 use devnode::{Application, Config, MempoolConfig};
 
-/// Accounts of seed 7 in the genesis of a built-in node.
+/// Accounts of seed 7 in the genesis of a built-in node where gas is free.
 fn bank(accounts: u32, mempool: MempoolConfig) -> Node {
+    bank_at("0stake", accounts, mempool)
+}
+
+/// The same where gas has a price.
+fn bank_at(min_gas_price: &str, accounts: u32, mempool: MempoolConfig) -> Node {
     let (keys, prefix) = (
         cosmos::Keys::from_seed(7),
         cosmos::Prefix::new("cosmos").unwrap(),
@@ -21,6 +26,7 @@ fn bank(accounts: u32, mempool: MempoolConfig) -> Node {
         ..quick()
     };
     config.bank.accounts = accounts.collect();
+    config.bank.min_gas_price = min_gas_price.to_owned();
     Node::start(config)
 }
 
@@ -53,6 +59,18 @@ fn every_send_is_committed_in_the_order_of_its_account() {
         ended.ends_as_judged(0, &summary);
         summary.assert_all_committed(200);
     }
+}
+
+#[test]
+fn the_least_price_of_gas_is_asked_and_paid() {
+    let node = bank_at("0.01stake", 10, MempoolConfig::default());
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 100 --duration 1s --workload cosmos-send --accounts 10 --seed 7 --endpoints {} --out run",
+        node.url()
+    ));
+    place.run("run").summary().assert_all_committed(100);
+    ended.says("stake");
 }
 
 #[test]
@@ -118,6 +136,7 @@ fn what_a_chain_cannot_take_is_said_before_anything_is_sent() {
         ("--accounts 4 --amount 100000stake", "cannot pay for"),
         ("--accounts 4 --amount 1nope", "cannot pay for"),
         ("--accounts 4 --prefix osmo", "osmo1"),
+        ("--accounts 4 --gas 40000", "--gas 40000 is below the"),
     ] {
         place
             .txgen(&format!(
@@ -128,6 +147,15 @@ fn what_a_chain_cannot_take_is_said_before_anything_is_sent() {
             .says(phrase);
     }
     assert_eq!(node.snapshot().committed, 0);
+    let dear = bank_at("0.01stake", 4, MempoolConfig::default());
+    place
+        .txgen(&format!(
+            "constant --rate 100 --duration 1s --workload cosmos-send --seed 7 --accounts 4 --gas 100000 --fee 999stake \
+             --endpoints {} --out run",
+            dear.url()
+        ))
+        .expect(2)
+        .says("the fee is below 1000stake");
     let kvstore = Node::start(quick());
     place
         .txgen(&format!(

@@ -240,20 +240,37 @@ async fn cost(
     chain: &ChainClient,
     ready: &mut Ready,
 ) -> Result<Fee, ChainError> {
-    let price = match &content.gas_price {
-        Some(price) => Some(price.clone()),
-        None => chain.least_price(&ready.coin.denom).await?,
-    };
+    let least = chain.least_price(&ready.coin.denom).await?;
+    let price = content.gas_price.as_ref().or(least.as_ref());
+    // As large as the transaction will be: its bytes cost gas, too.
+    ready.fee = fee(content, price, TYPICAL_GAS);
+    let used = chain.simulate(&first(content, ready)).await;
     let gas = match content.gas {
-        Gas::Fixed(gas) => gas,
-        Gas::Auto => {
-            // As large as the transaction will be: its bytes cost gas, too.
-            ready.fee = fee(content, price.as_ref(), TYPICAL_GAS);
-            let used = chain.simulate(&first(content, ready)).await?;
-            used + used / GAS_MARGIN
-        }
+        Gas::Auto => used.map(|used| used + used / GAS_MARGIN)?,
+        Gas::Fixed(gas) => match used {
+            Ok(used) if gas < used => {
+                return Err(refused(format!(
+                    "--gas {gas} is below the {used} that a simulation of the first transaction uses; give more, or \
+                     leave it out"
+                )));
+            }
+            _ => gas,
+        },
     };
-    Ok(fee(content, price.as_ref(), gas))
+    let fee = fee(content, price, gas);
+    let least = least.map(|least| least.of(gas));
+    // A node may take several coins: of another one than this it is not known how much.
+    let pays = |least: &Coin| {
+        let paid = fee.coins.first();
+        paid.is_some_and(|coin| coin.denom != least.denom || coin.amount >= least.amount)
+    };
+    match least.filter(|least| !pays(least)) {
+        None => Ok(fee),
+        Some(least) => Err(refused(format!(
+            "the fee is below {least}, the least that the node takes for {gas} gas; give more with --fee or \
+             --gas-price, or leave both out"
+        ))),
+    }
 }
 
 /// Transaction 0.
