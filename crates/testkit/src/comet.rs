@@ -257,7 +257,7 @@ fn with_wait<T>(
     })
 }
 
-pub(crate) fn height_at(address: SocketAddr) -> Option<u64> {
+fn height_at(address: SocketAddr) -> Option<u64> {
     let answer = Http::new(address, PROBE_TIMEOUT).get("/status").ok()?;
     latest_height(&answer.text())
 }
@@ -273,7 +273,7 @@ fn find_binary() -> Option<PathBuf> {
     })
 }
 
-fn latest_height(status: &str) -> Option<u64> {
+pub(crate) fn latest_height(status: &str) -> Option<u64> {
     let (_, rest) = status.split_once("\"latest_block_height\":\"")?;
     rest.split_once('"')?.0.parse().ok()
 }

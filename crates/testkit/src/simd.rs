@@ -11,7 +11,8 @@ use std::time::Duration;
 use servers::{Process, StartError, Wait, free_port};
 use thiserror::Error;
 
-use crate::comet::height_at;
+use crate::comet::latest_height;
+use crate::http::Http;
 
 /// A running simd; its chain is [`Simd::CHAIN`], its coin `stake`.
 #[derive(Debug)]
@@ -58,7 +59,10 @@ impl Simd {
         let binary = servers::find(named.as_deref(), "simd").ok_or(SimdError::NotInstalled)?;
         let home = tempfile::tempdir().map_err(StartError::io("cannot make a home for simd"))?;
         let run = |arguments: &str, input: &str| step(&binary, home.path(), arguments, input);
-        run(&format!("init node --chain-id {}", Self::CHAIN), "")?;
+        // What the node calls itself: another one may have taken the port that was free a moment ago.
+        let name = home.path().file_name().unwrap_or_default();
+        let moniker = name.to_string_lossy().replace('.', "node");
+        run(&format!("init {moniker} --chain-id {}", Self::CHAIN), "")?;
         run(
             "keys add validator --recover --keyring-backend test",
             Self::WALLET,
@@ -77,22 +81,17 @@ impl Simd {
             "timeout_commit = \"5s\"",
             "timeout_commit = \"1s\"",
         )?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let arguments = format!(
-            "start --rpc.laddr tcp://{address} --p2p.laddr tcp://127.0.0.1:{} --grpc.address 127.0.0.1:{} \
-             --grpc-web.enable=false --rpc.pprof_laddr= --minimum-gas-prices {min_gas_price} --log_level error",
-            free_port(),
-            free_port()
-        );
-        let arguments = all(&arguments, home.path());
-        let log = home.path().join("node.log");
-        let mut process = Process::start("simd", &binary, &arguments, log, None)?;
-        let mut wait = Wait {
-            is_ready: &mut |address| height_at(address).is_some_and(|height| height >= 1),
-            is_cancelled: &|| false,
-            timeout: START_TIMEOUT,
+        let mut attempt = 1;
+        let (process, address) = loop {
+            match launch(&binary, home.path(), &moniker, min_gas_price) {
+                Err(StartError::Ended { log, .. })
+                    if attempt < ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                started => break started?,
+            }
         };
-        process.wait_ready(address, &mut wait)?;
         Ok(Self {
             _process: process,
             address,
@@ -117,6 +116,36 @@ impl Simd {
     pub fn home(&self) -> &Path {
         self.home.path()
     }
+}
+
+/// Starts the node on free ports and waits for its first block.
+fn launch(
+    binary: &Path,
+    home: &Path,
+    moniker: &str,
+    min_gas_price: &str,
+) -> Result<(Process, SocketAddr), StartError> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let arguments = format!(
+        "start --rpc.laddr tcp://{address} --p2p.laddr tcp://127.0.0.1:{} --grpc.address 127.0.0.1:{} \
+         --grpc-web.enable=false --rpc.pprof_laddr= --minimum-gas-prices {min_gas_price} --log_level error",
+        free_port(),
+        free_port()
+    );
+    let arguments = all(&arguments, home);
+    let log = home.join("node.log");
+    let mut process = Process::start("simd", binary, &arguments, log, None)?;
+    let mut wait = Wait {
+        is_ready: &mut |address| {
+            let status = Http::new(address, PROBE_TIMEOUT).get("/status");
+            let text = status.map(|answer| answer.text()).unwrap_or_default();
+            text.contains(moniker) && latest_height(&text).is_some_and(|height| height >= 1)
+        },
+        is_cancelled: &|| false,
+        timeout: START_TIMEOUT,
+    };
+    process.wait_ready(address, &mut wait)?;
+    Ok((process, address))
 }
 
 fn all(arguments: &str, home: &Path) -> Vec<OsString> {
@@ -150,5 +179,9 @@ fn replace(path: &Path, from: &str, to: &str) -> Result<(), StartError> {
     fs::write(path, text.replace(from, to)).map_err(cannot())
 }
 
+/// How often free ports are looked for.
+const ATTEMPTS: u32 = 3;
+/// How long one probe of `/status` may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// It reads its genesis, which may have many accounts.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
