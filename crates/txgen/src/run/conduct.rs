@@ -2,33 +2,30 @@
 
 use std::fs::File;
 use std::io;
-use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::{Finished, RunFolderWriters};
-use pacing::{Arrivals, Nanos, Schedule};
+use pacing::Nanos;
 
+use super::division::Division;
 use super::follow::{self, Follow};
 use super::preflight::Node;
-use super::ramp::{Course, Ramp};
+use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
 use super::{RunError, await_start, host};
 use crate::clock::{Origin, RunClock};
 use crate::live::{Display, NodeBoard};
-use crate::plan::{Load, Plan};
+use crate::plan::Plan;
 use crate::shard::{
-    self, Address, BATCHES_IN_FLIGHT, Offering, Ordered, Orders, Revision, Rules, ShardBatch,
-    ShardChannels, ShardConfig, ShardLoad, StopReason,
+    self, BATCHES_IN_FLIGHT, Orders, Revision, ShardBatch, ShardChannels, ShardConfig, StopReason,
 };
 use crate::shutdown::Shutdown;
-use crate::source::{self, Ring, SourceConfig, SourceThread};
+use crate::source::{self, Ring, SourceThread};
 use crate::target::Target;
 use crate::threshold::Verdict;
-use crate::workload::WorkloadError;
 
 /// A run in progress, seen from the thread that watches it.
 pub(super) struct Run<'a, T> {
@@ -44,6 +41,10 @@ pub(super) struct Run<'a, T> {
 }
 
 impl<'a, T: Target> Run<'a, T> {
+    const fn division(&self) -> Division<'a> {
+        Division::new(self.plan, self.nodes)
+    }
+
     /// A run of this plan that has not begun.
     pub(super) fn new(
         target: T,
@@ -84,7 +85,7 @@ impl<'a, T: Target> Run<'a, T> {
         drop(seen_sender);
         let shared = Arc::new(Shared::default());
         self.orders
-            .hold(self.ramp().is_some_and(|ramp| ramp.may_go_on()));
+            .hold(self.division().ramp().is_some_and(|ramp| ramp.may_go_on()));
         thread::scope(|scope| {
             let senders = self.start_senders(scope, &batch_sender)?;
             drop(batch_sender);
@@ -165,11 +166,11 @@ impl<'a, T: Target> Run<'a, T> {
                 opened: opened_sender.clone(),
                 start,
             };
-            let (ring, source) =
-                source::spawn(&self.target, self.source(shard)?).map_err(RunError::System)?;
+            let (ring, source) = source::spawn(&self.target, self.division().source(shard)?)
+                .map_err(RunError::System)?;
             ring.await_full(&source);
             senders.sources.extend(source);
-            let config = self.shard(shard)?;
+            let config = self.division().shard(shard)?;
             let thread = thread::Builder::new()
                 .name(format!("sender-{shard}"))
                 .spawn_scoped(scope, || self.send(config, ring, channels))
@@ -245,7 +246,7 @@ impl<'a, T: Target> Run<'a, T> {
         follow: &Follow,
         recorder: &ScopedJoinHandle<'_, Finished>,
     ) {
-        let mut ramp = self.ramp();
+        let mut ramp = self.division().ramp();
         let mut stopping = false;
         let mut warned = false;
         while !recorder.is_finished() {
@@ -295,21 +296,6 @@ impl<'a, T: Target> Run<'a, T> {
         }
     }
 
-    /// What is offered in steps until the target is saturated, or offers some of them again.
-    fn ramp(&self) -> Option<Ramp> {
-        let Load::Open {
-            schedule,
-            stop_when_saturated,
-            ..
-        } = &self.plan.load
-        else {
-            return None;
-        };
-        let repeats = self.plan.part.is_whole() && self.plan.workload.count().is_none();
-        let how = (*stop_when_saturated, repeats);
-        Some(Ramp::new(schedule.clone(), how, self.plan.follow))
-    }
-
     /// Does what a ramp asks for; whether the offering stops.
     fn go_on(&self, course: Course, display: &mut Display) -> bool {
         match course {
@@ -322,7 +308,7 @@ impl<'a, T: Target> Run<'a, T> {
             } => {
                 let shards = 0..self.plan.threads.get();
                 let offering = |shard| {
-                    let mut offering = self.offering(&schedule, shard);
+                    let mut offering = self.division().offering(&schedule, shard);
                     while offering.dues.peek().is_some_and(|due| due.at < from) {
                         offering.dues.next();
                     }
@@ -372,129 +358,6 @@ impl<'a, T: Target> Run<'a, T> {
             .stop(self.clock.now().saturating_add(STOP_NOTICE), reason);
     }
 
-    fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
-        let plan = self.plan;
-        let (first, stride) = plan.part.of_thread(shard, plan.threads);
-        let threads = part(u64::from(plan.signing_threads.get()), shard, plan.threads).max(1);
-        let streams: Result<Vec<_>, _> = (0..threads).map(|_| plan.workload.open()).collect();
-        Ok(SourceConfig {
-            streams: streams?,
-            shard,
-            first,
-            stride,
-            end: self.end(),
-            largest: plan.workload.largest(),
-        })
-    }
-
-    /// The first index that is not offered.
-    fn end(&self) -> u64 {
-        let planned = match &self.plan.load {
-            // To count random arrivals takes long for long loads.
-            Load::Open { schedule, .. } => match schedule.arrivals() {
-                Arrivals::Poisson { .. } => u64::MAX,
-                // More than planned when a step is offered again.
-                _ if self.ramp().is_some_and(|ramp| ramp.may_go_on()) => u64::MAX,
-                Arrivals::Even | Arrivals::Burst { .. } => schedule.planned().unwrap_or(u64::MAX),
-            },
-            Load::Flood { count, .. } => *count,
-        };
-        planned.min(self.plan.workload.count().unwrap_or(u64::MAX))
-    }
-
-    /// When the offering ends by itself: with the profile, or with the last transaction of the
-    /// workload.
-    fn ends_at(&self, schedule: &Schedule) -> Nanos {
-        let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
-        let used_up = self
-            .plan
-            .workload
-            .count()
-            .and_then(|supply| schedule.due(supply));
-        used_up.map_or(end, |used_up| used_up.min(end))
-    }
-
-    fn offering(&self, schedule: &Schedule, shard: u32) -> Offering {
-        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
-        Offering {
-            dues: schedule.shard(first, stride),
-            profile: schedule.profile().clone(),
-            ends_at: self.ends_at(schedule),
-        }
-    }
-
-    fn shard(&self, shard: u32) -> Result<ShardConfig, WorkloadError> {
-        let of = self.plan.threads.get();
-        let load = match &self.plan.load {
-            Load::Open {
-                schedule,
-                reconnect_in_pauses,
-                ..
-            } => ShardLoad::Open {
-                offering: Box::new(self.offering(schedule, shard)),
-                end: self.end(),
-                reconnect_in_pauses: *reconnect_in_pauses,
-            },
-            Load::Flood { concurrency, .. } => ShardLoad::Flood {
-                end: self.end(),
-                slots: part(u64::from(concurrency.get()), shard, self.plan.threads) as usize,
-            },
-        };
-        Ok(ShardConfig {
-            shard,
-            of,
-            ordered: self.ordered(shard)?,
-            connections: self.connections(shard),
-            answer_timeout: self.plan.answer_timeout,
-            rules: Rules {
-                catch_up: self.plan.catch_up,
-                max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1)
-                    as usize,
-                at_max_in_flight: self.plan.at_max_in_flight,
-                drain_timeout: self.plan.drain_timeout,
-                spin: self.plan.spin,
-            },
-            load,
-        })
-    }
-
-    /// The accounts whose order a shard keeps, if order matters.
-    fn ordered(&self, shard: u32) -> Result<Option<Ordered>, WorkloadError> {
-        let Some(sequences) = self.plan.workload.sequences() else {
-            return Ok(None);
-        };
-        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
-        Ok(Some(Ordered {
-            sequences: sequences.clone(),
-            first: u64::from(first),
-            stride: u64::from(stride.get()),
-            stream: self.plan.workload.open()?,
-        }))
-    }
-
-    /// This shard's connections, the endpoints in turn, and in each round from another address.
-    fn connections(&self, shard: u32) -> Vec<Address> {
-        (0..self.plan.connections.get() as usize)
-            // Another order in each round, so that every shard gets connections to every node.
-            .flat_map(|round| {
-                let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
-                let nodes = nodes.take(self.nodes.len());
-                nodes.map(move |node| node.address.clone().reached_from(self.local_address(round)))
-            })
-            .skip(shard as usize)
-            .step_by(self.plan.threads.get() as usize)
-            .collect()
-    }
-
-    fn local_address(&self, round: usize) -> Option<IpAddr> {
-        self.plan
-            .sources
-            .iter()
-            .cycle()
-            .nth(round % self.plan.sources.len().max(1))
-            .copied()
-    }
-
     fn write_manifest(&self, file: &mut File, origin: Origin) -> Result<(), RunError> {
         host::manifest(self.plan, self.nodes, self.built_in, origin)
             .write_to(file)
@@ -508,12 +371,6 @@ impl<'a, T: Target> Run<'a, T> {
 /// What is said of a note.
 fn marked(text: &str, at: Nanos) -> String {
     format!("mark at {:.1} s: {text}", at.as_secs_f64())
-}
-
-/// The `shard`-th part of a whole that is divided without remainder.
-fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
-    let (of, shard) = (u64::from(of.get()), u64::from(shard));
-    whole / of + u64::from(shard < whole % of)
 }
 
 /// A run that was played to its end.

@@ -10,8 +10,9 @@ use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
+use super::error::record_error;
 use super::folder::RunFolder;
-use super::{Files, RunError, Words, preflight, record_error};
+use super::{Files, RunError, Words, preflight};
 use crate::live::{Display, Scene};
 use crate::output::grouped;
 use crate::plan::{Load, Plan};

@@ -4,16 +4,17 @@
 //! prepared request from its ring, writes it and stamps it. Answers are read by the same loop; the
 //! kernel stamps them when they come (not through TLS), so that over HTTP they are read some at a time.
 //!
-//! [`sender`] is the loop. Its parts: [`pace`] when the next transaction is due, [`blockage`] why one is
-//! late, [`links`] the connections, each a [`link`] with its [`requests`], [`reporter`] events to the
-//! recorder, [`orders`] stop and abort. The clock and the sockets are parameters ([`platform`]): those
-//! of the [`system`] in a run, scripted ones in tests.
+//! [`sender`] is the loop. Its parts: [`load`] what is offered and how, [`pace`] when the next transaction is
+//! due, [`blockage`] why one is late, [`links`] the connections, each a [`link`] with its [`requests`],
+//! [`reporter`] events to the recorder, [`orders`] stop and abort. The clock and the sockets are parameters
+//! ([`platform`]): those of the [`system`] in a run, scripted ones in tests.
 
 mod accounts;
 mod address;
 mod blockage;
 mod link;
 mod links;
+mod load;
 mod orders;
 mod pace;
 mod pauses;
@@ -29,7 +30,7 @@ use std::io;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, TryRecvError};
-use pacing::{CatchUp, Nanos, Profile};
+use pacing::Nanos;
 
 use self::accounts::Accounts;
 use self::links::Links;
@@ -39,12 +40,12 @@ use self::reporter::Reporter;
 use self::sender::{Resigner, Sender};
 use self::system::System;
 use crate::clock::Origin;
-use crate::settings::AtMaxInFlight;
 use crate::source::Ring;
 use crate::target::Target;
 use crate::workload::{Sequences, TxStream};
 
 pub(crate) use self::address::Address;
+pub(crate) use self::load::{Offering, Rules, ShardLoad};
 pub(crate) use self::orders::{Orders, Revision, StopReason};
 pub(crate) use self::reporter::{BATCHES_IN_FLIGHT, ShardBatch};
 pub(crate) use self::requests::{QUEUED_FACTOR, SLOW_ANSWER};
@@ -70,38 +71,6 @@ pub(crate) struct Ordered {
     pub(crate) stride: u64,
     /// Signs anew what was signed before its account's sequences broke.
     pub(crate) stream: Box<dyn TxStream>,
-}
-
-/// How a shard sends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
-    pub(crate) catch_up: CatchUp,
-    /// This shard's part of `--max-in-flight`.
-    pub(crate) max_in_flight: usize,
-    pub(crate) at_max_in_flight: AtMaxInFlight,
-    pub(crate) drain_timeout: Nanos,
-    pub(crate) spin: Nanos,
-}
-
-/// What the shard offers.
-pub(crate) enum ShardLoad {
-    /// Its part of the schedule, up to (without) index `end`.
-    Open {
-        offering: Box<Offering>,
-        end: u64,
-        reconnect_in_pauses: bool,
-    },
-    /// Its part of a flood.
-    Flood { end: u64, slots: usize },
-}
-
-/// A shard's due times, and what they belong to.
-#[derive(Debug, Clone)]
-pub(crate) struct Offering {
-    pub(crate) dues: pacing::Shard,
-    pub(crate) profile: Profile,
-    /// When the last transaction is due at the latest; [`Nanos::MAX`] without an end.
-    pub(crate) ends_at: Nanos,
 }
 
 /// The two ways to and from a shard's recorder.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use measure::UnsentReason;
 use pacing::{Nanos, Schedule};
 
-use super::Offering;
+use super::load::Offering;
 
 /// When to stop offering, why, and whether to leave without draining.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::io;
 use measure::{Cause, LATE_LIMIT, Sent, Unsent, UnsentReason};
 use pacing::Nanos;
 
-use super::Rules;
 use super::blockage::Blockage;
 use super::link::OPENING_TIMEOUT;
 use super::links::{Burst, Links};
+use super::load::Rules;
 use super::orders::Orders;
 use super::pace::{DueTx, Pace};
 use super::platform::Platform;

@@ -1,0 +1,176 @@
+//! A plan divided among the shards: each one's transactions, due times and connections.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use pacing::{Arrivals, Nanos, Schedule};
+
+use super::preflight::Node;
+use super::ramp::Ramp;
+use crate::plan::{Load, Plan};
+use crate::shard::{Address, Offering, Ordered, Rules, ShardConfig, ShardLoad};
+use crate::source::SourceConfig;
+use crate::workload::WorkloadError;
+
+/// A plan and the nodes it goes to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Division<'a> {
+    plan: &'a Plan,
+    nodes: &'a [Node],
+}
+
+impl<'a> Division<'a> {
+    pub(super) const fn new(plan: &'a Plan, nodes: &'a [Node]) -> Self {
+        Self { plan, nodes }
+    }
+
+    /// What is offered in steps until the target is saturated, or offers some of them again.
+    pub(super) fn ramp(&self) -> Option<Ramp> {
+        let Load::Open {
+            schedule,
+            stop_when_saturated,
+            ..
+        } = &self.plan.load
+        else {
+            return None;
+        };
+        let repeats = self.plan.part.is_whole() && self.plan.workload.count().is_none();
+        let how = (*stop_when_saturated, repeats);
+        Some(Ramp::new(schedule.clone(), how, self.plan.follow))
+    }
+
+    /// What the source of a shard makes.
+    pub(super) fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
+        let plan = self.plan;
+        let (first, stride) = plan.part.of_thread(shard, plan.threads);
+        let threads = part(u64::from(plan.signing_threads.get()), shard, plan.threads).max(1);
+        let streams: Result<Vec<_>, _> = (0..threads).map(|_| plan.workload.open()).collect();
+        Ok(SourceConfig {
+            streams: streams?,
+            shard,
+            first,
+            stride,
+            end: self.end(),
+            largest: plan.workload.largest(),
+        })
+    }
+
+    /// The first index that is not offered.
+    fn end(&self) -> u64 {
+        let planned = match &self.plan.load {
+            // To count random arrivals takes long for long loads.
+            Load::Open { schedule, .. } => match schedule.arrivals() {
+                Arrivals::Poisson { .. } => u64::MAX,
+                // More than planned when a step is offered again.
+                _ if self.ramp().is_some_and(|ramp| ramp.may_go_on()) => u64::MAX,
+                Arrivals::Even | Arrivals::Burst { .. } => schedule.planned().unwrap_or(u64::MAX),
+            },
+            Load::Flood { count, .. } => *count,
+        };
+        planned.min(self.plan.workload.count().unwrap_or(u64::MAX))
+    }
+
+    /// When the offering ends by itself: with the profile, or with the last transaction of the
+    /// workload.
+    fn ends_at(&self, schedule: &Schedule) -> Nanos {
+        let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
+        let used_up = self
+            .plan
+            .workload
+            .count()
+            .and_then(|supply| schedule.due(supply));
+        used_up.map_or(end, |used_up| used_up.min(end))
+    }
+
+    /// A shard's due times by a schedule.
+    pub(super) fn offering(&self, schedule: &Schedule, shard: u32) -> Offering {
+        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
+        Offering {
+            dues: schedule.shard(first, stride),
+            profile: schedule.profile().clone(),
+            ends_at: self.ends_at(schedule),
+        }
+    }
+
+    /// What a shard needs to know.
+    ///
+    /// # Errors
+    /// When the workload cannot be opened.
+    pub(super) fn shard(&self, shard: u32) -> Result<ShardConfig, WorkloadError> {
+        let of = self.plan.threads.get();
+        let load = match &self.plan.load {
+            Load::Open {
+                schedule,
+                reconnect_in_pauses,
+                ..
+            } => ShardLoad::Open {
+                offering: Box::new(self.offering(schedule, shard)),
+                end: self.end(),
+                reconnect_in_pauses: *reconnect_in_pauses,
+            },
+            Load::Flood { concurrency, .. } => ShardLoad::Flood {
+                end: self.end(),
+                slots: part(u64::from(concurrency.get()), shard, self.plan.threads) as usize,
+            },
+        };
+        Ok(ShardConfig {
+            shard,
+            of,
+            ordered: self.ordered(shard)?,
+            connections: self.connections(shard),
+            answer_timeout: self.plan.answer_timeout,
+            rules: Rules {
+                catch_up: self.plan.catch_up,
+                max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1)
+                    as usize,
+                at_max_in_flight: self.plan.at_max_in_flight,
+                drain_timeout: self.plan.drain_timeout,
+                spin: self.plan.spin,
+            },
+            load,
+        })
+    }
+
+    /// The accounts whose order a shard keeps, if order matters.
+    fn ordered(&self, shard: u32) -> Result<Option<Ordered>, WorkloadError> {
+        let Some(sequences) = self.plan.workload.sequences() else {
+            return Ok(None);
+        };
+        let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
+        Ok(Some(Ordered {
+            sequences: sequences.clone(),
+            first: u64::from(first),
+            stride: u64::from(stride.get()),
+            stream: self.plan.workload.open()?,
+        }))
+    }
+
+    /// This shard's connections, the endpoints in turn, and in each round from another address.
+    fn connections(&self, shard: u32) -> Vec<Address> {
+        (0..self.plan.connections.get() as usize)
+            // Another order in each round, so that every shard gets connections to every node.
+            .flat_map(|round| {
+                let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
+                let nodes = nodes.take(self.nodes.len());
+                nodes.map(move |node| node.address.clone().reached_from(self.local_address(round)))
+            })
+            .skip(shard as usize)
+            .step_by(self.plan.threads.get() as usize)
+            .collect()
+    }
+
+    fn local_address(&self, round: usize) -> Option<IpAddr> {
+        self.plan
+            .sources
+            .iter()
+            .cycle()
+            .nth(round % self.plan.sources.len().max(1))
+            .copied()
+    }
+}
+
+/// The `shard`-th part of a whole that is divided without remainder.
+fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
+    let (of, shard) = (u64::from(of.get()), u64::from(shard));
+    whole / of + u64::from(shard < whole % of)
+}

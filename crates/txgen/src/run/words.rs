@@ -1,0 +1,135 @@
+//! What a run prints: before its first transaction, and at its end.
+
+use std::fs::File;
+
+use rpc::BroadcastMethod;
+
+use super::conduct::Played;
+use super::error::{RunError, record_error};
+use super::folder::RunFolder;
+use super::outcome::Outcome;
+use crate::live::Display;
+use crate::output::{self, recorded};
+use crate::plan::Plan;
+use crate::profiler::Profile;
+use crate::settings::AtMaxInFlight;
+use crate::threshold::Verdict as ThresholdVerdict;
+
+/// How much a run prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// What it does, every second, and the final table.
+    All,
+    /// Only warnings. For one run of many; a full-screen view still shows everything.
+    Few,
+}
+
+/// Says what will be done, and where it is written.
+pub(super) fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
+    display.message(&format!("target   {}", output::describe_target(plan)));
+    display.message(&format!(
+        "load     {}; {}; seed {}",
+        output::describe_load(&plan.load),
+        plan.workload,
+        plan.seed
+    ));
+    if plan.at_max_in_flight == AtMaxInFlight::Wait {
+        display.message(&format!(
+            "limit    {} in flight; what is due beyond waits for answers and leaves late, in its order",
+            output::grouped(plan.max_in_flight)
+        ));
+    }
+    if let Some(profiling) = &plan.profiling {
+        display.message(&format!("sampling {profiling}"));
+    }
+    display.message(&format!("writing  {}", folder.path().display()));
+    if let Some(address) = display.metrics_address() {
+        display.message(&format!("metrics  http://{address}/metrics"));
+    }
+    if !plan.part.is_whole() {
+        display.message(&format!(
+            "part     {} of the load: {} transactions of {}",
+            plan.part,
+            plan.planned().map_or("?".into(), output::grouped),
+            plan.planned_by_all().map_or("?".into(), output::grouped),
+        ));
+    }
+    if let Some(start) = plan.start_at {
+        display.message(&format!("start    {start}"));
+    }
+    if plan.method == BroadcastMethod::Commit {
+        display.message(
+            "note     a commit is answered when the block is made: a connection carries about one transaction \
+             per block",
+        );
+    }
+}
+
+/// Writes and prints the summary, and checks the thresholds.
+pub(super) fn conclude(
+    plan: &Plan,
+    folder: &RunFolder,
+    mut summary_file: File,
+    played: Played,
+    profile: Option<&Profile>,
+    words: Words,
+    display: &mut Display,
+) -> Result<Outcome, RunError> {
+    let Played {
+        finished,
+        broken: stopped_by,
+        ..
+    } = played;
+    let summary = finished.summary;
+    let record = record_error(
+        &summary,
+        finished.error,
+        summary.write_to(&mut summary_file),
+    );
+    let document = serde_json::to_value(&summary).unwrap_or_default();
+    let thresholds: Vec<ThresholdVerdict> = plan
+        .thresholds
+        .iter()
+        .map(|threshold| threshold.check(&document))
+        .collect();
+    if words == Words::All {
+        let mut text = output::table(&summary, &thresholds, stopped_by.as_ref());
+        if let Some(profile) = profile {
+            text.push_str(&profile.text(PROFILE_ROWS));
+        }
+        text.push_str(&format!("written to   {}\n", folder.path().display()));
+        if let Some(error) = &record {
+            text.push_str(&format!("but          {error}\n"));
+        }
+        display.result(&text);
+    }
+    drop(summary_file);
+    draw(folder, words, display);
+    match record {
+        Some(error) => Err(error),
+        None => Ok(Outcome {
+            summary,
+            thresholds,
+            stopped_by,
+            folder: folder.path().into(),
+        }),
+    }
+}
+
+/// Writes `report.html`. The run is recorded whatever comes of it, and `txgen report` draws it again.
+fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
+    match recorded::write_html_after_run(folder.path()) {
+        Ok(page) if words == Words::All => {
+            display.result(&format!("report       {}\n", page.display()));
+        }
+        Ok(_) => {}
+        Err(error) => display.message(&format!(
+            "warning: {:#}; `txgen report {}` makes it from the record",
+            anyhow::Error::from(error),
+            folder.path().display()
+        )),
+    }
+}
+
+/// The functions of a profile that are printed; all are in profile.txt.
+const PROFILE_ROWS: usize = 10;
