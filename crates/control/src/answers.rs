@@ -13,14 +13,15 @@ use crate::window::{LEAST, SECOND, STEP, remember};
 /// Writes queue at the node, in its socket or before its check, where they stand in the order in which
 /// they came and not in turns. By Little's law a node that answers b a second, R₀ after a write came when
 /// nothing else is under way, is kept busy by b R₀ of them; it gets b (R₀ + 20 ms), so that it has
-/// 20 ms of work ahead, and the rest of the queue stands here. b is the highest rate of the last seconds,
+/// 20 ms of work ahead on each connection, and the rest of the queue stands here. b is the highest rate of the last seconds,
 /// over spans of 20 ms or R₀, and R₀ the least time (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh,
 /// Jacobson 2016); while answers take no 10 ms longer than R₀ the bound doubles. The time of answers alone, as in FAST TCP, does not serve: on a busy machine it is long
 /// because the node waits for a core, or commits a block, and not because of what is under way.
 ///
 /// A node that checks concurrently, but answers each connection in order, is fed over more
 /// connections: their number doubles while the bound holds writes back most of the time and the last
-/// doubling has raised the rate of answers, to 16 at most.
+/// doubling has raised the rate of answers, to 16 at most. So the work ahead doubles, too, where it helps:
+/// a node that waits long for a core is not kept busy by 20 ms.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     /// Writes that may be under way.
@@ -142,7 +143,7 @@ impl Answers {
         let best = self.best.iter().copied().fold(0.0, f64::max);
         let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
         let ahead = AHEAD.as_secs_f64();
-        let mut wanted = best * (unloaded + ahead);
+        let mut wanted = best * (unloaded + self.connections as f64 * ahead);
         if span.held && self.mean < unloaded + ahead / 2.0 {
             wanted = wanted.max(2.0 * self.limit);
         }

@@ -26,7 +26,7 @@
 //! | `STEP` | 1.25 | The least lead of the pace over the blocks, and its growth; the gain that more connections must bring; how much more than ours a refusing mempool holds that others fill. | `blocks_of_a_fifth_of_a_second`, `concurrent_checks_of_30_ms`, `a_foreign_flood_as_large_as_the_own` |
 //! | `EASE` | 0.99 a block | The lead falls slowly, so that few blocks are short. | `blocks_of_a_fifth_of_a_second` |
 //! | `TAIL` | 16 a block interval | The last sixteenth of the room leaves in proportion to what is left: p99 of a polite client 239 ms instead of 837. | `blocks_of_1_s` |
-//! | `AHEAD` | 20 ms | The longest burst, and the work that the node has ahead: some turns of a busy machine's scheduler. While others race for room, those that ask for it double after as long without a refusal. | `checks_of_3_ms`, `mempool_of_100_000`, `a_foreign_flood_as_large_as_the_own` |
+//! | `AHEAD` | 20 ms | The longest burst, and the work that the node has ahead on each connection: some turns of a busy machine's scheduler. While others race for room, those that ask for it double after as long without a refusal. | `checks_of_3_ms`, `mempool_of_100_000`, `a_foreign_flood_as_large_as_the_own`; half a core on a real node |
 //! | `GROUP` | 2 ms | Writes leave in groups of this length, to save wake-ups. | none: CPU |
 //! | `REFUSED` | 250 ms | A full node is asked again after this, or after a block; after `AHEAD` while others fill it. | `a_foreign_flood_that_fills_the_mempool` |
 //! | `LOST` | 16 blocks | Accepted transactions that no block shows for so long were dropped. | test `what_is_in_no_block_is_forgotten` |

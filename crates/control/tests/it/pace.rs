@@ -325,7 +325,8 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
         ..NodeKind::steady()
     };
     let (_, proxy) = run(kind, 10_000, 30, |_| 3_000.0);
-    assert!(proxy.under_way <= 20, "{}", proxy.under_way);
+    // 20 ms of work on each of the two connections that were tried.
+    assert!(proxy.under_way <= 30, "{}", proxy.under_way);
     assert_eq!(proxy.usual_bound(), "node_time");
     // A fast node has more under way, and nothing is held back by its time most of the time.
     let (_, proxy) = run(NodeKind::steady(), 10_000, 30, FLOOD);
