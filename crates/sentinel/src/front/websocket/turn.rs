@@ -1,5 +1,6 @@
 //! Whose turn it is to write a large event.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -63,7 +64,9 @@ impl Turn {
                 Poll::Ready(permit) => self.taken = permit,
                 Poll::Pending => return Poll::Pending,
             }
-            context.waker().wake_by_ref();
+            // Unlike a waker this lets the runtime look at its sockets first, which it does only every 61
+            // turns of tasks else: with turns of milliseconds nobody's request would be read.
+            let _ = pin!(tokio::task::yield_now()).poll(context);
         }
         self.event.take().map_or(Poll::Pending, Poll::Ready)
     }
