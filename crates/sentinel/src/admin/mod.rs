@@ -96,8 +96,9 @@ impl Shown {
         loop {
             next.tick().await;
             let moment = self.inspect.moment();
+            let clients = self.inspect.clients(LISTED_CLIENTS).clients;
             let mut kept = self.lock();
-            kept.keeper.look(clock.now(), moment);
+            kept.keeper.look(clock.now(), moment, clients);
             kept.made = None;
         }
     }
@@ -108,9 +109,8 @@ impl Shown {
         if let Some(made) = &kept.made {
             return made.clone();
         }
-        let clients = self.inspect.clients(LISTED_CLIENTS).clients;
         let (readiness, events) = (self.inspect.readiness(), self.inspect.events());
-        let overview = kept.keeper.overview(&readiness, clients, events);
+        let overview = kept.keeper.overview(&readiness, events);
         let made = Bytes::from(serde_json::to_vec(&overview).expect("text keys only"));
         kept.made.insert(made).clone()
     }

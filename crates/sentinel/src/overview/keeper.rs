@@ -32,15 +32,15 @@ pub struct Keeper {
     figures: Figures,
     seconds: VecDeque<(f64, Figures)>,
     breaks: VecDeque<BreakFigures>,
-    /// Writes forwarded of the clients that were listed last, and when that was.
-    listed: HashMap<String, u64>,
-    listed_at: Nanos,
+    clients: Vec<ClientFigures>,
 }
 
 impl Keeper {
-    /// Looks at the program.
-    pub fn look(&mut self, now: Nanos, moment: Moment) {
+    /// Looks at the program, and at the clients with the longest queues.
+    pub fn look(&mut self, now: Nanos, moment: Moment, clients: Vec<ClientView>) {
         self.figures = figures(&moment);
+        let since = self.last.as_ref().map_or(now, |(before, _)| *before);
+        self.list(clients, now.saturating_sub(since).as_secs_f64());
         if let Some((before_at, before)) = &self.last {
             let seconds = now.saturating_sub(*before_at).as_secs_f64();
             add_rates(&mut self.figures, &moment, before, seconds);
@@ -82,13 +82,8 @@ impl Keeper {
         }
     }
 
-    /// Everything, with what is not kept: who waits, whether the program is ready, the log.
-    pub fn overview(
-        &mut self,
-        readiness: &Readiness,
-        clients: Vec<ClientView>,
-        events: Vec<Event>,
-    ) -> Overview {
+    /// Everything, with what is not kept: whether the program is ready, and the log.
+    pub fn overview(&self, readiness: &Readiness, events: Vec<Event>) -> Overview {
         let Some((now, moment)) = &self.last else {
             return Overview::default();
         };
@@ -110,7 +105,7 @@ impl Keeper {
             totals,
             history: self.history(),
             nodes: readiness.nodes.clone(),
-            clients: self.with_rates(now, clients),
+            clients: self.clients.clone(),
             breaks: self.breaks.iter().rev().map(rounded).collect(),
             events,
         }
@@ -130,21 +125,19 @@ impl Keeper {
         history
     }
 
-    /// How fast the writes of these clients leave, by what they had when they were listed last.
-    fn with_rates(&mut self, now: Nanos, clients: Vec<ClientView>) -> Vec<ClientFigures> {
-        let seconds = now.saturating_sub(self.listed_at).as_secs_f64();
-        let listed = std::mem::take(&mut self.listed);
-        self.listed_at = now;
-        let with_rate = |client: ClientView| {
-            let before = listed.get(&client.client);
-            self.listed.insert(client.client.clone(), client.dispatched);
-            ClientFigures {
-                forwarded_per_second: before
-                    .and_then(|before| rate(client.dispatched, *before, seconds)),
-                client,
-            }
+    /// Keeps these clients, and how fast their writes left in the `seconds` since the last look.
+    fn list(&mut self, clients: Vec<ClientView>, seconds: f64) {
+        let before: HashMap<String, u64> = std::mem::take(&mut self.clients)
+            .into_iter()
+            .map(|one| (one.client.client, one.client.dispatched))
+            .collect();
+        let with_rate = |client: ClientView| ClientFigures {
+            forwarded_per_second: before
+                .get(&client.client)
+                .and_then(|before| rate(client.dispatched, *before, seconds)),
+            client,
         };
-        clients.into_iter().map(with_rate).collect()
+        self.clients = clients.into_iter().map(with_rate).collect();
     }
 }
 

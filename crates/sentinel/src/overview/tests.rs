@@ -35,18 +35,18 @@ fn at(milliseconds: u64) -> Nanos {
     Nanos::from_millis(milliseconds)
 }
 
-fn seen(keeper: &mut Keeper) -> Overview {
-    keeper.overview(&ready(), Vec::new(), Vec::new())
+fn seen(keeper: &Keeper) -> Overview {
+    keeper.overview(&ready(), Vec::new())
 }
 
 #[test]
 fn rates_are_what_was_counted_between_two_looks_over_the_time_between_them() {
     let mut keeper = Keeper::default();
-    keeper.look(at(1_000), moment(100, 90));
-    assert_eq!(seen(&mut keeper).now.received_per_second, 0.0);
+    keeper.look(at(1_000), moment(100, 90), Vec::new());
+    assert_eq!(seen(&keeper).now.received_per_second, 0.0);
     // A look that came late: twice as many in twice the time is the same rate.
-    keeper.look(at(3_000), moment(4_100, 2_090));
-    let overview = seen(&mut keeper);
+    keeper.look(at(3_000), moment(4_100, 2_090), Vec::new());
+    let overview = seen(&keeper);
     assert_eq!(overview.now.received_per_second, 2_000.0);
     assert_eq!(overview.now.forwarded_per_second, 1_000.0);
     assert_eq!(overview.now.refused_per_second, 0.0);
@@ -61,9 +61,9 @@ fn the_last_minutes_are_kept_and_no_more() {
     for second in 0..2 * SECONDS as u64 {
         let mut moment = moment(second * 50, second * 50);
         moment.gauges.queue_depth = second as usize;
-        keeper.look(Nanos::from_secs(second), moment);
+        keeper.look(Nanos::from_secs(second), moment, Vec::new());
     }
-    let history = seen(&mut keeper).history;
+    let history = seen(&keeper).history;
     assert_eq!(history.queued.len(), SECONDS);
     assert_eq!(history.queued.last(), Some(&(2 * SECONDS - 1)));
     assert_eq!(history.at_seconds[0], SECONDS as f64);
@@ -86,19 +86,19 @@ fn a_break_has_its_cause_its_length_and_the_gain_that_is_judged_later() {
         },
         ..Moment::default()
     };
-    keeper.look(at(10_000), counted([0, 0], 0.0, 0.0));
-    assert_eq!(seen(&mut keeper).breaks, []);
-    keeper.look(at(11_000), counted([1, 0], 0.4, 0.0));
-    keeper.look(at(12_000), counted([1, 0], 1.4, 0.0));
-    let [one] = &seen(&mut keeper).breaks[..] else {
+    keeper.look(at(10_000), counted([0, 0], 0.0, 0.0), Vec::new());
+    assert_eq!(seen(&keeper).breaks, []);
+    keeper.look(at(11_000), counted([1, 0], 0.4, 0.0), Vec::new());
+    keeper.look(at(12_000), counted([1, 0], 1.4, 0.0), Vec::new());
+    let [one] = &seen(&keeper).breaks[..] else {
         panic!("one break")
     };
     assert_eq!((one.at_seconds, one.cause.as_str()), (11.0, "interval"));
     assert_eq!((one.paused_seconds, one.gain), (1.4, None));
-    keeper.look(at(90_000), counted([1, 0], 5.0, -0.12));
+    keeper.look(at(90_000), counted([1, 0], 5.0, -0.12), Vec::new());
     // The gain of the one before is not that of the next.
-    keeper.look(at(91_000), counted([1, 1], 5.5, -0.12));
-    let overview = seen(&mut keeper);
+    keeper.look(at(91_000), counted([1, 1], 5.5, -0.12), Vec::new());
+    let overview = seen(&keeper);
     let told: Vec<_> = overview
         .breaks
         .iter()
@@ -108,22 +108,26 @@ fn a_break_has_its_cause_its_length_and_the_gain_that_is_judged_later() {
     assert_eq!(overview.breaks[1].paused_seconds, 5.0);
     assert_eq!(overview.totals.breaks, 2);
     for more in 0..2 * BREAKS as u64 {
-        keeper.look(at(100_000 + more), counted([2 + more, 1], 6.0, -0.12));
+        keeper.look(
+            at(100_000 + more),
+            counted([2 + more, 1], 6.0, -0.12),
+            Vec::new(),
+        );
     }
-    assert_eq!(seen(&mut keeper).breaks.len(), BREAKS);
+    assert_eq!(seen(&keeper).breaks.len(), BREAKS);
 }
 
 #[test]
 fn a_clients_rate_is_unknown_at_the_first_look_and_after_its_state_began_anew() {
     let mut keeper = Keeper::default();
     let mut rate_after = |milliseconds, dispatched| {
-        keeper.look(at(milliseconds), Moment::default());
         let client = ClientView {
             client: "192.0.2.7".to_owned(),
             dispatched,
             ..ClientView::default()
         };
-        let overview = keeper.overview(&ready(), vec![client], Vec::new());
+        keeper.look(at(milliseconds), Moment::default(), vec![client]);
+        let overview = seen(&keeper);
         overview.clients[0].forwarded_per_second
     };
     assert_eq!(rate_after(1_000, 500), None);
@@ -137,12 +141,12 @@ fn a_clients_rate_is_unknown_at_the_first_look_and_after_its_state_began_anew() 
 fn the_gate_is_closed_from_the_draining_to_the_new_connections() {
     let gate = |controller| {
         let mut keeper = Keeper::default();
-        keeper.look(at(1), Moment::default());
+        keeper.look(at(1), Moment::default(), Vec::new());
         let readiness = Readiness {
             controller,
             ..ready()
         };
-        keeper.overview(&readiness, Vec::new(), Vec::new()).gate
+        keeper.overview(&readiness, Vec::new()).gate
     };
     let gates: Vec<String> = BreakState::ALL.map(gate).into();
     assert_eq!(gates, ["open", "draining", "paused", "paused", "open"]);
@@ -151,7 +155,7 @@ fn the_gate_is_closed_from_the_draining_to_the_new_connections() {
 #[test]
 fn an_overview_survives_its_json() {
     let mut keeper = Keeper::default();
-    keeper.look(at(1_000), moment(5, 4));
+    keeper.look(at(1_000), moment(5, 4), Vec::new());
     let gauges = Gauges {
         committed_tx_rate: 1_999.96,
         bound: Bound::Ceiling {
@@ -165,13 +169,14 @@ fn an_overview_survives_its_json() {
             gauges,
             ..moment(7, 6)
         },
+        Vec::new(),
     );
     let event = Event {
         ago_seconds: 3.0,
         level: "WARN".to_owned(),
         text: "\"quoted\" and <b>tagged</b>".to_owned(),
     };
-    let overview = keeper.overview(&ready(), Vec::new(), vec![event]);
+    let overview = keeper.overview(&ready(), vec![event]);
     assert_eq!(overview.bound.name, "ceiling");
     assert_eq!(overview.now.committed_per_second, 2_000.0);
     let json = serde_json::to_vec(&overview).unwrap();
