@@ -136,6 +136,7 @@ fn recorder() -> Recorder<io::Sink, SchedulePlan> {
     let schedule = Schedule::new(profile.expect("a legal profile"), Arrivals::Even);
     let files = RunFolderWriters {
         txs: io::sink(),
+        answers: io::sink(),
         series: io::sink(),
         steps: io::sink(),
         blocks: io::sink(),

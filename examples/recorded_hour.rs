@@ -41,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     manifest().write_to(&mut open("manifest.json")?)?;
     let writers = RunFolderWriters {
         txs: open("txs.csv")?,
+        answers: open("answers.csv")?,
         series: open("series.csv")?,
         steps: open("steps.csv")?,
         blocks: open("blocks.csv")?,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::answers::{AnswerRow, Answers};
 use crate::rows::{BlockRow, SeriesRow, StepRow, TXS_HEADER, TableRow, write_row};
 
 /// Where each file goes. Give unbuffered writers: rows are gathered here, and written whole once a
@@ -10,6 +11,8 @@ use crate::rows::{BlockRow, SeriesRow, StepRow, TXS_HEADER, TableRow, write_row}
 pub struct RunFolderWriters<W> {
     /// `txs.csv`.
     pub txs: W,
+    /// `answers.csv`.
+    pub answers: W,
     /// `series.csv`.
     pub series: W,
     /// `steps.csv`.
@@ -37,6 +40,7 @@ pub enum RecordError {
 #[derive(Debug)]
 pub(crate) struct Files<W> {
     pub(crate) txs: Sink<W>,
+    pub(crate) answers: Sink<W>,
     pub(crate) series: Sink<W>,
     pub(crate) steps: Sink<W>,
     pub(crate) blocks: Sink<W>,
@@ -49,6 +53,7 @@ impl<W: Write> Files<W> {
     pub(crate) fn new(writers: RunFolderWriters<W>, hlog_header: &str) -> Self {
         let mut files = Self {
             txs: Sink::new("txs.csv", writers.txs, TXS_HEADER),
+            answers: Sink::of_table::<AnswerRow>(writers.answers),
             series: Sink::of_table::<SeriesRow>(writers.series),
             steps: Sink::of_table::<StepRow>(writers.steps),
             blocks: Sink::of_table::<BlockRow>(writers.blocks),
@@ -64,6 +69,7 @@ impl<W: Write> Files<W> {
         let error = &mut self.error;
         for sink in [
             &mut self.txs,
+            &mut self.answers,
             &mut self.series,
             &mut self.steps,
             &mut self.blocks,
@@ -80,6 +86,11 @@ impl<W: Write> Files<W> {
         }
     }
 
+    /// Gathers the rows of `answers.csv`, once all are counted.
+    pub(crate) fn write_answers(&mut self, answers: &Answers) {
+        answers.rows().for_each(|row| self.answers.push(&row));
+    }
+
     pub(crate) const fn error(&self) -> Option<&RecordError> {
         self.error.as_ref()
     }
@@ -94,9 +105,10 @@ impl<W: Write> Files<W> {
         self.each().iter().map(|sink| sink.rows.capacity()).sum()
     }
 
-    const fn each(&self) -> [&Sink<W>; 5] {
+    const fn each(&self) -> [&Sink<W>; 6] {
         [
             &self.txs,
+            &self.answers,
             &self.series,
             &self.steps,
             &self.blocks,

@@ -9,6 +9,7 @@
 //! `docs/run-folder.md` describes the files.
 
 mod account;
+mod answers;
 mod blocks;
 mod buckets;
 mod cohort;
@@ -48,6 +49,7 @@ mod waiting;
 mod watermarks;
 mod windows;
 
+pub use answers::{Answer, AnswerRow, Answers};
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use cohort::Cohort;
 pub use compare::{
@@ -85,7 +87,7 @@ pub use recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
 pub use refusals::RefusalTexts;
-pub use rows::{BlockRow, IdText, LatencyColumns, SeriesRow, StepRow};
+pub use rows::{BlockRow, IdText, KeptRows, KeptRowsError, LatencyColumns, SeriesRow, StepRow};
 pub use summary::{
     Blocks, Knee, LateCauses, Rates, Reconnects, RecorderHealth, ScheduleVerdict, Summary,
     TimeSpans, Verdict,

@@ -5,6 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{self, ReadError};
+use crate::rows::KeptRows;
 
 /// The whole of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,6 +96,13 @@ impl Manifest {
     /// Whether blocks were watched.
     pub(crate) fn follows(&self) -> bool {
         self.flag("follow")
+    }
+
+    /// Which transactions have a row; all where an earlier version did not say.
+    #[must_use]
+    pub fn rows(&self) -> KeptRows {
+        let text = self.plan.get("rows").and_then(|rows| rows.as_str());
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
     /// A yes or no of the plan; yes where an earlier version did not say.

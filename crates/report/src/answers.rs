@@ -2,32 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use measure::read::{TxFate, TxRow};
+use measure::{Answer, AnswerRow};
 
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::course::MAX_COLUMNS;
 use crate::stretch::Span;
 use crate::{Page, Table, text};
 
-/// Collected of every transaction of a run, in at most [`MAX_COLUMNS`] columns of time.
-#[derive(Debug)]
+/// The answers of a run in columns of time.
+#[derive(Debug, Default)]
 pub struct AnswerCourse {
-    origin_unix_us: u64,
     column_s: f64,
     columns: usize,
-    refused: BTreeMap<Refusal, Vec<u64>>,
+    refused: BTreeMap<Answer, Vec<u64>>,
     endpoints: Vec<Endpoint>,
-}
-
-/// Why a transaction was not accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Refusal {
-    /// With this code.
-    Code(i64),
-    /// With one of the codes beyond the first [`MAX_CODES`].
-    OtherCode,
-    /// Without a usable answer.
-    Error,
 }
 
 /// What became of the transactions that were sent to one endpoint.
@@ -42,37 +29,44 @@ struct Endpoint {
 }
 
 impl AnswerCourse {
-    /// Of a run that began at `origin_unix_ns` and ended `ended_s` later.
+    /// Of the rows of `answers.csv`, whose columns are equally long. A kind of answer that a later version
+    /// wrote is left out.
     #[must_use]
-    pub fn new(origin_unix_ns: u64, ended_s: f64) -> Self {
-        let column_s = (ended_s / MAX_COLUMNS as f64).ceil().max(1.0);
-        Self {
-            origin_unix_us: origin_unix_ns / 1_000,
-            column_s,
-            columns: (ended_s / column_s).ceil().max(1.0) as usize,
-            refused: BTreeMap::new(),
-            endpoints: Vec::new(),
-        }
-    }
-
-    /// Counts a transaction.
-    pub fn tx(&mut self, row: &TxRow<'_>) {
-        let refusal = match (row.fate(), row.code) {
-            (TxFate::Rejected, Some(code)) => Some(self.known(code)),
-            (TxFate::Error, _) => Some(Refusal::Error),
-            _ => None,
+    pub fn new(rows: &[AnswerRow]) -> Self {
+        let column_s = rows.iter().map(|row| row.span_s).max().unwrap_or(1).max(1);
+        let column = |row: &AnswerRow| (row.second / column_s) as usize;
+        let mut course = Self {
+            column_s: column_s as f64,
+            columns: rows.iter().map(column).max().map_or(1, |last| last + 1),
+            ..Self::default()
         };
-        if let (Some(refusal), Some(at)) = (refusal, row.error_unix_us) {
-            let at_s = at.saturating_sub(self.origin_unix_us) as f64 / 1e6;
-            let column = self.column(at_s);
-            let none = || vec![0; self.columns];
-            self.refused.entry(refusal).or_insert_with(none)[column] += 1;
+        for row in rows {
+            if let Some(answer) = Answer::named(&row.answer) {
+                course.add(row, answer, column(row));
+            }
         }
-        self.count_endpoint(row);
+        course
     }
 
-    fn count_endpoint(&mut self, row: &TxRow<'_>) {
-        let number = usize::from(row.endpoint);
+    fn add(&mut self, row: &AnswerRow, answer: Answer, column: usize) {
+        let columns = self.columns;
+        let endpoint = self.endpoint(row.endpoint);
+        match answer {
+            Answer::Accepted => {
+                endpoint.accepted[column] += row.txs;
+                endpoint.waited_ms[column] += row.mean_ms.unwrap_or(0.0) * row.txs as f64;
+            }
+            Answer::Unanswered => endpoint.unanswered += row.txs,
+            Answer::Code(_) | Answer::OtherCode | Answer::Error => {
+                endpoint.refused += row.txs;
+                let none = || vec![0; columns];
+                self.refused.entry(answer).or_insert_with(none)[column] += row.txs;
+            }
+        }
+    }
+
+    fn endpoint(&mut self, number: u16) -> &mut Endpoint {
+        let number = usize::from(number);
         while number >= self.endpoints.len() {
             self.endpoints.push(Endpoint {
                 accepted: vec![0; self.columns],
@@ -81,28 +75,7 @@ impl AnswerCourse {
                 unanswered: 0,
             });
         }
-        let column = row.accepted.map(|at| (self.column(at.as_secs_f64()), at));
-        let endpoint = &mut self.endpoints[number];
-        match (column, row.fate()) {
-            (Some((column, at)), _) => {
-                endpoint.accepted[column] += 1;
-                endpoint.waited_ms[column] += at.saturating_sub(row.due).as_millis_f64();
-            }
-            (None, TxFate::Rejected | TxFate::Error) => endpoint.refused += 1,
-            (None, _) => endpoint.unanswered += 1,
-        }
-    }
-
-    fn known(&self, code: i64) -> Refusal {
-        let refusal = Refusal::Code(code);
-        match self.refused.len() < MAX_CODES || self.refused.contains_key(&refusal) {
-            true => refusal,
-            false => Refusal::OtherCode,
-        }
-    }
-
-    fn column(&self, at_s: f64) -> usize {
-        ((at_s.max(0.0) / self.column_s) as usize).min(self.columns - 1)
+        &mut self.endpoints[number]
     }
 
     fn rates<'a>(&'a self, counts: &'a [u64]) -> impl Iterator<Item = Span> + 'a {
@@ -113,7 +86,7 @@ impl AnswerCourse {
     }
 
     /// Adds a line for each cause; `name` says what it is called. `None` where nothing was refused.
-    pub(crate) fn refusals(&self, chart: Chart, name: impl Fn(Refusal) -> String) -> Option<Chart> {
+    pub(crate) fn refusals(&self, chart: Chart, name: impl Fn(Answer) -> String) -> Option<Chart> {
         if self.refused.is_empty() {
             return None;
         }
@@ -173,70 +146,49 @@ fn mean(sum_ms: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| (sum_ms / count as f64).max(0.001))
 }
 
-/// Codes with lines of their own: as many as there are colours, less one for the others.
-const MAX_CODES: usize = 6;
 const MAX_ENDPOINTS: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ORIGIN_UNIX_NS: u64 = 1_795_132_800_000_000_000;
-
-    /// A transaction due a tenth of a second before its answer.
-    fn row(at_ms: u64, answer: Result<(), Option<i64>>) -> TxRow<'static> {
-        let at = pacing::Nanos::from_millis(at_ms);
-        let due = pacing::Nanos::from_millis(at_ms - 100);
-        let unix_us = ORIGIN_UNIX_NS / 1_000 + at_ms * 1_000;
-        TxRow {
-            txid: "",
-            size: 1,
-            send_unix_us: unix_us,
-            accept_unix_us: answer.is_ok().then_some(unix_us),
-            commit_unix_us: None,
-            error_unix_us: answer.is_err().then_some(unix_us),
-            due,
-            sent: due,
-            accepted: answer.is_ok().then_some(at),
-            committed: None,
-            height: None,
-            code: answer.err().flatten(),
-            endpoint: 0,
-            step: 0,
+    fn row(second: u64, endpoint: u16, answer: &str, txs: u64) -> AnswerRow {
+        AnswerRow {
+            second,
+            span_s: 2,
+            endpoint,
+            answer: answer.to_owned(),
+            txs,
+            mean_ms: (answer == "accepted").then_some(50.0),
         }
     }
 
     #[test]
-    fn refusals_are_counted_by_cause_in_the_second_they_came() {
-        let mut course = AnswerCourse::new(ORIGIN_UNIX_NS, 4.0);
-        for at_ms in [500, 1_500, 1_600] {
-            course.tx(&row(at_ms, Err(Some(7))));
-        }
-        course.tx(&row(3_999, Err(None)));
-        course.tx(&row(2_500, Ok(())));
+    fn refusals_are_those_of_all_endpoints_and_columns_stand_where_they_began() {
+        let course = AnswerCourse::new(&[
+            row(0, 0, "accepted", 4),
+            row(4, 0, "code 7", 2),
+            row(4, 1, "code 7", 1),
+            row(6, 1, "error", 3),
+            row(2, 1, "unanswered", 5),
+            row(2, 1, "of a later version", 9),
+        ]);
         let expected = [
-            (Refusal::Code(7), vec![1, 2, 0, 0]),
-            (Refusal::Error, vec![0, 0, 0, 1]),
+            (Answer::Code(7), vec![0, 0, 3, 0]),
+            (Answer::Error, vec![0, 0, 0, 3]),
         ];
         assert_eq!(course.refused, BTreeMap::from(expected));
-        let endpoint = &course.endpoints[0];
-        assert_eq!((endpoint.refused, endpoint.unanswered), (4, 0));
-        assert_eq!(endpoint.accepted, [0, 0, 1, 0]);
-        assert_eq!(endpoint.waited_ms, [0.0, 0.0, 100.0, 0.0]);
+        let [first, second] = &course.endpoints[..] else {
+            panic!("two endpoints")
+        };
+        assert_eq!((first.accepted[0], first.waited_ms[0]), (4, 200.0));
+        assert_eq!((first.refused, second.refused), (2, 4));
+        assert_eq!(second.unanswered, 5);
     }
 
     #[test]
-    fn columns_and_codes_are_bounded_and_nothing_is_left_out() {
-        let mut course = AnswerCourse::new(ORIGIN_UNIX_NS, 1e6);
-        // An answer behind the end belongs to the last column.
-        for (code, at_ms) in (0..100).zip((1..).map(|it| it * 11_000_000)) {
-            course.tx(&row(at_ms, Err(Some(code))));
-        }
-        assert!(course.columns <= MAX_COLUMNS);
-        assert_eq!(course.refused.len(), MAX_CODES + 1);
-        assert_eq!(course.refused[&Refusal::OtherCode].iter().sum::<u64>(), 94);
-        let all: u64 = course.refused.values().flatten().sum();
-        assert_eq!(all, 100);
-        assert_eq!(course.endpoints[0].refused, 100);
+    fn a_run_without_an_answer_has_an_empty_course() {
+        let course = AnswerCourse::new(&[]);
+        assert!(course.refused.is_empty() && course.endpoints.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
-use measure::{BlockRow, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
+use measure::{BlockRow, KeptRows, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
 
 /// A run that lies in a folder.
 ///
@@ -133,9 +133,9 @@ impl RecordedRun {
     /// The transactions, one by one, in the memory of one.
     ///
     /// # Errors
-    /// When `txs.csv` cannot be opened or lacks a column.
+    /// When `txs.csv` cannot be opened or lacks a column, or does not have all of them (`--rows`).
     pub fn txs(&self) -> Result<TxReader<BufReader<File>>, OpenError> {
-        txs(&self.path)
+        txs(&self.path, &self.manifest)
     }
 
     /// The intervals of all latencies, one by one.
@@ -207,7 +207,7 @@ impl<'a> Rebuild<'a> {
     }
 
     fn count(&mut self, killed: &mut KilledRun<'_>) -> Result<(), OpenError> {
-        let mut txs = txs(self.path)?;
+        let mut txs = txs(self.path, self.manifest)?;
         loop {
             match txs.next_row() {
                 Ok(Some(row)) => killed.tx(&row),
@@ -306,7 +306,15 @@ fn rows<T: TableRow>(path: &Path) -> Result<RowReader<BufReader<File>, T>, OpenE
     RowReader::new(open(path, T::FILE)?).map_err(|source| unusable(path, source))
 }
 
-fn txs(path: &Path) -> Result<TxReader<BufReader<File>>, OpenError> {
+fn txs(path: &Path, manifest: &Manifest) -> Result<TxReader<BufReader<File>>, OpenError> {
+    let kept = manifest.rows();
+    if kept != KeptRows::All {
+        return Err(OpenError::of(format!(
+            "this needs the row of each transaction, and the run in {} was played with --rows {kept}: play it \
+             again with --rows all",
+            path.display()
+        )));
+    }
     TxReader::new(open(path, "txs.csv")?).map_err(|source| unusable(path, source))
 }
 

@@ -34,6 +34,11 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
         }
         runs.push((folder.display().to_string(), run));
     }
+    let parts = runs
+        .iter()
+        .map(|(_, run)| part(run))
+        .collect::<Result<_, _>>()
+        .map_err(usage)?;
     let manifests: Vec<_> = runs
         .iter()
         .map(|(name, run)| (name.clone(), run.manifest().clone()))
@@ -42,11 +47,6 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     let offsets = clock_offsets(&runs).map_err(failed)?;
     let limit_ms = args.max_clock_offset.as_millis_f64();
     note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
-    let parts = runs
-        .iter()
-        .map(|(_, run)| part(run))
-        .collect::<Result<_, _>>()
-        .map_err(usage)?;
     let folder = RunFolder::create(args.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let mut manifest_file = folder.open("manifest.json").map_err(usage)?;
@@ -110,6 +110,7 @@ fn part(run: &RecordedRun) -> Result<MergePart<BufReader<File>>, OpenError> {
 fn writers(folder: &RunFolder) -> Result<RunFolderWriters<File>, FolderError> {
     Ok(RunFolderWriters {
         txs: folder.open("txs.csv")?,
+        answers: folder.open("answers.csv")?,
         series: folder.open("series.csv")?,
         steps: folder.open("steps.csv")?,
         blocks: folder.open("blocks.csv")?,

@@ -5,6 +5,7 @@ use std::io::{BufRead, Write};
 use pacing::Nanos;
 
 use super::{MergePart, PartError};
+use crate::answers::Answers;
 use crate::files::Files;
 use crate::manifest::Manifest;
 use crate::read::{ReadError, TxReader, TxRow};
@@ -18,7 +19,7 @@ pub(super) fn join<R: BufRead, W: Write>(
 ) -> Result<WorstWindows, PartError> {
     let mut streams = Vec::with_capacity(parts.len());
     let until = parts.iter().map(|part| part.summary.time.offered_s);
-    let mut sends = Sends::new(until.fold(0.0, f64::max));
+    let mut sends = Sends::new(until.fold(0.0, f64::max), manifest.origin_unix_ns);
     for (position, part) in parts.iter_mut().enumerate() {
         let endpoints = positions(&part.manifest, manifest);
         let mut stream = Stream::new(&mut part.txs, manifest.origin_unix_ns, endpoints);
@@ -32,6 +33,7 @@ pub(super) fn join<R: BufRead, W: Write>(
             .filter(|position| !streams[*position].ended)
             .min_by_key(|position| streams[*position].settled);
         let Some(next) = next else {
+            files.write_answers(&sends.answers);
             return Ok(sends.worst());
         };
         files.txs.rows.extend_from_slice(&streams[next].row);
@@ -85,9 +87,9 @@ impl<'a, R: BufRead> Stream<'a, R> {
             return Ok(());
         };
         self.settled = settled(&row, self.origin_unix_us);
-        sends.count(&row);
         let place = self.endpoints.get(usize::from(row.endpoint));
         let endpoint = place.copied().unwrap_or_default();
+        sends.count(&TxRow { endpoint, ..row });
         self.row.clear();
         self.reader.copy_row(endpoint, &mut self.row);
         Ok(())
@@ -105,23 +107,28 @@ fn settled(row: &TxRow<'_>, origin_unix_us: u64) -> Nanos {
         .unwrap_or(Nanos::MAX)
 }
 
-/// What was due and what was sent in each short window of the offering.
+/// What was due and what was sent in each short window of the offering, and what was answered.
 struct Sends {
     due: Vec<u32>,
     sent: Vec<u32>,
+    answers: Answers,
+    origin_unix_ns: u64,
 }
 
 impl Sends {
-    fn new(offered_s: f64) -> Self {
+    fn new(offered_s: f64, origin_unix_ns: u64) -> Self {
         let windows = (offered_s * 1e9 / SHORT.as_nanos() as f64).ceil() as usize;
         let windows = windows.min(MAX_WINDOWS);
         Self {
             due: vec![0; windows],
             sent: vec![0; windows],
+            answers: Answers::default(),
+            origin_unix_ns,
         }
     }
 
     fn count(&mut self, row: &TxRow<'_>) {
+        self.answers.row(row, self.origin_unix_ns);
         let window = |at: Nanos| (at.as_nanos() / SHORT.as_nanos()) as usize;
         if let Some(due) = self.due.get_mut(window(row.due)) {
             *due += 1;

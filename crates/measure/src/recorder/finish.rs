@@ -110,10 +110,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             .max(self.pending.bytes() as u64);
         for record in self.pending.drain() {
             self.censor_open(&record, answers_until, blocks_until);
-            self.tally.settle(&record);
-            self.tx_writer.write(&record, &mut self.files.txs.rows);
-            self.files.relieve_txs();
+            self.enter(&record);
         }
+        self.files.write_answers(&self.answers);
     }
 
     fn summary(

@@ -17,6 +17,7 @@ pub use self::watch::{MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS};
 pub(crate) use self::close::growth;
 
 use self::close::{EndedSteps, RunTotals, StepUnderway};
+use crate::answers::Answers;
 use crate::blocks::WaitingBlocks;
 use crate::event::{
     AcceptanceSeen, Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply,
@@ -27,7 +28,7 @@ use crate::hlog::{self, HlogWriter};
 use crate::latency::{LatencyKind, LatencySet};
 use crate::pending::{Pending, Record, RecordState, Slot};
 use crate::plan::{LoadModel, Plan};
-use crate::rows::{IdText, SeriesRow, StepRow, TxWriter};
+use crate::rows::{IdText, KeptRows, SeriesRow, StepRow, TxWriter};
 use crate::segments::{Segment, Segments};
 use crate::span::{Depth, Depths, Span, add_depths};
 use crate::summary::{Reconnects, RecorderHealth};
@@ -67,6 +68,8 @@ pub struct RecorderConfig {
     pub checked: bool,
     /// How ids are written in `txs.csv`.
     pub ids: IdText,
+    /// Which transactions have a row there.
+    pub rows: KeptRows,
 }
 
 impl RecorderConfig {
@@ -86,6 +89,7 @@ impl RecorderConfig {
             answers: true,
             checked: true,
             ids: IdText::UpperHex,
+            rows: KeptRows::All,
         }
     }
 }
@@ -100,6 +104,7 @@ pub struct Recorder<W, P> {
     plan: P,
     files: Files<W>,
     tx_writer: TxWriter,
+    answers: Answers,
     hlog: HlogWriter,
     pending: Pending,
     waiting: Waiting,
@@ -149,6 +154,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         Self {
             files: Files::new(writers, &hlog::header(config.origin_unix_ns)),
             tx_writer: TxWriter::new(config.origin_unix_ns, config.ids),
+            answers: Answers::default(),
             hlog: HlogWriter::new(),
             pending: Pending::new(config.max_pending),
             waiting: Waiting::default(),
@@ -438,9 +444,17 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 waiting.end(record.due, Awaited::Answer);
             }
         }
-        self.tally.settle(&record);
-        self.tx_writer.write(&record, &mut self.files.txs.rows);
-        self.files.relieve_txs();
+        self.enter(&record);
+    }
+
+    /// Writes down a transaction that has its fate.
+    fn enter(&mut self, record: &Record) {
+        self.tally.settle(record);
+        self.answers.record(record);
+        if self.config.rows.keeps(&record.hash) {
+            self.tx_writer.write(record, &mut self.files.txs.rows);
+            self.files.relieve_txs();
+        }
     }
 
     fn settle_one_early(&mut self) {

@@ -4,6 +4,7 @@
 //! written straight from the pending record.
 
 mod block;
+mod kept;
 mod latency;
 mod series;
 mod step;
@@ -11,6 +12,7 @@ mod table;
 mod tx;
 
 pub use block::BlockRow;
+pub use kept::{KeptRows, KeptRowsError};
 pub use latency::LatencyColumns;
 pub use series::SeriesRow;
 pub use step::StepRow;

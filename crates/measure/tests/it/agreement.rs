@@ -3,9 +3,9 @@
 
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    Answered, BlockRow, BlockSeen, Cause, Failure, KilledRun, MergePart, Plan, Quantiles,
-    RecorderConfig, Reply, SchedulePlan, Sent, SeriesRow, StepRow, Summary, Unsent, UnsentReason,
-    merge,
+    AnswerRow, Answered, Answers, BlockRow, BlockSeen, Cause, Failure, KilledRun, MergePart, Plan,
+    Quantiles, RecorderConfig, Reply, SchedulePlan, Sent, SeriesRow, StepRow, Summary, Unsent,
+    UnsentReason, merge,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -185,7 +185,7 @@ fn rebuilt(folder: &Folder) -> Summary {
     killed.summary(&HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap())
 }
 
-fn merged(load: &[Transaction]) -> Summary {
+fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
     let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(load, part, 2)).collect();
     let files: Vec<[Vec<u8>; 5]> = parts
         .iter()
@@ -196,6 +196,7 @@ fn merged(load: &[Transaction]) -> Summary {
                 steps,
                 blocks,
                 hlog,
+                ..
             } = folder;
             [txs, series, steps, blocks, hlog].map(|file| file.bytes())
         })
@@ -213,13 +214,49 @@ fn merged(load: &[Transaction]) -> Summary {
         }
     });
     let names = ["a".to_owned(), "b".to_owned()];
-    merge(open.collect(), &names, &manifest(), Folder::new().writers()).unwrap()
+    let whole = Folder::new();
+    let summary = merge(open.collect(), &names, &manifest(), whole.writers()).unwrap();
+    (summary, crate::reading::rows(&whole.answers.bytes()))
+}
+
+/// What was answered, as the rows of transactions have it.
+fn answers_of_rows(folder: &Folder) -> Vec<AnswerRow> {
+    let mut answers = Answers::default();
+    let txs = folder.txs.bytes();
+    let mut reader = TxReader::new(&txs[..]).unwrap();
+    while let Some(row) = reader.next_row().unwrap() {
+        answers.row(&row, ORIGIN_UNIX_NS);
+    }
+    answers.rows().collect()
+}
+
+/// Counts without the means, which sums in another order round in another way.
+fn counts(rows: &[AnswerRow]) -> Vec<(u64, u64, u16, &str, u64)> {
+    rows.iter()
+        .map(|row| {
+            (
+                row.second,
+                row.span_s,
+                row.endpoint,
+                row.answer.as_str(),
+                row.txs,
+            )
+        })
+        .collect()
 }
 
 fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
     let (folder, live) = recorded(load, 0, 1);
     prop_assert!(live.conservation.holds, "{:?}", live.conservation);
-    let (rebuilt, merged) = (rebuilt(&folder), merged(load));
+    let (rebuilt, (merged, merged_answers)) = (rebuilt(&folder), merged(load));
+    let answers: Vec<AnswerRow> = crate::reading::rows(&folder.answers.bytes());
+    prop_assert_eq!(
+        answers.iter().map(|row| row.txs).sum::<u64>(),
+        live.offered.sent
+    );
+    let of_rows = answers_of_rows(&folder);
+    prop_assert_eq!(counts(&answers), counts(&of_rows));
+    prop_assert_eq!(counts(&answers), counts(&merged_answers));
     for other in [&rebuilt, &merged] {
         prop_assert_eq!(other.model, live.model);
         prop_assert_eq!(other.time, live.time);

@@ -50,6 +50,7 @@ fn nanoseconds_for_each_transaction() {
     let folder = Folder::new();
     let writers = measure::RunFolderWriters {
         txs: std::io::sink(),
+        answers: std::io::sink(),
         series: std::io::sink(),
         steps: std::io::sink(),
         blocks: std::io::sink(),

@@ -94,6 +94,7 @@ pub(crate) struct Folder {
     pub(crate) steps: File,
     pub(crate) blocks: File,
     pub(crate) hlog: File,
+    pub(crate) answers: File,
 }
 
 impl Folder {
@@ -105,6 +106,7 @@ impl Folder {
             steps: file(),
             blocks: file(),
             hlog: file(),
+            answers: file(),
         }
     }
 
@@ -115,6 +117,7 @@ impl Folder {
             steps: self.steps.clone(),
             blocks: self.blocks.clone(),
             hlog: self.hlog.clone(),
+            answers: self.answers.clone(),
         }
     }
 

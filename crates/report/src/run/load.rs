@@ -1,9 +1,8 @@
 //! Throughput over time, and how full everything was.
 
-use measure::SeriesRow;
+use measure::{Answer, SeriesRow};
 
 use super::RunReport;
-use crate::answers::Refusal;
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::{CommittedCourse, Page, Stretch, text};
 
@@ -73,17 +72,16 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
 pub(super) fn refusals(report: &RunReport) -> String {
     let per_second = Axis::linear("per second", Unit::PerSecond);
     let chart = report.over_time("Refused, by cause", per_second);
-    let courses = report.answers.as_ref();
-    let chart = courses.and_then(|it| it.refusals(chart, |cause| name(report, cause)));
+    let chart = report.answers.refusals(chart, |cause| name(report, cause));
     chart.map_or(String::new(), |chart| chart.html())
 }
 
 /// A cause by the node's own words where they are known.
-fn name(report: &RunReport, cause: Refusal) -> String {
+fn name(report: &RunReport, cause: Answer) -> String {
     let code = match cause {
-        Refusal::Code(code) => code,
-        Refusal::OtherCode => return "other codes".to_owned(),
-        Refusal::Error => return "no usable answer".to_owned(),
+        Answer::Code(code) => code,
+        Answer::OtherCode => return "other codes".to_owned(),
+        _ => return "no usable answer".to_owned(),
     };
     let prefix = format!("{code}: ");
     let texts = report.summary.fate.rejected_by_text.keys();
@@ -100,9 +98,8 @@ fn name(report: &RunReport, cause: Refusal) -> String {
 pub(super) fn endpoints(report: &RunReport) -> String {
     let endpoints = report.manifest.endpoints.iter();
     let names: Vec<&str> = endpoints.map(|endpoint| &*endpoint.url).collect();
-    report.answers.as_ref().map_or(String::new(), |courses| {
-        courses.endpoints(|title, y| report.over_time(title, y), &names)
-    })
+    let over_time = |title: &str, y| report.over_time(title, y);
+    report.answers.endpoints(over_time, &names)
 }
 
 /// A limit far above what was reached would press everything else to the ground.

@@ -43,8 +43,8 @@ pub struct RunReport {
     pub blocks: Vec<BlockRow>,
     /// The latencies over time.
     pub course: LatencyCourse,
-    /// The answers over time; `None` where it was too much to read.
-    pub answers: Option<AnswerCourse>,
+    /// The answers over time.
+    pub answers: AnswerCourse,
     /// BEP-23's analysis; `None` where nobody asked for it.
     pub bep23: Option<Bep23>,
 }

@@ -3,7 +3,7 @@
 use measure::judge::{Excess, Onset, Shortfall};
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits,
+    Answers, EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits,
     ScheduleVerdict, Strength, judge,
 };
 use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
@@ -20,11 +20,11 @@ fn report() -> RunReport {
     } = steady_run();
     let txs = txs.bytes();
     let mut collector = Bep23Collector::new(ORIGIN_UNIX_NS / 1_000);
-    let mut answers = AnswerCourse::new(ORIGIN_UNIX_NS, 4.0);
+    let mut answers = Answers::default();
     let mut reader = TxReader::new(&txs[..]).unwrap();
     while let Some(row) = reader.next_row().unwrap() {
         collector.tx(&row);
-        answers.tx(&row);
+        answers.row(&row, ORIGIN_UNIX_NS);
     }
     let mut course = LatencyCourse::new(summary.time.ended_s, summary.time.warmup_s);
     let log = hlog.bytes();
@@ -48,7 +48,7 @@ fn report() -> RunReport {
     RunReport {
         links: vec![("../report.html".into(), "the <campaign>".into())],
         onsets: judge::onsets(&summary.evidence),
-        answers: Some(answers),
+        answers: course_of(&answers),
         manifest: Manifest {
             format: FORMAT.into(),
             version: "0.1.0".into(),
@@ -279,10 +279,14 @@ fn blocks_are_held_against_every_limit_that_they_come_near() {
     );
 }
 
+fn course_of(answers: &Answers) -> AnswerCourse {
+    AnswerCourse::new(&answers.rows().collect::<Vec<_>>())
+}
+
 #[test]
 fn an_endpoint_that_does_not_answer_is_seen_beside_the_others() {
     let mut report = report();
-    let mut answers = AnswerCourse::new(ORIGIN_UNIX_NS, 4.0);
+    let mut answers = Answers::default();
     let text = steady_run().txs.bytes();
     let mut rows = TxReader::new(&text[..]).unwrap();
     while let Some(mut row) = rows.next_row().unwrap() {
@@ -290,9 +294,9 @@ fn an_endpoint_that_does_not_answer_is_seen_beside_the_others() {
             row.endpoint = 1;
             (row.accepted, row.committed) = (None, None);
         }
-        answers.tx(&row);
+        answers.row(&row, ORIGIN_UNIX_NS);
     }
-    report.answers = Some(answers);
+    report.answers = course_of(&answers);
     report
         .manifest
         .endpoints

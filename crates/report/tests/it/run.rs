@@ -50,6 +50,7 @@ pub(crate) fn steady_run() -> Run {
     let [txs, series, steps, blocks, hlog] = std::array::from_fn(|_| File::default());
     let writers = RunFolderWriters {
         txs: txs.clone(),
+        answers: File::default(),
         series: series.clone(),
         steps,
         blocks: blocks.clone(),

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use measure::{BlockRow, judge};
+use measure::read::TableRow as _;
+use measure::{AnswerRow, Answers, BlockRow, KeptRows, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
@@ -69,7 +70,7 @@ pub fn write_html(run: &RecordedRun) -> Result<PathBuf, ReportError> {
     write_page(run, u64::MAX)
 }
 
-/// The same at the end of a run: plots that need every transaction are left out with very many.
+/// The same at the end of a run: BEP-23's plots, which need every transaction, are left out with very many.
 ///
 /// The rows are read back from the files although the recorder had them in memory: a report then has one
 /// way of being built, which also serves killed and merged runs, and a run of days keeps no rows.
@@ -115,9 +116,8 @@ pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
     Ok(collector.finish())
 }
 
-/// Everything a report is made of. With more than `max_txs` sent transactions the plots are left out that
-/// need every row: answers by cause and by endpoint, and BEP-23's, which are drawn where its scenario was
-/// played.
+/// Everything a report is made of. BEP-23's plots, which are drawn where its scenario was played, need every
+/// row: they are left out with more than `max_txs` sent transactions, and where not all rows were kept.
 ///
 /// # Errors
 /// When a file of the folder cannot be read.
@@ -125,7 +125,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
     let (series, blocks) = (run.all_rows()?, run.all_rows()?);
-    let all = summary.fate.sent <= max_txs;
+    let all = summary.fate.sent <= max_txs && manifest.rows() == KeptRows::All;
     let of_bep23 = manifest.command.iter().any(|word| word.contains("bep23"));
     Ok(RunReport {
         thresholds: thresholds(run),
@@ -134,7 +134,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
         onsets: judge::onsets(&summary.evidence),
         excesses: judge::excesses(&summary.steps, summary.followed),
         course: course(run)?,
-        answers: all.then(|| answers(run)).transpose()?,
+        answers: answers(run)?,
         bep23: (all && of_bep23).then(|| bep23(run)).transpose()?,
         manifest,
         series,
@@ -156,11 +156,16 @@ fn links(run: &Path) -> Vec<(String, String)> {
     pages.into_iter().filter(is_of).map(link).collect()
 }
 
+/// From their own file; of an earlier version's run, or one that was killed before it wrote them, from the
+/// rows of transactions.
 fn answers(run: &RecordedRun) -> Result<AnswerCourse, OpenError> {
-    let time = run.summary().time;
-    let mut answers = AnswerCourse::new(time.origin_unix_ns, time.ended_s);
-    each_tx(run, |row| answers.tx(row))?;
-    Ok(answers)
+    if !run.is_killed() && run.path().join(AnswerRow::FILE).exists() {
+        return Ok(AnswerCourse::new(&run.all_rows::<AnswerRow>()?));
+    }
+    let mut answers = Answers::default();
+    let origin_unix_ns = run.summary().time.origin_unix_ns;
+    each_tx(run, |row| answers.row(row, origin_unix_ns))?;
+    Ok(AnswerCourse::new(&answers.rows().collect::<Vec<_>>()))
 }
 
 fn course(run: &RecordedRun) -> Result<LatencyCourse, OpenError> {

@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Trust};
 
@@ -66,6 +67,8 @@ pub struct Plan {
     pub catch_up: CatchUp,
     /// What happens before this is left out of latencies and per-second rates.
     pub warmup: Nanos,
+    /// Which transactions have a row in `txs.csv`.
+    pub rows: KeptRows,
     /// How long answers and commits are awaited after the last due time.
     pub drain_timeout: Nanos,
     /// Transactions due and not yet answered, at most.
@@ -171,6 +174,7 @@ impl Plan {
             answer_timeout: settings.answer_timeout.unwrap_or(DEFAULT_ANSWER_TIMEOUT),
             spin,
             follow: !settings.no_follow,
+            rows: settings.rows.unwrap_or_default(),
             profiling: resolve_profiling(&settings)?,
             sources: settings.source_address,
             thresholds: settings.threshold,

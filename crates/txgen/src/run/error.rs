@@ -150,6 +150,7 @@ mod tests {
     fn a_summary_that_a_full_disk_did_not_take_is_named() {
         let writers = RunFolderWriters {
             txs: io::sink(),
+            answers: io::sink(),
             series: io::sink(),
             steps: io::sink(),
             blocks: io::sink(),

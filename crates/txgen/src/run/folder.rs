@@ -59,6 +59,16 @@ impl RunFolder {
         &self.path
     }
 
+    /// A file that keeps nothing, in place of one that is not wanted.
+    ///
+    /// # Errors
+    /// The system has none.
+    pub(crate) fn nowhere(&self) -> Result<File, FolderError> {
+        let path = PathBuf::from("/dev/null");
+        let opened = File::options().write(true).open(&path);
+        opened.map_err(|source| FolderError::Unwritable { path, source })
+    }
+
     /// Creates one of its files.
     ///
     /// # Errors

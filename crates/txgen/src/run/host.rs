@@ -94,6 +94,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "signing_threads": plan.signing_threads,
         "spin": plan.spin.to_string(),
         "follow": plan.follow,
+        "rows": plan.rows.to_string(),
         "checked": plan.is_checked(),
         "shard": plan.part.to_string(),
         "start_at": plan.start_at.map(|start| start.to_string()),

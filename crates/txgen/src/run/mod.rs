@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use measure::RunFolderWriters;
+use measure::{KeptRows, RunFolderWriters};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
@@ -160,7 +160,7 @@ impl TargetVisitor for Performance<'_> {
                 .clone()
                 .unwrap_or_else(|| default_folder(plan.shape())),
         )?;
-        let files = Files::open(&folder)?;
+        let files = Files::open(&folder, plan.rows)?;
         if words == Words::All {
             introduce(display, plan, &folder);
         }
@@ -232,11 +232,15 @@ struct Files {
 }
 
 impl Files {
-    fn open(folder: &RunFolder) -> Result<Self, FolderError> {
+    fn open(folder: &RunFolder, rows: KeptRows) -> Result<Self, FolderError> {
         Ok(Self {
             manifest: folder.open("manifest.json")?,
             writers: RunFolderWriters {
-                txs: folder.open("txs.csv")?,
+                txs: match rows {
+                    KeptRows::None => folder.nowhere()?,
+                    _ => folder.open("txs.csv")?,
+                },
+                answers: folder.open("answers.csv")?,
                 series: folder.open("series.csv")?,
                 steps: folder.open("steps.csv")?,
                 blocks: folder.open("blocks.csv")?,

@@ -55,7 +55,7 @@ pub(super) fn prepare<T: Target>(
     let target: T = plan.target();
     let nodes = preflight::check(&target, &plan, guest)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
-    let mut files = Files::open(&folder)?;
+    let mut files = Files::open(&folder, plan.rows)?;
     let run = Run::new(target, &plan, &nodes, guest.is_some(), shutdown);
     display.begin(Scene {
         brief: true,

@@ -131,6 +131,7 @@ impl<'a> Recording<'a> {
             },
             warmup: plan.warmup,
             ids: plan.target.facts().ids,
+            rows: plan.rows,
             answers: channels.answers,
             checked: plan.is_checked(),
             max_pending: usize::try_from(plan.max_in_flight)

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
+use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use serde::Deserialize;
@@ -212,6 +213,13 @@ pub struct Settings {
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
+    /// Which transactions have a row of 151 bytes in txs.csv: all, sample:1/N (by their hash) or none.
+    /// Counts, latencies, reports and comparisons are the same; merging, and the figures of a run that
+    /// was killed, need all [default: all].
+    #[arg(long, value_name = "WHICH")]
+    #[serde(deserialize_with = "text::option")]
+    pub rows: Option<KeptRows>,
+
     /// Print a JSON line with the live figures to stdout this often.
     #[arg(long, value_name = "DURATION")]
     #[serde(deserialize_with = "text::option")]
@@ -279,7 +287,7 @@ impl Settings {
                 target broadcast_tx_method connections transport ca_file
                 workload file_format size signers metadata chain_depth signing_threads seed
                 arrivals catch_up warmup drain_timeout max_in_flight at_max_in_flight answer_timeout threads
-                spin shard start_at out report_interval metrics
+                spin shard start_at out rows report_interval metrics
                 profile_pid profile_frequency profile_stacks;
             lists: endpoints source_address threshold abort_on;
             flags: no_follow no_tui dry_run;

@@ -21,6 +21,7 @@ mod load;
 mod mesh;
 mod profile;
 mod report;
+mod rows;
 mod search;
 mod shards;
 mod stall;

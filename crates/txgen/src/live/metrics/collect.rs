@@ -317,6 +317,7 @@ mod tests {
         let plan = SchedulePlan::new(Schedule::new(profile, Arrivals::Even));
         let writers = RunFolderWriters {
             txs: std::io::sink(),
+            answers: std::io::sink(),
             series: std::io::sink(),
             steps: std::io::sink(),
             blocks: std::io::sink(),

@@ -285,6 +285,7 @@ impl Outcome {
         let planned = schedule.planned();
         let writers = RunFolderWriters {
             txs: io::sink(),
+            answers: io::sink(),
             series: io::sink(),
             steps: io::sink(),
             blocks: io::sink(),

@@ -175,6 +175,7 @@ fn a_run_without_answers_ends_with_every_fate_known() {
     ));
     let writers = RunFolderWriters {
         txs: Vec::new(),
+        answers: Vec::new(),
         series: Vec::new(),
         steps: Vec::new(),
         blocks: Vec::new(),
