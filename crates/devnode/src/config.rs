@@ -168,7 +168,15 @@ impl Config {
         }
         ceilings.sort_by(|(one, _), (two, _)| one.total_cmp(two));
         let (rate, why) = &ceilings[0];
-        format!("the built-in node commits at most {rate:.0}/s: {why}")
+        let admission = match (self.app, self.admission.mode) {
+            (Application::Bitcoin, Some(AdmissionMode::Parallel)) => {
+                let threads = cores(self.admission.validators);
+                format!("; its admission is parallel, on {threads} threads")
+            }
+            (Application::Bitcoin, _) => "; its admission is serial".to_owned(),
+            _ => String::new(),
+        };
+        format!("the built-in node commits at most {rate:.0}/s: {why}{admission}")
     }
 }
 

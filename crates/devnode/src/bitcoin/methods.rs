@@ -1,17 +1,19 @@
 //! The methods, and their errors (`rpcserver.go` and `btcjson/jsonrpcerr.go` of btcd 0.26.2).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use admission::Refused;
 use bitcoin::consensus::encode::{self, serialize_hex};
 use bitcoin::hex::FromHex as _;
-use bitcoin::{Amount, BlockHash, Transaction, Txid};
+use bitcoin::{Amount, BlockHash, OutPoint, Transaction, Txid};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Bitcoin;
 use super::render::{self, DIFFICULTY, Detail, bitcoins};
 use super::rules::{self, Offered};
+use crate::app::admission::Gate;
 use crate::faults::Faults;
 
 /// An error answer.
@@ -86,6 +88,10 @@ pub(super) async fn answer(node: &Arc<Bitcoin>, method: &str, params: &[Value]) 
 
 fn answer_at_once(node: &Bitcoin, method: &str, params: &[Value]) -> Answer {
     match method {
+        ADMISSION => {
+            params_of::<0>(params, 0)?;
+            Ok(admission(node))
+        }
         "getbestblockhash" => {
             params_of::<0>(params, 0)?;
             Ok(Value::from(node.chain().tip().to_string()))
@@ -113,6 +119,7 @@ fn answer_at_once(node: &Bitcoin, method: &str, params: &[Value]) -> Answer {
             Ok(json!({ "size": depth.txs, "bytes": depth.bytes }))
         }
         "getrawtransaction" => raw_transaction(node, params),
+        "gettxout" => unspent(node, params),
         "invalidateblock" => {
             let [hash] = params_of::<1>(params, 1)?;
             let hash: String = parameter(hash, 1, "blockhash", "string")?;
@@ -124,6 +131,22 @@ fn answer_at_once(node: &Bitcoin, method: &str, params: &[Value]) -> Answer {
         }
         _ => Err(RpcError::method_not_found()),
     }
+}
+
+/// A method of this node alone: what admission has done since the start.
+const ADMISSION: &str = "getadmissioninfo";
+
+fn admission(node: &Bitcoin) -> Value {
+    let counters = node.admission();
+    json!({
+        "mode": match &*node.gate {
+            Gate::Serial(_) => "serial",
+            Gate::Parallel(_) => "parallel",
+        },
+        "validators": node.validators,
+        "checked": counters.accepted + counters.rejected + counters.orphaned,
+        "checking_ns": node.checking.load(Ordering::Relaxed),
+    })
 }
 
 static NULL: Value = Value::Null;
@@ -263,6 +286,27 @@ fn raw_transaction(node: &Bitcoin, params: &[Value]) -> Answer {
     });
     let text = "The transaction index must be enabled to query the blockchain (specify --txindex)";
     shown.ok_or_else(|| RpcError::new(NOT_FOUND, text))
+}
+
+/// An unspent output; null for one that is not there. As in btcd, one of the chain that the mempool spends
+/// is.
+fn unspent(node: &Bitcoin, params: &[Value]) -> Answer {
+    let [txid, vout, mempool] = params_of::<3>(params, 2)?;
+    let text: String = parameter(txid, 1, "txid", "string")?;
+    let vout: u32 = parameter(vout, 2, "vout", "uint32")?;
+    let mempool = parameter::<Option<bool>>(mempool, 3, "includemempool", "bool")?.unwrap_or(true);
+    let txid: Txid = hash_of(&text)?;
+    node.gate.pause(|ledger| {
+        let pooled = ledger.pool().get(&txid).filter(|_| mempool);
+        if pooled.is_some_and(|pooled| pooled.tx.output.len() <= vout as usize) {
+            let text = "Output index number (vout) does not exist for transaction.";
+            return Err(RpcError::new(NOT_FOUND, text));
+        }
+        let found = ledger.find(&OutPoint { txid, vout });
+        let found = found.filter(|found| mempool || found.height.is_some());
+        let chain = node.chain();
+        Ok(found.map_or(Value::Null, |found| render::unspent(&chain, found)))
+    })
 }
 
 /// The method whose calls are taken together.

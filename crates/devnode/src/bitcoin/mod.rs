@@ -21,7 +21,7 @@ use base64_simd::STANDARD;
 use bitcoin::{BlockHash, ScriptBuf, Txid};
 
 use crate::app::admission::Gate;
-use crate::config::{AdmissionMode, BitcoinConfig, Config, MempoolConfig};
+use crate::config::{AdmissionMode, BitcoinConfig, Config, MempoolConfig, cores};
 use chain::Chain;
 use ledger::Ledger;
 pub(crate) use rpc::handle;
@@ -31,6 +31,9 @@ use rules::Rules;
 #[derive(Debug)]
 pub(crate) struct Bitcoin {
     gate: Arc<Gate<Rules>>,
+    /// Threads that check transactions, and nanoseconds that all checks took.
+    validators: usize,
+    checking: Arc<AtomicU64>,
     chain: RwLock<Chain>,
     /// Where blocks pay to, if an address is configured.
     payout: Option<ScriptBuf>,
@@ -66,17 +69,24 @@ impl Bitcoin {
             max_txs_bytes,
             ..
         } = config.mempool;
-        let rules = Rules::new(rules::Limits {
+        let limits = rules::Limits {
             mempool_txs: size,
             mempool_bytes: max_txs_bytes,
             outputs: *max_outputs,
             fee_per_kilobyte: *min_relay_fee,
-        });
+        };
+        let checking = Arc::new(AtomicU64::new(0));
+        let rules = Rules::new(limits, Arc::clone(&checking));
         let mode = config.admission.mode.unwrap_or(AdmissionMode::Serial);
         let gate = Gate::new(&config.admission, mode, rules, Ledger::default());
         let credentials = STANDARD.encode_to_string(format!("{rpc_user}:{rpc_password}"));
         Self {
             gate: Arc::new(gate),
+            validators: match mode {
+                AdmissionMode::Serial => 1,
+                AdmissionMode::Parallel => cores(config.admission.validators),
+            },
+            checking,
             chain: RwLock::new(Chain::new(config.retain_blocks, config.retain_bytes)),
             payout: config.bitcoin.payout(),
             max_block_bytes: *max_block_bytes,

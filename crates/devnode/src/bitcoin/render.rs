@@ -5,7 +5,7 @@ use bitcoin::{Address, Amount, BlockHash, Network, Transaction, TxIn, TxOut};
 use serde_json::{Map, Number, Value, json};
 
 use super::chain::{Chain, Kept};
-use super::ledger::{Ledger, Pooled};
+use super::ledger::{Ledger, Pooled, Spendable};
 use super::rules::priority;
 use super::scripts::{class, disassembled, hex};
 
@@ -117,6 +117,23 @@ fn input(tx: &Transaction, input: &TxIn) -> Value {
 }
 
 fn output((number, output): (u32, &TxOut)) -> Value {
+    json!({ "value": bitcoins(output.value), "n": number, "scriptPubKey": locked(output) })
+}
+
+/// An unspent output.
+pub(super) fn unspent(chain: &Chain, found: Spendable<'_>) -> Value {
+    let confirmations = found.height.map_or(0, |height| 1 + chain.height() - height);
+    json!({
+        "bestblock": chain.tip().to_string(),
+        "confirmations": confirmations,
+        "value": bitcoins(found.output.value),
+        "scriptPubKey": locked(found.output),
+        "coinbase": found.is_coinbase,
+    })
+}
+
+/// What locks an output.
+fn locked(output: &TxOut) -> Value {
     let script = &output.script_pubkey;
     let mut shown = json!({
         "asm": disassembled(script),
@@ -136,7 +153,7 @@ fn output((number, output): (u32, &TxOut)) -> Value {
         shown["addresses"] = json!([address]);
         shown["address"] = Value::from(address);
     }
-    json!({ "value": bitcoins(output.value), "n": number, "scriptPubKey": shown })
+    shown
 }
 
 /// The mempool with every member that btcd shows of its transactions.

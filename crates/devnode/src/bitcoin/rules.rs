@@ -3,6 +3,9 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use admission::{Admit, Outcome, OutputKey, Verdict};
 use bitcoin::hashes::Hash as _;
@@ -58,6 +61,8 @@ pub(super) struct Limits {
 pub(super) struct Rules {
     limits: Limits,
     secp: Secp256k1<VerifyOnly>,
+    /// Nanoseconds that checks took, of all threads.
+    checking: Arc<AtomicU64>,
 }
 
 /// What a check found.
@@ -113,7 +118,11 @@ impl Admit for Rules {
     }
 
     fn check(&self, offered: &Offered, ledger: &Ledger) -> Verdict<Checked, Txid, RpcError> {
-        match self.judge(&offered.tx, offered.txid, ledger) {
+        let began = Instant::now();
+        let judged = self.judge(&offered.tx, offered.txid, ledger);
+        let took = began.elapsed().as_nanos() as u64;
+        self.checking.fetch_add(took, Ordering::Relaxed);
+        match judged {
             Ok(checked) => Verdict::Accepted(checked),
             Err(Fault::Missing(parent)) => Verdict::Missing(parent),
             Err(Fault::Refused(error)) => Verdict::Rejected(error),
@@ -154,9 +163,13 @@ impl Admit for Rules {
 }
 
 impl Rules {
-    pub(super) fn new(limits: Limits) -> Self {
-        let secp = Secp256k1::verification_only();
-        Self { limits, secp }
+    /// The rules; nanoseconds that checks take are added to `checking`.
+    pub(super) fn new(limits: Limits, checking: Arc<AtomicU64>) -> Self {
+        Self {
+            limits,
+            secp: Secp256k1::verification_only(),
+            checking,
+        }
     }
 
     fn judge(&self, tx: &Transaction, txid: Txid, ledger: &Ledger) -> Result<Checked, Fault> {

@@ -230,7 +230,28 @@ async fn its_blocks_are_valid_to_btcd_and_its_answers_are_the_same() {
         &json!([rival.compute_txid().to_string(), 1]),
     );
 
+    let unspent = |pair: &Pair, tx: &Transaction, vout: u32| {
+        let txid = tx.compute_txid().to_string();
+        for params in [
+            json!([txid, vout]),
+            json!([txid, vout, true]),
+            json!([txid, vout, false]),
+        ] {
+            pair.same("gettxout", &params);
+        }
+    };
+    for vout in [0, 1, 3, 4] {
+        unspent(&pair, &fan, vout);
+    }
+    unspent(&pair, &rival, 0);
+    for params in [json!([]), json!(["zz", 0]), json!(["00", "0"])] {
+        pair.same("gettxout", &params);
+    }
+
     pair.generate(1);
+    for vout in [0, 3, 4] {
+        unspent(&pair, &fan, vout);
+    }
     pair.same("getrawmempool", &json!([]));
     pair.same("getmempoolinfo", &json!([]));
     let tip = hash_at(&pair, 152);
