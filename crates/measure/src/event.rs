@@ -110,6 +110,9 @@ named! {
         CommitTimeout => "commit_timeout",
         /// The node refused it because an earlier transaction of its account was not taken.
         SequenceBroken => "sequence_broken",
+        /// It spends an output of a transaction that the node refused: the node's answer says nothing
+        /// about it.
+        Dead => "dead",
     }
 }
 

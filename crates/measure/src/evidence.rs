@@ -53,6 +53,8 @@ pub enum EvidenceKind {
     NoUsableAnswer,
     /// Steps that were offered and not sustained.
     StepsFailed,
+    /// One stage of the node works on one transaction at a time, and was at work nearly all the time.
+    SerialStage,
     /// Late or unsent because the node held up the connections.
     HeldUpByNode,
     /// Late or unsent because connections were busy or down.

@@ -244,6 +244,12 @@ pub struct RecorderHealth {
     pub steps_omitted: u64,
     /// Followers that could not go on.
     pub failed_followers: u64,
+    /// Blocks that left the best chain after their transactions had counted as committed, by all followers.
+    #[serde(default)]
+    pub reorganised_blocks: u64,
+    /// Transactions, of this run and of others, that such a reorganisation took back.
+    #[serde(default)]
+    pub taken_back: u64,
     /// Files that a write error left incomplete.
     pub incomplete_files: Vec<String>,
 }
@@ -255,7 +261,9 @@ adds_up!(RecorderHealth {
     late_events,
     pending_peak,
     pending_bytes_peak,
-    failed_followers
+    failed_followers,
+    reorganised_blocks,
+    taken_back
 });
 
 /// Whether the schedule was kept, and if not, why.

@@ -4,7 +4,7 @@
 //! for an event loop that sends many transactions over few sockets, and an asynchronous side for
 //! everything that is not hot: queries ([`Client`]) and every block of a chain ([`follow`]). What a
 //! BigchainDB server in front of a node says is here too: its API and its events
-//! ([`follow_bigchaindb`]).
+//! ([`follow_bigchaindb`]), and what a Bitcoin node says over its JSON-RPC ([`follow_bitcoin`]).
 //!
 //! It is not a general HTTP or WebSocket client: it speaks what a node's RPC speaks, bounded in
 //! every dimension. Only the follower tries again by itself, and every stamp comes from the caller's
@@ -13,6 +13,7 @@
 //! Read first: [`Endpoint`], [`Connection`], [`Follower`].
 
 mod bigchaindb;
+mod bitcoin;
 mod client;
 mod codec;
 mod connection;
@@ -22,6 +23,10 @@ mod follower;
 pub use bigchaindb::{
     BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,
     follow_bigchaindb,
+};
+pub use bitcoin::{
+    BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinFollowerWorker, BitcoinInfo,
+    BitcoinOutput, BitcoinRefusal, BitcoinScript, follow_bitcoin,
 };
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,

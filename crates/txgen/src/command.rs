@@ -6,6 +6,7 @@ use pacing::Profile;
 
 use crate::campaign;
 use crate::cli::{Cli, Command};
+use crate::coins;
 use crate::compare;
 use crate::cosmos_command;
 use crate::devnode_command;
@@ -71,6 +72,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Merge(args) => merge_command::execute(args),
         Command::Mesh(args) => mesh::execute(*args),
         Command::Cosmos(args) => cosmos_command::execute(args.command),
+        Command::Bitcoin(args) => coins::execute(args.command),
         Command::Devnode(args) => devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(managed::become_program(&args))),
         Command::Completions { shell } => Ok(completions::<Cli>(shell)),

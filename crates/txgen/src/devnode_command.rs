@@ -10,7 +10,7 @@ use ops::command::{CommandError, failed, usage};
 
 use servers::{assign, parse_assignment};
 
-use crate::cli::{Admission, DevnodeApp, DevnodeArgs};
+use crate::cli::{DevnodeApp, DevnodeArgs};
 use crate::exit;
 use crate::scenario::with_suggestion;
 use crate::shutdown::Shutdown;
@@ -117,10 +117,7 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
             "--api, --events and --workers are of BigchainDB: add --app bigchaindb"
         ));
     }
-    let mode = args.admission.map(|how| match how {
-        Admission::Serial => AdmissionMode::Serial,
-        Admission::Parallel => AdmissionMode::Parallel,
-    });
+    let mode = args.admission.map(AdmissionMode::from);
     config.admission.mode = mode.or(config.admission.mode);
     config.admission.validators = args.validators.unwrap_or(config.admission.validators);
     refuse_unused_admission(&config)?;
@@ -196,6 +193,7 @@ mod tests {
     use devnode::Dialect;
 
     use super::*;
+    use crate::cli::Admission;
 
     fn args(set: &[&str]) -> DevnodeArgs {
         DevnodeArgs {

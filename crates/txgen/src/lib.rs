@@ -10,6 +10,7 @@
 pub mod campaign;
 pub mod cli;
 pub mod clock;
+mod coins;
 pub mod command;
 pub mod compare;
 mod cosmos_command;

@@ -268,6 +268,8 @@ mod tests {
         method: BroadcastMethod::Sync,
         follow: true,
         sequences: None,
+        batch: NonZeroU32::MIN,
+        bitcoin: None,
     };
 
     fn kvstore(workers: usize) -> Vec<Box<dyn TxStream>> {

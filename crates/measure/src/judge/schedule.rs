@@ -72,6 +72,11 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
             "followers could not go on: commits in later blocks count as pending",
         ),
         (
+            health.reorganised_blocks,
+            "blocks left the best chain after their transactions had counted as committed (recorder.taken_back \
+             says how many the new chain did not have): use more --confirmations",
+        ),
+        (
             summary.fate.unverified,
             "transactions are in blocks whose results the node does not give: whether they succeeded is unknown",
         ),

@@ -345,6 +345,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.retire(source);
     }
 
+    /// So many blocks that had been reported left the best chain, with so many transactions that the new
+    /// one does not have yet: the verdict names them, because they stay committed in the account.
+    pub fn reorganised(&mut self, blocks: u64, taken_back: u64) {
+        self.health.reorganised_blocks += blocks;
+        self.health.taken_back += taken_back;
+    }
+
     /// Offering ends at `at`, earlier than the profile: what is due later was not planned, and
     /// belongs to no step. To be called before the senders' watermarks pass `at`.
     pub fn offering_ended(&mut self, at: Nanos) {

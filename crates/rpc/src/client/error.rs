@@ -52,6 +52,14 @@ pub enum ClientError {
         /// What it answered, cut short.
         answer: String,
     },
+    /// The node wants a user and a password, or others.
+    #[error(
+        "{endpoint} refuses the user or the password (HTTP 401); write them into the URL, as in http://user:password@host:port"
+    )]
+    Unauthorized {
+        /// Whom was asked.
+        endpoint: String,
+    },
     /// Something answers, but not BigchainDB's HTTP API.
     #[error(
         "{endpoint} is not BigchainDB's HTTP API: it answered {answer}; check host and port (9984 unless it was configured otherwise)"
@@ -135,6 +143,11 @@ impl ClientError {
     }
 
     pub(super) fn not_rpc(endpoint: &Endpoint, status: Option<u16>, body: &[u8]) -> Self {
+        if status == Some(UNAUTHORIZED) {
+            return Self::Unauthorized {
+                endpoint: endpoint.to_string(),
+            };
+        }
         Self::NotRpc {
             endpoint: endpoint.to_string(),
             answer: quoted(status, body),
@@ -178,5 +191,6 @@ fn quoted(status: Option<u16>, body: &[u8]) -> String {
     format!("{status}'{shown}'")
 }
 
+const UNAUTHORIZED: u16 = 401;
 /// Characters of a foreign answer that an error quotes.
 const SHOWN: usize = 80;

@@ -250,11 +250,30 @@ impl Client {
     }
 
     async fn post(&self, request: Vec<u8>, body: &mut Vec<u8>) -> Result<(), ClientError> {
+        self.post_for(b"{", &request, body).await
+    }
+
+    /// Posts a JSON-RPC batch and leaves the array of its answers in `body`.
+    pub(crate) async fn post_batch(
+        &self,
+        request: &[u8],
+        body: &mut Vec<u8>,
+    ) -> Result<(), ClientError> {
+        self.post_for(b"[", request, body).await
+    }
+
+    /// Posts; the answer has to begin in this way.
+    async fn post_for(
+        &self,
+        begin: &[u8],
+        request: &[u8],
+        body: &mut Vec<u8>,
+    ) -> Result<(), ClientError> {
         let queue = |connection: &mut Connection| {
-            connection.queue(&request);
+            connection.queue(request);
         };
         let status = self.carry(queue, body).await?;
-        if !body.trim_ascii_start().starts_with(b"{") {
+        if !body.trim_ascii_start().starts_with(begin) {
             return Err(self.not_rpc(Some(status), body));
         }
         Ok(())

@@ -10,10 +10,12 @@ use crate::endpoint::Endpoint;
 /// The part of a request's head that never changes, up to the digits of the length.
 pub(super) fn request_head(endpoint: &Endpoint, path: Option<&str>) -> Vec<u8> {
     let path = path.map_or_else(|| endpoint.path(), ToOwned::to_owned);
+    let host = endpoint.authority();
+    let authorization = endpoint.authorization();
+    let authorization =
+        authorization.map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
     format!(
-        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: ",
-        path,
-        endpoint.authority(),
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}Content-Type: application/json\r\nContent-Length: "
     )
     .into_bytes()
 }

@@ -54,6 +54,18 @@ pub struct Endpoint {
     base: String,
     /// The path of the WebSocket under `base`; set apart only when the address named another.
     websocket: String,
+    /// `user:password`, for nodes that ask for them. Never shown.
+    credentials: Option<Credentials>,
+}
+
+/// `user:password` of a URL.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Credentials(String);
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(..)")
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,7 +86,24 @@ impl Endpoint {
             port: address.port(),
             base,
             websocket,
+            credentials: None,
         }
+    }
+
+    /// The same node, asked as this user (HTTP's basic authentication, RFC 7617). Only over http and https.
+    #[must_use]
+    pub fn with_credentials(self, user: &str, password: &str) -> Self {
+        Self {
+            credentials: Some(Credentials(format!("{user}:{password}"))),
+            ..self
+        }
+    }
+
+    /// The value of the `Authorization` header, if the URL names a user.
+    pub(crate) fn authorization(&self) -> Option<String> {
+        let Credentials(credentials) = self.credentials.as_ref()?;
+        let encoded = base64_simd::STANDARD.encode_to_string(credentials);
+        Some(format!("Basic {encoded}"))
     }
 
     /// The host as written in a URL's authority, without port; IPv6 addresses without brackets.
@@ -212,6 +241,7 @@ impl FromStr for Endpoint {
             return Err(EndpointError::NoScheme { text: text.into() });
         };
         let (transport, tls) = parse_scheme(text, scheme)?;
+        let (credentials, rest) = split_credentials(transport, rest);
         if let Some(what) = unsupported(rest) {
             return Err(EndpointError::Unsupported {
                 text: text.into(),
@@ -231,7 +261,20 @@ impl FromStr for Endpoint {
             port,
             base,
             websocket,
+            credentials,
         })
+    }
+}
+
+/// `user:password` before the host, which only HTTP has a header for.
+fn split_credentials(transport: Transport, rest: &str) -> (Option<Credentials>, &str) {
+    let authority = rest.find('/').unwrap_or(rest.len());
+    match rest[..authority].rsplit_once('@') {
+        Some((credentials, host)) if transport == Transport::Http && credentials.contains(':') => {
+            let credentials = Credentials(credentials.to_owned());
+            (Some(credentials), &rest[authority - host.len()..])
+        }
+        _ => (None, rest),
     }
 }
 
@@ -254,7 +297,7 @@ fn unsupported(rest: &str) -> Option<&'static str> {
     } else if rest.contains('#') {
         Some("a fragment ('#')")
     } else if rest.contains('@') {
-        Some("a user name ('@')")
+        Some("a user name ('@') without ':' and a password, or over WebSocket")
     } else if rest.bytes().any(|byte| !byte.is_ascii_graphic()) {
         Some("a space, a control character or a character outside ASCII")
     } else {
@@ -426,6 +469,18 @@ mod tests {
             text("http://a,http://b").contains("may be part of a name")
                 || text("http://a,http://b").contains("1 to 65535")
         );
+    }
+
+    #[test]
+    fn a_user_and_password_are_used_and_never_shown() {
+        let with = endpoint("http://me:se:cr@t@node:1/x");
+        assert_eq!(with.to_string(), "http://node:1/x/");
+        assert!(!format!("{with:?}").contains("secr"));
+        // RFC 7617: the user name has no colon, the password may have.
+        let authorization = with.authorization().unwrap();
+        assert_eq!(authorization, "Basic bWU6c2U6Y3JAdA==");
+        assert_eq!(endpoint("http://node:1/x").authorization(), None);
+        assert!("ws://me:secret@node".parse::<Endpoint>().is_err());
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub struct FollowOptions {
     /// to write. So those of a larger block are asked for only when the header of the next one, which
     /// is waited for up to 2 s, does not show that all transactions succeeded. Default: yes.
     pub codes: bool,
+    /// Blocks that a delivered one has on top of it, itself included, on a chain that may take blocks
+    /// back. Default 1.
+    pub confirmations: u64,
     /// How often the node is asked for its height at least while no subscription works; around the
     /// instant at which a block is expected it is asked up to 50 times a second. Default 250 ms.
     pub poll_interval: Duration,
@@ -65,6 +68,7 @@ impl Default for FollowOptions {
         Self {
             from: Height::Next,
             codes: true,
+            confirmations: 1,
             poll_interval: Duration::from_millis(250),
             quiet_interval: Duration::from_secs(2),
             watermark_interval: Duration::from_millis(50),
@@ -127,6 +131,16 @@ pub enum FollowEvent {
         observed: Nanos,
         /// Their ids.
         txs: Vec<[u8; 32]>,
+    },
+    /// Blocks that were delivered left the best chain.
+    Reorganised {
+        /// The lowest of their heights.
+        height: u64,
+        /// How many they are.
+        blocks: u64,
+        /// Ids of their transactions that the new chain does not have yet. Those that it has are not
+        /// delivered again.
+        taken_back: Vec<[u8; 32]>,
     },
     /// The node no longer has these blocks; the follower goes on behind them.
     Missing {

@@ -262,6 +262,7 @@ impl Watch {
             | FollowEvent::CaughtUp { .. }
             | FollowEvent::Unsubscribed { .. }
             | FollowEvent::Accepted { .. }
+            | FollowEvent::Reorganised { .. }
             | FollowEvent::CodesUnavailable { .. }
             | FollowEvent::Watermark(_) => {}
         }

@@ -41,7 +41,7 @@ pub(super) fn prepare<'a>(
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
             }
-            let facts = made.settings.target.unwrap_or_default().facts();
+            let facts = made.settings.target().facts();
             if let Some(problem) = facts.no_sentinel.filter(|_| run.sentinel.is_some()) {
                 anyhow::bail!(problem);
             }

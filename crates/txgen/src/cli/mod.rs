@@ -1,6 +1,7 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
 mod analysis;
+mod bitcoin;
 mod cosmos;
 mod examples;
 mod mesh;
@@ -17,14 +18,18 @@ use pacing::{Nanos, Rate, SignedRate};
 use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
-pub use crate::settings::Settings;
+pub use crate::settings::{Admission, Settings, Share};
 pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
+pub use bitcoin::{
+    BitcoinAddressArgs, BitcoinArgs, BitcoinCommand, BitcoinPrepareArgs, BitcoinRebuildArgs,
+    BitcoinSweepArgs,
+};
 pub use cosmos::{CosmosArgs, CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
 pub use mesh::{
     MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs,
     MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
 };
-pub use search::{PointArgs, Rates, ScanArgs, SearchArgs, Share};
+pub use search::{PointArgs, Rates, ScanArgs, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
@@ -109,6 +114,8 @@ pub enum Command {
     /// Fund the accounts of a load on a Cosmos SDK chain, and give back what is left.
     #[command(before_long_help = examples::COSMOS)]
     Cosmos(CosmosArgs),
+    /// Keep the wallet of Bitcoin loads: prepare it, gather its coins, make a spent one again.
+    Bitcoin(BitcoinArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast
@@ -332,15 +339,6 @@ pub enum DevnodeApp {
     Bitcoin,
     /// Transfers between the accounts of a Cosmos SDK chain (accounts: --config, key bank.accounts).
     Bank,
-}
-
-/// How the built-in node admits transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Admission {
-    /// One after the other.
-    Serial,
-    /// On several threads.
-    Parallel,
 }
 
 const EXIT_CODES: &str = "\

@@ -70,17 +70,16 @@ pub(crate) struct Stage {
 }
 
 enum Node {
-    BuiltIn(BuiltInNode),
+    BuiltIn(BuiltInNode, Box<devnode::Config>),
     CometBft(Box<CometBft>),
 }
 
 impl Node {
     fn endpoint(&self, transport: Transport) -> Endpoint {
-        let address = match self {
-            Self::BuiltIn(node) => node.address(),
-            Self::CometBft(node) => node.address(),
-        };
-        Endpoint::of(transport, address)
+        match self {
+            Self::BuiltIn(node, config) => plan::endpoint_of(config, transport, node.address()),
+            Self::CometBft(node) => Endpoint::of(transport, node.address()),
+        }
     }
 }
 
@@ -94,7 +93,7 @@ impl Stage {
         programs: &Programs,
         shutdown: &Shutdown,
     ) -> Result<Self, ManagedError> {
-        let target = settings.target.unwrap_or_default();
+        let target = settings.target();
         let node = match run.node.kind() {
             NodeKind::Endpoints => None,
             // The run starts it itself, with the rest of its clockwork.
@@ -102,7 +101,8 @@ impl Stage {
             NodeKind::Builtin => {
                 let config = plan::fitting(run.request.builtin.clone(), settings);
                 let facts = target.facts();
-                Some(Node::BuiltIn(BuiltInNode::start(config, facts)?))
+                let node = BuiltInNode::start(config.clone(), facts)?;
+                Some(Node::BuiltIn(node, Box::new(config)))
             }
             NodeKind::Cometbft => {
                 let node = start_cometbft(&run.node, programs, shutdown)?;

@@ -53,7 +53,7 @@ impl Concurrency {
             connections,
             most_connections: match (settings.connections, load, transport) {
                 (None, Load::Open { .. }, Transport::Http) => {
-                    let facts = settings.target.unwrap_or_default().facts();
+                    let facts = settings.target().facts();
                     facts.most_connections.max(connections)
                 }
                 _ => connections,

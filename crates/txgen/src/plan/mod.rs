@@ -30,7 +30,7 @@ use error::at_most;
 pub use error::PlanError;
 pub use load::{Load, RequestedLoad};
 pub use nodes::Nodes;
-pub(crate) use nodes::fitting;
+pub(crate) use nodes::{endpoint_of, fitting};
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -55,6 +55,12 @@ pub struct Plan {
     pub trust: Trust,
     /// What is sent.
     pub workload: Workload,
+    /// The wallet file of a Bitcoin load.
+    pub wallet: Option<PathBuf>,
+    /// Transactions in one request at most.
+    pub batch: NonZeroU32,
+    /// Blocks that a committed transaction has, its own included.
+    pub confirmations: NonZeroU32,
     /// Threads that make transactions ahead, in all.
     pub signing_threads: NonZeroU32,
     /// The seed of transactions and random arrivals.
@@ -121,7 +127,7 @@ impl Plan {
         fresh_seed: u64,
     ) -> Result<Self, PlanError> {
         let seed = settings.seed.unwrap_or(fresh_seed);
-        let target = settings.target.unwrap_or_default();
+        let target = settings.target();
         let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
         let load = load::resolve(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
@@ -154,6 +160,9 @@ impl Plan {
             method: settings
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
+            wallet: settings.bitcoin.wallet.clone(),
+            batch: settings.bitcoin.batch.unwrap_or(NonZeroU32::MIN),
+            confirmations: settings.bitcoin.confirmations.unwrap_or(NonZeroU32::MIN),
             signing_threads,
             threads,
             trust: nodes::resolve_trust(&settings)?,
@@ -192,6 +201,8 @@ impl Plan {
             method: self.method,
             follow: self.follow,
             sequences: self.workload.sequences().cloned(),
+            batch: self.batch,
+            bitcoin: self.workload.bitcoin().cloned(),
         })
     }
 

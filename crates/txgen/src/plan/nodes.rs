@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use rpc::{Endpoint, Transport, Trust, TrustError};
 
 use super::error::PlanError;
-use crate::settings::Settings;
+use crate::settings::{BitcoinSettings, Settings};
 use crate::target::{BuiltIn, TargetKind};
 use crate::workload::WorkloadKind;
+use crate::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 
 /// Where transactions go.
 #[derive(Debug, Clone)]
@@ -28,8 +29,8 @@ impl Nodes {
     #[must_use]
     pub fn endpoints(&self, guest: Option<SocketAddr>) -> Vec<Endpoint> {
         match self {
-            Self::BuiltIn { transport, .. } => guest
-                .map(|address| Endpoint::of(*transport, address))
+            Self::BuiltIn { transport, config } => guest
+                .map(|address| endpoint_of(config, *transport, address))
                 .into_iter()
                 .collect(),
             Self::Endpoints(endpoints) => endpoints.clone(),
@@ -60,6 +61,26 @@ impl Nodes {
                 }
             }
         }
+    }
+}
+
+/// A built-in node at this address, with the user that it asks for.
+pub(crate) fn endpoint_of(
+    config: &devnode::Config,
+    transport: Transport,
+    address: SocketAddr,
+) -> Endpoint {
+    let endpoint = Endpoint::of(transport, address);
+    match config.app {
+        devnode::Application::Bitcoin => {
+            let devnode::BitcoinConfig {
+                rpc_user,
+                rpc_password,
+                ..
+            } = &config.bitcoin;
+            endpoint.with_credentials(rpc_user, rpc_password)
+        }
+        _ => endpoint,
     }
 }
 
@@ -103,20 +124,37 @@ pub(super) fn resolve(
     Ok(Nodes::Endpoints(endpoints))
 }
 
-/// The built-in node with the application that understands what the settings send. BigchainDB gets its
-/// usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
+/// The built-in node with the application that understands what the settings send. BigchainDB and Bitcoin get
+/// their usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
 /// fills a small mempool at once.
 pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode::Config {
     let signed = matches!(
         settings.workload,
         Some(WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer)
     );
-    let facts = settings.target.unwrap_or_default().facts();
-    if facts.built_in != BuiltIn::BigchaindbApi && !signed {
-        return builtin;
-    }
+    let facts = settings.target().facts();
+    let usual = match facts.built_in {
+        BuiltIn::BitcoinRpc => devnode::Config::bitcoin(),
+        BuiltIn::Rpc if !signed => return builtin,
+        BuiltIn::Rpc | BuiltIn::BigchaindbApi => devnode::Config::bigchaindb(),
+    };
     let mut config = builtin;
-    let usual = devnode::Config::bigchaindb();
+    if usual.app == devnode::Application::Bitcoin {
+        let seed = settings.bitcoin.wallet_seed.unwrap_or(DEFAULT_WALLET_SEED);
+        let keys = Keys::new(seed, settings.bitcoin.digest.unwrap_or_default());
+        let address = config.bitcoin.mining_address.take();
+        config.bitcoin.mining_address =
+            address.or_else(|| Some(keys.address(Network::Regtest.version())));
+        let BitcoinSettings {
+            admission,
+            validators,
+            ..
+        } = settings.bitcoin;
+        config.admission.mode = admission.map(Into::into).or(config.admission.mode);
+        if let Some(validators) = validators {
+            config.admission.validators = validators.get() as usize;
+        }
+    }
     config.app = usual.app;
     if config.mempool == devnode::MempoolConfig::default() {
         config.mempool = usual.mempool;

@@ -3,11 +3,12 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use super::error::PlanError;
-use crate::settings::{CosmosSettings, Settings};
-use crate::target::{Facts, TargetKind};
+use crate::settings::{Admission, CosmosSettings, Settings, Share};
+use crate::target::{BuiltIn, Facts, TargetKind};
+use crate::workload::bitcoin::Wallet;
 use crate::workload::{
-    BigchainWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore, LIMIT_OF_BODIES,
-    MAX_SIZE, Metadata, TRANSFER, Workload, WorkloadKind,
+    BigchainWorkload, BitcoinWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore,
+    LIMIT_OF_BODIES, MAX_SIZE, Metadata, Spec, TRANSFER, Workload, WorkloadError, WorkloadKind,
 };
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
@@ -53,7 +54,50 @@ pub(super) fn resolve(
             let content = super::cosmos::resolve(settings, payments, seed)?;
             Ok(Workload::Cosmos(CosmosWorkload::new(content)))
         }
+        WorkloadKind::Bitcoin => {
+            let workload = resolve_bitcoin(settings, seed, planned)?;
+            Ok(Workload::Bitcoin(workload))
+        }
     }
+}
+
+/// A load without end gets as many transactions as ids are kept for without asking.
+fn resolve_bitcoin(
+    settings: &Settings,
+    seed: u64,
+    planned: Option<u64>,
+) -> Result<BitcoinWorkload, PlanError> {
+    let given = &settings.bitcoin;
+    let transactions = planned.unwrap_or(ENDLESS_BITCOIN);
+    let info = match &given.wallet {
+        Some(path) => Some(Wallet::read(path).map_err(WorkloadError::Wallet)?.info),
+        None => None,
+    };
+    let usual_depth = transactions.div_ceil(USUAL_CHAINS).max(1) as u32;
+    let share = |share: Option<Share>| share.map_or(0.0, Share::as_f64);
+    let usual = Spec::default();
+    let depth = settings.chain_depth.map_or(usual_depth, NonZeroU32::get);
+    if depth > MAX_CHAIN_DEPTH {
+        let problem = format!("is {depth}; at most {MAX_CHAIN_DEPTH} is possible");
+        return Err(PlanError::of("--chain-depth", problem));
+    }
+    let spec = Spec {
+        seed,
+        shape: given.shape.unwrap_or_default(),
+        depth,
+        conflicts: share(given.conflict_ratio),
+        orphans: share(given.orphan_ratio),
+        fee_rate: given.fee_rate.map_or(usual.fee_rate, Into::into),
+        wallet_seed: match &info {
+            Some(info) => info.seed,
+            None => given.wallet_seed.unwrap_or(usual.wallet_seed),
+        },
+        digest: match &info {
+            Some(info) => info.digest,
+            None => given.digest.unwrap_or_default(),
+        },
+    };
+    Ok(BitcoinWorkload::new(spec, transactions)?)
 }
 
 /// Refuses settings that the workload would silently ignore.
@@ -80,10 +124,6 @@ fn refuse_meaningless(
     for (name, given) in [
         ("--signers", settings.signers.is_some()),
         ("--metadata", settings.metadata.is_some()),
-        (
-            "--signing-threads",
-            settings.signing_threads.is_some() && !cosmos,
-        ),
     ] {
         if given && !bigchain {
             return meaningless(
@@ -107,8 +147,61 @@ fn refuse_meaningless(
             "needs --workload cosmos-send or cosmos-multisend",
         );
     }
-    if settings.chain_depth.is_some() && *kind != WorkloadKind::BigchainTransfer {
-        return meaningless("--chain-depth", "needs --workload bigchaindb-transfer");
+    let bitcoin = *kind == WorkloadKind::Bitcoin;
+    if settings.signing_threads.is_some() && !bigchain && !bitcoin && !cosmos {
+        return meaningless(
+            "--signing-threads",
+            "needs --workload bigchaindb-create, bigchaindb-transfer, cosmos-send, cosmos-multisend or bitcoin",
+        );
+    }
+    if settings.chain_depth.is_some() && *kind != WorkloadKind::BigchainTransfer && !bitcoin {
+        return meaningless(
+            "--chain-depth",
+            "needs --workload bigchaindb-transfer or bitcoin",
+        );
+    }
+    refuse_of_bitcoin(settings, facts, bitcoin)
+}
+
+/// Bitcoin's flags for something else, and the other way round.
+fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Result<(), PlanError> {
+    let of_target = facts.built_in == BuiltIn::BitcoinRpc;
+    let given = &settings.bitcoin;
+    if bitcoin && !of_target {
+        let problem = format!("means nothing to {}; leave out --target", facts.name);
+        return Err(PlanError::of("--workload bitcoin", problem));
+    }
+    if let Some(name) = given.first_given().filter(|_| !bitcoin) {
+        return Err(PlanError::of(name, "needs --workload bitcoin"));
+    }
+    for (name, is_given) in [
+        ("--batch", given.batch.is_some()),
+        ("--confirmations", given.confirmations.is_some()),
+    ] {
+        if is_given && !of_target {
+            return Err(PlanError::of(name, "needs --target bitcoin"));
+        }
+    }
+    let of_builtin = given.admission.is_some() || given.validators.is_some();
+    if of_builtin && (!of_target || !settings.endpoints.is_empty()) {
+        let problem = "is of the built-in node with --workload bitcoin; leave out --endpoints";
+        return Err(PlanError::of("--admission", problem));
+    }
+    let parallel = given.admission == Some(Admission::Parallel);
+    if given.validators.is_some() && !parallel {
+        let problem = "is of parallel admission: add --admission parallel";
+        return Err(PlanError::of("--validators", problem));
+    }
+    for (name, clashing) in [
+        ("--wallet-seed", given.wallet_seed.is_some()),
+        ("--digest", given.digest.is_some()),
+    ] {
+        if clashing && given.wallet.is_some() {
+            return Err(PlanError::of(
+                name,
+                "is said by the --wallet file; leave it out",
+            ));
+        }
     }
     Ok(())
 }
@@ -123,5 +216,11 @@ fn resolve_content(settings: &Settings, seed: u64) -> Result<Content, PlanError>
     })
 }
 
+/// Of a Bitcoin load without end, in about a minute and 50 MB.
+const ENDLESS_BITCOIN: u64 = 1_000_000;
+/// 200,000 coins of 2-in-2-out are mined and split in seconds.
+const USUAL_CHAINS: u64 = 100_000;
+/// The links of a chain are walked for each of its transactions.
+const MAX_CHAIN_DEPTH: u32 = 10_000;
 /// tm-bench's default transaction size in bytes.
 const DEFAULT_SIZE: usize = 250;

@@ -11,6 +11,7 @@ use super::folder::FolderError;
 use super::follow::FollowSetupError;
 use super::preflight::PreflightError;
 use super::prepare::PreparationError;
+use crate::coins::CoinError;
 use crate::exit;
 use crate::live::DisplayError;
 use crate::profiler::ProfilerError;
@@ -32,6 +33,9 @@ pub enum RunError {
     /// What the load builds on could not be committed.
     #[error(transparent)]
     Preparation(PreparationError),
+    /// The coins of a Bitcoin load cannot be had, or were not conserved.
+    #[error(transparent)]
+    Coins(#[from] CoinError),
     /// The process to sample cannot be sampled; nothing was sent.
     #[error(transparent)]
     Profiler(ProfilerError),
@@ -102,6 +106,9 @@ impl RunError {
             | Self::Profiler(_)
             | Self::StartAt(_)
             | Self::Display(_)
+            | Self::Coins(
+                CoinError::Workload(_) | CoinError::Wallet(_) | CoinError::NoMiner { .. },
+            )
             | Self::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
             Self::Interrupted => exit::INTERRUPTED,
             _ => exit::FAILED,

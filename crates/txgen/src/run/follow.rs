@@ -168,6 +168,7 @@ fn spawn_tasks<T: Target>(
 ) -> Result<Follower, FollowSetupError> {
     let options = FollowOptions {
         trust: plan.trust.clone(),
+        confirmations: plan.confirmations.get().into(),
         ..FollowOptions::default()
     };
     let endpoint = &node.address.endpoint;
@@ -252,6 +253,19 @@ impl Bridge {
                 "the node does not announce them; they are found by polling, and commit latencies are as coarse as the \
                  polls: {reason}"
             )),
+            FollowEvent::Reorganised {
+                height,
+                blocks,
+                taken_back,
+            } => {
+                self.say(&format!(
+                    "{blocks} blocks from height {height} on left the best chain"
+                ));
+                Some(Seen::Reorganised {
+                    blocks,
+                    taken_back: taken_back.len() as u64,
+                })
+            }
             FollowEvent::Missing { first, last } => {
                 self.say(&format!("no longer has the blocks {first} to {last}"))
             }

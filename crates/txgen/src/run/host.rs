@@ -103,6 +103,11 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "profile": plan.profiling.as_ref().map(ToString::to_string),
         "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
+    if let Some(workload) = plan.workload.bitcoin() {
+        document["bitcoin"] = workload.document();
+        document["batch"] = plan.batch.get().into();
+        document["confirmations"] = plan.confirmations.get().into();
+    }
     if let Load::Open {
         schedule,
         stop_when_saturated,

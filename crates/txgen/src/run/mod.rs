@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use measure::{KeptRows, RunFolderWriters};
+use measure::{Evidence, KeptRows, LimitedBy, RunFolderWriters, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
@@ -33,6 +33,7 @@ pub use preflight::PreflightError;
 pub use prepare::PreparationError;
 
 use crate::clock::Origin;
+use crate::coins;
 use crate::live::{Display, DisplaySettings, Scene};
 use crate::plan::{Nodes, Plan};
 use crate::profiler::Profiler;
@@ -165,6 +166,11 @@ impl TargetVisitor for Performance<'_> {
             introduce(display, plan, &folder);
         }
         prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
+        let coins = coins::supply(plan, guest, folder.path(), shutdown, |text| {
+            if words == Words::All {
+                display.message(text);
+            }
+        })?;
         let run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
         display.begin(Scene {
             brief: words == Words::Few,
@@ -179,6 +185,10 @@ impl TargetVisitor for Performance<'_> {
         let sampling = sampling.transpose().map_err(RunError::Profiler)?;
         let mut played = run.play(files.writers, files.manifest, display)?;
         let profile = sampling.map(|sampling| sampling.finish(folder.path()));
+        let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
+        if let Ok(Some(settled)) = &settled {
+            blame(&mut played.finished.summary, settled.evidence.as_ref());
+        }
         let (profile, unprofiled) = match profile {
             Some(Ok(profile)) => (Some(profile), None),
             Some(Err(error)) => (None, Some(RunError::Profile(error))),
@@ -196,7 +206,17 @@ impl TargetVisitor for Performance<'_> {
             words,
             display,
         )?;
+        if let Some(settled) = settled?.filter(|_| words == Words::All) {
+            display.result(&settled.lines);
+        }
         trouble.map_or(Ok(outcome), Err)
+    }
+}
+
+/// Puts what names a stage of the node before the rest, where the node held the load back.
+fn blame(summary: &mut Summary, evidence: Option<&Evidence>) {
+    if let Some(evidence) = evidence.filter(|_| summary.limited_by == LimitedBy::Node) {
+        summary.evidence.insert(0, evidence.clone());
     }
 }
 

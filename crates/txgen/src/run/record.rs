@@ -31,6 +31,8 @@ pub(crate) enum Seen {
     Watermark { follower: u16, at: Nanos },
     /// A mempool's depth.
     Mempool(MempoolSample),
+    /// Blocks that had been reported left the best chain, and took so many transactions along.
+    Reorganised { blocks: u64, taken_back: u64 },
     /// This follower has ended.
     Retired { follower: u16, failed: bool },
 }
@@ -248,6 +250,9 @@ impl<'a> Recording<'a> {
                     .watermark(SourceId(self.senders + follower), at);
             }
             Seen::Mempool(sample) => self.recorder.mempool(&sample),
+            Seen::Reorganised { blocks, taken_back } => {
+                self.recorder.reorganised(blocks, taken_back);
+            }
             Seen::Retired { follower, failed } => {
                 let source = SourceId(self.senders + follower);
                 if failed {

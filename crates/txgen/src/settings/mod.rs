@@ -1,7 +1,9 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+mod bitcoin;
 mod cosmos;
 pub mod mesh;
+mod share;
 pub(crate) mod text;
 
 use std::net::IpAddr;
@@ -17,6 +19,8 @@ use serde::Deserialize;
 
 pub use cosmos::CosmosSettings;
 
+pub use self::bitcoin::{Admission, BitcoinSettings};
+pub use self::share::Share;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
@@ -52,8 +56,9 @@ pub struct Settings {
     #[serde(deserialize_with = "text::list")]
     pub endpoints: Vec<Endpoint>,
 
-    /// What to speak to: cometbft (a node's RPC) or bigchaindb (BigchainDB's HTTP API; commits come
-    /// from its event stream) [default: cometbft].
+    /// What to speak to: cometbft (a node's RPC), bigchaindb (BigchainDB's HTTP API; commits come
+    /// from its event stream) or bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core)
+    /// [default: cometbft; with --workload bitcoin: bitcoin].
     #[arg(long, value_enum, env = "TXGEN_TARGET", value_name = "KIND")]
     pub target: Option<TargetKind>,
 
@@ -89,8 +94,8 @@ pub struct Settings {
 
     /// What to send: kvstore (unique keys), bigchaindb-create, bigchaindb-transfer (chains over
     /// outputs that are made before the load), cosmos-send or cosmos-multisend (transfers on a Cosmos
-    /// SDK chain), or file:PATH (one transaction per line)
-    /// [default: kvstore; with --target bigchaindb: bigchaindb-create].
+    /// SDK chain), bitcoin (from a wallet of its own, see --wallet), or file:PATH (one transaction per line)
+    /// [default: kvstore; with --target bigchaindb: bigchaindb-create, with bitcoin: bitcoin].
     #[arg(long, value_name = "KIND")]
     #[serde(deserialize_with = "text::option")]
     pub workload: Option<WorkloadKind>,
@@ -114,13 +119,14 @@ pub struct Settings {
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
 
-    /// TRANSFERs one after the other over each output, for bigchaindb-transfer. A node refuses to
-    /// spend what is not committed yet: a chain's next one comes after one of every other chain
-    /// [default: 1].
+    /// Transactions that spend one another in turn, for bigchaindb-transfer and bitcoin. A BigchainDB
+    /// refuses to spend what is not committed yet: a chain's next one comes after one of every other
+    /// chain [default: 1; for bitcoin as many as 100,000 chains need].
     #[arg(long, value_name = "N")]
     pub chain_depth: Option<NonZeroU32>,
 
-    /// Threads that sign transactions ahead (bigchaindb, cosmos); what is sent does not depend on their number
+    /// Threads that sign transactions ahead (bigchaindb, cosmos, bitcoin); what is sent does not depend on
+    /// their number
     /// [default: half the cores].
     #[arg(long, value_name = "N")]
     pub signing_threads: Option<NonZeroU32>,
@@ -128,6 +134,10 @@ pub struct Settings {
     /// What only Cosmos SDK chains need.
     #[command(flatten)]
     pub cosmos: CosmosSettings,
+
+    /// What concerns Bitcoin.
+    #[command(flatten)]
+    pub bitcoin: BitcoinSettings,
 
     /// Makes transactions and random arrivals repeatable; a random seed is drawn and recorded
     /// otherwise.
@@ -268,6 +278,15 @@ impl AtMaxInFlight {
 }
 
 impl Settings {
+    /// The kind of node: the one given, else the one that the workload is for.
+    #[must_use]
+    pub fn target(&self) -> TargetKind {
+        self.target.unwrap_or(match self.workload {
+            Some(WorkloadKind::Bitcoin) => TargetKind::Bitcoin,
+            _ => TargetKind::default(),
+        })
+    }
+
     /// These settings where they are given, `base` elsewhere.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
@@ -275,6 +294,7 @@ impl Settings {
         macro_rules! first_given {
             (options: $($option:ident)*; lists: $($list:ident)*; flags: $($flag:ident)*;) => {
                 Self {
+                    bitcoin: self.bitcoin.over(base.bitcoin),
                     $($option: self.$option.or(base.$option),)*
                     $($list: or_list(self.$list, base.$list),)*
                     $($flag: self.$flag || base.$flag,)*

@@ -252,6 +252,8 @@ mod tests {
             method: BroadcastMethod::Sync,
             follow: false,
             sequences: None,
+            batch: NonZeroU32::MIN,
+            bitcoin: None,
         });
         let mut replies = Vec::new();
         for method in ["broadcast_tx_sync_refused", "mempool_full"] {

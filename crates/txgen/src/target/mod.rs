@@ -5,6 +5,7 @@
 //! for the choice. ARCHITECTURE.md has a table of how further kinds fit.
 
 mod bigchaindb;
+mod bitcoin;
 mod cometbft;
 mod drain;
 
@@ -23,12 +24,15 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use bigchaindb::Bigchaindb;
+pub(crate) use bitcoin::BitcoinNode;
 pub(crate) use cometbft::Cometbft;
 pub(crate) use drain::Drain;
 pub use drain::DrainError;
 
 use crate::clock::RunClock;
-use crate::workload::{ChainError, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{
+    BitcoinWorkload, ChainError, Sequences, TxName, Workload, WorkloadError, WorkloadKind,
+};
 
 /// What a run knows of its target, and how its parts talk to it.
 ///
@@ -188,6 +192,8 @@ pub(crate) enum BuiltIn {
     Rpc,
     /// The HTTP API of its application, which is BigchainDB then.
     BigchaindbApi,
+    /// btcd's JSON-RPC in place of the node's.
+    BitcoinRpc,
 }
 
 /// How a target is given transactions.
@@ -199,6 +205,10 @@ pub(crate) struct TargetOptions {
     pub(crate) follow: bool,
     /// The sequences of the accounts that sign, where their order matters.
     pub(crate) sequences: Option<Arc<Sequences>>,
+    /// Transactions in one request at most.
+    pub(crate) batch: NonZeroU32,
+    /// The workload, where what is refused takes others along.
+    pub(crate) bitcoin: Option<BitcoinWorkload>,
 }
 
 /// What a connection may carry.
@@ -307,6 +317,8 @@ pub enum TargetKind {
     Cometbft,
     /// The HTTP API and the event stream of a BigchainDB server.
     Bigchaindb,
+    /// The JSON-RPC of a Bitcoin node: btcd, bchd, Bitcoin Core.
+    Bitcoin,
 }
 
 /// Something that is done with a target whatever its kind.
@@ -324,6 +336,7 @@ impl TargetKind {
         match self {
             Self::Cometbft => visitor.visit::<Cometbft>(),
             Self::Bigchaindb => visitor.visit::<Bigchaindb>(),
+            Self::Bitcoin => visitor.visit::<BitcoinNode>(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is sent: transactions as a pure function of the seed and the index.
 
 mod bigchain;
+pub(crate) mod bitcoin;
 mod cosmos;
 mod file;
 mod kvstore;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 pub(crate) use self::bigchain::bigchain_id;
 pub use self::bigchain::{BigchainWorkload, Chains, Content, Metadata};
+pub use self::bitcoin::{BitcoinWorkload, Digest, Shape, Spec, WalletError};
 pub(crate) use self::cosmos::{ChainClient, Expectation, Sequences};
 pub use self::cosmos::{
     ChainError, CosmosContent, CosmosWorkload, Gas, OnGap, Payments, Recipients, Wallet,
@@ -43,6 +45,8 @@ pub enum WorkloadKind {
     BigchainTransfer,
     /// Transfers on a Cosmos SDK chain.
     Cosmos(Payments),
+    /// Bitcoin transactions from a wallet of one's own.
+    Bitcoin,
 }
 
 /// A checked workload: opens one sequential stream of transactions per shard.
@@ -56,6 +60,8 @@ pub enum Workload {
     Bigchain(BigchainWorkload),
     /// Signed for a Cosmos SDK chain.
     Cosmos(CosmosWorkload),
+    /// Signed for a Bitcoin node.
+    Bitcoin(BitcoinWorkload),
 }
 
 /// What the chain calls a transaction.
@@ -88,6 +94,9 @@ pub enum WorkloadError {
     /// what to do.
     #[error("{0}")]
     Unusable(String),
+    /// A wallet cannot be used.
+    #[error(transparent)]
+    Wallet(#[from] WalletError),
     /// A file cannot be opened or read.
     #[error("cannot read the transaction file {}", path.display())]
     Unreadable {
@@ -122,6 +131,7 @@ impl Workload {
             Self::File(file) => Some(file.count()),
             Self::Bigchain(signed) => signed.count(),
             Self::Cosmos(_) => None,
+            Self::Bitcoin(signed) => Some(signed.count()),
         }
     }
 
@@ -133,6 +143,7 @@ impl Workload {
             Self::File(file) => file.largest(),
             Self::Bigchain(signed) => signed.size(),
             Self::Cosmos(transfers) => transfers.largest(),
+            Self::Bitcoin(signed) => signed.size(),
         }
     }
 
@@ -146,13 +157,23 @@ impl Workload {
             Self::File(file) => Ok(Box::new(file.open()?)),
             Self::Bigchain(signed) => Ok(Box::new(signed.open())),
             Self::Cosmos(transfers) => Ok(Box::new(transfers.open()?)),
+            Self::Bitcoin(signed) => Ok(Box::new(signed.open())),
         }
     }
 
     /// Whether making a transaction takes long enough to be shared between threads, and can be.
     #[must_use]
     pub fn is_signed(&self) -> bool {
-        matches!(self, Self::Bigchain(_) | Self::Cosmos(_))
+        matches!(self, Self::Bigchain(_) | Self::Cosmos(_) | Self::Bitcoin(_))
+    }
+
+    /// The transactions of a Bitcoin wallet, if they are that.
+    #[must_use]
+    pub fn bitcoin(&self) -> Option<&BitcoinWorkload> {
+        match self {
+            Self::Bitcoin(signed) => Some(signed),
+            _ => None,
+        }
     }
 
     /// The sequences of the accounts that sign, where the chain executes an account's transactions in
@@ -202,6 +223,7 @@ impl fmt::Display for Workload {
             ),
             Self::Bigchain(signed) => signed.fmt(f),
             Self::Cosmos(transfers) => transfers.fmt(f),
+            Self::Bitcoin(signed) => signed.fmt(f),
         }
     }
 }
@@ -214,11 +236,12 @@ impl FromStr for WorkloadKind {
             None if text == "kvstore" => Ok(Self::KvStore),
             None if text == CREATE => Ok(Self::BigchainCreate),
             None if text == TRANSFER => Ok(Self::BigchainTransfer),
+            None if text == BITCOIN => Ok(Self::Bitcoin),
             None if text == Payments::Send.name() => Ok(Self::Cosmos(Payments::Send)),
             None if text == Payments::MultiSend.name() => Ok(Self::Cosmos(Payments::MultiSend)),
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
             _ => Err(format!(
-                "unknown workload {text:?}; use kvstore, {CREATE}, {TRANSFER}, {}, {} or file:PATH",
+                "unknown workload {text:?}; use kvstore, {CREATE}, {TRANSFER}, {}, {}, {BITCOIN} or file:PATH",
                 Payments::Send.name(),
                 Payments::MultiSend.name()
             )),
@@ -234,9 +257,11 @@ impl fmt::Display for WorkloadKind {
             Self::BigchainCreate => f.write_str(CREATE),
             Self::BigchainTransfer => f.write_str(TRANSFER),
             Self::Cosmos(payments) => f.write_str(payments.name()),
+            Self::Bitcoin => f.write_str(BITCOIN),
         }
     }
 }
 
 const CREATE: &str = "bigchaindb-create";
+const BITCOIN: &str = "bitcoin";
 pub(crate) const TRANSFER: &str = "bigchaindb-transfer";

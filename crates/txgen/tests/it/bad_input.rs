@@ -129,7 +129,7 @@ fn settings_out_of_their_ranges() {
             "constant --rate 5 --report-interval 1ms",
             "--report-interval",
         ),
-        ("constant --rate 5 --workload bitcoin", "or file:PATH"),
+        ("constant --rate 5 --workload bitcoins", "or file:PATH"),
         ("constant --rate 5 --workload file:", "or file:PATH"),
         (
             "constant --rate 5 --arrivals burst:0",

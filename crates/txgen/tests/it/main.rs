@@ -8,6 +8,7 @@ mod bad_input;
 mod bad_node;
 mod bigchaindb;
 mod bigchaindb_driver;
+mod bitcoin;
 mod built_in;
 mod campaign;
 mod comet;

@@ -1,0 +1,206 @@
+//! How busy the built-in node's admission is while it is loaded.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use measure::{Evidence, EvidenceKind, LimitedBy, Strength};
+use rpc::BitcoinAdmission;
+
+use super::client::Node;
+use crate::output::grouped;
+
+/// Asks a built-in node what its admission does, until it is told to stop.
+#[derive(Debug)]
+pub(super) struct AdmissionWatch {
+    /// Dropped to stop it.
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Sample>>,
+}
+
+/// What admission had done by an instant.
+#[derive(Debug, Clone)]
+struct Sample {
+    at: Instant,
+    admission: BitcoinAdmission,
+}
+
+/// Admission in the second in which it was busiest.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Busiest {
+    mode: String,
+    validators: u64,
+    /// Of the time of all its threads.
+    share: f64,
+    /// Transactions checked a second.
+    rate: f64,
+}
+
+impl AdmissionWatch {
+    /// `None` for a node that does not tell.
+    pub(super) fn start(node: Node) -> Option<Self> {
+        node.ask(|client| client.admission()).ok()?;
+        let (stop, stopped) = mpsc::channel::<()>();
+        let watch = move || {
+            let mut samples = Vec::new();
+            while samples.len() < MOST_SAMPLES {
+                if let Ok(admission) = node.ask(|client| client.admission()) {
+                    let at = Instant::now();
+                    samples.push(Sample { at, admission });
+                }
+                if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            samples
+        };
+        let thread = thread::Builder::new().name("admission".into()).spawn(watch);
+        let thread = thread.ok()?;
+        Some(Self { stop, thread })
+    }
+
+    /// What it saw, once the load is over.
+    pub(super) fn finish(self) -> Option<Busiest> {
+        drop(self.stop);
+        busiest(&self.thread.join().ok()?)
+    }
+}
+
+/// The stretch of at least a second in which admission was busiest.
+fn busiest(samples: &[Sample]) -> Option<Busiest> {
+    let first = samples.first()?.admission.clone();
+    let stretches = samples.iter().enumerate().filter_map(|(place, from)| {
+        let until = samples[place..]
+            .iter()
+            .find(|until| until.at - from.at >= STRETCH)?;
+        let took = (until.at - from.at).as_secs_f64();
+        let nanos = until.admission.checking_ns - from.admission.checking_ns;
+        let checked = until.admission.checked - from.admission.checked;
+        let threads = first.validators.max(1) as f64;
+        Some((nanos as f64 / 1e9 / took / threads, checked as f64 / took))
+    });
+    let (share, rate) = stretches.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some(Busiest {
+        mode: first.mode,
+        validators: first.validators,
+        share,
+        rate,
+    })
+}
+
+impl Busiest {
+    /// A line for people.
+    pub(super) fn line(&self) -> String {
+        let Self {
+            mode,
+            validators,
+            share,
+            rate,
+        } = self;
+        let threads = match validators {
+            1 => "one thread".to_owned(),
+            validators => format!("{validators} threads"),
+        };
+        format!(
+            "admission    {mode}, {threads}: checking {:.0} % of the time in its busiest second, at {}/s\n",
+            share * 100.0,
+            grouped(*rate as u64)
+        )
+    }
+
+    /// Evidence that it is what held the load back, if it is serial and was at work nearly all the time.
+    pub(super) fn evidence(&self) -> Option<Evidence> {
+        let is_limit = self.validators == 1 && self.share >= BUSY;
+        is_limit.then(|| Evidence {
+            kind: EvidenceKind::SerialStage,
+            points_to: LimitedBy::Node,
+            strength: Strength::Strong,
+            txs: 0,
+            from_s: None,
+            until_s: None,
+            limit: None,
+            text: format!(
+                "{} admission checks one transaction at a time, and did so for {:.0} % of its busiest second, at {}/s: a \
+                 serial stage. It is the built-in node's, which is a fixture; --admission parallel checks on several \
+                 threads",
+                self.mode,
+                self.share * 100.0,
+                grouped(self.rate as u64)
+            ),
+        })
+    }
+}
+
+/// Under the lock a transaction is also decoded into the mempool and counted: checking alone is never all
+/// of the time.
+const BUSY: f64 = 0.7;
+const INTERVAL: Duration = Duration::from_millis(250);
+const STRETCH: Duration = Duration::from_secs(1);
+/// Four hours of a run; 100 bytes each.
+const MOST_SAMPLES: usize = 57_600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(validators: u64, busy_ms: &[u64]) -> Vec<Sample> {
+        let begin = Instant::now();
+        let (mut checking_ns, mut checked) = (0, 0);
+        (0..)
+            .zip(busy_ms)
+            .map(|(place, busy)| {
+                checking_ns += busy * 1_000_000;
+                checked += busy * 10;
+                let admission = BitcoinAdmission {
+                    mode: if validators == 1 {
+                        "serial"
+                    } else {
+                        "parallel"
+                    }
+                    .into(),
+                    validators,
+                    checked,
+                    checking_ns,
+                };
+                let at = begin + Duration::from_millis(place * 250);
+                Sample { at, admission }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn serial_admission_that_is_always_at_work_is_named_as_the_limit() {
+        let busy = busiest(&samples(1, &[0, 50, 240, 240, 240, 240, 10])).unwrap();
+        assert!(
+            (busy.share - 0.96).abs() < 1e-9 && (busy.rate - 9_600.0).abs() < 1e-6,
+            "{busy:?}"
+        );
+        let evidence = busy.evidence().unwrap();
+        assert_eq!(evidence.kind, EvidenceKind::SerialStage);
+        assert!(
+            evidence
+                .text
+                .contains("96 % of its busiest second, at 9,600/s"),
+            "{evidence:?}"
+        );
+        assert!(
+            evidence
+                .text
+                .contains("built-in node's, which is a fixture")
+        );
+    }
+
+    #[test]
+    fn admission_that_rests_or_has_several_threads_is_not() {
+        let idle = busiest(&samples(1, &[0, 100, 100, 100, 100, 100])).unwrap();
+        assert_eq!(idle.evidence(), None);
+        let parallel = busiest(&samples(2, &[0, 480, 480, 480, 480, 480])).unwrap();
+        assert!((parallel.share - 0.96).abs() < 1e-9);
+        assert_eq!(parallel.evidence(), None);
+        assert_eq!(
+            busiest(&samples(1, &[0, 250, 250])),
+            None,
+            "less than a second"
+        );
+    }
+}

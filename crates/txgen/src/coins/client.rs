@@ -1,0 +1,148 @@
+//! A node that is asked for coins, from a thread that may wait.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{Transaction, Txid};
+use rpc::{BitcoinClient, BitcoinOutput, ClientError, ClientOptions, Endpoint, Trust};
+use tokio::runtime::Runtime;
+
+use super::CoinError;
+use crate::shutdown::Shutdown;
+use crate::workload::bitcoin::{Spend, Wallet, hash_text, shown};
+
+/// A node that is asked for coins.
+#[derive(Debug)]
+pub(super) struct Node {
+    client: BitcoinClient,
+    runtime: Runtime,
+}
+
+impl Node {
+    pub(super) fn connect(endpoint: &Endpoint, trust: &Trust) -> Result<Self, CoinError> {
+        let options = ClientOptions {
+            timeout: TIMEOUT,
+            trust: trust.clone(),
+            ..ClientOptions::default()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CoinError::System)?;
+        Ok(Self {
+            client: BitcoinClient::new(endpoint, options)?,
+            runtime,
+        })
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask<'a, T, F>(
+        &'a self,
+        question: impl FnOnce(&'a BitcoinClient) -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>> + 'a,
+    {
+        self.runtime.block_on(question(&self.client))
+    }
+
+    /// An output that the chain has unspent.
+    pub(super) fn output(&self, coin: &Spend) -> Result<Option<BitcoinOutput>, CoinError> {
+        let txid = shown(coin.outpoint.txid);
+        Ok(self.ask(|client| client.output(&txid, coin.outpoint.vout))?)
+    }
+
+    /// The hash of the chain's first block.
+    pub(super) fn chain(&self) -> Result<String, CoinError> {
+        Ok(hash_text(&self.ask(|client| client.block_hash(0))?))
+    }
+
+    /// Refuses a wallet of another chain, and one of whose coins some are spent.
+    pub(super) fn check(&self, path: &Path, wallet: &Wallet) -> Result<(), CoinError> {
+        let genesis = self.chain()?;
+        if genesis != wallet.info.chain {
+            return Err(CoinError::OtherChain {
+                path: path.into(),
+                wallet: wallet.info.chain.clone(),
+                node: genesis,
+            });
+        }
+        let coins: Vec<Spend> = wallet.spendable().collect();
+        let stride = coins.len().div_ceil(SAMPLES).max(1);
+        for coin in coins.iter().step_by(stride) {
+            if self.output(coin)?.is_none() {
+                return Err(CoinError::Spent {
+                    path: path.into(),
+                    outpoint: coin.outpoint.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers transactions in requests of bounded size; all have to be accepted.
+    pub(super) fn send(&self, txs: &[Transaction], doing: &'static str) -> Result<(), CoinError> {
+        let mut request: Vec<String> = Vec::new();
+        let mut bytes = 0;
+        for (place, tx) in txs.iter().enumerate() {
+            let text = serialize_hex(tx);
+            bytes += text.len();
+            request.push(text);
+            if bytes < REQUEST_BYTES && place + 1 < txs.len() {
+                continue;
+            }
+            for answer in self.ask(|client| client.send(&request))? {
+                answer.map_err(|refusal| CoinError::Refused {
+                    doing,
+                    code: refusal.code,
+                    message: refusal.message,
+                })?;
+            }
+            request.clear();
+            bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Waits until blocks have these transactions: they are mined, or come on the node's interval.
+    pub(super) fn confirm(
+        &self,
+        txs: &[Transaction],
+        shutdown: &Shutdown,
+    ) -> Result<(), CoinError> {
+        let mut open: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
+        let mut tries = 0;
+        while let Some(txid) = open.last() {
+            let id = shown(*txid);
+            let output = self.ask(|client| client.output(&id, 0))?;
+            if output.is_some_and(|output| output.confirmations > 0) {
+                open.pop();
+                continue;
+            }
+            if shutdown.is_requested() {
+                return Err(CoinError::Interrupted);
+            }
+            tries += 1;
+            if tries > MOST_TRIES {
+                return Err(CoinError::Unconfirmed {
+                    txid: txid.to_string(),
+                    tries,
+                });
+            }
+            if self.ask(|client| client.generate(1)).is_err() {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A node that connects a large block answers nothing else meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Of a wallet's coins, to see whether they are still there.
+const SAMPLES: usize = 16;
+/// Below the 16 MiB that the built-in node takes, and what takes a btcd under a second.
+const REQUEST_BYTES: usize = 500_000;
+const MOST_TRIES: u32 = 1_200;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
