@@ -10,6 +10,7 @@
 
 mod account;
 mod answers;
+mod bend;
 mod blocks;
 mod buckets;
 mod cohort;
@@ -50,6 +51,7 @@ mod watermarks;
 mod windows;
 
 pub use answers::{Answer, AnswerRow, Answers};
+pub use bend::{Bend, BendFound, bend};
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use cohort::Cohort;
 pub use compare::{

@@ -1,11 +1,12 @@
-//! Programs started beside a run or a test: a real CometBFT in a home of its own, or any process with
+//! Programs started beside a run or a test: a real CometBFT or btcd in a home of its own, or any process with
 //! its log in a file and its end awaited.
 //!
 //! What it is not: it speaks no RPC. Whoever starts a server brings the probe that says whether it is
 //! ready. Its calls block.
 //!
-//! Read first: [`CometBft`], [`CometBftOptions`] and [`Process`].
+//! Read first: [`CometBft`], [`Btcd`] and [`Process`].
 
+mod btcd;
 mod cometbft;
 mod dotted;
 mod error;
@@ -15,6 +16,7 @@ mod process;
 mod settings;
 
 pub use self::{
+    btcd::{BTCD_VERSION, Btcd, BtcdOptions},
     cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions},
     dotted::{DottedError, assign, leaves, parse_assignment},
     error::StartError,

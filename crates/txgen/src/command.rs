@@ -4,6 +4,7 @@ use ops::command::{CommandError, failed, usage};
 use ops::command::{completions, manual, print};
 use pacing::Profile;
 
+use crate::analyse_command;
 use crate::campaign;
 use crate::cli::{Cli, Command};
 use crate::coins;
@@ -69,6 +70,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Report(args) => report_command::show(&args),
         Command::TmBench(args) => tm_bench::play(&args),
         Command::Compare(args) => compare::execute(args),
+        Command::Analyse(args) => analyse_command::show(&args),
         Command::Merge(args) => merge_command::execute(args),
         Command::Mesh(args) => mesh::execute(*args),
         Command::Cosmos(args) => cosmos_command::execute(args.command),

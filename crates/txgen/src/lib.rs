@@ -7,6 +7,7 @@
 //! Read first: [`plan::Plan`] (what is to be done), [`run::run`] (does it) and the `shard` module
 //! (the senders' loop).
 
+mod analyse_command;
 pub mod campaign;
 pub mod cli;
 pub mod clock;

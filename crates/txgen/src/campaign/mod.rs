@@ -58,6 +58,7 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
     };
     let programs = Programs {
         cometbft: args.cometbft,
+        btcd: args.btcd,
         sentinel: args.sentinel,
         guard: std::env::current_exe().ok(),
         folder: if parent.as_os_str().is_empty() {

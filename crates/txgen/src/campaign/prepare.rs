@@ -7,6 +7,7 @@ use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
 use crate::settings::Settings;
+use crate::target::BuiltIn;
 
 /// A run whose settings are complete.
 pub(super) struct Prepared<'a> {
@@ -48,6 +49,9 @@ pub(super) fn prepare<'a>(
             let cometbft = run.node.kind() == NodeKind::Cometbft;
             if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
                 anyhow::bail!(problem);
+            }
+            if run.node.kind() == NodeKind::Btcd && facts.built_in != BuiltIn::BitcoinRpc {
+                anyhow::bail!("a btcd takes Bitcoin transactions; use workload = \"bitcoin\"");
             }
             run.request
                 .builtin
@@ -145,5 +149,6 @@ fn node(run: &ScriptRun) -> String {
         NodeKind::Endpoints => String::new(),
         NodeKind::Builtin => format!("{:?}", run.request.builtin),
         NodeKind::Cometbft => format!("{:?}{:?}{}", node.cometbft, node.genesis, node.app),
+        NodeKind::Btcd => format!("{} btcds", node.nodes),
     }
 }

@@ -1,4 +1,4 @@
-//! `txgen merge` and `txgen compare`: what the user typed.
+//! `txgen merge`, `txgen compare` and `txgen analyse`: what the user typed.
 
 use std::path::PathBuf;
 
@@ -42,6 +42,13 @@ pub struct CompareArgs {
     /// Where to write it; - for stdout.
     #[arg(short, long, default_value = "-", value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// `txgen analyse`
+#[derive(Debug, Args)]
+pub struct AnalyseArgs {
+    /// The run's folder.
+    pub run: PathBuf,
 }
 
 /// The form of a comparison.

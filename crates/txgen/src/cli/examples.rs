@@ -47,6 +47,10 @@ pub(super) const COMPARE: &str = examples![
     "txgen compare runs/before runs/after"
     "txgen compare runs/before runs/after --fail-on-regression 10% --format md"
 ];
+pub(super) const ANALYSE: &str = examples![
+    "txgen analyse runs/20261122T101515Z-ramp"
+    "txgen analyse runs/gigablock-ramp/serial"
+];
 pub(super) const MERGE: &str = examples![
     "txgen merge runs/one runs/two --out runs/both"
     "txgen merge runs/shard-1 runs/shard-2 runs/shard-3 runs/shard-4 --out runs/whole"

@@ -19,7 +19,7 @@ use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{Admission, Settings, Share};
-pub use analysis::{CompareArgs, CompareFormat, MergeArgs};
+pub use analysis::{AnalyseArgs, CompareArgs, CompareFormat, MergeArgs};
 pub use bitcoin::{
     BitcoinAddressArgs, BitcoinArgs, BitcoinCommand, BitcoinPrepareArgs, BitcoinRebuildArgs,
     BitcoinSweepArgs,
@@ -102,6 +102,12 @@ pub enum Command {
     /// Compare runs: by how much each metric differs, and whether chance explains it.
     #[command(before_long_help = examples::COMPARE)]
     Compare(CompareArgs),
+    /// Find the stage of a run that stopped following the load, and at what rate, with an interval.
+    ///
+    /// Two lines are fitted to what each stage achieved over what was offered; the interval of the break
+    /// comes from resampling. Needs a load that rises: a ramp, or phases.
+    #[command(before_long_help = examples::ANALYSE)]
+    Analyse(AnalyseArgs),
     /// Join the run folders of several generators of one load (--shard) into one.
     #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),
@@ -244,6 +250,9 @@ pub struct RunArgs {
     /// The CometBFT that node kind cometbft starts [default: the one in PATH].
     #[arg(long, value_name = "PATH", env = "COMETBFT_BIN")]
     pub cometbft: Option<PathBuf>,
+    /// The btcd that node kind btcd starts [default: the one in PATH].
+    #[arg(long, value_name = "PATH", env = "BTCD_BIN")]
+    pub btcd: Option<PathBuf>,
     /// The sentinel that a scenario puts in front of its node [default: the one beside txgen, or in
     /// PATH].
     #[arg(long, value_name = "PATH", env = "TXGEN_SENTINEL")]

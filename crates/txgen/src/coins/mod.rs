@@ -7,6 +7,7 @@ mod admission;
 mod client;
 mod command;
 mod fund;
+mod miner;
 mod tree;
 
 use std::fs::File;
@@ -28,6 +29,7 @@ use admission::{AdmissionWatch, Busiest};
 use client::Node;
 pub(crate) use command::execute;
 use fund::Order;
+use miner::Miner;
 
 /// Why coins cannot be had, or were not conserved.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +141,8 @@ pub(crate) struct Supplied {
     file: Option<(PathBuf, WalletLock)>,
     /// Of a built-in node.
     admission: Option<AdmissionWatch>,
+    /// Where the node mines only when it is told to.
+    miner: Option<Miner>,
 }
 
 /// What is said of the coins after a run.
@@ -197,6 +201,13 @@ pub(crate) fn supply(
         workload: workload.clone(),
         file,
         admission: AdmissionWatch::start(node),
+        miner: match plan.mine_every {
+            Some(every) => Some(Miner::start(
+                Node::connect(endpoint, &plan.trust)?,
+                every.as_duration(),
+            )),
+            None => None,
+        },
     }))
 }
 
@@ -204,6 +215,7 @@ impl Supplied {
     /// Accounts for the coins from the run's record, and writes what is left: into the folder, and over the
     /// wallet file.
     pub(crate) fn settle(self, folder: &Path) -> Result<Settled, CoinError> {
+        drop(self.miner);
         let busiest = self.admission.and_then(AdmissionWatch::finish);
         let mut settled = Settled {
             lines: busiest.as_ref().map_or_else(String::new, Busiest::line),

@@ -5,12 +5,13 @@ mod guard;
 mod sentinel;
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
-use servers::{CometBft, CometBftOptions, Process, StartError, Wait};
+use servers::{Btcd, BtcdOptions, CometBft, CometBftOptions, Process, StartError, Wait};
 
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
@@ -18,6 +19,7 @@ use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::target::{Drain, TargetKind};
+use crate::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 use sentinel::Sentinel;
 
 pub(crate) use guard::become_program;
@@ -27,6 +29,8 @@ pub(crate) use guard::become_program;
 pub struct Programs {
     /// CometBFT; looked for in PATH otherwise.
     pub cometbft: Option<PathBuf>,
+    /// btcd; looked for in PATH otherwise.
+    pub btcd: Option<PathBuf>,
     /// sentinel; looked for beside this program and in PATH otherwise.
     pub sentinel: Option<PathBuf>,
     /// This program, if its command line may be used to start others that end with it.
@@ -72,6 +76,8 @@ pub(crate) struct Stage {
 enum Node {
     BuiltIn(BuiltInNode, Box<devnode::Config>),
     CometBft(Box<CometBft>),
+    /// The load goes to the first one, which is stopped last.
+    Btcd(Vec<Btcd>),
 }
 
 impl Node {
@@ -79,6 +85,10 @@ impl Node {
         match self {
             Self::BuiltIn(node, config) => plan::endpoint_of(config, transport, node.address()),
             Self::CometBft(node) => Endpoint::of(transport, node.address()),
+            Self::Btcd(nodes) => {
+                let address = nodes.last().map_or(UNSPECIFIED, Btcd::address);
+                Endpoint::of(transport, address).with_credentials(Btcd::USER, Btcd::USER)
+            }
         }
     }
 }
@@ -108,6 +118,7 @@ impl Stage {
                 let node = start_cometbft(&run.node, programs, shutdown)?;
                 Some(Node::CometBft(Box::new(node)))
             }
+            NodeKind::Btcd => Some(Node::Btcd(start_btcds(run, settings, programs, shutdown)?)),
         };
         let mut endpoints = match &node {
             Some(node) => vec![node.endpoint(transport)],
@@ -146,6 +157,10 @@ impl Stage {
         let sentinel = sentinel.and_then(|sentinel| sentinel.process.trouble());
         let node = match &mut self.node {
             Some(Node::CometBft(node)) => node.process_mut().and_then(Process::trouble),
+            Some(Node::Btcd(nodes)) => {
+                let mut nodes = nodes.iter_mut();
+                nodes.find_map(|node| node.process_mut().trouble())
+            }
             _ => None,
         };
         sentinel.or(node)
@@ -157,6 +172,12 @@ impl Stage {
             && let Some(process) = node.process()
         {
             process.keep_log(&folder.join("node.log"));
+        }
+        if let Some(Node::Btcd(nodes)) = &self.node {
+            for (number, node) in nodes.iter().rev().enumerate() {
+                let name = format!("node-{number}.log");
+                node.process().keep_log(&folder.join(name));
+            }
         }
         if let Some(sentinel) = &self.sentinel {
             sentinel.process.keep_log(&folder.join("sentinel.log"));
@@ -211,6 +232,47 @@ fn start_cometbft(
     })
 }
 
+/// btcds as a scenario's section wants them, each connected to the first, which comes last.
+fn start_btcds(
+    run: &ScriptRun,
+    settings: &Settings,
+    programs: &Programs,
+    shutdown: &Shutdown,
+) -> Result<Vec<Btcd>, ManagedError> {
+    let binary = servers::find(programs.btcd.as_deref(), "btcd").ok_or(ManagedError::Missing {
+        name: "btcd",
+        flag: "btcd",
+        variable: "BTCD_BIN",
+        hint: " (go install github.com/btcsuite/btcd@v0.26.2)",
+    })?;
+    let seed = settings.bitcoin.wallet_seed.unwrap_or(DEFAULT_WALLET_SEED);
+    let keys = Keys::new(seed, settings.bitcoin.digest.unwrap_or_default());
+    let mut options = BtcdOptions {
+        binary,
+        folder: Some(programs.folder.clone()),
+        mining_address: keys.address(Network::Regtest.version()),
+        connect: None,
+        guard: programs.guard.clone(),
+    };
+    fs::create_dir_all(&programs.folder).map_err(StartError::io(format!(
+        "cannot make {}",
+        programs.folder.display()
+    )))?;
+    let mut wait = Wait {
+        is_ready: &mut |address| TcpStream::connect_timeout(&address, PROBE_TIMEOUT).is_ok(),
+        is_cancelled: &|| shutdown.is_requested(),
+        timeout: run.node.start_timeout.into(),
+    };
+    let mut nodes: Vec<Btcd> = Vec::new();
+    for _ in 0..run.node.nodes.get() {
+        let node = Btcd::start(&options, &mut wait)?;
+        options.connect.get_or_insert(node.peers());
+        nodes.push(node);
+    }
+    nodes.reverse();
+    Ok(nodes)
+}
+
 /// Starts a server that is ready when its RPC shows a block.
 fn when_ready<T>(
     timeout: Duration,
@@ -236,4 +298,5 @@ fn when_ready<T>(
     Ok(start(&mut wait)?)
 }
 
+const UNSPECIFIED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

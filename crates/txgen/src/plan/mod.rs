@@ -61,6 +61,8 @@ pub struct Plan {
     pub batch: NonZeroU32,
     /// Blocks that a committed transaction has, its own included.
     pub confirmations: NonZeroU32,
+    /// How often the first node is told to mine a block.
+    pub mine_every: Option<Nanos>,
     /// Threads that make transactions ahead, in all.
     pub signing_threads: NonZeroU32,
     /// The seed of transactions and random arrivals.
@@ -161,6 +163,7 @@ impl Plan {
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
             wallet: settings.bitcoin.wallet.clone(),
+            mine_every: settings.bitcoin.mine_every,
             batch: settings.bitcoin.batch.unwrap_or(NonZeroU32::MIN),
             confirmations: settings.bitcoin.confirmations.unwrap_or(NonZeroU32::MIN),
             signing_threads,

@@ -2,6 +2,8 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
+use measure::KeptRows;
+
 use super::error::PlanError;
 use crate::settings::{Admission, CosmosSettings, Settings, Share};
 use crate::target::{BuiltIn, Facts, TargetKind};
@@ -170,6 +172,11 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
     if bitcoin && !of_target {
         let problem = format!("means nothing to {}; leave out --target", facts.name);
         return Err(PlanError::of("--workload bitcoin", problem));
+    }
+    if bitcoin && settings.rows.unwrap_or_default() != KeptRows::All {
+        let problem =
+            "has to be all with --workload bitcoin: the coins are accounted for from the rows";
+        return Err(PlanError::of("--rows", problem));
     }
     if let Some(name) = given.first_given().filter(|_| !bitcoin) {
         return Err(PlanError::of(name, "needs --workload bitcoin"));

@@ -1,5 +1,7 @@
 //! What a scenario says about the node and about a sentinel in front of it.
 
+use std::num::NonZeroU32;
+
 use anyhow::bail;
 use clap::ValueEnum;
 use pacing::Nanos;
@@ -25,6 +27,8 @@ pub struct NodeSection {
     pub genesis: Table,
     /// What CometBFT gets as `--proxy_app`.
     pub app: String,
+    /// How many btcds; the load goes to the first.
+    pub nodes: NonZeroU32,
     /// How long it may take until its first block.
     #[serde(deserialize_with = "text::value")]
     pub start_timeout: Nanos,
@@ -39,6 +43,7 @@ impl Default for NodeSection {
             cometbft: Table::new(),
             genesis: Table::new(),
             app: "kvstore".into(),
+            nodes: NonZeroU32::MIN,
             start_timeout: Nanos::from_secs(60),
         }
     }
@@ -52,6 +57,8 @@ pub enum NodeKind {
     Builtin,
     /// A real CometBFT in a home of its own.
     Cometbft,
+    /// Real btcds in homes of their own, each connected to the first.
+    Btcd,
     /// Nodes that are already there.
     Endpoints,
 }

@@ -4,6 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use pacing::Nanos;
 use serde::Deserialize;
 
 use super::{Share, text};
@@ -59,6 +60,12 @@ pub struct BitcoinSettings {
     #[arg(long, value_name = "N")]
     pub confirmations: Option<NonZeroU32>,
 
+    /// Have the first node mine a block this often while the load goes on, for nodes that mine only when
+    /// they are asked to (btcd on its test networks) [default: never].
+    #[arg(long, value_name = "DURATION")]
+    #[serde(deserialize_with = "text::option")]
+    pub mine_every: Option<Nanos>,
+
     /// How the built-in node admits transactions: one at a time under one lock, or on several threads
     /// [default: serial].
     #[arg(long, value_enum, value_name = "HOW")]
@@ -102,6 +109,7 @@ impl BitcoinSettings {
             digest: self.digest.or(base.digest),
             batch: self.batch.or(base.batch),
             confirmations: self.confirmations.or(base.confirmations),
+            mine_every: self.mine_every.or(base.mine_every),
             admission: self.admission.or(base.admission),
             validators: self.validators.or(base.validators),
         }
@@ -117,6 +125,7 @@ impl BitcoinSettings {
             ("--orphan-ratio", self.orphan_ratio.is_some()),
             ("--fee-rate", self.fee_rate.is_some()),
             ("--digest", self.digest.is_some()),
+            ("--mine-every", self.mine_every.is_some()),
         ];
         given
             .into_iter()

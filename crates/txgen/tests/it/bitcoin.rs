@@ -317,6 +317,10 @@ fn parallel_admission_is_a_setting_of_the_built_in_node_alone() {
             "at most 90 %",
         ),
         (
+            "--workload bitcoin --rows none".into(),
+            "has to be all with --workload bitcoin",
+        ),
+        (
             "--workload bitcoin --chain-depth 10001".into(),
             "at most 10000",
         ),
@@ -325,4 +329,36 @@ fn parallel_admission_is_a_setting_of_the_built_in_node_alone() {
         let ended = place.txgen(&format!("flood --count 10 --out run {line}"));
         ended.expect(2).says(phrase);
     }
+}
+
+#[test]
+#[ignore = "needs btcd"]
+fn two_btcds_of_a_scenario_take_a_load_and_mine_it() {
+    let place = Place::new();
+    let scenario = r#"
+        [node]
+        kind = "btcd"
+        nodes = 2
+        [[phases]]
+        profile = "constant"
+        rate = "100/s"
+        duration = "4s"
+        [settings]
+        workload = "bitcoin"
+        [settings.bitcoin]
+        batch = 10
+        mine_every = "500ms"
+    "#;
+    place.write("btcd.toml", scenario);
+    let ended = place.txgen("run btcd.toml --out run");
+    let summary = place.run("run").summary();
+    ended.ends_as_judged(0, &summary);
+    summary.assert_all_committed(400);
+    assert_eq!(
+        summary.count("reconnects.broken"),
+        0,
+        "each answer ends its connection"
+    );
+    ended.prints("funded ");
+    place.txgen("analyse run").expect(0).prints("accepted ");
 }

@@ -1,68 +1,42 @@
 //! The built-in node beside a real btcd: its blocks are valid there, and every answer is the same.
 
 use std::env;
-use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bitcoin::Transaction;
 use devnode::AdmissionMode;
 use serde_json::{Value, json};
-use servers::{Process, Wait, free_port};
+use servers::{BtcdOptions, Wait};
 
 use super::client::{Client, node};
 use super::wallet::{FEE, SUBSIDY, Wallet, coin, hex};
 
-/// A btcd on the regression-test network, with nothing in its home but what it writes.
+/// A btcd, and what asks it.
 struct Btcd {
-    process: Process,
-    _home: tempfile::TempDir,
+    _node: servers::Btcd,
     client: Client,
 }
 
 impl Btcd {
     fn start(miner: &str) -> Self {
         let program = env::var_os("BTCD_BIN").map(PathBuf::from);
-        let program = program.expect("BTCD_BIN names a btcd; .ci/btcd builds one");
-        let home = tempfile::tempdir().unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        std::fs::write(home.path().join("empty.conf"), "").unwrap();
-        let path = |name: &str| home.path().join(name).display().to_string();
-        let arguments = [
-            "--regtest".to_owned(),
-            "--nolisten".to_owned(),
-            "--nodnsseed".to_owned(),
-            "--notls".to_owned(),
-            "--rejectreplacement".to_owned(),
-            "--rpcuser=txgen".to_owned(),
-            "--rpcpass=txgen".to_owned(),
-            format!("--rpclisten={address}"),
-            format!("--miningaddr={miner}"),
-            format!("--configfile={}", path("empty.conf")),
-            format!("--datadir={}", path("data")),
-            format!("--logdir={}", path("logs")),
-        ]
-        .map(OsString::from);
-        let log = home.path().join("output");
-        let mut process = Process::start("btcd", &program, &arguments, log, None).unwrap();
+        let options = BtcdOptions {
+            binary: program.expect("BTCD_BIN names a btcd; .ci/btcd builds one"),
+            mining_address: miner.to_owned(),
+            ..BtcdOptions::default()
+        };
         let mut wait = Wait {
             timeout: Duration::from_secs(60),
             is_ready: &mut |address| std::net::TcpStream::connect(address).is_ok(),
             is_cancelled: &|| false,
         };
-        process.wait_ready(address, &mut wait).unwrap();
+        let node = servers::Btcd::start(&options, &mut wait).unwrap();
+        let client = Client::new(node.address());
         Self {
-            process,
-            _home: home,
-            client: Client::new(address),
+            _node: node,
+            client,
         }
-    }
-}
-
-impl Drop for Btcd {
-    fn drop(&mut self) {
-        self.process.stop(Duration::from_secs(10));
     }
 }
 

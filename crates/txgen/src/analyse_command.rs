@@ -1,0 +1,163 @@
+//! `txgen analyse`: which stage of a recorded run stopped following the load, and at what rate.
+
+use measure::{Bend, BendFound, SeriesRow, bend};
+use ops::command::{CommandError, print, usage};
+
+use crate::cli::AnalyseArgs;
+use crate::folder::RecordedRun;
+use crate::output::grouped;
+
+/// Prints the knee of each stage and what held the run back; gives the exit code.
+pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
+    let run = RecordedRun::open(&args.run).map_err(usage)?;
+    let rows: Vec<SeriesRow> = run.all_rows().map_err(usage)?;
+    // The rows of the drain offer nothing and achieve what was offered before.
+    let offered_s = run.summary().time.offered_s;
+    let offering = rows
+        .iter()
+        .position(|row| row.second as f64 + row.span_s > offered_s);
+    let rows = &rows[..offering.unwrap_or(rows.len())];
+    let seed = run.manifest().seed;
+    let mut text = String::new();
+    for stage in &STAGES {
+        let points = points(rows, stage);
+        text.push_str(&line(stage, &points, bend(&points, seed)));
+    }
+    let summary = run.summary();
+    text.push_str(&format!("limited by  {}\n", summary.limited_by.explain()));
+    for evidence in &summary.evidence {
+        text.push_str(&format!("            - {}\n", evidence.text));
+    }
+    Ok(print(text.as_bytes()))
+}
+
+/// What is counted in a row.
+type Count = fn(&SeriesRow) -> u64;
+
+/// A stage that a transaction passes.
+struct Stage {
+    name: &'static str,
+    /// What it is offered and what it achieves.
+    offered: Count,
+    achieved: Count,
+    /// Seconds that make one point: blocks come in seconds.
+    seconds: usize,
+}
+
+const STAGES: [Stage; 3] = [
+    Stage {
+        name: "sent",
+        offered: |row| row.counts.offered,
+        achieved: |row| row.counts.sent,
+        seconds: 1,
+    },
+    Stage {
+        name: "accepted",
+        offered: |row| row.counts.offered,
+        achieved: |row| row.counts.accepted,
+        seconds: 1,
+    },
+    Stage {
+        name: "committed",
+        offered: |row| row.counts.offered,
+        achieved: |row| row.counts.committed,
+        seconds: 4,
+    },
+];
+
+/// Rates, one point for so many whole seconds.
+fn points(rows: &[SeriesRow], stage: &Stage) -> Vec<(f64, f64)> {
+    let rate = |rows: &[SeriesRow], count: Count| {
+        let span: f64 = rows.iter().map(|row| row.span_s).sum();
+        rows.iter().map(count).sum::<u64>() as f64 / span.max(f64::MIN_POSITIVE)
+    };
+    let groups = rows.chunks_exact(stage.seconds);
+    groups
+        .map(|rows| (rate(rows, stage.offered), rate(rows, stage.achieved)))
+        .collect()
+}
+
+fn line(stage: &Stage, points: &[(f64, f64)], found: BendFound) -> String {
+    let rate = |rate: f64| grouped(rate.max(0.0).round() as u64);
+    let what = match found {
+        BendFound::Bend(Bend {
+            at,
+            low,
+            high,
+            before,
+            after,
+        }) => format!(
+            "knee at {}/s (95 %: {} to {}); of each further transaction {before:.2} below it, {after:.2} above",
+            rate(at),
+            rate(low),
+            rate(high)
+        ),
+        BendFound::NoneSeen { up_to } => format!("no knee seen up to {}/s", rate(up_to)),
+        BendFound::TooFew => format!(
+            "{} points are too few, or all at one rate: offer a rising load for longer",
+            points.len()
+        ),
+    };
+    format!("{:<10}  {what}\n", stage.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::Counts;
+
+    use super::*;
+
+    /// A node that accepts 1,000/s at most, under a ramp of 50/s each second.
+    fn rows() -> Vec<SeriesRow> {
+        let row = |second: u64| SeriesRow {
+            second,
+            span_s: 1.0,
+            counts: Counts {
+                offered: second * 50,
+                sent: second * 50,
+                accepted: (second * 50).min(1_000),
+                committed: if second % 4 == 0 {
+                    4_000.min(second * 200)
+                } else {
+                    0
+                },
+                ..Counts::default()
+            },
+            ..SeriesRow::default()
+        };
+        (1..=48).map(row).collect()
+    }
+
+    fn lines() -> Vec<String> {
+        let found = |stage: &Stage| {
+            let points = points(&rows(), stage);
+            line(stage, &points, bend(&points, 1))
+        };
+        STAGES.iter().map(found).collect()
+    }
+
+    #[test]
+    fn the_stage_that_gave_first_is_named_with_its_rate_and_interval() {
+        let lines = lines();
+        assert_eq!(lines[0], "sent        no knee seen up to 2,400/s\n");
+        assert!(lines[1].starts_with("accepted    knee at "), "{}", lines[1]);
+        assert!(
+            lines[1].contains("1.00 below it, 0.00 above"),
+            "{}",
+            lines[1]
+        );
+        assert!(
+            lines[2].starts_with("committed   knee at "),
+            "blocks every 4 s: {}",
+            lines[2]
+        );
+    }
+
+    #[test]
+    fn a_load_of_one_rate_says_nothing() {
+        let rows = vec![rows()[10].clone(); 30];
+        let points = points(&rows, &STAGES[1]);
+        let text = line(&STAGES[1], &points, bend(&points, 1));
+        assert!(text.contains("offer a rising load"), "{text}");
+    }
+}
