@@ -116,7 +116,7 @@ mod tests {
                 offered: second * 50,
                 sent: second * 50,
                 accepted: (second * 50).min(1_000),
-                committed: if second % 4 == 0 {
+                committed: if second.is_multiple_of(4) {
                     4_000.min(second * 200)
                 } else {
                     0

@@ -80,7 +80,7 @@ impl Target for BitcoinNode {
         out.extend_from_slice(b"\"]}");
         match name {
             TxName::Known(id) => Ok(id),
-            TxName::Hash => bitcoin_id(index, tx),
+            TxName::Hash | TxName::Sequenced(_) => bitcoin_id(index, tx),
         }
     }
 
@@ -192,7 +192,8 @@ impl BitcoinNode {
             }
             workload.refuse(index);
         }
-        self.refusals().count(error.code, &error.message);
+        let code = error.code.to_string();
+        self.refusals().count(&code, &error.message);
         Reply::RpcError {
             code: i32::try_from(error.code).unwrap_or(i32::MIN),
         }
