@@ -11,11 +11,12 @@ use measure::{Finished, RunFolderWriters};
 use pacing::Nanos;
 
 use super::division::Division;
+use super::error::RunError;
 use super::follow::{self, Follow};
+use super::host;
 use super::preflight::Node;
 use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
-use super::{RunError, await_start, host};
 use crate::clock::{Origin, RunClock};
 use crate::live::{Display, NodeBoard};
 use crate::plan::Plan;
@@ -24,6 +25,7 @@ use crate::shard::{
 };
 use crate::shutdown::Shutdown;
 use crate::source::{self, Ring, SourceThread};
+use crate::start_at::StartAt;
 use crate::target::Target;
 use crate::threshold::Verdict;
 
@@ -368,6 +370,27 @@ impl<'a, T: Target> Run<'a, T> {
     }
 }
 
+/// Waits until `lead` before a start that was agreed on with other generators; how far ahead the start
+/// is then.
+pub(super) fn await_start(
+    start: StartAt,
+    lead: Nanos,
+    shutdown: &Shutdown,
+) -> Result<Nanos, RunError> {
+    loop {
+        if shutdown.is_requested() {
+            return Err(RunError::Interrupted);
+        }
+        let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
+        let ahead = Nanos::from_nanos(ahead);
+        if ahead <= lead {
+            return Ok(ahead);
+        }
+        let left = ahead.saturating_sub(lead).as_duration();
+        thread::sleep(left.min(LOOK_INTERVAL));
+    }
+}
+
 /// What is said of a note.
 fn marked(text: &str, at: Nanos) -> String {
     format!("mark at {:.1} s: {text}", at.as_secs_f64())
@@ -407,6 +430,7 @@ impl Senders<'_> {
     }
 }
 
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Orders to stop take effect this much later, so that they reach every shard in time and all stop at
 /// one instant of the schedule.

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use measure::{KeptRows, RunFolderWriters};
+
 /// Where a run is written.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -79,6 +81,33 @@ impl RunFolder {
             Ok(file) => Ok(file),
             Err(source) => Err(FolderError::Unwritable { path, source }),
         }
+    }
+}
+
+/// All files of the folder, open.
+pub(super) struct Files {
+    pub(super) writers: RunFolderWriters<File>,
+    pub(super) manifest: File,
+    pub(super) summary: File,
+}
+
+impl Files {
+    pub(super) fn open(folder: &RunFolder, rows: KeptRows) -> Result<Self, FolderError> {
+        Ok(Self {
+            manifest: folder.open("manifest.json")?,
+            writers: RunFolderWriters {
+                txs: match rows {
+                    KeptRows::None => folder.nowhere()?,
+                    _ => folder.open("txs.csv")?,
+                },
+                answers: folder.open("answers.csv")?,
+                series: folder.open("series.csv")?,
+                steps: folder.open("steps.csv")?,
+                blocks: folder.open("blocks.csv")?,
+                hlog: folder.open("latency.hlog")?,
+            },
+            summary: folder.open("summary.json")?,
+        })
     }
 }
 

@@ -14,13 +14,10 @@ mod ramp;
 mod record;
 mod words;
 
-use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use measure::{Evidence, KeptRows, LimitedBy, RunFolderWriters, Summary};
+use measure::{Evidence, LimitedBy, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
@@ -38,10 +35,10 @@ use crate::live::{Display, DisplaySettings, Scene};
 use crate::plan::{Nodes, Plan};
 use crate::profiler::Profiler;
 use crate::shutdown::Shutdown;
-use crate::start_at::StartAt;
 use crate::target::{Target, TargetVisitor};
 pub(crate) use builtin::BuiltInNode;
-use conduct::Run;
+use conduct::{Run, await_start};
+use folder::Files;
 pub(crate) use host::{default_folder, host};
 pub(crate) use words::Words;
 use words::{conclude, introduce};
@@ -227,51 +224,6 @@ fn allow_open_files(connections: u64, built_in: bool) {
     let _ = ops::open_files::allow(connections.saturating_mul(ends));
 }
 
-/// Waits until `lead` before a start that was agreed on with other generators; how far ahead the start
-/// is then.
-fn await_start(start: StartAt, lead: Nanos, shutdown: &Shutdown) -> Result<Nanos, RunError> {
-    loop {
-        if shutdown.is_requested() {
-            return Err(RunError::Interrupted);
-        }
-        let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
-        let ahead = Nanos::from_nanos(ahead);
-        if ahead <= lead {
-            return Ok(ahead);
-        }
-        let left = ahead.saturating_sub(lead).as_duration();
-        thread::sleep(left.min(LOOK_INTERVAL));
-    }
-}
-
-/// All files of the folder, open.
-struct Files {
-    writers: RunFolderWriters<File>,
-    manifest: File,
-    summary: File,
-}
-
-impl Files {
-    fn open(folder: &RunFolder, rows: KeptRows) -> Result<Self, FolderError> {
-        Ok(Self {
-            manifest: folder.open("manifest.json")?,
-            writers: RunFolderWriters {
-                txs: match rows {
-                    KeptRows::None => folder.nowhere()?,
-                    _ => folder.open("txs.csv")?,
-                },
-                answers: folder.open("answers.csv")?,
-                series: folder.open("series.csv")?,
-                steps: folder.open("steps.csv")?,
-                blocks: folder.open("blocks.csv")?,
-                hlog: folder.open("latency.hlog")?,
-            },
-            summary: folder.open("summary.json")?,
-        })
-    }
-}
-
 /// Connections are opened this long before a start that was agreed on: below the ten seconds after
 /// which a CometBFT node closes idle ones.
 const OPENING_LEAD: Nanos = Nanos::from_secs(4);
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -10,9 +10,10 @@ use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
-use super::error::record_error;
-use super::folder::RunFolder;
-use super::{Files, RunError, Words, preflight};
+use super::error::{RunError, record_error};
+use super::folder::{Files, RunFolder};
+use super::preflight;
+use super::words::Words;
 use crate::live::{Display, Scene};
 use crate::output::grouped;
 use crate::plan::{Load, Plan};
