@@ -148,11 +148,6 @@ impl Plan {
             signing_threads,
             spin,
         } = Concurrency::resolve(&settings, &load, nodes.transport(), &workload)?;
-        let interval = settings.report_interval;
-        if interval.is_some_and(|interval| interval < MIN_REPORT_INTERVAL) {
-            let problem = format!("is too short; use {MIN_REPORT_INTERVAL} or more");
-            return Err(PlanError::of("--report-interval", problem));
-        }
         if settings.no_follow {
             followable(&settings, &workload)?;
         }
@@ -192,7 +187,7 @@ impl Plan {
             thresholds: settings.threshold,
             abort_on: settings.abort_on,
             out: settings.out,
-            report_interval: settings.report_interval,
+            report_interval: resolve_report_interval(settings.report_interval)?,
             metrics: settings.metrics,
             tui: !settings.no_tui,
         })
@@ -269,6 +264,14 @@ fn followable(settings: &Settings, workload: &Workload) -> Result<(), PlanError>
             Err(PlanError::of("--no-follow", problem))
         }
     }
+}
+
+fn resolve_report_interval(interval: Option<Nanos>) -> Result<Option<Nanos>, PlanError> {
+    if interval.is_some_and(|interval| interval < MIN_REPORT_INTERVAL) {
+        let problem = format!("is too short; use {MIN_REPORT_INTERVAL} or more");
+        return Err(PlanError::of("--report-interval", problem));
+    }
+    Ok(interval)
 }
 
 fn resolve_warmup(settings: &Settings, load: &Load) -> Result<Nanos, PlanError> {

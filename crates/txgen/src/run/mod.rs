@@ -149,15 +149,11 @@ impl TargetVisitor for Performance<'_> {
         let target: T = plan.target();
         let slowest = nodes.iter().map(|node| node.round_trip).max();
         let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
-        let connections = u64::from(plan.connections.get()) * nodes.len() as u64;
-        allow_open_files(connections, guest.is_some());
+        allow_open_files(plan, nodes.len(), guest.is_some());
         let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
         let profiler = profiler.map_err(RunError::Profiler)?;
-        let folder = RunFolder::create(
-            plan.out
-                .clone()
-                .unwrap_or_else(|| default_folder(plan.shape())),
-        )?;
+        let out = plan.out.clone();
+        let folder = RunFolder::create(out.unwrap_or_else(|| default_folder(plan.shape())))?;
         let files = Files::open(&folder, plan.rows)?;
         if words == Words::All {
             introduce(display, plan, &folder);
@@ -191,9 +187,8 @@ impl TargetVisitor for Performance<'_> {
             Some(Err(error)) => (None, Some(RunError::Profile(error))),
             None => (None, None),
         };
-        let foreign = plan.workload.sequences().and_then(|all| all.foreign());
-        let foreign = foreign.map(|account| RunError::ForeignUse { account });
-        let trouble = played.trouble.take().or(unprofiled).or(foreign);
+        let trouble = played.trouble.take().or(unprofiled);
+        let trouble = trouble.or_else(|| foreign_use(plan));
         let outcome = conclude(
             plan,
             &folder,
@@ -217,9 +212,16 @@ fn blame(summary: &mut Summary, evidence: Option<&Evidence>) {
     }
 }
 
-/// Raises the limit of open files for `connections` of our own and, with a built-in node, its ends of
+/// What somebody else did with an account of the load while it ran.
+fn foreign_use(plan: &Plan) -> Option<RunError> {
+    let account = plan.workload.sequences()?.foreign()?;
+    Some(RunError::ForeignUse { account })
+}
+
+/// Raises the limit of open files for the connections to `nodes` and, with a built-in node, its ends of
 /// them. Where the hard limit is lower, opening the connections fails with a message.
-fn allow_open_files(connections: u64, built_in: bool) {
+fn allow_open_files(plan: &Plan, nodes: usize, built_in: bool) {
+    let connections = u64::from(plan.connections.get()) * nodes as u64;
     let ends = if built_in { 2 } else { 1 };
     let _ = ops::open_files::allow(connections.saturating_mul(ends));
 }
