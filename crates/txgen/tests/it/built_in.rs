@@ -30,6 +30,7 @@ fn a_ramp_on_the_built_in_node_is_accounted_for_in_every_file() {
     assert_eq!(
         names(&run),
         [
+            "answers.csv",
             "blocks.csv",
             "latency.hlog",
             "manifest.json",
