@@ -171,7 +171,6 @@ impl TargetVisitor for Performance<'_> {
             ..Scene::of(plan, Arc::clone(&run.board))
         });
         if let Some(start) = plan.start_at {
-            // Connections that are open for long and idle would be closed by the node.
             await_start(start, OPENING_LEAD, shutdown)?;
         }
         let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
@@ -182,10 +181,9 @@ impl TargetVisitor for Performance<'_> {
         if let Ok(Some(settled)) = &settled {
             blame(&mut played.finished.summary, settled.evidence.as_ref());
         }
-        let (profile, unprofiled) = match profile {
-            Some(Ok(profile)) => (Some(profile), None),
-            Some(Err(error)) => (None, Some(RunError::Profile(error))),
-            None => (None, None),
+        let (profile, unprofiled) = match profile.transpose() {
+            Ok(profile) => (profile, None),
+            Err(error) => (None, Some(RunError::Profile(error))),
         };
         let trouble = played.trouble.take().or(unprofiled);
         let trouble = trouble.or_else(|| foreign_use(plan));
