@@ -102,6 +102,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
         if record.state == RecordState::Accepted {
             let from_accepted = at.saturating_sub(record.answered);
+            // It is both accepted and committed from the later of the two on, whichever was reported first.
+            let span = &mut self.segment(at.max(record.answered)).span;
+            let latencies = &mut span.latencies;
             latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
             span.cohorts.of(record.step).commit(Some(tx.code));
         }
