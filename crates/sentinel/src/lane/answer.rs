@@ -115,8 +115,7 @@ fn kind_of_error(message: &str, data: &str) -> AnswerKind {
     if contains(text, "already exists in cache") {
         return AnswerKind::Duplicate;
     }
-    // CometBFT 1.0 answers a refused check by an error (recorded of 1.0.1).
-    if text.starts_with("broadcast error on transaction validation: ") {
+    if text.starts_with(REFUSED_CHECK) {
         return AnswerKind::Rejected;
     }
     AnswerKind::Other
@@ -146,7 +145,8 @@ pub(super) fn accepted(hash: &TxHash) -> Bytes {
 }
 
 /// A refused check as `broadcast_tx_commit` shows it on a node of this version; errors carry its
-/// prefix (`rpc/core/mempool.go`, v0.38.17: "error on broadcastTxCommit: %v").
+/// prefix (`rpc/core/mempool.go`, v0.38.17 and v1.0.1: "error on broadcastTxCommit: %v"), unless they come
+/// from the check.
 pub(super) fn refused_commit(version: Version, hash: &TxHash, member: &[u8]) -> Bytes {
     if member.starts_with(br#""result":"#) {
         let executed = not_executed(version);
@@ -156,6 +156,9 @@ pub(super) fn refused_commit(version: Version, hash: &TxHash, member: &[u8]) -> 
         return Bytes::copy_from_slice(member);
     };
     let (head, tail) = member.split_at(at + DATA.len());
+    if tail.starts_with(REFUSED_CHECK.as_bytes()) {
+        return Bytes::copy_from_slice(member);
+    }
     [head, b"error on broadcastTxCommit: ", tail]
         .concat()
         .into()
@@ -248,6 +251,8 @@ fn internal_error(text: &str, hash: &TxHash) -> Bytes {
     out.into()
 }
 
+/// How CometBFT 1.0 answers a refused check, to a sync and to a commit (v1.0.1, as above).
+const REFUSED_CHECK: &str = "broadcast error on transaction validation: ";
 const DATA: &[u8] = br#""data":""#;
 const ACCEPTED: &[u8] = br#""result":{"code":0,"#;
 
@@ -417,6 +422,42 @@ mod tests {
             assert_eq!(keys(&written), keys(&own), "{}", dialect.version);
         }
     }
+
+    /// At d835b97 a commit refused by the check of CometBFT 1.0 had a prefix that the node's own has not.
+    #[test]
+    fn versions_58_a_refused_commit_is_the_nodes_own() {
+        let mut compared = 0;
+        for dialect in Dialect::ALL {
+            let recorded = ["broadcast_tx_sync_refused", "broadcast_tx_commit_refused"];
+            let [Some(sync), Some(commit)] = recorded.map(|method| dialect.answer(method)) else {
+                continue;
+            };
+            let version = Version::parse(dialect.version).unwrap();
+            let hash: TxHash = decode_hex(REFUSED_HASH).unwrap().try_into().unwrap();
+            let [(_, sync, _), (_, commit, _)] =
+                [sync, commit].map(|text| read(text.as_bytes()).unwrap());
+            assert_eq!(
+                refused_commit(version, &hash, &sync),
+                &commit[..],
+                "{}",
+                dialect.version
+            );
+            compared += 1;
+        }
+        assert_eq!(compared, 2);
+        // What is refused before its check has the prefix in every version.
+        let full =
+            br#""error":{"code":-32603,"message":"Internal error","data":"mempool is full"}"#;
+        let refused = refused_commit(Version::default(), &[0; 32], full);
+        let text = std::str::from_utf8(&refused).unwrap();
+        assert!(
+            text.ends_with(r#""data":"error on broadcastTxCommit: mempool is full"}"#),
+            "{text}"
+        );
+    }
+
+    /// The transaction of the recorded refusals.
+    const REFUSED_HASH: &[u8] = b"999AAA8645BB72FF599E143B1E3D2A94777127F4783A69F067251F7BBEBC5AB6";
 
     #[test]
     fn versions_58_a_commit_is_written_as_its_version_writes_it() {
