@@ -113,7 +113,7 @@ impl WriteConnection {
     }
 
     /// Bytes that wait for the socket.
-    fn unwritten(&self) -> usize {
+    pub(super) fn unwritten(&self) -> usize {
         self.socket.get_ref().0.unwritten()
     }
 

@@ -175,6 +175,12 @@ impl Connections {
         self.up.get_mut(place)
     }
 
+    /// Bytes that may be queued now. What a socket does not take waits in the queue, where it is fair.
+    pub(super) fn room(&self) -> usize {
+        let unwritten = self.up.iter().map(WriteConnection::unwritten).sum();
+        MOST_UNWRITTEN.saturating_sub(unwritten)
+    }
+
     /// Writes what was queued.
     pub(super) fn flush(&mut self) -> Result<(), ConnectionError> {
         self.up.iter_mut().try_for_each(WriteConnection::flush)
@@ -318,6 +324,9 @@ async fn open_one(
 
 /// The pause before the second attempt to open connections.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes that may wait for the sockets of all connections, and those of one turn: 700 common writes, or a
+/// quarter of a millisecond of encoding. A write begun below this is queued whole.
+const MOST_UNWRITTEN: usize = 256 << 10;
 /// Some 400 answers of 150 bytes.
 const READ_BUFFER: usize = 64 << 10;
 
@@ -325,7 +334,64 @@ const READ_BUFFER: usize = 64 << 10;
 mod tests {
     use std::collections::BTreeSet;
 
+    use devnode::DevNode;
+    use rpc::BroadcastMethod;
+
+    use super::super::api::WriteBody;
+    use super::super::job::Recipient;
     use super::*;
+    use crate::ledger::Ledger;
+
+    fn large_write(number: u8) -> Job {
+        let mut tx = format!("large{number}=").into_bytes();
+        tx.resize(60_000, b'x');
+        Job {
+            client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
+            connection: 1,
+            body: WriteBody::Tx {
+                method: BroadcastMethod::Sync,
+                tx: tx.into(),
+            },
+            hash: std::cell::OnceCell::new(),
+            arrived: Nanos::ZERO,
+            deadline: Nanos::MAX,
+            ambiguous: false,
+            recipient: Recipient::AcceptedBefore,
+            reservation: Ledger::new(0).nothing(),
+        }
+    }
+
+    /// At d94f069 a grant of 200 writes of 60 kB was encoded in one turn, and waited for the socket ahead of
+    /// everybody who came later.
+    #[tokio::test]
+    async fn sharing_73_large_writes_wait_in_the_queue_and_not_for_a_socket() {
+        let config = devnode::Config {
+            listen: ([127, 0, 0, 1], 0).into(),
+            ..devnode::Config::default()
+        };
+        let (node, worker) = DevNode::bind(config).await.unwrap();
+        tokio::spawn(worker);
+        let mut connections = Connections::new(1, Duration::from_secs(5), Order::Connection);
+        connections.open(&node.rpc_url().parse().unwrap());
+        while !connections.is_up() {
+            connections.next(Nanos::ZERO).await;
+        }
+        let mut queued = 0;
+        while connections.room() > 0 {
+            let job = large_write(queued);
+            connections.of(&job).unwrap().queue(job, Nanos::ZERO);
+            queued += 1;
+        }
+        assert!((3..=6).contains(&queued), "{queued} writes of 80 kB each");
+        connections.flush().unwrap();
+        let mut answers = Vec::new();
+        while connections.in_flight() > 0 {
+            connections.next(Nanos::ZERO).await;
+            connections.take_answers(&mut answers);
+            answers.clear();
+        }
+        assert_eq!(connections.room(), MOST_UNWRITTEN);
+    }
 
     /// Checks are slow over one connection (28/s where ten got 195/s), so a client's connections are
     /// spread over several, but what must stay in order is not.

@@ -65,6 +65,11 @@ impl Job {
         }
     }
 
+    /// The transaction's bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.tx().map_or(0, Bytes::len)
+    }
+
     pub(super) fn is_commit(&self) -> bool {
         self.class() == MethodClass::BroadcastCommit
     }

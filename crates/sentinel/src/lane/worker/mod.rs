@@ -192,8 +192,8 @@ impl Worker {
             connections: self.connections.in_use(),
         };
         let grant = self.pacer.grant(now, demand);
-        if grant.now > 0 {
-            self.send(grant.now, now);
+        if grant.now > 0 && !self.send(grant.now, now) {
+            return Some(now.saturating_add(SHORT));
         }
         grant.next
     }
@@ -210,19 +210,29 @@ impl Worker {
         self.active_takes_writes() && self.breaks.factor() > 0.0 && self.hold().is_none()
     }
 
-    /// Sends up to `count` writes: first those that are offered again, then the queue's.
-    fn send(&mut self, count: usize, now: Nanos) {
+    /// Sends up to `count` writes: first those that are offered again, then the queue's. False when the
+    /// bytes of one turn, or those that wait for the sockets, are too many for more.
+    fn send(&mut self, count: usize, now: Nanos) -> bool {
         let mut left = count;
+        let mut room = self.connections.room();
         while left > 0
+            && room > 0
             && let Some(job) = self.next_reoffer(now)
         {
+            room = room.saturating_sub(job.bytes());
             self.forward(job, now);
             left -= 1;
         }
         let mut popped = std::mem::take(&mut self.popped);
         {
             let mut queue = self.shared.lock();
-            popped.extend(std::iter::from_fn(|| queue.next(now)).take(left));
+            while popped.len() < left
+                && room > 0
+                && let Some(next) = queue.next(now)
+            {
+                room = room.saturating_sub(next.item.value.bytes());
+                popped.push(next);
+            }
         }
         left -= popped.len();
         for next in popped.drain(..) {
@@ -235,6 +245,7 @@ impl Worker {
         if let Err(error) = self.connections.flush() {
             self.disconnect(&error.to_string(), ReconnectCause::Broken);
         }
+        room > 0
     }
 
     /// The next of those that are offered again, unless its time is over or its client gone.
