@@ -9,7 +9,7 @@ use crate::breaks::BreakState;
 
 /// The bound that holds at a moment, with its numbers. The pacer names its own; those of one client
 /// ([`Share`](Self::Share)) and of the node ([`Held`](Self::Held), [`Break`](Self::Break),
-/// [`NodeDown`](Self::NodeDown)) are named by who knows them.
+/// [`NodeSilent`](Self::NodeSilent), [`NodeDown`](Self::NodeDown)) are named by who knows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Bound {
     /// Nothing: what comes leaves at once.
@@ -69,6 +69,13 @@ pub enum Bound {
         /// Where it stands.
         state: BreakState,
     },
+    /// The node answers nothing, although writes are under way and its connections are open.
+    NodeSilent {
+        /// Since then.
+        since: Nanos,
+        /// Writes sent and not answered.
+        under_way: usize,
+    },
     /// No node takes writes.
     NodeDown {
         /// Since then; the program's start if none ever did.
@@ -91,7 +98,7 @@ pub enum Hold {
 
 impl Bound {
     /// The names of every kind of bound, as in metrics.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "nothing",
         "share",
         "ceiling",
@@ -101,6 +108,7 @@ impl Bound {
         "mempool_room",
         "held",
         "break",
+        "node_silent",
         "node_down",
     ];
 
@@ -116,7 +124,8 @@ impl Bound {
             Self::MempoolRoom { .. } => 6,
             Self::Held { .. } => 7,
             Self::Break { .. } => 8,
-            Self::NodeDown { .. } => 9,
+            Self::NodeSilent { .. } => 9,
+            Self::NodeDown { .. } => 10,
         }
     }
 
@@ -124,31 +133,55 @@ impl Bound {
     pub const fn name(&self) -> &'static str {
         Self::NAMES[self.place()]
     }
+
+    /// Whether nothing is sent, however little waits, until something happens at the node.
+    pub const fn is_closed(&self) -> bool {
+        matches!(
+            self,
+            Self::Held { .. }
+                | Self::Break { .. }
+                | Self::NodeSilent { .. }
+                | Self::NodeDown { .. }
+        )
+    }
+
+    /// The bound with its numbers, for people, as of `now`.
+    pub const fn told(self, now: Nanos) -> Told {
+        Told { bound: self, now }
+    }
 }
 
-impl fmt::Display for Bound {
+/// A [`Bound`] with its numbers, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    bound: Bound,
+    now: Nanos,
+}
+
+impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("nothing"),
-            Self::Share {
+        let for_seconds = |since| self.now.saturating_sub(since).as_secs_f64();
+        match self.bound {
+            Bound::Nothing => f.write_str("nothing"),
+            Bound::Share {
                 per_second,
                 clients,
             } => write!(
                 f,
                 "its share: {per_second:.1} writes/s while {clients} clients wait"
             ),
-            Self::Ceiling { per_second } => {
+            Bound::Ceiling { per_second } => {
                 write!(f, "the ceiling: {per_second:.1} writes/s (fair.max_req)")
             }
-            Self::Pace { per_second } => write!(
+            Bound::Pace { per_second } => write!(
                 f,
                 "the pace: {per_second:.1} writes/s, the free room spread over the block interval"
             ),
-            Self::Window { own, limit } => write!(
+            Bound::Window { own, limit } => write!(
                 f,
                 "the window: {own} of {limit} own transactions are in no block yet"
             ),
-            Self::NodeTime {
+            Bound::NodeTime {
                 under_way,
                 limit,
                 answers_take,
@@ -157,20 +190,27 @@ impl fmt::Display for Bound {
                 f,
                 "the node's time: {under_way} of {limit} writes wait for its answers, which take {} \
                  ({} without load)",
-                Millis(*answers_take),
-                Millis(*unloaded)
+                Millis(answers_take),
+                Millis(unloaded)
             ),
-            Self::MempoolRoom { own, others, limit } => write!(
+            Bound::MempoolRoom { own, others, limit } => write!(
                 f,
                 "the mempool's room: it may hold {limit} and holds {own} own transactions and \
                  {others} of others"
             ),
-            Self::Held { cause } => f.write_str(cause.text()),
-            Self::Break { state } => write!(f, "a break of the node ({})", state.name()),
-            Self::NodeDown { since } => write!(
+            Bound::Held { cause } => f.write_str(cause.text()),
+            Bound::Break { state } => write!(f, "a break of the node ({})", state.name()),
+            Bound::NodeSilent { since, under_way } => write!(
                 f,
-                "the node: none takes writes since {:.1} s after the start",
-                since.as_secs_f64()
+                "the node: it has answered nothing for {:.1} s, {under_way} writes are under way \
+                 (upstream.write_timeout)",
+                for_seconds(since)
+            ),
+            Bound::NodeDown { since } => write!(
+                f,
+                "a node: no node takes writes for {:.1} s; they are held until their deadline \
+                 (fair.queue_timeout)",
+                for_seconds(since)
             ),
         }
     }
@@ -235,19 +275,23 @@ mod tests {
             Bound::Break {
                 state: BreakState::Paused,
             },
+            Bound::NodeSilent {
+                since: Nanos::from_millis(1_500),
+                under_way: 8,
+            },
             Bound::NodeDown {
                 since: Nanos::from_millis(1_500),
             },
         ];
         let names = all.map(|bound| bound.name());
         assert_eq!(names, Bound::NAMES);
-        assert!(all[4].to_string().contains("990 of 1000"));
-        assert!(
-            all[5]
-                .to_string()
-                .contains("take 400.0 ms (1.5 ms without load)")
-        );
-        assert!(all[6].to_string().contains("950 of others"));
-        assert!(all[9].to_string().contains("since 1.5 s"));
+        let told = all.map(|bound| bound.told(Nanos::from_secs(13)).to_string());
+        assert!(told[4].contains("990 of 1000"));
+        assert!(told[5].contains("take 400.0 ms (1.5 ms without load)"));
+        assert!(told[6].contains("950 of others"));
+        assert!(told[9].contains("nothing for 11.5 s, 8 writes"));
+        assert!(told[10].contains("no node takes writes for 11.5 s"));
+        let closed = all.map(|bound| bound.is_closed());
+        assert_eq!(closed, std::array::from_fn(|place| place >= 7));
     }
 }

@@ -76,6 +76,9 @@ impl Inspect for Operator {
         let explained = self.lane.explain(identity.client);
         let status = self.lane.status();
         let view = self.view(identity.client, &explained);
+        // How long a break lasts is known, and in the wait.
+        let is_break = matches!(status.bound, Bound::Break { .. });
+        let is_known = self.has_node(&status) && (is_break || !status.bound.is_closed());
         Explanation {
             ip: address,
             allowed: identity.allowed,
@@ -83,12 +86,10 @@ impl Inspect for Operator {
             queue_limit: self.config.fair.queue_per_client,
             pace_per_second: status.rate.as_f64(),
             sharing: status.backlogged_clients,
-            estimated_wait_ms: self
-                .has_node(&status)
-                .then_some(explained.wait.as_millis() as u64),
+            estimated_wait_ms: is_known.then_some(explained.wait.as_millis() as u64),
             controller: status.state,
             limits: self.limits(identity.allowed, &explained, &view, &status),
-            bound: told(&status.bound, self.clock.now()),
+            bound: status.bound.told(self.clock.now()).to_string(),
             counted_in: status.shortage.to_string(),
             client: view,
         }
@@ -104,7 +105,7 @@ impl Inspect for Operator {
             gauges: self.gauges_of(&status),
             accounts: status.accounts,
             counted: self.metrics.counted(),
-            bound: told(&status.bound, self.clock.now()),
+            bound: status.bound.told(self.clock.now()).to_string(),
             counted_in: status.shortage.to_string(),
         }
     }
@@ -230,32 +231,14 @@ impl Operator {
     }
 }
 
-/// A bound with its numbers, for people.
-fn told(bound: &Bound, now: Nanos) -> String {
-    match bound {
-        Bound::NodeDown { since } => {
-            let down = now.saturating_sub(*since).as_secs_f64();
-            format!(
-                "a node: no node takes writes for {down:.1} s; they are held until their deadline \
-                 (fair.queue_timeout)"
-            )
-        }
-        bound => bound.to_string(),
-    }
-}
-
 /// What holds back the writes of a client: what holds all back, or its share.
 fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, String)> {
-    let of_all = told(&status.bound, now);
+    let of_all = status.bound.told(now).to_string();
     let reason = match status.bound {
-        Bound::NodeDown { .. } => Reason::Upstream,
+        Bound::NodeDown { .. } | Bound::NodeSilent { .. } => Reason::Upstream,
         _ => Reason::Rate,
     };
-    let is_closed = matches!(
-        status.bound,
-        Bound::NodeDown { .. } | Bound::Break { .. } | Bound::Held { .. }
-    );
-    if is_closed {
+    if status.bound.is_closed() {
         return Some((reason, of_all));
     }
     if explained.backlog.entries == 0 {
@@ -268,7 +251,10 @@ fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, 
         per_second: explained.share,
         clients: status.backlogged_clients,
     };
-    Some((reason, format!("{share}; all wait for {of_all}")))
+    Some((
+        reason,
+        format!("{}; all wait for {of_all}", share.told(now)),
+    ))
 }
 
 #[cfg(test)]
@@ -322,5 +308,13 @@ mod tests {
             assert_eq!(reason, Reason::Upstream);
             assert!(text.contains("no node takes writes for 12.0 s"), "{text}");
         }
+        // At d835b97 a node that was stopped (SIGSTOP) for 12 s "takes 0.2 ms" for its answers.
+        let silent = Bound::NodeSilent {
+            since: Nanos::from_secs(8),
+            under_way: 8,
+        };
+        let (reason, text) = told(5, 1, silent).unwrap();
+        assert_eq!(reason, Reason::Upstream);
+        assert!(text.contains("answered nothing for 12.0 s"), "{text}");
     }
 }

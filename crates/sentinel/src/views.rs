@@ -121,7 +121,7 @@ pub struct Explanation {
     pub pace_per_second: f64,
     /// Clients that share them now.
     pub sharing: usize,
-    /// How long a write that came now would wait, in milliseconds; unknown while no node takes writes.
+    /// How long a write that came now would wait, in milliseconds; unknown while nothing is sent.
     pub estimated_wait_ms: Option<u64>,
     /// Where the break controller stands.
     #[serde(serialize_with = "state")]
@@ -177,7 +177,7 @@ impl fmt::Display for Explanation {
         writeln!(f, "counted in   {}", self.counted_in)?;
         match self.estimated_wait_ms {
             Some(wait) => writeln!(f, "a new write  would wait about {}", Seconds(wait))?,
-            None => writeln!(f, "a new write  would wait until a node takes writes")?,
+            None => writeln!(f, "a new write  would wait for as long as nothing is sent")?,
         }
         writeln!(
             f,

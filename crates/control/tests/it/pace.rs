@@ -341,7 +341,7 @@ fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
         pacer.grant(now, many(10_000));
         match pacer.bound() {
             Bound::NodeTime { limit, .. } => limit,
-            other => panic!("{other}"),
+            other => panic!("{other:?}"),
         }
     };
     let mut now = Nanos::ZERO;

@@ -168,7 +168,7 @@ pub enum FollowEvent {
 pub enum FollowError {
     /// The chain is shorter than it was, and stays so.
     #[error(
-        "the chain went back from height {known} to {latest}; it was reset or another node answers: start a new run"
+        "the chain went back from height {known} to {latest}; it was reset or another node answers"
     )]
     WentBack {
         /// The highest block the node had.
@@ -178,14 +178,14 @@ pub enum FollowError {
     },
     /// A block does not follow the one before it.
     #[error(
-        "block {height} does not follow the one delivered before it; the chain was replaced or another node answers: start a new run"
+        "block {height} does not follow the one delivered before it; the chain was replaced or another node answers"
     )]
     Replaced {
         /// Its height.
         height: u64,
     },
     /// The node is on another chain now.
-    #[error("the node changed from chain '{before}' to '{now}'; start a new run")]
+    #[error("the node changed from chain '{before}' to '{now}'")]
     OtherChain {
         /// The chain followed so far.
         before: String,

@@ -295,7 +295,7 @@ async fn a_reset_chain_is_an_end() {
             latest: 2
         }
     );
-    assert!(error.to_string().contains("start a new run"));
+    assert!(error.to_string().contains("from height 4 to 2"));
     assert!(following.event().await.is_none());
 }
 

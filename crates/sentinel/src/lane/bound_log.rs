@@ -31,7 +31,7 @@ impl BoundLog {
         if is_due {
             match bound {
                 Bound::Nothing => info!("nothing holds writes back"),
-                bound => info!(bound = bound.name(), "writes wait for {bound}"),
+                bound => info!(bound = bound.name(), "writes wait for {}", bound.told(now)),
             }
             self.logged = place;
         }

@@ -252,7 +252,7 @@ impl Watch {
                 return true;
             }
             FollowEvent::Failed(error) => {
-                let reason = error.to_string();
+                let reason = format!("{error}; its chain is followed anew");
                 self.see(Seen::Gone(reason.clone())).await;
                 self.nodes.replace_chain(self.index);
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;

@@ -275,7 +275,7 @@ impl Bridge {
             )),
             FollowEvent::Failed(error) => {
                 self.board.lost(self.number, &error.to_string());
-                self.say(&error.to_string())
+                self.say(&format!("{error}; start a new run"))
             }
         }
     }

@@ -25,6 +25,7 @@ impl Worker {
             } = answer;
             let took = now.saturating_sub(sent);
             self.pacer.answered(now, sent);
+            self.last_answer = now;
             self.metrics.upstream_request(job.class(), took);
             match kind {
                 AnswerKind::Accepted => self.accepted(job, member, sent, now),

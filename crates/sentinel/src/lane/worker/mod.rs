@@ -58,6 +58,8 @@ pub struct Worker {
     popped: Vec<Popped<Job>>,
     forwarded: u64,
     last_block: Option<Nanos>,
+    /// When the node answered a write last.
+    last_answer: Nanos,
     /// Since when no node takes writes.
     down_since: Option<Nanos>,
     next_tick: Nanos,
@@ -103,6 +105,7 @@ impl Worker {
             popped: Vec::new(),
             forwarded: 0,
             last_block: None,
+            last_answer: now,
             down_since: Some(now),
             next_tick: now,
         }

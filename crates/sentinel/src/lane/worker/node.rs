@@ -173,7 +173,7 @@ impl Worker {
     }
 
     /// What holds the next write back, the node's own reasons first.
-    fn bound(&self) -> Bound {
+    fn bound(&self, now: Nanos) -> Bound {
         if let Some(since) = self.down_since {
             return Bound::NodeDown { since };
         }
@@ -181,9 +181,16 @@ impl Worker {
             let state = self.breaks.state();
             return Bound::Break { state };
         }
-        match self.hold() {
-            Some(cause) => Bound::Held { cause },
-            None => self.pacer.bound(),
+        if let Some(cause) = self.hold() {
+            return Bound::Held { cause };
+        }
+        let unanswered = self.connections.oldest();
+        match unanswered.map(|sent| sent.max(self.last_answer)) {
+            Some(since) if now.saturating_sub(since) >= SILENT => Bound::NodeSilent {
+                since,
+                under_way: self.connections.in_flight(),
+            },
+            _ => self.pacer.bound(),
         }
     }
 
@@ -199,7 +206,7 @@ impl Worker {
     }
 
     fn publish(&mut self, now: Nanos) {
-        let bound = self.bound();
+        let bound = self.bound(now);
         self.bound_log.look(&bound, now);
         let status = Status {
             node: self.active,
@@ -219,3 +226,6 @@ impl Worker {
         self.shared.publish(status, self.breaks.closed_until(now));
     }
 }
+
+/// A node that answers nothing for less may be executing a block.
+const SILENT: Nanos = Nanos::from_secs(2);
