@@ -90,6 +90,9 @@ impl Front {
     /// # Cancel safety
     /// Dropping the future cuts all connections off.
     pub async fn serve(&self, listener: TcpListener) -> usize {
+        if let Err(error) = accept::prepare(&listener) {
+            tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
+        }
         listener::serve(Arc::clone(&self.0), listener).await
     }
 

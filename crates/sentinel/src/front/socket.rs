@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -39,12 +40,22 @@ pub(crate) struct Socket<IO> {
     pub(crate) input: Buffer,
     /// What the client is to get.
     pub(crate) output: Buffer,
+    /// Something in the middle of that which other sockets write too.
+    shared: Option<Box<Shared>>,
     timer: Timer,
     /// Bytes of a request or message that is held apart from the input: what came in chunks or
     /// fragments.
     pub(crate) apart: usize,
     /// What its client holds in the account.
     held: Reservation,
+}
+
+/// Bytes that many sockets write, each from the one copy there is.
+#[derive(Debug)]
+struct Shared {
+    /// Bytes of `output` that go before them; the others follow.
+    after: usize,
+    bytes: Bytes,
 }
 
 /// Why a socket is of no more use.
@@ -63,6 +74,8 @@ pub(crate) enum Ended {
 const LINGER: Duration = Duration::from_millis(500);
 /// What is read and thrown away at most in that time.
 const LINGER_BYTES: usize = 1 << 20;
+/// What one write takes of shared bytes: some 50 µs of copying into the kernel.
+const SHARED_AT_ONCE: usize = 128 << 10;
 
 impl<IO: Stream> Socket<IO> {
     /// Nothing read, nothing to write.
@@ -71,6 +84,7 @@ impl<IO: Stream> Socket<IO> {
             io,
             input: Buffer::new(),
             output: Buffer::new(),
+            shared: None,
             timer: Timer::default(),
             apart: 0,
             held: ledger.nothing(),
@@ -95,7 +109,7 @@ impl<IO: Stream> Socket<IO> {
 
     /// Gives back what was set aside, unless something still waits in a buffer.
     pub(crate) fn settle(&mut self) {
-        if self.input.is_empty() && self.output.is_empty() {
+        if self.input.is_empty() && self.unsent() == 0 {
             self.held.shrink_to(0);
         }
     }
@@ -210,7 +224,7 @@ impl<IO: Stream> Socket<IO> {
         patience: Duration,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Ended>> {
-        let before = self.output.len();
+        let before = self.unsent();
         loop {
             match self.poll_write(context) {
                 Poll::Ready(Ok(true)) => {}
@@ -220,7 +234,7 @@ impl<IO: Stream> Socket<IO> {
                 }
                 Poll::Ready(Err(ended)) => return Poll::Ready(Err(ended)),
                 Poll::Pending => {
-                    let waiting = self.output.len();
+                    let waiting = self.unsent();
                     backlog.blocked(before.saturating_sub(waiting), waiting);
                     let until = backlog.overdue_at(patience);
                     let until = until.unwrap_or_else(|| Instant::now() + patience);
@@ -244,20 +258,65 @@ impl<IO: Stream> Socket<IO> {
         true
     }
 
-    /// Writes some of `output`: whether there was anything to write.
+    /// Puts bytes that other sockets write too behind what is in `output`; what comes into `output`
+    /// afterwards follows them. Only one such piece may wait at a time.
+    pub(crate) fn share(&mut self, bytes: Bytes) {
+        debug_assert!(self.shared.is_none(), "a second piece would lose the first");
+        let after = self.output.len();
+        self.shared = Some(Box::new(Shared { after, bytes }));
+    }
+
+    /// Whether shared bytes wait.
+    pub(crate) const fn is_sharing(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Whether shared bytes are what is written next.
+    pub(crate) fn shares_next(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.after == 0)
+    }
+
+    /// How much the client has still to take.
+    pub(crate) fn unsent(&self) -> usize {
+        let shared = self.shared.as_ref();
+        self.output.len() + shared.map_or(0, |shared| shared.bytes.len())
+    }
+
+    /// Writes some of `output` and of what is shared: whether there was anything to write.
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Ended>> {
-        if self.output.is_empty() {
+        let next = match &self.shared {
+            None => self.output.filled(),
+            Some(shared) if shared.after > 0 => &self.output.filled()[..shared.after],
+            Some(shared) => &shared.bytes[..shared.bytes.len().min(SHARED_AT_ONCE)],
+        };
+        if next.is_empty() {
             self.output.release();
             return Poll::Ready(Ok(false));
         }
-        match Pin::new(&mut self.io).poll_write(context, self.output.filled()) {
+        match Pin::new(&mut self.io).poll_write(context, next) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Ended::Closed)),
             Poll::Ready(Ok(count)) => {
-                self.output.consume(count);
+                self.written(count);
                 Poll::Ready(Ok(true))
             }
             Poll::Pending if self.charge() => Poll::Pending,
             Poll::Pending => Poll::Ready(Err(Ended::Full)),
+        }
+    }
+
+    fn written(&mut self, count: usize) {
+        match &mut self.shared {
+            None => self.output.consume(count),
+            Some(shared) if shared.after > 0 => {
+                shared.after -= count;
+                self.output.consume(count);
+            }
+            Some(shared) => {
+                shared.bytes.advance(count);
+                if shared.bytes.is_empty() {
+                    self.shared = None;
+                }
+            }
         }
     }
 
@@ -289,7 +348,8 @@ impl<IO: Stream> Socket<IO> {
             true => 0,
             false => buffer.capacity(),
         };
-        used(&self.input) + used(&self.output) + self.apart
+        let shared = self.shared.as_ref().map_or(0, |shared| shared.bytes.len());
+        used(&self.input) + used(&self.output) + shared + self.apart
     }
 
     /// Reserves this much in all; false if it does not fit.
@@ -385,6 +445,30 @@ mod tests {
         }
         // At d833505 each byte was worth another minute.
         assert_eq!(start.elapsed(), MINUTE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sharing_71_shared_bytes_go_between_what_was_there_and_what_comes() {
+        let (mut client, mut socket) = socket(1_000, 1 << 20);
+        let event = Bytes::from(vec![b'e'; 3 * SHARED_AT_ONCE]);
+        socket.output.tail().extend_from_slice(b"before");
+        socket.share(event.clone());
+        assert!(socket.is_sharing() && !socket.shares_next());
+        socket.output.tail().extend_from_slice(b"behind");
+        assert_eq!(socket.unsent(), event.len() + 12);
+        let mut came = Vec::new();
+        let reader = async {
+            let mut some = vec![0; 4_096];
+            while came.len() < event.len() + 12 {
+                let count = client.read(&mut some).await.unwrap();
+                came.extend_from_slice(&some[..count]);
+            }
+        };
+        let (flushed, ()) = tokio::join!(socket.flush(MINUTE), reader);
+        assert_eq!((flushed, socket.unsent()), (Ok(()), 0));
+        assert_eq!(came, [b"before", &event[..], b"behind"].concat());
+        // The other readers' copy is this one's.
+        assert!(!socket.is_sharing() && event.is_unique());
     }
 
     #[tokio::test(start_paused = true)]

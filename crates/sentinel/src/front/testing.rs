@@ -264,7 +264,8 @@ impl RelayLink for Echo {
     fn poll_event(&mut self, _: &mut Context<'_>) -> Poll<RelayEvent> {
         let mut state = self.fake.state();
         if let Some(event) = state.events.pop_front() {
-            return Poll::Ready(RelayEvent::Text(event));
+            let (head, rest) = (Bytes::new(), event);
+            return Poll::Ready(RelayEvent::Event { head, rest });
         }
         if state.mute {
             return Poll::Pending;

@@ -9,6 +9,7 @@ use fairq::ClientKey;
 use rpc::BroadcastMethod;
 use slab::Slab;
 use tokio::time::Instant;
+use wire::ws::write_text_head;
 
 use crate::front::Shared;
 use crate::front::backend::Backend;
@@ -40,6 +41,8 @@ struct PendingCall {
     class: MethodClass,
 }
 
+/// Events of more bytes are written from the one copy that all their readers share, in turns.
+const LARGE_EVENT: usize = 64 << 10;
 /// Places for pending writes that are kept when nothing is under way.
 const KEPT_PLACES: usize = 64;
 
@@ -86,8 +89,20 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// How much the client has still to take.
-    pub(super) const fn unsent(&self) -> usize {
-        self.socket.output.len()
+    pub(super) fn unsent(&self) -> usize {
+        self.socket.unsent()
+    }
+
+    /// Puts an event behind what the client is to get; a large one is not copied.
+    pub(super) fn event(&mut self, head: &[u8], rest: Bytes) {
+        let out = self.out();
+        write_text_head(out, head.len() + rest.len());
+        out.extend_from_slice(head);
+        if rest.len() > LARGE_EVENT {
+            self.socket.share(rest);
+        } else {
+            out.extend_from_slice(&rest);
+        }
     }
 
     /// Whether the client has ended its side.

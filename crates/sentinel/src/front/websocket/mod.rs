@@ -25,7 +25,7 @@ use fairq::ClientKey;
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
-use wire::ws::{close_code, write_close, write_ping, write_pong, write_text, write_text_head};
+use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
 use self::client::Client;
 use self::clocks::Clocks;
@@ -183,18 +183,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let most = self.client.front().config.ws.out_bytes / 2;
         let mut progress = false;
-        while self.client.unsent() <= most {
-            if self.turn.is_waiting() {
-                let Poll::Ready((head, rest)) = self.turn.poll_event(context) else {
-                    break;
-                };
-                let out = self.client.out();
-                write_text_head(out, head.len() + rest.len());
-                out.extend_from_slice(&head);
-                out.extend_from_slice(&rest);
-                progress = true;
-                continue;
-            }
+        while self.client.unsent() <= most && !self.client.socket().is_sharing() {
             let Poll::Ready(event) = self.node.poll_event(context) else {
                 break;
             };
@@ -203,7 +192,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
                     write_text(self.client.out(), &text);
                 }
-                RelayEvent::Event { head, rest } => self.turn.put(head, rest),
+                RelayEvent::Event { head, rest } => self.client.event(&head, rest),
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);
                     self.answered(tag, OutcomeLabel::Forwarded);
@@ -310,11 +299,16 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         }
     }
 
-    /// Writes as much as the client takes.
+    /// Writes as much as the client takes, of large events as much as it is this session's turn to.
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         let before = self.client.unsent();
         loop {
+            let is_large = self.client.socket().shares_next();
+            if is_large && self.turn.poll_begin(context).is_pending() {
+                return Ok(());
+            }
             match self.client.socket().poll_write(context) {
+                Poll::Ready(Ok(true)) if is_large => Turn::written(context),
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
                     self.clocks.backlog.written();
@@ -322,6 +316,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 }
                 Poll::Ready(Err(_)) => return Err(End::Gone),
                 Poll::Pending => {
+                    // The socket wakes the session; a turn of its own would only come for nothing.
+                    self.turn.end();
                     let waiting = self.client.unsent();
                     let taken = before.saturating_sub(waiting);
                     self.clocks.backlog.blocked(taken, waiting);
