@@ -23,11 +23,21 @@ AGAIN_SECONDS = 0.1
 NUMBERS = itertools.count(int.from_bytes(os.urandom(4), "big"))
 
 
+# What was done: connections and pieces sent.
+DONE = {"connections": 0, "sent": 0}
+
+
 def addresses(count):
     return [f"127.0.0.{66 + number}" for number in range(count)]
 
 
+def send(writer, data):
+    DONE["sent"] += 1
+    writer.write(data)
+
+
 async def connect(port, address=ADDRESS):
+    DONE["connections"] += 1
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
     connection.setblocking(False)
@@ -38,7 +48,7 @@ async def connect(port, address=ADDRESS):
 
 async def upgrade(port, address=ADDRESS):
     reader, writer = await connect(port, address)
-    writer.write(UPGRADE.encode())
+    send(writer, UPGRADE.encode())
     await reader.readuntil(b"\r\n\r\n")
     return reader, writer
 
@@ -70,33 +80,33 @@ async def never(writer):
 
 async def announce(port, _):
     _, writer = await connect(port)
-    writer.write(f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE}\r\n\r\n{{".encode())
+    send(writer, f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE}\r\n\r\n{{".encode())
     await never(writer)
 
 
 async def frames(port, _):
     _, writer = await upgrade(port)
-    writer.write(frame(b"{", announced=LARGE))
+    send(writer, frame(b"{", announced=LARGE))
     await never(writer)
 
 
 async def chunks(port, _):
     _, writer = await connect(port)
-    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-    writer.write(f"{LARGE:x}\r\n".encode() + b" " * (LARGE - 1))
+    send(writer, b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    send(writer, f"{LARGE:x}\r\n".encode() + b" " * (LARGE - 1))
     await never(writer)
 
 
 async def fragments(port, _):
     _, writer = await upgrade(port)
-    writer.write(frame(b" " * LARGE, first=0x01))
+    send(writer, frame(b" " * LARGE, first=0x01))
     await never(writer)
 
 
 async def elephant(port, _):
     _, writer = await connect(port)
     while True:
-        writer.write(post(write_of(60_000)))
+        send(writer, post(write_of(60_000)))
         await writer.drain()
         await asyncio.sleep(0.01)
 
@@ -104,14 +114,14 @@ async def elephant(port, _):
 async def subscribers(port, _):
     _, writer = await upgrade(port)
     params = {"query": "tm.event='NewBlock'"}
-    writer.write(frame(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": params}).encode()))
+    send(writer, frame(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": params}).encode()))
     await never(writer)
 
 
 async def questions(port, number):
     reader, writer = await upgrade(port, addresses(4)[number % 4])
     while True:
-        writer.write(frame(b'{"jsonrpc":"2.0","id":1,"method":"status"}'))
+        send(writer, frame(b'{"jsonrpc":"2.0","id":1,"method":"status"}'))
         await reader.read(SOCKET_BYTES)
         await asyncio.sleep(1)
 
@@ -119,15 +129,15 @@ async def questions(port, number):
 async def readers(port, number):
     _, writer = await connect(port, addresses(8)[number % 8])
     for _ in range(4):
-        writer.write(post('{"jsonrpc":"2.0","id":1,"method":"block","params":{}}'))
+        send(writer, post('{"jsonrpc":"2.0","id":1,"method":"block","params":{}}'))
     await never(writer)
 
 
 async def headers(port, _):
     _, writer = await connect(port)
-    writer.write(b"POST / HTTP/1.1\r\n")
+    send(writer, b"POST / HTTP/1.1\r\n")
     while True:
-        writer.write(b"X-A: b\r\n")
+        send(writer, b"X-A: b\r\n")
         await writer.drain()
         await asyncio.sleep(1)
 
@@ -135,7 +145,7 @@ async def headers(port, _):
 async def pipeline(port, _):
     _, writer = await connect(port)
     while True:
-        writer.write(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        send(writer, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
         await writer.drain()
         await asyncio.sleep(0.05)
 
@@ -147,13 +157,14 @@ async def resets(port, _):
     connection.bind((ADDRESS, 0))
     await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
     connection.close()
+    DONE["connections"] += 1
 
 
 async def pages(port, number):
     _, writer = await connect(port)
     while True:
         origin = f"Origin: https://{number}.{next(NUMBERS)}.example\r\n"
-        writer.write(post(write_of(100, "broadcast_tx_sync"), origin))
+        send(writer, post(write_of(100, "broadcast_tx_sync"), origin))
         await writer.drain()
         await asyncio.sleep(0.05)
 
@@ -179,6 +190,7 @@ async def main():
     kind, count = next((kind, count) for kind, count in KINDS.items() if kind.__name__ == name)
     attackers = [asyncio.create_task(again(kind, port, number)) for number in range(count)]
     await asyncio.wait(attackers, timeout=seconds)
+    print(json.dumps(DONE), flush=True)
     os._exit(0)
 
 

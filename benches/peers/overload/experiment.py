@@ -13,6 +13,8 @@ from process import Failed, exit_on_sigterm, first_line
 from rounds import choice, heading, machine, progress, turns, write_json
 
 QUOTA_PERIOD_US = 10_000
+# How often the control group is tried to be removed, a tenth of a second apart.
+REMOVAL_TRIES = 50
 # Beside the window itself: start, preflight, drain, settling, clean-up.
 SECONDS_BESIDE = 40
 # Another node each, or another load on it: a row of the table in docs/experiments.md.
@@ -41,8 +43,11 @@ def main():
     # Everything that is started inherits both.
     if args.cpus:
         os.sched_setaffinity(0, args.cpus)
-    if args.quota:
-        quota(args.quota)
+    with quota(args.quota) if args.quota else contextlib.nullcontext():
+        return compare(args)
+
+
+def compare(args):
     trial.VARIANTS["fixed"][3] = str(args.fixed)
     result = {
         "format": "tidegate.peers.overload/1",
@@ -143,9 +148,24 @@ def arguments():
     return args
 
 
+@contextlib.contextmanager
 def quota(cores):
-    """Moves this process into a control group, of version 2 or 1, in periods of 10 ms."""
-    limit = int(cores * QUOTA_PERIOD_US)
+    """Moves this process into a control group, of version 2 or 1, in periods of 10 ms; removed afterwards."""
+    root, group = limited(int(cores * QUOTA_PERIOD_US))
+    try:
+        yield
+    finally:
+        # Whatever was started has ended; the group takes a moment to notice.
+        write(root, "cgroup.procs", os.getpid())
+        for _ in range(REMOVAL_TRIES):
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+                break
+            time.sleep(0.1)
+
+
+def limited(limit):
+    """The hierarchy and the group in it that this process is in from now on."""
     for root, files in (
         ("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": QUOTA_PERIOD_US, "cpu.cfs_quota_us": limit}),
         ("/sys/fs/cgroup", {"cpu.max": f"{limit} {QUOTA_PERIOD_US}"}),
@@ -154,10 +174,16 @@ def quota(cores):
         with contextlib.suppress(OSError):
             os.makedirs(group)
             for name, value in {**files, "cgroup.procs": os.getpid()}.items():
-                with open(os.path.join(group, name), "w", encoding="ascii") as file:
-                    file.write(str(value))
-            return
+                write(group, name, value)
+            return root, group
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
     raise Failed("no control group with a CPU quota can be made: run as root, or without --quota")
+
+
+def write(group, name, value):
+    with open(os.path.join(group, name), "w", encoding="ascii") as file:
+        file.write(str(value))
 
 
 def cpus(text):

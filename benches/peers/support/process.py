@@ -26,9 +26,11 @@ class Child:
     # In this order, each after a while.
     stop_signals = (signal.SIGTERM, signal.SIGKILL)
 
-    def __init__(self, name, command, log):
+    def __init__(self, name, command, log, nice=0):
         self.name = name
         self.command = [str(part) for part in command]
+        if nice:
+            self.command = ["nice", "-n", str(nice), *self.command]
         self.log = log
         self.usage = None
         # CPU time and memory are sampled from another thread than the one that waits for the end.

@@ -18,10 +18,10 @@ class Load(Child):
     # On SIGTERM it would wait for responses and commits that are no longer needed.
     stop_signals = (signal.SIGKILL,)
 
-    def __init__(self, name, program, arguments, folder):
+    def __init__(self, name, program, arguments, folder, nice=0):
         self.folder = os.path.join(folder, name)
         command = [program, *arguments, "--no-tui", "--out", self.folder]
-        super().__init__(name, command, os.path.join(folder, f"{name}.log"))
+        super().__init__(name, command, os.path.join(folder, f"{name}.log"), nice)
 
     def summary(self, seconds):
         """Waits for the end; summary.json."""
