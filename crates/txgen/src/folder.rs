@@ -4,11 +4,16 @@
 //! [`measure::read`]; a summary that is missing is made from the rows that are there.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
 use measure::{BlockRow, KeptRows, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
+
+use crate::parquet_rows::{self, Reading};
+
+/// A file of a run; the rows of transactions may be read from columns.
+pub type RunFile = BufReader<Box<dyn Read + Send>>;
 
 /// A run that lies in a folder.
 ///
@@ -126,15 +131,16 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When its file cannot be opened or lacks a column.
-    pub fn rows<T: TableRow>(&self) -> Result<RowReader<BufReader<File>, T>, OpenError> {
+    pub fn rows<T: TableRow>(&self) -> Result<RowReader<RunFile, T>, OpenError> {
         rows(&self.path)
     }
 
     /// The transactions, one by one, in the memory of one.
     ///
     /// # Errors
-    /// When `txs.csv` cannot be opened or lacks a column, or does not have all of them (`--rows`).
-    pub fn txs(&self) -> Result<TxReader<BufReader<File>>, OpenError> {
+    /// When `txs.csv` or `txs.parquet` cannot be opened or lacks a column, or does not have all of them
+    /// (`--rows`).
+    pub fn txs(&self) -> Result<TxReader<RunFile>, OpenError> {
         txs(&self.path, &self.manifest)
     }
 
@@ -142,7 +148,7 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When `latency.hlog` cannot be opened.
-    pub fn hlog(&self) -> Result<HlogReader<BufReader<File>>, OpenError> {
+    pub fn hlog(&self) -> Result<HlogReader<RunFile>, OpenError> {
         Ok(HlogReader::new(open(&self.path, "latency.hlog")?))
     }
 
@@ -296,32 +302,53 @@ fn size(path: &Path) -> Result<Option<u64>, OpenError> {
     }
 }
 
-fn open(folder: &Path, name: &str) -> Result<BufReader<File>, OpenError> {
+fn open(folder: &Path, name: &str) -> Result<RunFile, OpenError> {
     let path = folder.join(name);
     let file = File::open(&path).map_err(|source| unreadable(&path, source))?;
-    Ok(BufReader::with_capacity(BUFFER, file))
+    Ok(buffered(file))
 }
 
-fn rows<T: TableRow>(path: &Path) -> Result<RowReader<BufReader<File>, T>, OpenError> {
+fn buffered(file: impl Read + Send + 'static) -> RunFile {
+    BufReader::with_capacity(BUFFER, Box::new(file))
+}
+
+fn rows<T: TableRow>(path: &Path) -> Result<RowReader<RunFile, T>, OpenError> {
     RowReader::new(open(path, T::FILE)?).map_err(|source| unusable(path, source))
 }
 
-fn txs(path: &Path, manifest: &Manifest) -> Result<TxReader<BufReader<File>>, OpenError> {
+fn txs(path: &Path, manifest: &Manifest) -> Result<TxReader<RunFile>, OpenError> {
     let kept = manifest.rows();
-    if kept != KeptRows::All {
+    if !kept.is_each() {
         return Err(OpenError::of(format!(
             "this needs the row of each transaction, and the run in {} was played with --rows {kept}: play it \
              again with --rows all",
             path.display()
         )));
     }
-    TxReader::new(open(path, "txs.csv")?).map_err(|source| unusable(path, source))
+    let rows = match kept {
+        KeptRows::Parquet => columns(&path.join(parquet_rows::FILE))?,
+        _ => open(path, "txs.csv")?,
+    };
+    TxReader::new(rows).map_err(|source| unusable(path, source))
+}
+
+/// The rows from a file of columns, which has to be whole: its end says where everything is.
+fn columns(path: &Path) -> Result<RunFile, OpenError> {
+    let file = File::open(path).map_err(|source| unreadable(path, source))?;
+    let rows = Reading::open(file).map_err(|source| OpenError {
+        message: format!(
+            "cannot read {}; of a run that was killed it has no end, and series.csv is what is left",
+            path.display()
+        ),
+        source: Some(source.into()),
+    })?;
+    Ok(buffered(rows))
 }
 
 /// All rows, and whether the last one was cut off.
 fn all<T: TableRow>(
     path: &Path,
-    mut reader: RowReader<BufReader<File>, T>,
+    mut reader: RowReader<RunFile, T>,
 ) -> Result<(Vec<T>, bool), OpenError> {
     let rows: Result<Vec<T>, ReadError> = reader.by_ref().collect();
     let rows = rows.map_err(|source| unusable(path, source))?;

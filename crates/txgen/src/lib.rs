@@ -23,6 +23,7 @@ pub mod managed;
 pub mod merge_command;
 mod mesh;
 pub mod output;
+mod parquet_rows;
 pub mod part;
 pub mod plan;
 pub mod profiler;

@@ -1,20 +1,21 @@
 //! `txgen merge`: the run folders of several generators of one load as one.
 
 use std::fs::File;
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, Write as _};
 
 use anyhow::{Context as _, anyhow};
 use measure::{
-    BlockRow, ClockOffset, MergeError, MergePart, RunFolderWriters, merge, merged_manifest,
-    note_clocks,
+    BlockRow, ClockOffset, KeptRows, MergeError, MergePart, RunFolderWriters, merge,
+    merged_manifest, note_clocks,
 };
 use ops::command::{CommandError, failed, usage};
 use report::Entries;
 
 use crate::cli::MergeArgs;
 use crate::exit;
-use crate::folder::{OpenError, RecordedRun};
+use crate::folder::{OpenError, RecordedRun, RunFile};
 use crate::output::recorded;
+use crate::parquet_rows::Writing;
 use crate::run::{FolderError, RunFolder};
 
 /// Joins the folders and prints what they come to together; gives the exit code.
@@ -50,12 +51,16 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     let folder = RunFolder::create(args.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let mut manifest_file = folder.open("manifest.json").map_err(usage)?;
-    let writers = writers(&folder).map_err(usage)?;
+    let (writers, columns) = writers(&folder, manifest.rows()).map_err(usage)?;
     let mut summary_file = folder.open("summary.json").map_err(usage)?;
     let unwritten = "cannot write the merged run; free some space or choose another --out";
     let written = manifest.write_to(&mut manifest_file);
     written.context(unwritten).map_err(failed)?;
-    let summary = merge(parts, &names, &manifest, writers).map_err(unmerged)?;
+    let merged = merge(parts, &names, &manifest, writers);
+    if let Some(columns) = columns {
+        columns.finish().map_err(failed)?;
+    }
+    let summary = merged.map_err(unmerged)?;
     let written = summary.write_to(&mut summary_file);
     written.context(unwritten).map_err(failed)?;
     drop(summary_file);
@@ -95,7 +100,7 @@ fn unmerged(error: MergeError) -> CommandError {
     }
 }
 
-fn part(run: &RecordedRun) -> Result<MergePart<BufReader<File>>, OpenError> {
+fn part(run: &RecordedRun) -> Result<MergePart<RunFile>, OpenError> {
     Ok(MergePart {
         manifest: run.manifest().clone(),
         summary: run.summary().clone(),
@@ -107,13 +112,18 @@ fn part(run: &RecordedRun) -> Result<MergePart<BufReader<File>>, OpenError> {
     })
 }
 
-fn writers(folder: &RunFolder) -> Result<RunFolderWriters<File>, FolderError> {
-    Ok(RunFolderWriters {
-        txs: folder.open("txs.csv")?,
+fn writers(
+    folder: &RunFolder,
+    rows: KeptRows,
+) -> Result<(RunFolderWriters<File>, Option<Writing>), FolderError> {
+    let (txs, columns) = folder.open_rows(rows)?;
+    let writers = RunFolderWriters {
+        txs,
         answers: folder.open("answers.csv")?,
         series: folder.open("series.csv")?,
         steps: folder.open("steps.csv")?,
         blocks: folder.open("blocks.csv")?,
         hlog: folder.open("latency.hlog")?,
-    })
+    };
+    Ok((writers, columns))
 }

@@ -20,7 +20,7 @@ mod table;
 mod tx;
 
 pub use crate::format::ReadError;
-pub use crate::rows::TableRow;
+pub use crate::rows::{TXS_HEADER, TableRow};
 pub use hlog::{HlogInterval, HlogReader};
 pub use rows::RowReader;
 pub use tx::{TxFate, TxReader, TxRow};

@@ -17,7 +17,7 @@ pub use latency::LatencyColumns;
 pub use series::SeriesRow;
 pub use step::StepRow;
 pub use table::TableRow;
-pub use tx::IdText;
+pub use tx::{IdText, TXS_HEADER};
 
 pub(crate) use table::write_row;
-pub(crate) use tx::{TXS_HEADER, TxWriter};
+pub(crate) use tx::TxWriter;

@@ -8,7 +8,8 @@ use pacing::Nanos;
 use crate::event::{TxHash, UNKNOWN_CODE};
 use crate::pending::{NEVER, Record, RecordState};
 
-pub(crate) const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
+/// The first line of `txs.csv`, with its line break.
+pub const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
 
 /// How a chain writes the ids of its transactions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

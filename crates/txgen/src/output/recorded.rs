@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use measure::read::TableRow as _;
-use measure::{AnswerRow, Answers, BlockRow, KeptRows, judge};
+use measure::{AnswerRow, Answers, BlockRow, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
@@ -125,7 +125,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
     let (series, blocks) = (run.all_rows()?, run.all_rows()?);
-    let all = summary.fate.sent <= max_txs && manifest.rows() == KeptRows::All;
+    let all = summary.fate.sent <= max_txs && manifest.rows().is_each();
     let of_bep23 = manifest.command.iter().any(|word| word.contains("bep23"));
     Ok(RunReport {
         thresholds: thresholds(run),

@@ -5,6 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use measure::KeptRows;
 
 use super::error::PlanError;
+use crate::parquet_rows;
 use crate::settings::{Admission, CosmosSettings, Settings, Share};
 use crate::target::{BuiltIn, Facts, TargetKind};
 use crate::workload::bitcoin::Wallet;
@@ -173,7 +174,12 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
         let problem = format!("means nothing to {}; leave out --target", facts.name);
         return Err(PlanError::of("--workload bitcoin", problem));
     }
-    if bitcoin && settings.rows.unwrap_or_default() != KeptRows::All {
+    let rows = settings.rows.unwrap_or_default();
+    if rows == KeptRows::Parquet && !parquet_rows::IS_BUILT_IN {
+        let problem = "parquet is not part of this txgen; build it with --features parquet";
+        return Err(PlanError::of("--rows", problem));
+    }
+    if bitcoin && rows != KeptRows::All {
         let problem =
             "has to be all with --workload bitcoin: the coins are accounted for from the rows";
         return Err(PlanError::of("--rows", problem));

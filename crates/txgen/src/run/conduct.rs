@@ -7,11 +7,12 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use measure::{Finished, RunFolderWriters};
+use measure::Finished;
 use pacing::Nanos;
 
 use super::division::Division;
 use super::error::RunError;
+use super::folder::RowFiles;
 use super::follow::{self, Follow};
 use super::host;
 use super::preflight::Node;
@@ -71,7 +72,7 @@ impl<'a, T: Target> Run<'a, T> {
     /// condition that did.
     pub(super) fn play(
         &self,
-        writers: RunFolderWriters<File>,
+        rows: RowFiles,
         mut manifest: File,
         display: &mut Display,
     ) -> Result<Played, RunError> {
@@ -104,7 +105,7 @@ impl<'a, T: Target> Run<'a, T> {
                 followers: follow.followers(),
                 answers: self.target.limits().answers,
             };
-            let recording = Recording::new(self.plan, &self.orders, origin, writers, channels);
+            let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()
                 .name("recorder".into())
                 .spawn_scoped(scope, || recording.run(|| self.shutdown.is_requested()))

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use measure::{KeptRows, RunFolderWriters};
 
+use crate::parquet_rows::{self, Writing};
+
 /// Where a run is written.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -61,14 +63,29 @@ impl RunFolder {
         &self.path
     }
 
-    /// A file that keeps nothing, in place of one that is not wanted.
+    /// What takes the rows of transactions as text, and who makes columns of them.
     ///
     /// # Errors
-    /// The system has none.
-    pub(crate) fn nowhere(&self) -> Result<File, FolderError> {
-        let path = PathBuf::from("/dev/null");
-        let opened = File::options().write(true).open(&path);
-        opened.map_err(|source| FolderError::Unwritable { path, source })
+    /// When the file cannot be created, or the system has nothing that keeps nothing.
+    pub(crate) fn open_rows(&self, rows: KeptRows) -> Result<(File, Option<Writing>), FolderError> {
+        match rows {
+            KeptRows::All | KeptRows::Sample(_) => Ok((self.open("txs.csv")?, None)),
+            KeptRows::None => {
+                let path = PathBuf::from("/dev/null");
+                let opened = File::options().write(true).open(&path);
+                let opened = opened.map_err(|source| FolderError::Unwritable { path, source });
+                Ok((opened?, None))
+            }
+            KeptRows::Parquet => {
+                let file = self.open(parquet_rows::FILE)?;
+                let (rows, columns) =
+                    Writing::start(file).map_err(|source| FolderError::Unwritable {
+                        path: self.path.join(parquet_rows::FILE),
+                        source,
+                    })?;
+                Ok((rows, Some(columns)))
+            }
+        }
     }
 
     /// Creates one of its files.
@@ -84,28 +101,35 @@ impl RunFolder {
     }
 }
 
+/// What the recorder writes on.
+pub(super) struct RowFiles {
+    pub(super) writers: RunFolderWriters<File>,
+    /// Makes columns of the transactions' rows.
+    pub(super) columns: Option<Writing>,
+}
+
 /// All files of the folder, open.
 pub(super) struct Files {
-    pub(super) writers: RunFolderWriters<File>,
+    pub(super) rows: RowFiles,
     pub(super) manifest: File,
     pub(super) summary: File,
 }
 
 impl Files {
     pub(super) fn open(folder: &RunFolder, rows: KeptRows) -> Result<Self, FolderError> {
+        let manifest = folder.open("manifest.json")?;
+        let (txs, columns) = folder.open_rows(rows)?;
+        let writers = RunFolderWriters {
+            txs,
+            answers: folder.open("answers.csv")?,
+            series: folder.open("series.csv")?,
+            steps: folder.open("steps.csv")?,
+            blocks: folder.open("blocks.csv")?,
+            hlog: folder.open("latency.hlog")?,
+        };
         Ok(Self {
-            manifest: folder.open("manifest.json")?,
-            writers: RunFolderWriters {
-                txs: match rows {
-                    KeptRows::None => folder.nowhere()?,
-                    _ => folder.open("txs.csv")?,
-                },
-                answers: folder.open("answers.csv")?,
-                series: folder.open("series.csv")?,
-                steps: folder.open("steps.csv")?,
-                blocks: folder.open("blocks.csv")?,
-                hlog: folder.open("latency.hlog")?,
-            },
+            manifest,
+            rows: RowFiles { writers, columns },
             summary: folder.open("summary.json")?,
         })
     }

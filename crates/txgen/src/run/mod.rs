@@ -175,7 +175,7 @@ impl TargetVisitor for Performance<'_> {
         }
         let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
         let sampling = sampling.transpose().map_err(RunError::Profiler)?;
-        let mut played = run.play(files.writers, files.manifest, display)?;
+        let mut played = run.play(files.rows, files.manifest, display)?;
         let profile = sampling.map(|sampling| sampling.finish(folder.path()));
         let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
         if let Ok(Some(settled)) = &settled {

@@ -62,7 +62,7 @@ pub(super) fn prepare<T: Target>(
         brief: true,
         ..Scene::of(&plan, Arc::clone(&run.board))
     });
-    let played = run.play(files.writers, files.manifest, display)?;
+    let played = run.play(files.rows, files.manifest, display)?;
     let summary = played.finished.summary;
     let written = summary.write_to(&mut files.summary);
     if let Some(error) = played.trouble {

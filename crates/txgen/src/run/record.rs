@@ -7,14 +7,15 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
     AcceptanceSeen, BlockSeen, ClosedLoop, Finished, LoadModel, MempoolSample,
-    Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, RunFolderWriters, SchedulePlan,
-    SourceId, judge,
+    Plan as RecorderPlan, Recorder, RecorderConfig, RunEnd, SchedulePlan, SourceId, judge,
 };
 use pacing::{Nanos, Schedule, Step};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::folder::RowFiles;
 use crate::clock::Origin;
 use crate::live::Moment;
+use crate::parquet_rows::Writing;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
 use crate::shard::{Orders, ShardBatch};
@@ -103,6 +104,7 @@ pub(crate) struct Recording<'a> {
     orders: &'a Orders,
     origin: Origin,
     recorder: Recorder<File, RunPlan<'a>>,
+    columns: Option<Writing>,
     channels: RecordChannels,
     senders: u16,
     /// Per shard: whether nothing falls due any more, and whether it has left.
@@ -122,7 +124,7 @@ impl<'a> Recording<'a> {
         plan: &'a Plan,
         orders: &'a Orders,
         origin: Origin,
-        writers: RunFolderWriters<File>,
+        rows: RowFiles,
         channels: RecordChannels,
     ) -> Self {
         let senders = channels.used.len() as u16;
@@ -145,7 +147,8 @@ impl<'a> Recording<'a> {
             plan,
             orders,
             origin,
-            recorder: Recorder::new(config, RunPlan::new(plan, orders), writers),
+            recorder: Recorder::new(config, RunPlan::new(plan, orders), rows.writers),
+            columns: rows.columns,
             senders,
             offered: vec![false; usize::from(senders)],
             finished: vec![false; usize::from(senders)],
@@ -364,6 +367,9 @@ impl<'a> Recording<'a> {
             ended,
             interrupted,
         });
+        if let Some(columns) = self.columns {
+            columns.finish_into(&mut finished);
+        }
         let summary = &mut finished.summary;
         if let (Some(_), Some(ceiling)) = (&summary.knee, self.plan.nodes.ceiling()) {
             summary.knee_reason = format!("{}; {ceiling}", summary.knee_reason);

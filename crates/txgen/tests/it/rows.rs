@@ -49,6 +49,75 @@ fn the_account_is_of_all_transactions_whatever_rows_are_kept() {
     assert_eq!(none.manifest()["plan"]["rows"], "none");
 }
 
+/// The same from columns as from text, by everything that needs each row.
+#[cfg(feature = "parquet")]
+#[test]
+fn columns_serve_wherever_every_row_is_needed() {
+    let place = Place::new();
+    played(&place, "all");
+    played(&place, "parquet");
+    let file = place.path().join("parquet");
+    assert!(file.join("txs.parquet").exists() && !file.join("txs.csv").exists());
+    place
+        .txgen("report parquet --format bep23")
+        .expect(0)
+        .prints("300");
+    // Without answers.csv the report counts the rows.
+    fs::remove_file(file.join("answers.csv")).unwrap();
+    place.txgen("report parquet --format md").expect(0);
+    fs::remove_file(file.join("summary.json")).unwrap();
+    place
+        .txgen("report parquet --format md")
+        .expect(0)
+        .prints("300");
+    fs::write(file.join("txs.parquet"), "PAR1 and no end").unwrap();
+    place
+        .txgen("report parquet --format md")
+        .says("of a run that was killed it has no end, and series.csv is what is left");
+}
+
+/// Columns of two generators become columns of the whole.
+#[cfg(feature = "parquet")]
+#[test]
+fn runs_with_columns_are_merged() {
+    let place = Place::new();
+    let node = Node::quick();
+    let start = std::time::SystemTime::now() + std::time::Duration::from_secs(6);
+    let start = start
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let line = |part: u32| {
+        format!(
+            "constant --rate 100/s --duration 1s --seed 7 --drain-timeout 10s --endpoints {} --rows parquet \
+             --shard {part}/2 --start-at {start} --out part-{part}",
+            node.url()
+        )
+    };
+    let parts = [place.start(&line(1)), place.start(&line(2))];
+    for part in parts {
+        let ended = part.wait();
+        assert!(matches!(ended.code, Some(0 | 98)), "{}", ended.err);
+    }
+    let merged = place.txgen("merge part-1 part-2 --out whole");
+    assert!(matches!(merged.code, Some(0 | 98)), "{}", merged.err);
+    assert!(place.path().join("whole/txs.parquet").exists());
+    place
+        .txgen("report whole --format bep23")
+        .expect(0)
+        .prints("100");
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_program_without_columns_says_how_to_get_one_with_them() {
+    let place = Place::new();
+    place
+        .txgen("constant --rows parquet --rate 1/s --duration 1s")
+        .expect(2)
+        .says("build it with --features parquet");
+}
+
 #[test]
 fn what_needs_every_row_says_so() {
     let place = Place::new();
