@@ -307,7 +307,7 @@ impl Node {
     fn first_seen(&mut self, id: u128, from: Option<PeerId>, message: &Bytes) {
         self.counts.first_seen += 1;
         if self.settings.spread != Spread::Flood {
-            self.bodies.hold(id, message.clone());
+            self.bodies.hold(self.now, id, from, message.clone());
         }
         self.outputs.push_back(Output::Deliver {
             from,
