@@ -1,19 +1,24 @@
-//! One connection: reads for the node, and writes on when its socket has room again.
+//! One connection: writes what its socket takes, and keeps the rest until there is room again.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use gossip::PeerId;
-use tokio::io::Interest;
+use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use super::engine::Engine;
+/// Write calls that sockets took something of, and how much.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) calls: Cell<u64>,
+    pub(super) bytes: Cell<u64>,
+}
 
 /// A connection as the engine sees it.
 pub(super) struct Connection {
     stream: TcpStream,
+    written: Rc<Written>,
     /// What the socket did not take, from this place on.
     rest: RefCell<Option<(Vec<u8>, usize)>>,
     changed: Notify,
@@ -32,11 +37,12 @@ pub(super) enum Wrote {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: TcpStream, written: Rc<Written>) -> Self {
         // Without it small parcels wait for acknowledgements; Go sets it on every connection.
         let _ = stream.set_nodelay(true);
         Self {
             stream,
+            written,
             rest: RefCell::new(None),
             changed: Notify::new(),
             closed: Cell::new(false),
@@ -44,12 +50,13 @@ impl Connection {
     }
 
     /// Writes as much as the socket takes. There is no rest before.
-    pub(super) fn write(&self, engine: &Engine, bytes: Vec<u8>) -> Wrote {
+    pub(super) fn write(&self, bytes: Vec<u8>) -> Wrote {
         *self.rest.borrow_mut() = Some((bytes, 0));
-        self.write_on(engine)
+        self.write_on()
     }
 
-    fn write_on(&self, engine: &Engine) -> Wrote {
+    /// Writes as much of the rest as the socket takes.
+    pub(super) fn write_on(&self) -> Wrote {
         let mut rest = self.rest.borrow_mut();
         let Some((bytes, place)) = rest.as_mut() else {
             return Wrote::All;
@@ -59,7 +66,9 @@ impl Connection {
                 Ok(0) => return Wrote::Broken,
                 Ok(written) => {
                     *place += written;
-                    engine.wrote(written);
+                    self.written.calls.set(self.written.calls.get() + 1);
+                    let bytes = self.written.bytes.get() + written as u64;
+                    self.written.bytes.set(bytes);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.changed.notify_one();
@@ -78,54 +87,37 @@ impl Connection {
         self.changed.notify_one();
     }
 
-    /// Serves it until it ends.
-    pub(super) async fn serve(self: Rc<Self>, peer: PeerId, engine: Rc<Engine>) {
-        let mut buffer = vec![0; READ_BYTES];
-        while !self.closed.get() {
-            let waits = self.rest.borrow().is_some();
-            let interest = match waits {
-                true => Interest::READABLE | Interest::WRITABLE,
-                false => Interest::READABLE,
-            };
-            let ready = tokio::select! {
-                ready = self.stream.ready(interest) => ready,
-                () = self.changed.notified() => continue,
-            };
-            let Ok(ready) = ready else {
-                break;
-            };
-            if waits && ready.is_writable() {
-                match self.write_on(&engine) {
-                    Wrote::All => engine.writable(peer),
-                    Wrote::Part => {}
-                    Wrote::Broken => break,
-                }
-            }
-            if (ready.is_readable() || ready.is_read_closed())
-                && !self.read(peer, &engine, &mut buffer)
-            {
-                break;
-            }
-        }
-        if !self.closed.get() {
-            engine.closed(peer);
+    /// Whether some of what was to be written waits for room.
+    pub(super) fn waits(&self) -> bool {
+        self.rest.borrow().is_some()
+    }
+
+    /// Whether it was closed from this side.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Waits until the socket can be read or, where something waits, written; `None` when what is waited
+    /// for has changed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    pub(super) async fn ready(&self) -> Option<io::Result<Ready>> {
+        let interest = match self.waits() {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
+        tokio::select! {
+            ready = self.stream.ready(interest) => Some(ready),
+            () = self.changed.notified() => None,
         }
     }
 
-    /// Says whether the connection goes on.
-    fn read(&self, peer: PeerId, engine: &Rc<Engine>, buffer: &mut [u8]) -> bool {
-        match self.stream.try_read(buffer) {
-            Ok(0) => false,
-            Ok(length) => {
-                engine.bytes(peer, &buffer[..length]);
-                true
-            }
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-        }
+    /// Reads what is there.
+    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.try_read(buffer)
     }
 }
 
 /// Connections at once, whoever opened them: links, and what has not said who it is.
 pub(super) const MAX_CONNECTIONS: usize = 1024;
-/// Some hundred parcels: more would keep the other connections waiting.
-const READ_BYTES: usize = 64 * 1024;

@@ -2,21 +2,18 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
 use std::time::Duration;
 
-use gossip::{Endpoint, Origin};
+use gossip::Endpoint;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use super::engine::Engine;
-
-/// Dials once; the node orders it again by itself when that fails.
-pub(super) async fn dial(endpoint: Endpoint, source: Option<IpAddr>, engine: Rc<Engine>) {
-    let connected = timeout(DIAL_TIMEOUT, connect(&endpoint, source)).await;
-    if let Ok(Ok(stream)) = connected {
-        engine.connected(stream, Origin::Dialled(endpoint));
-    }
+/// Dials once.
+pub(super) async fn dial(endpoint: &Endpoint, source: Option<IpAddr>) -> Option<TcpStream> {
+    timeout(DIAL_TIMEOUT, connect(endpoint, source))
+        .await
+        .ok()?
+        .ok()
 }
 
 async fn connect(endpoint: &Endpoint, source: Option<IpAddr>) -> io::Result<TcpStream> {

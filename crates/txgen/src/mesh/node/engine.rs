@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,15 +11,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gossip::app::{App, Timeline};
 use gossip::{Endpoint, Node, Origin, Output, PeerId, Relayed};
 use pacing::{Arrivals, Nanos, Schedule};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::codec_timer::CodecTimer;
-use super::connection::{Connection, MAX_CONNECTIONS, Wrote};
-use super::control::{Orders, Words};
-use super::dial::dial;
+use super::connection::{Connection, MAX_CONNECTIONS, Written, Wrote};
+use super::control::Words;
 use super::links::LinkBook;
 use super::meter::Meter;
 use super::settings::settings;
@@ -36,16 +34,15 @@ pub(super) struct Engine {
     state: RefCell<State>,
     /// Tasks to start: connections to serve, endpoints to dial.
     errands: RefCell<Vec<Errand>>,
-    errand: Notify,
-    /// The node has to be looked at earlier than `planned`, since the engine's start.
-    timers: Notify,
+    wake: Notify,
+    /// When the node is looked at again, since the engine's start.
     planned: Cell<Nanos>,
-    /// Write calls and bytes: counted while the state is lent out.
-    writes: Cell<u64>,
-    bytes_out: Cell<u64>,
+    /// Of all connections.
+    written: Rc<Written>,
 }
 
-enum Errand {
+/// A task to start.
+pub(super) enum Errand {
     Serve(PeerId, Rc<Connection>),
     Dial(Endpoint),
 }
@@ -93,53 +90,28 @@ impl Engine {
                 reads: 0,
             }),
             errands: RefCell::default(),
-            errand: Notify::new(),
-            timers: Notify::new(),
+            wake: Notify::new(),
             planned: Cell::new(Nanos::ZERO),
-            writes: Cell::new(0),
-            bytes_out: Cell::new(0),
+            written: Rc::default(),
             config,
         })
     }
 
-    /// Serves until it is told to finish, or until whoever tells it has gone.
-    pub(super) async fn run(self: Rc<Self>, listener: TcpListener, mut orders: Orders) {
-        let mut tasks = JoinSet::new();
-        self.with(|state, now| state.node.on_timeout(now));
-        loop {
-            let next = self.next_timer();
-            tokio::select! {
-                accepted = listener.accept() => {
-                    if let Ok((stream, from)) = accepted {
-                        self.accept(stream, from.ip());
-                    }
-                }
-                () = self.errand.notified() => {}
-                () = self.timers.notified() => {}
-                () = tokio::time::sleep_until(next) => self.on_time(),
-                order = orders.next() => match order {
-                    Some(Order::Finish {}) | None => break,
-                    Some(order) => self.obey(&order),
-                },
-                Some(_) = tasks.join_next() => {}
-            }
-            for errand in self.errands.take() {
-                let engine = Rc::clone(&self);
-                match errand {
-                    Errand::Serve(peer, connection) => {
-                        tasks.spawn_local(connection.serve(peer, engine))
-                    }
-                    Errand::Dial(endpoint) => {
-                        tasks.spawn_local(dial(endpoint, self.config.source, engine))
-                    }
-                };
-            }
-        }
-        tasks.shutdown().await;
-        self.finish().await;
+    /// Waits until there are tasks to start, or the node has to be looked at earlier than was planned.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
     }
 
-    async fn finish(&self) {
+    /// The tasks to start.
+    pub(super) fn errands(&self) -> Vec<Errand> {
+        self.errands.take()
+    }
+
+    /// The last word, when nothing is served any more.
+    pub(super) async fn finish(&self) {
         let writer = {
             let mut state = self.state.borrow_mut();
             let now = self.now();
@@ -179,16 +151,6 @@ impl Engine {
         self.with(|state, now| state.lose(peer, now));
     }
 
-    /// A socket took this many bytes in one call.
-    pub(super) fn wrote(&self, bytes: usize) {
-        self.writes.set(self.writes.get() + 1);
-        self.bytes_out.set(self.bytes_out.get() + bytes as u64);
-    }
-
-    fn accept(&self, stream: TcpStream, host: IpAddr) {
-        self.connected(stream, Origin::Accepted(host.to_string()));
-    }
-
     /// A connection is there.
     pub(super) fn connected(&self, stream: TcpStream, origin: Origin) {
         self.with(|state, now| {
@@ -199,13 +161,13 @@ impl Engine {
             }
             let peer = PeerId(state.next_peer);
             state.next_peer += 1;
-            let connection = Rc::new(Connection::new(stream));
+            let connection = Rc::new(Connection::new(stream, Rc::clone(&self.written)));
             state.connections.insert(peer, Rc::clone(&connection));
             state.node.on_connected(now, peer, origin);
             self.errands
                 .borrow_mut()
                 .push(Errand::Serve(peer, connection));
-            self.errand.notify_one();
+            self.wake.notify_one();
         });
     }
 
@@ -219,7 +181,7 @@ impl Engine {
         self.pump(&mut state);
         state.tell_links(&self.config);
         if state.node.next_timeout() < self.planned.get() {
-            self.timers.notify_one();
+            self.wake.notify_one();
         }
     }
 
@@ -236,7 +198,7 @@ impl Engine {
                         continue;
                     };
                     state.links.wrote(peer, parcels);
-                    match connection.write(self, bytes) {
+                    match connection.write(bytes) {
                         Wrote::All => state.node.on_writable(self.now(), peer),
                         Wrote::Part => {}
                         Wrote::Broken => {
@@ -251,7 +213,7 @@ impl Engine {
                 }
                 Output::Connect { endpoint } => {
                     self.errands.borrow_mut().push(Errand::Dial(endpoint));
-                    self.errand.notify_one();
+                    self.wake.notify_one();
                 }
                 Output::Close { peer, .. } => {
                     if let Some(connection) = state.connections.remove(&peer) {
@@ -293,7 +255,8 @@ impl Engine {
         }
     }
 
-    fn next_timer(&self) -> Instant {
+    /// When [`Engine::on_time`] has something to do.
+    pub(super) fn next_timer(&self) -> Instant {
         let state = self.state.borrow();
         let mut next = state.node.next_timeout();
         self.planned.set(next);
@@ -310,7 +273,8 @@ impl Engine {
                 .as_duration()
     }
 
-    fn on_time(&self) {
+    /// Does what is due.
+    pub(super) fn on_time(&self) {
         self.with(|state, now| {
             if now >= state.node.next_timeout() {
                 state.node.on_timeout(now);
@@ -318,7 +282,8 @@ impl Engine {
         });
     }
 
-    fn obey(&self, order: &Order) {
+    /// Does as it is told.
+    pub(super) fn obey(&self, order: &Order) {
         self.with(|state, now| match order {
             &Order::Start { origin_unix_ns } => {
                 let ahead = origin_unix_ns.saturating_sub(unix_ns());
@@ -354,8 +319,8 @@ impl Engine {
         Counters {
             duplicates: node.duplicates,
             parcels_out: node.parcels_written,
-            writes: self.writes.get(),
-            bytes_out: self.bytes_out.get(),
+            writes: self.written.calls.get(),
+            bytes_out: self.written.bytes.get(),
             parcels_in: node.parcels_read,
             reads: state.reads,
             bytes_in: node.bytes_read,

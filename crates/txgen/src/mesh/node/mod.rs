@@ -13,6 +13,7 @@ mod links;
 mod meter;
 mod settings;
 mod state;
+mod tasks;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -63,8 +64,9 @@ async fn serve(config: NodeConfig) -> anyhow::Result<()> {
     let Some(peers) = orders.join().await else {
         bail!("was told to end before it was told to connect");
     };
+    let source = config.source;
     let engine = Rc::new(Engine::new(config, listen, &peers, words)?);
-    engine.clone().run(listener, orders).await;
+    tasks::run(engine, listener, source, orders).await;
     Ok(())
 }
 
