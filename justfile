@@ -51,6 +51,10 @@ bench *FILTER:
 peers-generate:
     bash benches/peers/generate/run
 
+# Five gossiping nodes of ours beside five on the Go library.
+peers-mesh *ARGUMENTS:
+    bash benches/peers/mesh/run {{ARGUMENTS}}
+
 # BEP-10's loops beside Python and Go.
 peers-bigchaindb:
     bash benches/peers/bigchaindb/run

@@ -95,6 +95,10 @@ type node struct {
 	latency  map[uint64]uint64
 	lateness map[uint64]uint64
 	stop     chan struct{}
+
+	// Parcels read when the runner last asked, and when they last were more than before.
+	asked   uint64
+	changed time.Time
 }
 
 func check(err error) {
@@ -146,7 +150,7 @@ func (n *node) obey(listen string) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var order struct {
-			Join *struct{ Peers []string }
+			Join  *struct{ Peers []string }
 			Start *struct {
 				Origin uint64 `json:"origin_unix_ns"`
 			}
@@ -162,13 +166,27 @@ func (n *node) obey(listen string) {
 		case order.Stop != nil:
 			close(n.stop)
 		case order.Status != nil:
-			n.say("status", object{"round": order.Status.Round})
+			n.say("status", object{"round": order.Status.Round, "queued": n.underWay()})
 		case order.Finish != nil:
 			second := uint64(time.Since(n.origin) / time.Second)
 			n.say("done", object{"row": n.row(second), "status": object{}})
 			return
 		}
 	}
+}
+
+// underWay is what waits for the workers, and not zero before nothing has come for longer than a second: the
+// library collects its counters of bytes and calls once a second, so they are whole only then.
+func (n *node) underWay() int {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.counts.ParcelsIn != n.asked {
+		n.asked, n.changed = n.counts.ParcelsIn, time.Now()
+	}
+	if time.Since(n.changed) > 1200*time.Millisecond {
+		return len(n.network.Reader())
+	}
+	return len(n.network.Reader()) + 1
 }
 
 func (n *node) join(listen string, peers []string) {
