@@ -350,10 +350,14 @@ fn signed(change: f64) -> String {
 
 fn interval(change: Option<Change>) -> String {
     match change.and_then(|change| change.interval) {
+        Some((low, high)) if 1.0 + high > MAX_SPAN * (1.0 + low) => "runs differ too much".into(),
         Some((low, high)) => format!("{} to {}", signed(low), signed(high)),
         None => "-".into(),
     }
 }
+
+/// From the lower to the upper end of an interval, as a factor: a wider one says nothing.
+const MAX_SPAN: f64 = 100.0;
 
 fn words(meaning: Meaning) -> String {
     match meaning {
@@ -367,4 +371,23 @@ fn words(meaning: Meaning) -> String {
 
 fn write(folder: &RunFolder, name: &str, text: &str) -> anyhow::Result<()> {
     Ok(folder.open(name)?.write_all(text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_says_nothing_is_not_printed_as_if_it_did() {
+        let of = |low, high| {
+            interval(Some(Change {
+                by: 0.5,
+                interval: Some((low, high)),
+            }))
+        };
+        assert_eq!(of(-0.2, 0.1), "-20 % to +10 %");
+        assert_eq!(of(2.0, 120.0), "+200 % to over +9,900 %");
+        assert_eq!(of(-0.999, 80.0), "runs differ too much");
+        assert_eq!(interval(None), "-");
+    }
 }

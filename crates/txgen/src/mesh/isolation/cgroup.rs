@@ -42,13 +42,13 @@ impl CpuGroups {
 
     pub(super) fn admit(&self, pid: u32) -> anyhow::Result<()> {
         let group = self.group(self.made.replace(self.made.get() + 1));
-        let quota_us = u64::from(self.quota.0) * PERIOD_US / 1000;
+        let (quota_us, period_us) = limits(self.quota);
         let refused = || format!("cannot limit the CPU of a node in {}", group.display());
         fs::create_dir(&group).with_context(refused)?;
         let limit = group.join("cpu.max");
         match limit.exists() {
-            true => fs::write(limit, format!("{quota_us} {PERIOD_US}")),
-            false => fs::write(group.join("cpu.cfs_period_us"), PERIOD_US.to_string())
+            true => fs::write(limit, format!("{quota_us} {period_us}")),
+            false => fs::write(group.join("cpu.cfs_period_us"), period_us.to_string())
                 .and_then(|()| fs::write(group.join("cpu.cfs_quota_us"), quota_us.to_string())),
         }
         .and_then(|()| fs::write(group.join("cgroup.procs"), pid.to_string()))
@@ -70,5 +70,27 @@ impl Drop for CpuGroups {
     }
 }
 
+/// How long a node may run in each period, and the period, in microseconds.
+fn limits(CpuQuota(permille): CpuQuota) -> (u64, u64) {
+    let permille = u64::from(permille);
+    let period_us = PERIOD_US.max((SHORTEST_US * 1000).div_ceil(permille));
+    (permille * period_us / 1000, period_us)
+}
+
 /// A tenth of the usual 100 ms, so that a node is slow rather than silent.
 const PERIOD_US: u64 = 10_000;
+/// The kernel refuses shorter quotas (min_cfs_quota_period in kernel/sched/core.c).
+const SHORTEST_US: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_quota_is_shorter_than_the_kernel_takes() {
+        assert_eq!(limits(CpuQuota(250)), (2_500, 10_000));
+        assert_eq!(limits(CpuQuota(64_000)), (640_000, 10_000));
+        assert_eq!(limits(CpuQuota(10)), (1_000, 100_000));
+        assert_eq!(limits(CpuQuota(30)), (1_000, 33_334));
+    }
+}

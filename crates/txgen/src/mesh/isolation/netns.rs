@@ -57,37 +57,27 @@ impl Namespaces {
 
     /// Both directions have the rate; delay and loss are those of what leaves the node.
     fn shape(&self, node: u16, shape: &LinkShape) -> anyhow::Result<()> {
-        let rate = shape.rate_bits.map(|bits| format!("{bits}bit"));
-        let delay = shape.delay.map(|delay| format!("{}us", delay.as_micros()));
-        let loss = shape.loss.map(|loss| format!("{}%", loss * 100.0));
-        let mut netem = vec!["root", "netem", "limit", PACKETS_WAITING];
-        let parts = [("rate", &rate), ("delay", &delay), ("loss", &loss)];
-        for (name, value) in parts {
-            netem.extend(value.iter().flat_map(|value| [name, value]));
-        }
-        let space = self.namespace(node);
-        let mut inside = vec!["-n", &space, "qdisc", "add", "dev", "eth0"];
-        inside.extend(&netem);
-        tc(&inside).context(
-            "--link needs the kernel's netem (sch_netem), and the right to use it; leave --link out, or \
-             load the module",
+        let (space, outer) = (self.namespace(node), self.outer(node));
+        let qdisc = |dev: &[&str], shape: &LinkShape| {
+            let line: Vec<String> = discipline(shape);
+            let mut arguments = dev.to_vec();
+            arguments.extend(line.iter().map(String::as_str));
+            tc(&arguments)
+        };
+        let inside = ["-n", &space, "qdisc", "add", "dev", "eth0", "root"];
+        qdisc(&inside, shape).context(
+            "--link needs the kernel's netem (sch_netem), for a rate alone its tbf (sch_tbf), and the right to \
+             use it; leave --link out, or load the module",
         )?;
-        if let Some(rate) = &rate {
-            let outer = self.outer(node);
-            tc(&[
-                "qdisc",
-                "add",
-                "dev",
-                &outer,
-                "root",
-                "netem",
-                "limit",
-                PACKETS_WAITING,
-                "rate",
-                rate,
-            ])?;
+        let back = LinkShape {
+            delay: None,
+            loss: None,
+            ..*shape
+        };
+        match back.rate_bits {
+            Some(_) => qdisc(&["qdisc", "add", "dev", &outer, "root"], &back),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn bridge(&self) -> String {
@@ -114,6 +104,24 @@ impl Drop for Namespaces {
     }
 }
 
+/// A rate alone is shaped by a token bucket, which more kernels have than netem.
+fn discipline(shape: &LinkShape) -> Vec<String> {
+    let rate = shape.rate_bits.map(|bits| format!("{bits}bit"));
+    if let (Some(rate), None, None) = (&rate, shape.delay, shape.loss) {
+        let bucket = ["tbf", "burst", BUCKET, "limit", BYTES_WAITING, "rate", rate];
+        return bucket.map(str::to_owned).into();
+    }
+    let delay = shape.delay.map(|delay| format!("{}us", delay.as_micros()));
+    let loss = shape.loss.map(|loss| format!("{}%", loss * 100.0));
+    let mut netem = ["netem", "limit", PACKETS_WAITING]
+        .map(str::to_owned)
+        .to_vec();
+    for (name, value) in [("rate", rate), ("delay", delay), ("loss", loss)] {
+        netem.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+    }
+    netem
+}
+
 fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     run("ip", arguments)
 }
@@ -137,3 +145,26 @@ fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
 
 /// The kernel's default of 1,000 would drop packets of a fast link with a long delay.
 const PACKETS_WAITING: &str = "20000";
+/// The same in bytes, of packets of one MTU.
+const BYTES_WAITING: &str = "30000000";
+/// What may leave at once: what the kernel's largest packet has (64 KiB).
+const BUCKET: &str = "65536";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_alone_needs_no_netem() {
+        let line = |link: &str| discipline(&link.parse().unwrap()).join(" ");
+        assert_eq!(
+            line("30mbit"),
+            "tbf burst 65536 limit 30000000 rate 30000000bit"
+        );
+        assert_eq!(
+            line("30mbit,40ms,0.1%"),
+            "netem limit 20000 rate 30000000bit delay 40000us loss 0.1%"
+        );
+        assert_eq!(line("40ms"), "netem limit 20000 delay 40000us");
+    }
+}
