@@ -1,10 +1,12 @@
-//! Writes the run folder of a simulated hour with a million transactions, to measure how long the
-//! report of such a run takes:
+//! Writes the run folder of a simulated hour with a million transactions, or as many as are named, to
+//! measure what the report of such a run takes:
 //!
 //! ```console
 //! $ cargo run --release --example recorded_hour -- /tmp/hour
 //! $ /usr/bin/time -v target/release/txgen report /tmp/hour    # wall clock, maximum resident set
 //! $ wc -c /tmp/hour/report.html
+//! $ cargo run --release --example recorded_hour -- /tmp/long 100000000    # 17 GB
+//! $ rm /tmp/long/summary.json /tmp/long/answers.csv    # as of a run that was killed: each row is read
 //! ```
 //!
 //! No clock and no socket is involved: a plan, made-up answers and blocks go through the same
@@ -22,23 +24,26 @@ use measure::{
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 
-const TRANSACTIONS: u64 = 1_000_000;
 const HOUR: Nanos = Nanos::from_secs(3_600);
 const ORIGIN_UNIX_NS: u64 = 1_795_132_800_000_000_000;
 const SENDER: SourceId = SourceId(0);
 const FOLLOWER: SourceId = SourceId(1);
 
 fn main() -> anyhow::Result<()> {
-    let folder: PathBuf = std::env::args_os()
-        .nth(1)
-        .context("give the folder to write: recorded_hour DIR")?
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next();
+    let folder: PathBuf = folder
+        .context("give the folder to write: recorded_hour DIR [TRANSACTIONS]")?
         .into();
+    let transactions: u64 = arguments
+        .next()
+        .map_or(Ok(1_000_000), |number| number.parse())?;
     fs::create_dir_all(&folder)?;
     let open = |name: &str| {
         let path = folder.join(name);
         File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))
     };
-    manifest().write_to(&mut open("manifest.json")?)?;
+    manifest(transactions).write_to(&mut open("manifest.json")?)?;
     let writers = RunFolderWriters {
         txs: open("txs.csv")?,
         answers: open("answers.csv")?,
@@ -47,7 +52,7 @@ fn main() -> anyhow::Result<()> {
         blocks: open("blocks.csv")?,
         hlog: open("latency.hlog")?,
     };
-    let profile = Profile::constant("1000000/h".parse()?, Some(HOUR))?;
+    let profile = Profile::constant(format!("{transactions}/h").parse()?, Some(HOUR))?;
     let schedule = Schedule::new(profile, Arrivals::Even);
     let plan = SchedulePlan::new(schedule.clone());
     let config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
@@ -60,7 +65,7 @@ fn main() -> anyhow::Result<()> {
     let mut next = 0;
     for tenth in 1..=36_020 {
         let end = Nanos::from_millis(tenth * 100);
-        while next < TRANSACTIONS {
+        while next < transactions {
             let due = schedule.due(next).context("the schedule ends early")?;
             if due >= end {
                 break;
@@ -71,7 +76,7 @@ fn main() -> anyhow::Result<()> {
         hour.settle(end);
     }
     let finished = hour.recorder.finish(RunEnd {
-        planned: Some(TRANSACTIONS),
+        planned: Some(transactions),
         offered_until: HOUR,
         ended: Nanos::from_millis(3_602_000),
         interrupted: false,
@@ -167,7 +172,7 @@ fn hash(index: u64) -> TxHash {
     hash
 }
 
-fn manifest() -> Manifest {
+fn manifest(transactions: u64) -> Manifest {
     Manifest {
         format: FORMAT.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -176,8 +181,8 @@ fn manifest() -> Manifest {
         origin_error_ns: 0,
         started: "2026-11-20T00:00:00Z".into(),
         plan: serde_json::json!({ "arrivals": "even", "warmup": "0s" }),
-        profile: "a simulated hour with 1,000,000 transactions".into(),
-        planned: Some(TRANSACTIONS),
+        profile: format!("a simulated hour with {transactions} transactions"),
+        planned: Some(transactions),
         seed: 1,
         endpoints: vec![EndpointInfo {
             url: "http://127.0.0.1:26657/".into(),
