@@ -79,6 +79,10 @@ pub(super) const MESH_COMPARE: &str = examples![
     "txgen mesh compare v9 v10 v11 --rate 500/s"
     "txgen mesh compare v11 v11+batch v11+announce --rate 1500/s --repeats 5"
 ];
+pub(super) const MESH_MERGE: &str = examples![
+    "txgen mesh merge runs/a runs/b --out runs/whole"
+    "txgen mesh merge runs/machine-1 runs/machine-2 runs/machine-3"
+];
 pub(super) const MESH_SIMULATE: &str = examples![
     "txgen mesh simulate --nodes 5,20,50 --rate 200/s"
     "txgen mesh simulate --nodes 150 --rate 1000/s --cpu 25%,100% --link 100mbit,40ms"

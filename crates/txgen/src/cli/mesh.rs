@@ -35,6 +35,9 @@ pub enum MeshCommand {
     /// Compare wire protocols and ways to send: interleaved repeats, a table with intervals.
     #[command(before_long_help = examples::MESH_COMPARE)]
     Compare(MeshCompareArgs),
+    /// Make one run of the parts that several machines recorded of one mesh.
+    #[command(before_long_help = examples::MESH_MERGE)]
+    Merge(MeshMergeArgs),
     /// The same nodes on a simulated clock, as many as there is patience for: a curve over their number
     /// and over the CPU that each has.
     #[command(before_long_help = examples::MESH_SIMULATE)]
@@ -143,6 +146,17 @@ pub struct MeshCompareArgs {
     /// What all mesh commands share.
     #[command(flatten)]
     pub settings: MeshSettings,
+}
+
+/// `txgen mesh merge`
+#[derive(Debug, Args)]
+pub struct MeshMergeArgs {
+    /// The folders of all machines, of a mesh that was played with --hosts and --shard.
+    #[arg(required = true, num_args = 2.., value_name = "FOLDER")]
+    pub folders: Vec<PathBuf>,
+    /// Where the whole run is written [default: runs/UTC-mesh-PROFILE].
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// `txgen mesh simulate`

@@ -26,8 +26,8 @@ pub use bitcoin::{
 };
 pub use cosmos::{CosmosArgs, CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
 pub use mesh::{
-    MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshNodeArgs, MeshRampArgs,
-    MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
+    MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshMergeArgs, MeshNodeArgs,
+    MeshRampArgs, MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
 };
 pub use search::{PointArgs, Rates, ScanArgs, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};

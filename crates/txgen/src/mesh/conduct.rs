@@ -12,8 +12,10 @@ use super::account::Account;
 use super::control::{Order, Status, Word};
 use super::crew::{Crew, Event};
 use super::machine::MachineMeter;
+use super::part::PartFile;
 use super::plan::MeshPlan;
 use super::progress::Progress;
+use crate::run::RunFolder;
 use crate::settings::mesh::Topology;
 use crate::shutdown::Shutdown;
 
@@ -26,6 +28,8 @@ pub(crate) struct Played {
     pub(crate) interrupted: bool,
     /// What was still under way when the drain ended, if anything.
     pub(crate) undrained: Option<String>,
+    /// With several machines, what the nodes of this one said.
+    pub(crate) part: Option<PartFile>,
 }
 
 /// Plays a plan.
@@ -35,7 +39,7 @@ pub(crate) struct Played {
 pub(crate) fn play(
     plan: &MeshPlan,
     program: &Path,
-    folder: &Path,
+    folder: &RunFolder,
     progress: &mut Progress,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Played> {
@@ -43,8 +47,10 @@ pub(crate) fn play(
         .enable_all()
         .build()
         .context("cannot start the control of the nodes")?;
+    let machines = plan.machines.as_ref();
+    let part = machines.map(|_| PartFile::create(folder)).transpose()?;
     runtime.block_on(async {
-        let crew = Crew::start(plan, program, folder, shutdown).await?;
+        let crew = Crew::start(plan, program, folder.path(), shutdown).await?;
         let mut conductor = Conductor {
             crew,
             plan,
@@ -57,6 +63,7 @@ pub(crate) fn play(
             origin: Instant::now(),
             meter: MachineMeter::default(),
             next_look: 0,
+            part,
         };
         conductor.conduct().await
     })
@@ -78,6 +85,7 @@ struct Conductor<'a> {
     meter: MachineMeter,
     /// The next second at whose begin the machine is looked at.
     next_look: u64,
+    part: Option<PartFile>,
 }
 
 /// What a stage of the run came to.
@@ -104,6 +112,7 @@ impl Conductor<'_> {
             origin_unix_ns,
             interrupted,
             undrained,
+            part: self.part.take(),
         })
     }
 
@@ -144,8 +153,9 @@ impl Conductor<'_> {
         let origin_unix_ns = match &self.plan.machines {
             None => now_ns + NOTICE.as_nanos() as u64,
             Some(machines) => {
-                machines.start_at.check(now_ns)?;
-                machines.start_at.unix_ns()
+                let start_at = machines.start_at.context("--start-at is missing")?;
+                start_at.check(now_ns)?;
+                start_at.unix_ns()
             }
         };
         self.origin = Instant::now() + Duration::from_nanos(origin_unix_ns - now_ns);
@@ -179,7 +189,10 @@ impl Conductor<'_> {
     async fn drain(&mut self) -> Option<String> {
         let deadline = Instant::now() + self.plan.drain_timeout.as_duration();
         let mut last: Option<Vec<(u16, Status)>> = None;
-        let mut round = 0;
+        let elsewhere = self.plan.machines.is_some();
+        // What is on the way between machines nobody sees: then counts have to stay equal for a second.
+        let enough = if elsewhere { ROUNDS_OF_A_SECOND } else { 1 };
+        let (mut round, mut same) = (0, 0);
         loop {
             round += 1;
             self.crew.tell(&Order::Status { round }).await;
@@ -194,8 +207,10 @@ impl Conductor<'_> {
                 .filter_map(|node| Some((*node, self.statuses.get(node)?.clone())))
                 .map(|(node, status)| (node, Status { round: 0, ..status }))
                 .collect();
-            let obstacle = under_way(&now, self.plan.machines.is_some());
-            if came == Came::There && obstacle.is_none() && last.as_ref() == Some(&now) {
+            let obstacle = under_way(&now, elsewhere);
+            let is_still = came == Came::There && obstacle.is_none() && last.as_ref() == Some(&now);
+            same = if is_still { same + 1 } else { 0 };
+            if same == enough {
                 return None;
             }
             if came == Came::Late || self.crew.is_urgent() {
@@ -276,12 +291,16 @@ impl Conductor<'_> {
         let account = &mut self.account.nodes[usize::from(node)];
         if account.status.is_none() {
             account.ended_s = Some(at_s);
+            self.progress.ended();
             self.progress
                 .message(&format!("node {node} ended at {at_s:.1} s: {reason}"));
         }
     }
 
     fn hear(&mut self, node: u16, word: Word) {
+        if let Some(part) = &mut self.part {
+            part.word(node, &word);
+        }
         match word {
             Word::Hello { .. } => {}
             Word::Links { peers } => drop(self.links.insert(node, peers)),
@@ -390,6 +409,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// A drain that lasts longer than these is told of.
 const ROUNDS_BEFORE_A_WORD: u64 = 5;
 const STATUS_INTERVAL: Duration = Duration::from_millis(50);
+const ROUNDS_OF_A_SECOND: u64 = 20;
 
 #[cfg(test)]
 mod tests {

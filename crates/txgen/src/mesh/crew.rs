@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::control::{NodeConfig, Order, Word};
+use super::control::{Order, Word};
 use super::isolation::Rooms;
 use super::plan::MeshPlan;
 use crate::shutdown::Shutdown;
@@ -78,7 +78,7 @@ impl Crew {
         let rooms = Rooms::open(plan)?;
         let mut processes = Vec::new();
         for node in plan.own_nodes() {
-            let config = config(plan, node, &control);
+            let config = plan.node_config(node, &control);
             let path = folder.path().join(format!("node-{node}.json"));
             let file = File::create(&path).with_context(|| path.display().to_string())?;
             serde_json::to_writer(BufWriter::new(file), &config)?;
@@ -230,33 +230,6 @@ impl Member {
     /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
-    }
-}
-
-fn config(plan: &MeshPlan, node: u16, control: &Path) -> NodeConfig {
-    let (address, port) = plan.listens(node);
-    let cpus = match plan.pin.len() {
-        0 => Vec::new(),
-        many => vec![plan.pin[usize::from(node) % many]],
-    };
-    NodeConfig {
-        node,
-        nodes: plan.nodes,
-        listen: SocketAddr::new(address, port),
-        source: Some(address),
-        protocol: plan.variant.protocol,
-        topology: plan.topology,
-        fanout: plan.fanout,
-        queue: plan.queue,
-        resend_filter: plan.variant.resend_filter,
-        batch: plan.variant.batch,
-        announce: plan.variant.announce,
-        mix: plan.mix_text.clone(),
-        phases: plan.load.phases.clone(),
-        seed: plan.seed,
-        sample: plan.sample(),
-        cpus,
-        control: control.to_owned(),
     }
 }
 

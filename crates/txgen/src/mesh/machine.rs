@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use serde::{Deserialize, Serialize};
+
 /// One second of the machine.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MachineSecond {
     pub(crate) second: u64,
     /// CPUs that were busy, whoever had them.

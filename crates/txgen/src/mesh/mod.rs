@@ -21,6 +21,7 @@ mod machine;
 mod mix_file;
 mod node;
 mod page;
+mod part;
 mod plan;
 mod progress;
 mod simulate;
@@ -29,14 +30,14 @@ mod table;
 
 use ops::command::{CommandError, failed, print, usage};
 
-use crate::cli::{MeshArgs, MeshCommand};
+use crate::cli::{MeshArgs, MeshCommand, MeshMergeArgs};
 use crate::exit;
 use crate::run::{RunFolder, default_folder};
 use crate::settings::mesh::MeshSettings;
 use crate::shutdown::Shutdown;
 use conduct::Played;
 use load::MeshLoad;
-use plan::MeshPlan;
+use plan::{Machines, MeshPlan};
 use progress::Progress;
 use summary::MeshSummary;
 
@@ -56,6 +57,7 @@ pub(crate) fn execute(args: MeshArgs) -> Result<u8, CommandError> {
             start(Ok(load), settings)
         }
         MeshCommand::Compare(args) => compare::execute(args),
+        MeshCommand::Merge(args) => merge(&args),
         MeshCommand::Simulate(args) => simulate::execute(&args),
         MeshCommand::Node(args) => node::run(&args).map_err(failed).map(|()| exit::DONE),
     }
@@ -65,23 +67,78 @@ fn start(load: anyhow::Result<MeshLoad>, settings: MeshSettings) -> Result<u8, C
     let load = load.map_err(usage)?;
     let plan = MeshPlan::resolve(load, settings).map_err(usage)?;
     let shutdown = Shutdown::on_signals().map_err(failed)?;
+    if let Some(machines) = &plan.machines {
+        return play_part(&plan, machines, &shutdown);
+    }
     let (summary, folder) = perform(&plan, &shutdown)?;
+    Ok(tell(&summary, &folder))
+}
+
+/// Prints what a run came to; gives the exit code.
+fn tell(summary: &MeshSummary, folder: &RunFolder) -> u8 {
     let report = folder.path().join("report.html");
-    let text = format!("{}\nreport: {}\n", table::text(&summary), report.display());
+    let text = format!("{}\nreport: {}\n", table::text(summary), report.display());
     let _ = print(text.as_bytes());
-    Ok(exit_code(&summary))
+    exit_code(summary)
+}
+
+/// Plays what this machine has of a mesh over several.
+fn play_part(
+    plan: &MeshPlan,
+    machines: &Machines,
+    shutdown: &Shutdown,
+) -> Result<u8, CommandError> {
+    let (mut played, folder) = play(plan, shutdown)?;
+    let interrupted = played.interrupted;
+    if let Some(part) = played.part.take() {
+        part.end(plan, &played).map_err(failed)?;
+    }
+    let text = format!(
+        "\npart {} of the mesh is in {}; with the folders of all machines on one of them: txgen mesh merge \
+         FOLDER... --out WHOLE\n",
+        machines.part,
+        folder.path().display()
+    );
+    let _ = print(text.as_bytes());
+    Ok(match interrupted {
+        true => exit::INTERRUPTED,
+        false => exit::DONE,
+    })
+}
+
+/// Makes one run of the parts of all machines.
+fn merge(args: &MeshMergeArgs) -> Result<u8, CommandError> {
+    let (plan, played) = part::merge(&args.folders).map_err(usage)?;
+    let path = args.out.clone();
+    let path = path.unwrap_or_else(|| default_folder(&format!("mesh-{}", plan.load.name)));
+    let folder = RunFolder::create(path).map_err(usage)?;
+    let summary = conclude(&plan, &played, &folder)?;
+    Ok(tell(&summary, &folder))
 }
 
 /// Plays a plan and writes its run folder.
 fn perform(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(MeshSummary, RunFolder), CommandError> {
+    let (played, folder) = play(plan, shutdown)?;
+    Ok((conclude(plan, &played, &folder)?, folder))
+}
+
+fn play(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(Played, RunFolder), CommandError> {
     let name = format!("mesh-{}", plan.load.name);
     let path = plan.out.clone().unwrap_or_else(|| default_folder(&name));
     let folder = RunFolder::create(path).map_err(usage)?;
     let program = std::env::current_exe().map_err(failed)?;
     let mut progress = Progress::new(plan.quiet);
-    let played = conduct::play(plan, &program, folder.path(), &mut progress, shutdown);
-    let played: Played = played.map_err(failed)?;
-    let summary = MeshSummary::of(plan, &played);
+    let played = conduct::play(plan, &program, &folder, &mut progress, shutdown);
+    Ok((played.map_err(failed)?, folder))
+}
+
+/// Judges what was played and writes the run folder.
+fn conclude(
+    plan: &MeshPlan,
+    played: &Played,
+    folder: &RunFolder,
+) -> Result<MeshSummary, CommandError> {
+    let summary = MeshSummary::of(plan, played);
     let title = format!(
         "{} of {} nodes, {}",
         plan.load.profile,
@@ -89,8 +146,8 @@ fn perform(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(MeshSummary, RunFold
         plan.label()
     );
     let page = page::page(&title, &played.account, &summary);
-    files::write(&folder, &played.account, &summary, &page).map_err(failed)?;
-    Ok((summary, folder))
+    files::write(folder, &played.account, &summary, &page).map_err(failed)?;
+    Ok(summary)
 }
 
 fn exit_code(summary: &MeshSummary) -> u8 {

@@ -1,6 +1,6 @@
 //! What a mesh run is to do: every default filled in, everything checked that can be checked before.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use pacing::Nanos;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::control::NodeConfig;
 use super::load::MeshLoad;
 use super::mix_file;
 use crate::part::Part;
@@ -49,7 +50,8 @@ pub(crate) struct MeshPlan {
 pub(crate) struct Machines {
     pub(crate) hosts: Vec<IpAddr>,
     pub(crate) part: Part,
-    pub(crate) start_at: StartAt,
+    /// `None` where the parts of all are one again.
+    pub(crate) start_at: Option<StartAt>,
     pub(crate) first_port: u16,
 }
 
@@ -101,7 +103,10 @@ impl MeshPlan {
             cpu_quota: settings.cpu_quota,
             connect_timeout: settings.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
-            seed: settings.seed.unwrap_or_else(fresh_seed),
+            // The same on all machines.
+            seed: (settings.seed)
+                .or_else(|| Some(settings.start_at?.unix_ns()))
+                .unwrap_or_else(fresh_seed),
             out: settings.out,
             quiet: settings.quiet,
         })
@@ -136,6 +141,34 @@ impl MeshPlan {
             Isolation::Netns => Ipv4Addr::new(10, 99, high, low.saturating_add(2)),
         };
         (address.into(), 0)
+    }
+
+    /// What a node is told that is told what to do on this socket.
+    pub(crate) fn node_config(&self, node: u16, control: &Path) -> NodeConfig {
+        let (address, port) = self.listens(node);
+        let cpus = match self.pin.len() {
+            0 => Vec::new(),
+            many => vec![self.pin[usize::from(node) % many]],
+        };
+        NodeConfig {
+            node,
+            nodes: self.nodes,
+            listen: SocketAddr::new(address, port),
+            source: Some(address),
+            protocol: self.variant.protocol,
+            topology: self.topology,
+            fanout: self.fanout,
+            queue: self.queue,
+            resend_filter: self.variant.resend_filter,
+            batch: self.variant.batch,
+            announce: self.variant.announce,
+            mix: self.mix_text.clone(),
+            phases: self.load.phases.clone(),
+            seed: self.seed,
+            sample: self.sample(),
+            cpus,
+            control: control.to_owned(),
+        }
     }
 
     /// Every how many messages of a maker one is followed: about [`FOLLOWED_PER_SECOND`] at the peak.
@@ -195,7 +228,7 @@ fn machines(settings: &MeshSettings, isolation: Isolation) -> anyhow::Result<Opt
     Ok(Some(Machines {
         hosts: settings.hosts.clone(),
         part,
-        start_at,
+        start_at: Some(start_at),
         first_port: settings.port.unwrap_or(DEFAULT_PORT),
     }))
 }

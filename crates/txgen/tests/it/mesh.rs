@@ -270,6 +270,84 @@ fn a_peer_that_never_reads_costs_a_bounded_queue_and_nobody_else_misses_anything
     assert!(count(&summary, "/total/dropped_full") > 0);
 }
 
+/// The command line of each of two machines: addresses of 127.0.0.0/8 that no other test has.
+fn machines(rate: u32) -> [String; 2] {
+    let number = std::process::id();
+    let host = |last: u32| format!("127.{}.{}.{last}", 128 + number % 100, number / 100 % 250);
+    let start = std::time::SystemTime::now() + std::time::Duration::from_secs(8);
+    let start = start
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    [1, 2].map(|part| {
+        format!(
+            "mesh constant --nodes 4 --rate {rate}/s --duration 2s --hosts {},{} --port 9200 --start-at {start} \
+             --shard {part}/2 --out part-{part} --drain-timeout 60s --connect-timeout 60s",
+            host(1),
+            host(2)
+        )
+    })
+}
+
+#[test]
+fn the_parts_of_two_machines_are_one_run_whose_account_adds_up() {
+    let place = Place::new();
+    let parts = machines(20).map(|line| place.start(&line));
+    for (number, part) in (1..).zip(parts) {
+        let ended = part.wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        assert!(ended.out.contains("txgen mesh merge"), "{}", ended.out);
+        let folder = place.path().join(format!("part-{number}"));
+        assert!(
+            !folder.join("summary.json").exists(),
+            "a part does not know what became of its messages"
+        );
+    }
+    let once = place.txgen("mesh merge part-1 part-1 --out twice");
+    assert_eq!(once.code, Some(2));
+    assert!(
+        once.err.contains("name the folder of each once"),
+        "{}",
+        once.err
+    );
+    assert_ended_well(&place.txgen("mesh merge part-2 part-1 --out whole"));
+    let summary = summary(&place, "whole");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(summary["nodes"].as_array().unwrap().len(), 4);
+    assert_eq!(summary["plan"]["shard"], "1/1");
+    assert_eq!(count(&summary, "/offered/offered"), 40, "20/s for 2 s");
+    assert_eq!(
+        count(&summary, "/total/entries"),
+        4 * 40,
+        "on both machines"
+    );
+    assert_eq!(
+        count(&summary, "/conservation/sights"),
+        count(&summary, "/conservation/sights_due")
+    );
+    assert_eq!(
+        count(&summary, "/reach/followed"),
+        count(&summary, "/reach/seen_by_all")
+    );
+    assert!(place.path().join("whole/report.html").exists());
+}
+
+#[test]
+fn parts_of_different_loads_and_runs_of_one_machine_are_not_merged() {
+    let place = Place::new();
+    let line = format!("mesh constant --nodes 2 --rate 10/s --duration 1s --out whole {SMALL}");
+    assert_ended_well(&place.txgen(&line));
+    let refused = place.txgen("mesh merge whole whole --out twice");
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .err
+            .contains("is no part of a mesh over several machines"),
+        "{}",
+        refused.err
+    );
+}
+
 #[test]
 fn a_wrong_mix_or_mesh_file_is_refused_with_the_place_and_the_name_that_was_meant() {
     let place = Place::new();
