@@ -33,6 +33,7 @@ mod address;
 mod coin;
 mod key;
 mod message;
+mod outline;
 pub mod proto;
 pub mod query;
 mod read;
@@ -42,6 +43,7 @@ pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
 pub use key::{Key, Keys, PublicKey};
 pub use message::{Message, Payment};
+pub use outline::{Outline, Place};
 pub use read::{Signed, SignedTx};
 pub use sign::{Draft, Fee, Signer, Signing};
 

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cosmos::{
-    Address, Coin, Draft, Fee, Keys, Message, Prefix, PublicKey, SignedTx, Signer, Signing, query,
+    Address, Coin, Draft, Fee, Keys, Message, Outline, Place, Prefix, PublicKey, SignedTx, Signer,
+    Signing, query,
 };
 use proptest::prelude::*;
 
@@ -192,6 +193,90 @@ fn what_is_no_wallet_is_refused_with_what_it_should_be() {
     assert!(path.contains("m/44'/118'/0'/0"), "{path}");
 }
 
+/// A proxy keeps the order of an account without knowing what its transactions ask for.
+#[test]
+fn an_outline_tells_signer_sequence_and_gas_of_what_simd_signed() {
+    for name in ["send", "multi-send", "two-sends"] {
+        let (_, sequence, bytes) = vector(name);
+        let signed = SignedTx::read(&bytes).unwrap();
+        let outline = Outline::read(&bytes).unwrap();
+        let signer = addresses()[0];
+        assert_eq!(outline.place, Some(Place { signer, sequence }), "{name}");
+        assert_eq!(outline.gas, signed.fee.gas, "{name}");
+    }
+}
+
+/// A transaction with this signer's info and first message, as far as an outline looks at them.
+fn sketch(info: impl Fn(&mut Vec<u8>), from: &str, unordered: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    cosmos::proto::nested(&mut out, 1, |out| {
+        cosmos::proto::nested(out, 1, |out| {
+            cosmos::proto::any(out, "/some.chain.v1.MsgOfItsOwn", |out| {
+                cosmos::proto::bytes(out, 1, from.as_bytes());
+            });
+        });
+        cosmos::proto::number(out, 4, unordered);
+    });
+    cosmos::proto::nested(&mut out, 2, |out| {
+        cosmos::proto::nested(out, 1, &info);
+    });
+    cosmos::proto::bytes(&mut out, 3, &[1; 64]);
+    out
+}
+
+#[test]
+fn an_account_is_the_same_with_its_key_and_by_its_address_alone() {
+    let sequence = |out: &mut Vec<u8>| cosmos::proto::number(out, 3, 12);
+    let key_of = |url: &'static str| {
+        move |out: &mut Vec<u8>| {
+            let key = wallet().key(0).unwrap().public().0;
+            cosmos::proto::nested(out, 1, |out| {
+                cosmos::proto::any(out, url, |out| cosmos::proto::bytes(out, 1, &key));
+            });
+            cosmos::proto::number(out, 3, 12);
+        }
+    };
+    let (signer, text) = (addresses()[0], prefix().write(addresses()[0]));
+    let place = |tx: &[u8]| Outline::read(tx).unwrap().place;
+    let expected = Some(Place {
+        signer,
+        sequence: 12,
+    });
+    assert_eq!(place(&sketch(sequence, &text, 0)), expected);
+    let secp256k1 = "/cosmos.crypto.secp256k1.PubKey";
+    assert_eq!(place(&sketch(key_of(secp256k1), "", 0)), expected);
+    // A key of another kind stands for itself, and the same one for the same account.
+    let other = place(&sketch(
+        key_of("/ethermint.crypto.v1.ethsecp256k1.PubKey"),
+        "",
+        0,
+    ))
+    .unwrap();
+    assert_ne!(other.signer, signer);
+    assert_eq!(other.sequence, 12);
+    // Without a sequence, or without anybody, there is no order to keep.
+    assert_eq!(place(&sketch(key_of(secp256k1), "", 1)), None);
+    assert_eq!(place(&sketch(sequence, "no address", 0)), None);
+}
+
+#[test]
+fn what_is_no_transaction_has_no_outline() {
+    for bytes in [&b""[..], b"key=value", &[0x0a, 0x00], &[0xff; 40]] {
+        assert_eq!(Outline::read(bytes), None, "{bytes:?}");
+    }
+    let (_, _, mut bytes) = vector("send");
+    cosmos::proto::number(&mut bytes, 9, 1);
+    assert_eq!(
+        Outline::read(&bytes),
+        None,
+        "no chain takes an unknown field there"
+    );
+    // Reading ends after so many fields.
+    let flood = [0x1a, 0x00].repeat(Outline::MOST_FIELDS);
+    let (_, _, send) = vector("send");
+    assert_eq!(Outline::read(&[send, flood].concat()), None);
+}
+
 /// The reply of simd to a query for the validator's account, before it has signed anything and after.
 #[test]
 fn accounts_are_read_as_the_chain_tells_them() {
@@ -217,10 +302,12 @@ proptest! {
         let _ = query::Account::read(&noise);
         let _ = query::read_gas_used(&noise);
         let _ = PublicKey::read(&noise);
+        let _ = Outline::read(&noise);
         // A transaction with one wrong byte is refused, or its signature no longer holds.
         let (number, _, mut bytes) = vector("send");
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
+        let _ = Outline::read(&bytes);
         if let Ok(tx) = SignedTx::read(&bytes) {
             prop_assert!(!tx.is_signed_for(CHAIN, number));
         }
