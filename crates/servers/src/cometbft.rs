@@ -164,7 +164,10 @@ fn initialise(binary: &Path, home: &Path) -> Result<(), StartError> {
         output.stderr
     };
     let message = String::from_utf8_lossy(&message);
-    Err(StartError::Init(message.trim().into()))
+    Err(StartError::Init {
+        step: "cometbft init".to_owned(),
+        message: message.trim().into(),
+    })
 }
 
 /// The ports and the caller's values; everything else stays as `cometbft init` wrote it.
@@ -182,7 +185,7 @@ fn configure(
         assign(&mut ports, key, Value::String(value)).expect("the keys are well formed");
     }
     let path = home.join("config").join("config.toml");
-    let text = with_values(&read(&path)?, &[&options.config, &ports])?;
+    let text = with_values("config.toml", &read(&path)?, &[&options.config, &ports])?;
     write(&path, &text)?;
     if options.genesis.is_empty() {
         return Ok(());

@@ -17,9 +17,14 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// `cometbft init` refused.
-    #[error("`cometbft init` failed: {0}")]
-    Init(String),
+    /// A step before the start failed.
+    #[error("`{step}` failed: {message}")]
+    Init {
+        /// What was asked for.
+        step: String,
+        /// What it said.
+        message: String,
+    },
     /// A setting cannot be applied.
     #[error(transparent)]
     Setting(#[from] SettingError),

@@ -1,10 +1,10 @@
-//! Programs started beside a run or a test: a real CometBFT or btcd in a home of its own, or any process with
-//! its log in a file and its end awaited.
+//! Programs started beside a run or a test: a real CometBFT, simd or btcd in a home of its own, or any process
+//! with its log in a file and its end awaited.
 //!
 //! What it is not: it speaks no RPC. Whoever starts a server brings the probe that says whether it is
 //! ready. Its calls block.
 //!
-//! Read first: [`CometBft`], [`Btcd`] and [`Process`].
+//! Read first: [`CometBft`], [`Simd`], [`Btcd`] and [`Process`].
 
 mod btcd;
 mod cometbft;
@@ -14,6 +14,7 @@ mod nearest;
 mod ports;
 mod process;
 mod settings;
+mod simd;
 
 pub use self::{
     btcd::{BTCD_VERSION, Btcd, BtcdOptions},
@@ -24,4 +25,5 @@ pub use self::{
     ports::free_port,
     process::{Process, Wait, find},
     settings::SettingError,
+    simd::{Simd, SimdOptions},
 };

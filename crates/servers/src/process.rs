@@ -68,6 +68,8 @@ impl Process {
         };
         let child = command
             .args(arguments)
+            // What it leaves there goes with its home.
+            .env("TMPDIR", log.parent().unwrap_or(Path::new(".")))
             // Ctrl-C in a terminal is for us alone: the node has to live until the drain is over.
             .process_group(0)
             .stdin(Stdio::null())

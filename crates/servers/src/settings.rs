@@ -1,5 +1,5 @@
-//! Other values for the keys of the files that `cometbft init` wrote. A key that a file does not have is
-//! an error: CometBFT itself would ignore it.
+//! Other values for the keys of the files that a node's `init` wrote. A key that a file does not have is an
+//! error: the node itself would ignore it.
 
 use std::fmt;
 
@@ -15,13 +15,16 @@ use crate::nearest::nearest;
 pub struct SettingError(String);
 
 fn unreadable(file: &str, problem: &dyn fmt::Display) -> SettingError {
-    let text = format!("cannot read {file} as `cometbft init` wrote it: {problem}");
+    let text = format!("cannot read {file} as the node's `init` wrote it: {problem}");
     SettingError(text)
 }
 
 /// The file with other values for keys that it has.
-pub(crate) fn with_values(text: &str, overrides: &[&Table]) -> Result<String, SettingError> {
-    let file = "config.toml";
+pub(crate) fn with_values(
+    file: &str,
+    text: &str,
+    overrides: &[&Table],
+) -> Result<String, SettingError> {
     let unreadable = |problem: &dyn fmt::Display| unreadable(file, problem);
     let mut config: Table = toml::from_str(text).map_err(|error| unreadable(&error))?;
     let known = leaves(&config);
@@ -74,7 +77,7 @@ fn pointers(value: &Json, above: &str, found: &mut Vec<String>) {
 fn unknown<'a>(file: &str, key: &str, known: impl IntoIterator<Item = &'a String>) -> SettingError {
     let nearest = nearest(key, known.into_iter().map(String::as_str));
     let hint = nearest.map_or(String::new(), |near| format!("; did you mean {near}?"));
-    SettingError(format!("{file} of this CometBFT has no key {key}{hint}"))
+    SettingError(format!("{file} of this node has no key {key}{hint}"))
 }
 
 #[cfg(test)]
@@ -91,6 +94,7 @@ mod tests {
     #[test]
     fn known_keys_get_other_values() {
         let text = with_values(
+            "config.toml",
             CONFIG,
             &[&table("mempool.size = 10"), &table("rpc.laddr = \"x\"")],
         )
@@ -104,7 +108,7 @@ mod tests {
     #[test]
     fn a_wrong_key_or_type_is_an_error_and_not_a_default() {
         let problem = |overrides: &str| {
-            with_values(CONFIG, &[&table(overrides)])
+            with_values("config.toml", CONFIG, &[&table(overrides)])
                 .unwrap_err()
                 .to_string()
         };

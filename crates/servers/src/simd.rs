@@ -1,0 +1,218 @@
+//! A real chain of the Cosmos SDK with one validator: ibc-go's `simd`, in a home of its own on free ports.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use toml::{Table, Value};
+
+use crate::dotted::assign;
+use crate::error::StartError;
+use crate::ports::free_port;
+use crate::process::{Process, Wait};
+use crate::settings::{with_genesis, with_values};
+
+/// How to start a [`Simd`].
+#[derive(Debug, Clone, Default)]
+pub struct SimdOptions {
+    /// The program; `.ci/simd` builds it.
+    pub binary: PathBuf,
+    /// Where its home is made; the system's temporary folder when `None`.
+    pub folder: Option<PathBuf>,
+    /// Other values for CometBFT's `config.toml`; addresses are set anyway, blocks come every second.
+    pub config: Table,
+    /// Other values for the SDK's `app.toml`; gas is free where it does not say otherwise.
+    pub app: Table,
+    /// Other values for `genesis.json`.
+    pub genesis: Table,
+    /// A program that ends it with us; see [`Process::start`].
+    pub guard: Option<PathBuf>,
+}
+
+/// A running simd; its chain is [`Simd::CHAIN`], its coin `stake`. Dropping it kills it and removes its home.
+#[derive(Debug)]
+pub struct Simd {
+    process: Process,
+    address: SocketAddr,
+    // Removed after the process was killed: fields are dropped in this order.
+    home: TempDir,
+}
+
+impl Simd {
+    /// The chain's id.
+    pub const CHAIN: &str = "tide-1";
+    /// The wallet whose first account is the validator's: it has 999,500,000,000 stake left.
+    pub const WALLET: &str = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon \
+                              abandon about";
+
+    /// Makes a chain, shows its genesis file to `endow`, which may write accounts into it, starts it and waits
+    /// until it is ready.
+    ///
+    /// # Errors
+    /// [`StartError`]; a port that was taken meanwhile is tried again with others. What `endow` reports is a
+    /// [`StartError::Init`].
+    pub fn start(
+        options: &SimdOptions,
+        endow: impl FnOnce(&Path) -> Result<(), String>,
+        wait: &mut Wait<'_>,
+    ) -> Result<Self, StartError> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".simd-");
+        let home = match &options.folder {
+            Some(folder) => builder.tempdir_in(folder),
+            None => builder.tempdir(),
+        };
+        let home = home.map_err(StartError::io("cannot make a home for simd"))?;
+        initialise(&options.binary, home.path())?;
+        let genesis = home.path().join("config").join("genesis.json");
+        change(&genesis, |text| with_genesis(text, &options.genesis))?;
+        endow(&genesis).map_err(|message| StartError::Init {
+            step: "accounts into the genesis".to_owned(),
+            message,
+        })?;
+        let mut attempt = 1;
+        loop {
+            match launch(options, home.path(), wait) {
+                Err(StartError::Ended { log, .. })
+                    if attempt < ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                Ok((process, address)) => {
+                    return Ok(Self {
+                        process,
+                        address,
+                        home,
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Where its RPC listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its home folder.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Its process.
+    #[must_use]
+    pub const fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Its process.
+    pub const fn process_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+/// A chain of one validator, with the SDK's own defaults.
+fn initialise(binary: &Path, home: &Path) -> Result<(), StartError> {
+    let run = |arguments: &str, input: &str| step(binary, home, arguments, input);
+    // What the node calls itself.
+    let name = home.file_name().unwrap_or_default().to_string_lossy();
+    let moniker = name.replace('.', "");
+    run(&format!("init {moniker} --chain-id {}", Simd::CHAIN), "")?;
+    run(
+        "keys add validator --recover --keyring-backend test",
+        Simd::WALLET,
+    )?;
+    run(
+        "genesis add-genesis-account validator 1000000000000stake --keyring-backend test",
+        "",
+    )?;
+    let gentx = "genesis gentx validator 500000000stake --keyring-backend test --chain-id";
+    run(&format!("{gentx} {}", Simd::CHAIN), "")?;
+    run("genesis collect-gentxs", "")
+}
+
+/// Starts the node on free ports and waits until it is ready.
+fn launch(
+    options: &SimdOptions,
+    home: &Path,
+    wait: &mut Wait<'_>,
+) -> Result<(Process, SocketAddr), StartError> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let local = || format!("127.0.0.1:{}", free_port());
+    let tables = |pairs: &[(&str, String)]| {
+        let mut table = Table::new();
+        for (key, value) in pairs {
+            assign(&mut table, key, Value::String(value.clone()))
+                .expect("the keys are well formed");
+        }
+        table
+    };
+    let blocks = tables(&[("consensus.timeout_commit", "1s".to_owned())]);
+    let ports = tables(&[
+        ("rpc.laddr", format!("tcp://{address}")),
+        ("rpc.pprof_laddr", String::new()),
+        ("p2p.laddr", format!("tcp://{}", local())),
+    ]);
+    let folder = home.join("config");
+    change(&folder.join("config.toml"), |text| {
+        with_values("config.toml", text, &[&blocks, &options.config, &ports])
+    })?;
+    let price = tables(&[("minimum-gas-prices", "0stake".to_owned())]);
+    let ports = tables(&[("grpc.address", local())]);
+    change(&folder.join("app.toml"), |text| {
+        with_values("app.toml", text, &[&price, &options.app, &ports])
+    })?;
+    let arguments = all("start --grpc-web.enable=false --log_level error", home);
+    let log = home.join("node.log");
+    let guard = options.guard.as_deref();
+    let mut process = Process::start("simd", &options.binary, &arguments, log, guard)?;
+    process.wait_ready(address, wait)?;
+    Ok((process, address))
+}
+
+fn all(arguments: &str, home: &Path) -> Vec<OsString> {
+    let arguments = arguments.split_whitespace().map(OsString::from);
+    arguments.chain(["--home".into(), home.into()]).collect()
+}
+
+/// One of simd's commands, with what it reads.
+fn step(binary: &Path, home: &Path, arguments: &str, input: &str) -> Result<(), StartError> {
+    let given = home.join("input");
+    let cannot = || StartError::io(format!("cannot run {}", binary.display()));
+    fs::write(&given, input).map_err(cannot())?;
+    let output = Command::new(binary)
+        .args(all(arguments, home))
+        // Each command makes a folder of its own there and leaves it.
+        .env("TMPDIR", home)
+        .stdin(fs::File::open(&given).map_err(cannot())?)
+        .output()
+        .map_err(cannot())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr);
+    let last = message.lines().last().unwrap_or_default();
+    Err(StartError::Init {
+        step: format!("simd {arguments}"),
+        message: last.to_owned(),
+    })
+}
+
+/// Writes a file anew with other values.
+fn change(
+    path: &Path,
+    with: impl FnOnce(&str) -> Result<String, crate::SettingError>,
+) -> Result<(), StartError> {
+    let cannot = || StartError::io(format!("cannot change {}", path.display()));
+    let text = fs::read_to_string(path).map_err(cannot())?;
+    fs::write(path, with(&text)?).map_err(cannot())
+}
+
+/// How often free ports are looked for.
+const ATTEMPTS: u32 = 3;
