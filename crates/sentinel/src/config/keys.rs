@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use control::PaceSettings;
-use fairq::{Network, Order};
+use fairq::Network;
 use pacing::Rate;
 use rpc::Endpoint;
 
@@ -14,7 +14,7 @@ use super::value::{
     ABOVE_ZERO, Address, Bits, Choice, Count, Given, Kind, Learn, List, Maybe, Off, Share, Size,
     Span, Text, Weights, check,
 };
-use super::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode, PauseSettings};
+use super::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode, PauseSettings, WriteOrder};
 
 /// One key of the configuration.
 pub struct Key {
@@ -299,8 +299,8 @@ settings! {
             "Clients with a state of their own; more share hashed ones", 16..=10_000_000;
         queue_timeout: Duration = Duration::from_secs(30); Span, flag("queue-timeout", "DURATION"),
             "How long a write may wait here before it is answered with an error", TIMEOUT;
-        order: Order = Order::Connection; Choice<Order>, None,
-            "Whether the writes of a connection or all writes of a client stay in order";
+        order: WriteOrder = WriteOrder::Connection; Choice<WriteOrder>, None,
+            "Which writes stay in order: those of a connection, all of a client, or also those of a Cosmos SDK's account";
         weights: Vec<(Network, u32)> = Vec::new(); Weights, None,
             "Weights of networks; everybody else has 1";
         async_ack: AsyncAck = AsyncAck::Buffered; Choice<AsyncAck>, flag("async-ack", "WHEN"),

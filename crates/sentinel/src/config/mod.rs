@@ -22,6 +22,17 @@ pub use self::keys::{
 pub use self::layers::{FlagValue, Sources};
 pub use self::resolve::{Resolved, load, parse};
 
+/// Which writes stay in the order in which they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOrder {
+    /// Those of a connection.
+    Connection,
+    /// All of a client.
+    Client,
+    /// Those of a connection, and those of a Cosmos SDK's account, over whichever connections and clients.
+    Account,
+}
+
 /// When a `broadcast_tx_async` is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncAck {

@@ -22,6 +22,16 @@ pub(super) enum AnswerKind {
     Rejected,
     /// The mempool takes nothing at the moment: try again.
     Refused(Refused),
+    /// The application's own mempool is full, after its check has counted the transaction's sequence: try
+    /// again after a block, which takes that back.
+    ApplicationFull,
+    /// Earlier transactions of its account are missing at the node.
+    SequenceGap {
+        /// The sequence of the first of them.
+        expected: u64,
+    },
+    /// A transaction with its account's sequence was there before.
+    SequenceUsed,
     /// The node has the transaction already.
     Duplicate,
     /// Anything else: for the client to read.
@@ -43,7 +53,12 @@ pub(super) fn read(message: &[u8]) -> Option<(u64, Cow<'_, [u8]>, AnswerKind)> {
     let member = member.or_else(|| rewritten(message).map(Cow::from))?;
     let kind = match answer.outcome {
         Outcome::Broadcast { code: 0, .. } => AnswerKind::Accepted,
-        Outcome::Broadcast { .. } => AnswerKind::Rejected,
+        Outcome::Broadcast {
+            code,
+            codespace,
+            log,
+            ..
+        } => kind_of_check(code, &codespace, &log),
         Outcome::Error { message, data, .. } => kind_of_error(&message, &data),
         Outcome::Commit { .. } | Outcome::Other => AnswerKind::Other,
     };
@@ -98,6 +113,32 @@ fn split(message: &[u8]) -> Option<(u64, &[u8])> {
     })?;
     let member = rest[digits..].strip_prefix(b",")?.strip_suffix(b"}")?;
     (digits > 0).then_some((id, member))
+}
+
+/// Why a check was refused, of what matters here: codes of the Cosmos SDK's code space `sdk`
+/// (`types/errors/errors.go`, v0.50: 20 `ErrMempoolIsFull`, 32 `ErrWrongSequence`), and the text of its
+/// mempools' `ErrMempoolTxMaxCapacity` (`types/mempool/mempool.go`), which has no code of its own.
+fn kind_of_check(code: u32, codespace: &str, log: &str) -> AnswerKind {
+    match (codespace, code) {
+        ("sdk", 20) => AnswerKind::ApplicationFull,
+        ("sdk", 32) => match sequences(log) {
+            Some((expected, got)) if got > expected => AnswerKind::SequenceGap { expected },
+            Some(_) => AnswerKind::SequenceUsed,
+            None => AnswerKind::Rejected,
+        },
+        _ if contains(log, "pool reached max tx capacity") => AnswerKind::ApplicationFull,
+        _ => AnswerKind::Rejected,
+    }
+}
+
+/// `account sequence mismatch, expected 5, got 7: incorrect account sequence` (`x/auth/ante/sigverify.go`).
+fn sequences(log: &str) -> Option<(u64, u64)> {
+    let number = |word: &str| {
+        let rest = &log[log.find(word)? + word.len()..];
+        let end = rest.find(|digit: char| !digit.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().ok()
+    };
+    Some((number("expected ")?, number("got ")?))
 }
 
 /// The texts are those of CometBFT's `mempool/errors.go` and `mempool/clist_mempool.go` (v0.38.17);
@@ -302,6 +343,39 @@ mod tests {
             error("Tx too large. Max size is 1048576, but got 2"),
             AnswerKind::Other
         );
+    }
+
+    #[test]
+    fn account_80_checks_are_read_by_code_space_and_number() {
+        let check = |code: u32, codespace: &str, log: &str| {
+            let answer = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"result":{{"code":{code},"data":"","log":"{log}","codespace":"{codespace}","hash":"00"}}}}"#
+            );
+            read(answer.as_bytes()).unwrap().2
+        };
+        let mismatch = |expected, got| {
+            check(
+                32,
+                "sdk",
+                &format!(
+                    "account sequence mismatch, expected {expected}, got {got}: incorrect account sequence"
+                ),
+            )
+        };
+        assert_eq!(mismatch(5, 7), AnswerKind::SequenceGap { expected: 5 });
+        assert_eq!(mismatch(7, 5), AnswerKind::SequenceUsed);
+        assert_eq!(check(32, "sdk", "another text"), AnswerKind::Rejected);
+        assert_eq!(
+            check(20, "sdk", "mempool is full"),
+            AnswerKind::ApplicationFull
+        );
+        let pool = "pool reached max tx capacity";
+        assert_eq!(check(1, "undefined", pool), AnswerKind::ApplicationFull);
+        // Final: who sent it has to pay more, or to sign anew.
+        assert_eq!(check(13, "sdk", "insufficient fees"), AnswerKind::Rejected);
+        // The same numbers of another application mean something else.
+        assert_eq!(check(20, "wasm", "x"), AnswerKind::Rejected);
+        assert_eq!(check(32, "wasm", "expected 1, got 2"), AnswerKind::Rejected);
     }
 
     #[test]

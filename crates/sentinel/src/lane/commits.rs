@@ -233,13 +233,13 @@ const EARLY: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use std::cell::OnceCell;
     use std::task::{Context, Poll, Waker};
 
     use rpc::{BroadcastMethod, HeaderTime};
 
     use super::*;
     use crate::lane::api::WriteBody;
+    use crate::lane::job::Notes;
     use crate::ledger::Ledger;
 
     /// A commit of the transaction that is this one byte.
@@ -251,7 +251,7 @@ mod tests {
                 method: BroadcastMethod::Commit,
                 tx: Bytes::from(vec![tx]),
             },
-            hash: OnceCell::new(),
+            notes: Notes::default(),
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(60),
             ambiguous: false,

@@ -94,6 +94,11 @@ impl WriteConnection {
         self.under_way.len()
     }
 
+    /// Whether a write that fits is under way.
+    pub(super) fn any(&self, fits: impl Fn(&Job) -> bool) -> bool {
+        self.under_way.iter().any(|sent| fits(&sent.job))
+    }
+
     /// When the oldest write under way was sent.
     pub(super) fn oldest(&self) -> Option<Nanos> {
         self.under_way.oldest().map(|sent| sent.at)

@@ -7,13 +7,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fairq::{ClientKey, Order};
+use cosmos::Address;
+use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::{ConnectionError, ConnectionOptions, Endpoint, Transport};
 
 use super::answer::{self, AnswerKind};
 use super::connection::WriteConnection;
 use super::job::Job;
+use crate::config::WriteOrder;
 
 /// The write connections to one node. The writes that must stay in order always take the same one, and
 /// connections are replaced only while nothing is under way on them, so the order holds.
@@ -28,7 +30,7 @@ pub(super) struct Connections {
     failures: u32,
     count: usize,
     connect_timeout: Duration,
-    order: Order,
+    order: WriteOrder,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Vec<WriteConnection>, OpenError>> + Send>>;
@@ -79,7 +81,7 @@ pub(super) enum Replaced {
 }
 
 impl Connections {
-    pub(super) fn new(count: usize, connect_timeout: Duration, order: Order) -> Self {
+    pub(super) fn new(count: usize, connect_timeout: Duration, order: WriteOrder) -> Self {
         Self {
             up: Vec::new(),
             opening: None,
@@ -100,6 +102,11 @@ impl Connections {
     /// Writes under way on all connections.
     pub(super) fn in_flight(&self) -> usize {
         self.up.iter().map(WriteConnection::in_flight).sum()
+    }
+
+    /// Whether a write that fits is under way.
+    pub(super) fn any(&self, fits: impl Fn(&Job) -> bool) -> bool {
+        self.up.iter().any(|connection| connection.any(&fits))
     }
 
     /// Starts to open connections if none are up or being opened and the pause between attempts is
@@ -170,7 +177,7 @@ impl Connections {
     pub(super) fn of(&mut self, job: &Job) -> Option<&mut WriteConnection> {
         let place = match self.up.len() {
             0 | 1 => 0,
-            count => place(self.order, job.client, job.connection, count),
+            count => place(line(self.order, job), count),
         };
         self.up.get_mut(place)
     }
@@ -268,14 +275,30 @@ impl Connections {
     }
 }
 
-/// Which of `count` connections carries a client's writes that came over this connection of its.
-fn place(order: Order, client: ClientKey, connection: u64, count: usize) -> usize {
-    let in_order = match order {
-        Order::Client => None,
-        Order::Connection => Some(connection),
-    };
+/// What stays in order.
+#[derive(Hash)]
+enum Line {
+    Client(ClientKey),
+    Connection(ClientKey, u64),
+    Account(Address),
+}
+
+/// With which others a write stays in order.
+fn line(order: WriteOrder, job: &Job) -> Line {
+    let account = (order == WriteOrder::Account)
+        .then(|| job.place())
+        .flatten();
+    match (order, account) {
+        (WriteOrder::Client, _) => Line::Client(job.client),
+        (_, Some(place)) => Line::Account(place.signer),
+        (_, None) => Line::Connection(job.client, job.connection),
+    }
+}
+
+/// Which of `count` connections carries what stays in order.
+fn place(line: Line, count: usize) -> usize {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    (hasher.hash_one((client, in_order)) % count as u64) as usize
+    (hasher.hash_one(line) % count as u64) as usize
 }
 
 async fn open_all(
@@ -352,7 +375,7 @@ mod tests {
                 method: BroadcastMethod::Sync,
                 tx: tx.into(),
             },
-            hash: std::cell::OnceCell::new(),
+            notes: crate::lane::job::Notes::default(),
             arrived: Nanos::ZERO,
             deadline: Nanos::MAX,
             ambiguous: false,
@@ -371,7 +394,7 @@ mod tests {
         };
         let (node, worker) = DevNode::bind(config).await.unwrap();
         tokio::spawn(worker);
-        let mut connections = Connections::new(1, Duration::from_secs(5), Order::Connection);
+        let mut connections = Connections::new(1, Duration::from_secs(5), WriteOrder::Connection);
         connections.open(&node.rpc_url().parse().unwrap());
         while !connections.is_up() {
             connections.next(Nanos::ZERO).await;
@@ -398,16 +421,15 @@ mod tests {
     #[test]
     fn what_must_stay_in_order_takes_one_connection_of_several() {
         let client = fairq::KeyScheme::default().key([127, 0, 0, 1].into());
-        let places = |order| -> BTreeSet<usize> {
-            let connections = 0..100;
-            connections
-                .map(|connection| place(order, client, connection, 8))
-                .collect()
+        let count = |line: fn(ClientKey, u64) -> Line| {
+            let places = (0..100).map(|connection| place(line(client, connection), 8));
+            places.collect::<BTreeSet<_>>().len()
         };
-        assert_eq!(places(Order::Client).len(), 1);
-        assert_eq!(places(Order::Connection).len(), 8);
+        assert_eq!(count(|client, _| Line::Client(client)), 1);
+        assert_eq!(count(|_, _| Line::Account(Address([7; 20]))), 1);
+        assert_eq!(count(Line::Connection), 8);
         for connection in 0..100 {
-            let again = || place(Order::Connection, client, connection, 8);
+            let again = || place(Line::Connection(client, connection), 8);
             assert_eq!(again(), again());
         }
     }

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cosmos::{Outline, Place};
 use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::BroadcastMethod;
@@ -24,14 +25,29 @@ pub(super) struct Job {
     pub(super) client: ClientKey,
     pub(super) connection: u64,
     pub(super) body: WriteBody,
-    /// The transaction's hash, once it was needed.
-    pub(super) hash: OnceCell<TxHash>,
+    pub(super) notes: Notes,
     pub(super) arrived: Nanos,
     pub(super) deadline: Nanos,
     /// Whether a connection broke while it was under way, so that the node may have it.
     pub(super) ambiguous: bool,
     pub(super) recipient: Recipient,
     pub(super) reservation: Reservation,
+}
+
+/// What the lane has found out about a write.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// The transaction's hash, once it was needed.
+    hash: OnceCell<TxHash>,
+    /// What it says of itself as a Cosmos SDK's transaction, once that was needed.
+    outline: OnceCell<Option<Box<Outline>>>,
+    /// Its number among the writes of its account, where these keep their order.
+    pub(super) number: Option<u64>,
+    /// An application-side mempool refused it after its check had counted its sequence: until a block it is
+    /// refused as used.
+    pub(super) is_counted_by_check: bool,
+    /// It was offered again behind what the node had lost of its account.
+    pub(super) is_behind_lost: bool,
 }
 
 /// The recipient of a job's answer.
@@ -46,14 +62,16 @@ pub(super) enum Recipient {
 }
 
 impl Job {
-    /// How the transaction goes to the node: a commit is a sync, and the block is awaited here.
+    /// How the transaction goes to the node: a commit is a sync, and the block is awaited here. So is an
+    /// acknowledged async of an account with sequences: only the answer of its check tells a refusal, after
+    /// which the account's order has to be kept.
     pub(super) fn upstream_method(&self) -> BroadcastMethod {
-        match &self.body {
-            WriteBody::Tx {
-                method: BroadcastMethod::Async,
-                ..
-            } => BroadcastMethod::Async,
-            _ => BroadcastMethod::Sync,
+        let is_async = self.class() == MethodClass::BroadcastAsync;
+        let is_answered = matches!(self.recipient, Recipient::Acknowledged(_));
+        if is_async && !(is_answered && self.place().is_some()) {
+            BroadcastMethod::Async
+        } else {
+            BroadcastMethod::Sync
         }
     }
 
@@ -90,7 +108,30 @@ impl Job {
     /// The transaction's hash; none for unusual writes.
     pub(super) fn hash(&self) -> Option<TxHash> {
         self.tx()
-            .map(|tx| *self.hash.get_or_init(|| Sha256::digest(tx).into()))
+            .map(|tx| *self.notes.hash.get_or_init(|| Sha256::digest(tx).into()))
+    }
+
+    fn outline(&self) -> Option<&Outline> {
+        let read = || self.tx().and_then(|tx| Outline::read(tx)).map(Box::new);
+        self.notes.outline.get_or_init(read).as_deref()
+    }
+
+    /// Its account and sequence, if it is a Cosmos SDK's transaction that has them.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.outline()?.place
+    }
+
+    /// The gas that it may use, if it is a Cosmos SDK's transaction.
+    pub(super) fn gas(&self) -> Option<u64> {
+        self.outline().map(|outline| outline.gas)
+    }
+
+    /// Whether it is of the same account as `later` and the node, which expects the sequence `expected`,
+    /// has to take it first.
+    pub(super) fn is_before(&self, later: Place, expected: u64) -> bool {
+        self.place().is_some_and(|place| {
+            place.signer == later.signer && (expected..later.sequence).contains(&place.sequence)
+        })
     }
 
     /// Whether the client has gone before any answer was sent.

@@ -28,7 +28,6 @@ mod slots;
 mod status;
 mod worker;
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,13 +39,13 @@ pub use self::accounts::Accounts;
 use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
 pub use self::explained::{Explained, Tally};
-use self::job::{Job, Recipient};
+use self::job::{Job, Notes, Recipient};
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
 use self::shared::Shared;
 pub use self::status::Status;
 pub use self::worker::Worker;
-use crate::config::AsyncAck;
+use crate::config::{AsyncAck, WriteOrder};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 use crate::surroundings::Surroundings;
@@ -58,6 +57,7 @@ pub struct Lane {
     shared: Arc<Shared>,
     acknowledged: Arc<Acknowledged>,
     async_ack: AsyncAck,
+    order: WriteOrder,
     timeout: Nanos,
 }
 
@@ -79,6 +79,7 @@ pub fn lane(
         shared: Arc::clone(&shared),
         acknowledged: Arc::clone(&acknowledged),
         async_ack: config.fair.async_ack,
+        order: config.fair.order,
         timeout: config.fair.queue_timeout.into(),
     };
     let worker = Worker::new((shared, acknowledged), surroundings, nodes, events);
@@ -96,7 +97,7 @@ impl Lane {
             client: write.client,
             connection: write.connection,
             body: write.body,
-            hash: OnceCell::new(),
+            notes: Notes::default(),
             arrived: now,
             deadline: now.saturating_add(self.timeout),
             ambiguous: false,
@@ -106,6 +107,10 @@ impl Lane {
             },
             reservation: write.reservation,
         };
+        if self.order == WriteOrder::Account {
+            // Read now and kept, so that it is not read under the lock.
+            let _ = job.place();
+        }
         let is_answered_now =
             self.async_ack == AsyncAck::Buffered && job.class() == MethodClass::BroadcastAsync;
         let acknowledged = is_answered_now.then(|| job.hash()).flatten().map(|hash| {

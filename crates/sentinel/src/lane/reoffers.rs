@@ -1,5 +1,5 @@
-//! Writes that are offered to the node once more: after a broken connection, and after a refusal
-//! by a full mempool.
+//! Writes that are offered to the node once more: after a broken connection, after a refusal by a full
+//! mempool, and behind earlier ones of their account.
 //!
 //! Nothing is sent again before it is known what the node has: the blocks of the outage are read,
 //! and one more block is awaited, because a restarted node may still commit what it had proposed.
@@ -22,6 +22,8 @@ pub(super) struct Reoffers {
     refused: Vec<Job>,
     /// When a node that refused is asked again.
     refused_until: Option<Nanos>,
+    /// Those that wait for a block behind others of their account, in order.
+    after_block: Vec<Job>,
     /// The node has them already; whether their check passed shows in a block.
     unconfirmed: VecDeque<Job>,
     recovery: Recovery,
@@ -45,6 +47,7 @@ impl Reoffers {
         }
         // What was under way was sent before anything that waits to be sent again.
         under_way.append(&mut self.refused);
+        under_way.append(&mut self.after_block);
         self.refused_until = None;
         self.put_in_front(under_way);
         self.recovery = Recovery::Disconnected;
@@ -72,10 +75,8 @@ impl Reoffers {
         let Recovery::AwaitingBlock(since) = self.recovery else {
             return false;
         };
-        let patience = interval
-            .saturating_mul(INTERVALS)
-            .clamp(NO_BLOCK, LONGEST_NO_BLOCK);
-        last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > patience
+        last_block.is_some_and(|block| block > since)
+            || now.saturating_sub(since) > patience(interval)
     }
 
     /// AwaitingBlock => NotNeeded. What the node had accepted and no block has shown goes first.
@@ -90,8 +91,28 @@ impl Reoffers {
         self.refused.push(job);
     }
 
-    /// A block makes room in a full mempool.
+    /// The application's mempool is full: this one waits, and nothing is sent before a block, which makes room
+    /// and takes back what checks have counted.
+    pub(super) fn refused_until_block(&mut self, job: Job, now: Nanos, interval: Nanos) {
+        let until = now.saturating_add(patience(interval));
+        self.refused_until = self.refused_until.max(Some(until));
+        self.refused.push(job);
+    }
+
+    /// This one waits for a block behind others of its account; other accounts go on.
+    pub(super) fn await_block(&mut self, job: Job) {
+        self.after_block.push(job);
+    }
+
+    /// Whether one that fits waits for a block.
+    pub(super) fn awaits_block(&self, fits: impl Fn(&Job) -> bool) -> bool {
+        self.after_block.iter().any(fits)
+    }
+
+    /// A block makes room in a full mempool, and counts the sequences of what it holds.
     pub(super) fn room_made(&mut self, now: Nanos) {
+        let jobs = std::mem::take(&mut self.after_block);
+        self.put_in_front(jobs);
         self.refused_until = self.refused_until.map(|until| until.min(now));
     }
 
@@ -127,6 +148,20 @@ impl Reoffers {
         self.waiting.push_back(job);
     }
 
+    /// This one waits behind others of its account that are here or under way.
+    pub(super) fn push_behind(&mut self, job: Job) {
+        match self.refused_until {
+            // In the order of the answers, which is that of the account.
+            Some(_) => self.refused.push(job),
+            None => self.waiting.push_back(job),
+        }
+    }
+
+    /// Whether one that fits is here.
+    pub(super) fn any(&self, fits: impl Fn(&Job) -> bool) -> bool {
+        self.refused.iter().chain(&self.waiting).any(fits)
+    }
+
     /// The next one to be sent.
     pub(super) fn pop(&mut self) -> Option<Job> {
         self.waiting.pop_front()
@@ -134,7 +169,7 @@ impl Reoffers {
 
     /// Takes out those that a block shows.
     pub(super) fn take_shown(&mut self, block: &[TxHash]) -> Vec<(TxHash, Job)> {
-        if self.waiting.is_empty() && self.unconfirmed.is_empty() {
+        if self.waiting.is_empty() && self.unconfirmed.is_empty() && self.after_block.is_empty() {
             return Vec::new();
         }
         let hashes: HashSet<&TxHash> = block.iter().collect();
@@ -152,12 +187,16 @@ impl Reoffers {
     /// Takes out everything.
     pub(super) fn take_all(&mut self) -> Vec<Job> {
         let mut all = std::mem::take(&mut self.refused);
+        all.append(&mut self.after_block);
         all.extend(self.take_if(|_| true));
         all
     }
 
     fn take_if(&mut self, matches: impl Fn(&Job) -> bool) -> Vec<Job> {
-        let mut taken = Vec::new();
+        let mut taken: Vec<Job> = self
+            .after_block
+            .extract_if(.., |job| matches(job))
+            .collect();
         for list in [&mut self.waiting, &mut self.unconfirmed] {
             if list.iter().any(&matches) {
                 let (matching, others) = std::mem::take(list).into_iter().partition(&matches);
@@ -184,10 +223,16 @@ impl Reoffers {
         self.waiting.len() + self.refused.len()
     }
 
-    /// Whether nothing waits, neither to be sent nor to be confirmed.
+    /// Whether nothing waits, neither to be sent nor for a block.
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.unconfirmed.is_empty()
+        self.len() == 0 && self.unconfirmed.is_empty() && self.after_block.is_empty()
     }
+}
+
+/// How long a block is awaited on a chain with this interval between them, 0 while unknown.
+fn patience(interval: Nanos) -> Nanos {
+    let patience = interval.saturating_mul(INTERVALS);
+    patience.clamp(NO_BLOCK, LONGEST_NO_BLOCK)
 }
 
 /// A chain that makes no empty blocks makes none while the node's mempool is empty.
@@ -199,14 +244,13 @@ const LONGEST_NO_BLOCK: Nanos = Nanos::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-    use std::cell::OnceCell;
 
     use bytes::Bytes;
     use rpc::BroadcastMethod;
 
     use super::*;
     use crate::lane::api::WriteBody;
-    use crate::lane::job::Recipient;
+    use crate::lane::job::{Notes, Recipient};
     use crate::ledger::Ledger;
 
     fn job(name: u8, deadline: u64) -> Job {
@@ -217,7 +261,7 @@ mod tests {
                 method: BroadcastMethod::Sync,
                 tx: Bytes::from(vec![name]),
             },
-            hash: OnceCell::new(),
+            notes: Notes::default(),
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(deadline),
             ambiguous: false,
@@ -295,6 +339,59 @@ mod tests {
             names(&[reoffers.pop().unwrap(), reoffers.pop().unwrap()]),
             [1, 2]
         );
+        assert!(reoffers.is_empty());
+    }
+
+    /// Those that two refusals left between them are not overtaken by the second.
+    #[test]
+    fn account_80_who_waits_behind_a_refused_one_keeps_its_place_before_the_next_refused_one() {
+        let mut reoffers = Reoffers::default();
+        reoffers.refused(job(1, 60), at(2));
+        reoffers.push_behind(job(2, 60));
+        reoffers.refused(job(3, 60), at(2));
+        reoffers.push_behind(job(4, 60));
+        reoffers.end_refusal(at(2));
+        assert_eq!(names(&reoffers.take_all()), [1, 2, 3, 4]);
+    }
+
+    /// The application counts a refused transaction's sequence until a block: earlier it would be refused as used.
+    #[test]
+    fn account_80_what_an_application_refused_waits_for_a_block_and_not_for_less() {
+        let mut reoffers = Reoffers::default();
+        reoffers.refused(job(1, 600), at(1));
+        reoffers.refused_until_block(job(2, 600), at(1), at(6));
+        reoffers.end_refusal(at(18));
+        assert_eq!(reoffers.hold(), Some(Hold::Refused));
+        reoffers.room_made(at(18));
+        reoffers.end_refusal(at(18));
+        assert_eq!(
+            names(&[reoffers.pop().unwrap(), reoffers.pop().unwrap()]),
+            [1, 2]
+        );
+        // Where no block comes, three intervals are enough.
+        reoffers.refused_until_block(job(3, 600), at(20), at(6));
+        reoffers.end_refusal(at(38));
+        assert_eq!(reoffers.hold(), None);
+    }
+
+    #[test]
+    fn account_80_who_waits_for_a_block_behind_others_of_its_account_holds_nobody_else() {
+        let mut reoffers = Reoffers::default();
+        reoffers.await_block(job(2, 60));
+        reoffers.await_block(job(3, 60));
+        reoffers.push_behind(job(1, 60));
+        assert_eq!((reoffers.hold(), reoffers.len()), (None, 1));
+        assert!(!reoffers.any(|job| names(std::slice::from_ref(job)) == [2]));
+        assert!(reoffers.awaits_block(|job| names(std::slice::from_ref(job)) == [2]));
+        reoffers.room_made(at(1));
+        assert_eq!(names(&reoffers.take_all()), [2, 3, 1]);
+        // Deadlines, blocks and the end reach them too.
+        reoffers.await_block(job(4, 10));
+        assert!(!reoffers.is_empty());
+        assert_eq!(names(&reoffers.take_expired(at(10))), [4]);
+        reoffers.await_block(job(5, 10));
+        let shown = reoffers.take_shown(&[job(5, 0).hash().unwrap()]);
+        assert_eq!(shown.len(), 1);
         assert!(reoffers.is_empty());
     }
 

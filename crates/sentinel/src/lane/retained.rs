@@ -1,8 +1,9 @@
 //! Transactions the node has accepted and no block has shown yet.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
+use cosmos::Place;
 use pacing::Nanos;
 use rpc::BroadcastMethod;
 
@@ -15,6 +16,8 @@ use super::slots::Slots;
 #[derive(Debug)]
 pub(super) struct Retained {
     by_hash: HashMap<TxHash, u64>,
+    /// Those that have a place in the order of their account.
+    by_place: BTreeMap<Place, TxHash>,
     /// Each as a write that can be offered again.
     in_order: Slots<Job>,
     bytes: usize,
@@ -28,6 +31,7 @@ impl Retained {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             by_hash: HashMap::new(),
+            by_place: BTreeMap::new(),
             in_order: Slots::new(),
             bytes: 0,
             capacity,
@@ -72,16 +76,40 @@ impl Retained {
         job.recipient = Recipient::AcceptedBefore;
         self.bytes += bytes;
         self.by_hash.insert(hash, self.in_order.next_number());
+        if let Some(place) = job.place() {
+            self.by_place.insert(place, hash);
+        }
         self.in_order.push(job);
     }
 
-    /// A block has shown it, or the node has refused it after all. Whether it was kept.
-    pub(super) fn release(&mut self, hash: &TxHash) -> bool {
-        let number = self.by_hash.remove(hash);
-        let job = number.and_then(|number| self.in_order.take(number));
-        let tx = job.as_ref().and_then(Job::tx);
-        self.bytes -= tx.map_or(0, Bytes::len);
-        job.is_some()
+    /// A block has shown it, or it is to be offered again: takes it out, if it was kept.
+    pub(super) fn take(&mut self, hash: &TxHash) -> Option<Job> {
+        let number = self.by_hash.remove(hash)?;
+        let job = self.in_order.take(number)?;
+        self.bytes -= job.tx().map_or(0, Bytes::len);
+        if let Some(place) = job.place()
+            && self.by_place.get(&place) == Some(hash)
+        {
+            self.by_place.remove(&place);
+        }
+        Some(job)
+    }
+
+    /// Takes out what was accepted of the account of `later` from the sequence `expected` on, up to `later`.
+    pub(super) fn take_before(&mut self, later: Place, expected: u64) -> Vec<Job> {
+        let hashes: Vec<TxHash> = self.before(later, expected).copied().collect();
+        hashes.iter().filter_map(|hash| self.take(hash)).collect()
+    }
+
+    /// Whether there is any of these.
+    pub(super) fn has_before(&self, later: Place, expected: u64) -> bool {
+        self.before(later, expected).next().is_some()
+    }
+
+    fn before(&self, later: Place, expected: u64) -> impl Iterator<Item = &TxHash> {
+        let sequence = expected.min(later.sequence);
+        let first = Place { sequence, ..later };
+        self.by_place.range(first..later).map(|(_, hash)| hash)
     }
 
     /// Forgets what no block has shown for so long that the node must have dropped it: how many.
@@ -91,7 +119,7 @@ impl Retained {
             && job.deadline < now
             && let Some(hash) = job.hash()
         {
-            self.release(&hash);
+            self.take(&hash);
         }
         before - self.in_order.len()
     }
@@ -99,6 +127,7 @@ impl Retained {
     /// Takes everything out, in the order of acceptance.
     pub(super) fn take_all(&mut self) -> Vec<Job> {
         self.by_hash.clear();
+        self.by_place.clear();
         self.bytes = 0;
         self.in_order.drain().collect()
     }
@@ -110,9 +139,9 @@ const RETAINED_FOR: Nanos = Nanos::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-    use std::cell::OnceCell;
 
     use super::*;
+    use crate::lane::job::Notes;
     use crate::ledger::Ledger;
 
     /// A write of ten bytes that are all the same.
@@ -124,7 +153,7 @@ mod tests {
                 method: BroadcastMethod::Async,
                 tx: Bytes::from(vec![name; 10]),
             },
-            hash: OnceCell::new(),
+            notes: Notes::default(),
             arrived: Nanos::ZERO,
             deadline: Nanos::from_secs(1),
             ambiguous: false,
@@ -150,12 +179,12 @@ mod tests {
         assert!(retained.is_complete(Nanos::from_secs(65)));
         // Only the transactions themselves count from now on.
         assert_eq!(ledger.used(), 40);
-        assert!(retained.release(&hash(2)));
-        assert!(!retained.release(&hash(2)));
+        assert!(retained.take(&hash(2)).is_some());
+        assert!(retained.take(&hash(2)).is_none());
         assert_eq!(retained.forget_old(Nanos::from_secs(62)), 1);
         assert_eq!(retained.bytes(), 20);
         retained.keep(job(&ledger, 6), Nanos::from_secs(6));
-        assert!(retained.release(&hash(4)));
+        assert!(retained.take(&hash(4)).is_some());
         let all = retained.take_all();
         let names: Vec<u8> = all.iter().map(|job| job.tx().unwrap()[0]).collect();
         assert_eq!(names, [3, 6]);
@@ -164,7 +193,7 @@ mod tests {
         assert_eq!((retained.bytes(), ledger.used()), (0, 0));
         assert!(retained.is_empty());
         retained.keep(job(&ledger, 7), Nanos::from_secs(7));
-        assert!(retained.release(&hash(7)));
+        assert!(retained.take(&hash(7)).is_some());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What the chain is short of, and so what a write costs its client.
 //!
 //! While blocks have room, the chain is short of transactions: each costs the same. When they are full
-//! by bytes, or by gas, each costs its bytes. The gas of a transaction is known to the application
-//! alone, so where blocks are full by gas it is taken for proportional to the bytes, as it is in the
-//! mean of recent blocks.
+//! by bytes, each costs its bytes. When they are full by gas, each of a Cosmos SDK's costs the gas limit of
+//! its fee, by which the node fills blocks; that of another application's transactions is known to it
+//! alone and is taken for proportional to the bytes.
 
 use std::fmt;
 
@@ -31,6 +31,27 @@ pub enum Shortage {
     },
 }
 
+/// What a block holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Content {
+    /// Transactions.
+    pub(super) txs: usize,
+    /// Their bytes.
+    pub(super) bytes: u64,
+    /// Those of them whose gas limits are known: of a Cosmos SDK, and sent by this proxy.
+    pub(super) gas_txs: usize,
+    /// The sum of these limits.
+    pub(super) gas: u64,
+}
+
+impl Content {
+    /// The gas of those whose gas is known, and of one more.
+    fn gas_with_another(&self) -> f64 {
+        let mean = self.gas as f64 / self.gas_txs.max(1) as f64;
+        self.gas as f64 + mean
+    }
+}
+
 /// Follows the blocks of the node that takes the writes.
 #[derive(Debug, Default)]
 pub(super) struct Scarcity {
@@ -40,7 +61,7 @@ pub(super) struct Scarcity {
     mean_bytes: f64,
     /// Transactions of the last block, until the mempool after it is known.
     last_txs: Option<usize>,
-    /// Transactions that the mempool still held after the block.
+    /// Whether the mempool still held as many after the block.
     left_behind: bool,
     shortage: Shortage,
 }
@@ -63,8 +84,9 @@ impl Score {
 }
 
 impl Scarcity {
-    /// A block with so many transactions of so many bytes. Empty ones say nothing.
-    pub(super) fn block(&mut self, txs: usize, bytes: u64, limits: Option<BlockLimits>) {
+    /// A block. Empty ones say nothing.
+    pub(super) fn block(&mut self, block: &Content, limits: Option<BlockLimits>) {
+        let Content { txs, bytes, .. } = *block;
         if txs == 0 {
             return;
         }
@@ -77,8 +99,10 @@ impl Scarcity {
         // Another one of the same size would not fit.
         let is_full = bytes as f64 + mean > limits.bytes as f64 * USABLE;
         self.by_bytes.note(is_full);
-        let has_gas = limits.gas.is_some();
-        self.by_gas.note(has_gas && !is_full && self.left_behind);
+        let is_out_of_gas = limits
+            .gas
+            .is_some_and(|limit| self.left_behind || block.gas_with_another() > limit as f64);
+        self.by_gas.note(!is_full && is_out_of_gas);
         self.last_txs = Some(txs);
         self.left_behind = false;
         let mean_bytes = self.mean_bytes.max(LEAST_BYTES);
@@ -109,11 +133,14 @@ impl Scarcity {
 
 impl Shortage {
     /// What a write costs, in the units of [`QUANTUM`], of which a transaction has so many while
-    /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`].
-    pub(super) const fn price(self, bytes: u32) -> u32 {
+    /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`], `gas` its limit.
+    pub(super) fn price(self, bytes: u32, gas: impl FnOnce() -> Option<u64>) -> u32 {
         match self {
             Self::Transactions => QUANTUM,
-            Self::Bytes { .. } | Self::Gas { .. } => bytes,
+            Self::Bytes { .. } => bytes,
+            Self::Gas { .. } => gas().map_or(bytes, |gas| {
+                u32::try_from(gas.div_ceil(GAS_PER_UNIT)).unwrap_or(u32::MAX)
+            }),
         }
     }
 
@@ -146,8 +173,8 @@ impl fmt::Display for Shortage {
             }
             Self::Gas { of_block, .. } => write!(
                 f,
-                "bytes, in place of gas: blocks leave transactions behind without being full of bytes \
-                 (block.max_gas is {of_block})"
+                "gas: blocks are full (block.max_gas is {of_block}); by bytes where a transaction does not \
+                 say its gas"
             ),
         }
     }
@@ -165,7 +192,9 @@ pub(super) const fn units(bytes: usize) -> u32 {
 
 /// Fine enough that small transactions are told apart, and a megabyte is 16,384.
 const BYTES_PER_UNIT: u32 = 64;
-/// What a client may send in a turn: a transaction, or a kilobyte.
+/// A transfer has some ten: 100,000.
+const GAS_PER_UNIT: u64 = 10_000;
+/// What a client may send in a turn: a transaction, a kilobyte, or the gas of one or two transfers.
 pub(super) const QUANTUM: u32 = 16;
 /// The part of `block.max_bytes` that transactions may have: header, evidence and the last commit take
 /// some (110 bytes for each validator, `MaxDataBytes` in CometBFT's `types/block.go`).
@@ -187,25 +216,33 @@ mod tests {
         gas: Some(10_000_000),
     });
 
+    fn content(txs: usize, bytes: u64) -> Content {
+        Content {
+            txs,
+            bytes,
+            ..Content::default()
+        }
+    }
+
     #[test]
     fn sharing_73_blocks_without_room_for_another_transaction_are_short_of_bytes() {
         let mut scarcity = Scarcity::default();
-        scarcity.block(5_000, 1_250_000, LIMITS);
+        scarcity.block(&content(5_000, 1_250_000), LIMITS);
         assert_eq!(scarcity.shortage(), Shortage::Transactions);
         // Five of 750 kB leave room for no sixth.
         for _ in 0..2 {
-            scarcity.block(5, 3_750_000, LIMITS);
+            scarcity.block(&content(5, 3_750_000), LIMITS);
         }
         assert_eq!(scarcity.shortage().name(), "bytes");
         // Blocks that nobody fills say nothing, and one that has room not enough.
-        scarcity.block(0, 0, LIMITS);
-        scarcity.block(2, 1_500, LIMITS);
+        scarcity.block(&content(0, 0), LIMITS);
+        scarcity.block(&content(2, 1_500), LIMITS);
         assert_eq!(scarcity.shortage().name(), "bytes");
-        scarcity.block(2, 1_500, LIMITS);
+        scarcity.block(&content(2, 1_500), LIMITS);
         assert_eq!(scarcity.shortage(), Shortage::Transactions);
         // Without parameters of the node nothing is assumed but the largest block there is.
         for _ in 0..9 {
-            scarcity.block(5, 3_750_000, None);
+            scarcity.block(&content(5, 3_750_000), None);
         }
         assert_eq!(scarcity.shortage(), Shortage::Transactions);
     }
@@ -215,7 +252,7 @@ mod tests {
         let run = |left: usize, limits: Option<BlockLimits>| {
             let mut scarcity = Scarcity::default();
             for _ in 0..4 {
-                scarcity.block(100, 30_000, limits);
+                scarcity.block(&content(100, 30_000), limits);
                 scarcity.mempool(left);
                 scarcity.mempool(0);
             }
@@ -228,5 +265,31 @@ mod tests {
             ..limits
         });
         assert_eq!(run(400, without_gas), "transactions");
+    }
+
+    /// A window of two blocks' worth leaves less than a block behind in the mempool.
+    #[test]
+    fn account_82_blocks_full_of_known_gas_are_short_of_it_though_nothing_is_left_behind() {
+        let run = |gas: u64| {
+            let mut scarcity = Scarcity::default();
+            let block = Content {
+                gas_txs: 80,
+                gas,
+                ..content(100, 30_000)
+            };
+            for _ in 0..4 {
+                scarcity.block(&block, LIMITS);
+                scarcity.mempool(40);
+            }
+            scarcity.shortage()
+        };
+        assert_eq!(run(9_900_000).name(), "gas");
+        assert_eq!(run(9_000_000).name(), "transactions");
+        // A transaction costs what it may use, and its bytes where it does not say.
+        let gas = run(9_900_000);
+        assert_eq!(gas.price(5, || Some(100_000)), 10);
+        assert_eq!(gas.price(5, || Some(u64::MAX)), u32::MAX);
+        assert_eq!(gas.price(5, || None), 5);
+        assert_eq!(Shortage::Transactions.price(5, || Some(1)), QUANTUM);
     }
 }

@@ -49,6 +49,11 @@ impl<T> Slots<T> {
         self.slots.front().and_then(Option::as_ref)
     }
 
+    /// Those that were not taken out, the oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
     /// Values that were not taken out.
     pub(super) const fn len(&self) -> usize {
         self.filled

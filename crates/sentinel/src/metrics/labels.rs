@@ -147,6 +147,8 @@ named! {
         Timeout => "timeout",
         /// The transaction was there already.
         Duplicate => "duplicate",
+        /// Earlier transactions of the account are missing at the node.
+        Sequence => "sequence",
         /// The node is catching up with its chain.
         CatchingUp => "catching_up",
         /// No connection could be made.

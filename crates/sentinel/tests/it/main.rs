@@ -14,6 +14,7 @@ mod corpus;
 mod foreign;
 mod golden;
 mod restart;
+mod sdk;
 mod service_manager;
 mod shares;
 mod support;

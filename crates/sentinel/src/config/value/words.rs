@@ -2,10 +2,8 @@
 
 use std::marker::PhantomData;
 
-use fairq::Order;
-
 use super::{Given, Kind, quoted};
-use crate::config::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode};
+use crate::config::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode, WriteOrder};
 
 /// One of a few words.
 pub(in crate::config) struct Choice<T>(PhantomData<T>);
@@ -52,7 +50,7 @@ macro_rules! words {
 }
 
 words! {
-    Order: Connection "connection", Client "client";
+    WriteOrder: Connection "connection", Client "client", Account "account";
     AsyncAck: Buffered "buffered", Forwarded "forwarded";
     PaceMode: Adaptive "adaptive", Fixed "fixed", Off "off";
     PauseMode: Off "off", Interval "interval", Threshold "threshold", Both "both";

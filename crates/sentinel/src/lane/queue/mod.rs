@@ -1,23 +1,26 @@
 //! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
+mod account_order;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::{
-    Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Popped, QueueLimits,
+    Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Order, Popped, QueueLimits,
     Refusal as Bound, TableLimits, Weight,
 };
 use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
+use self::account_order::{AccountOrder, Turn};
 use super::accounts::Accounts;
 use super::explained::{Explained, Tally};
 use super::job::{Job, Recipient};
-use super::scarcity::{QUANTUM, Scarcity, units};
+use super::scarcity::{Content, QUANTUM, Scarcity, units};
 use super::status::Status;
-use crate::config::Config;
+use crate::config::{Config, WriteOrder};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::BlockLimits;
 
@@ -25,6 +28,8 @@ use crate::upstream::BlockLimits;
 /// pops.
 pub(super) struct WriteQueue {
     queue: FairQueue<Job>,
+    /// Where accounts keep their order over connections and clients.
+    order: Option<AccountOrder>,
     scarcity: Scarcity,
     weights: NetworkMap<Weight>,
     /// What each client has had, for the operator.
@@ -58,12 +63,18 @@ impl WriteQueue {
             quantum: QUANTUM,
             ..QueueLimits::default()
         };
+        let lanes = match fair.order {
+            WriteOrder::Connection | WriteOrder::Account => Order::Connection,
+            WriteOrder::Client => Order::Client,
+        };
         let mut weights = NetworkMap::new();
         for (network, weight) in &fair.weights {
             weights.insert(*network, Weight::new(*weight)?)?;
         }
         Ok(Self {
-            queue: FairQueue::new(limits, fair.order, seed)?,
+            queue: FairQueue::new(limits, lanes, seed)?,
+            order: (fair.order == WriteOrder::Account)
+                .then(|| AccountOrder::new(fair.queue_per_client)),
             scarcity: Scarcity::default(),
             weights,
             tallies: ClientTable::new(
@@ -99,7 +110,7 @@ impl WriteQueue {
         result
     }
 
-    fn try_admit(&mut self, job: Job, now: Nanos) -> Result<(), Refusal> {
+    fn try_admit(&mut self, mut job: Job, now: Nanos) -> Result<(), Refusal> {
         if self.stopping {
             return Err(Refusal::new(Reason::Shutdown, "the proxy is going down")
                 .retry_after(RETRY_ELSEWHERE));
@@ -113,6 +124,9 @@ impl WriteQueue {
         }
         let connection = job.connection;
         let weight = self.weight(client);
+        if let Some(order) = &mut self.order {
+            order.arrive(&mut job);
+        }
         let item = Item {
             bytes: job.reservation.bytes() as u32,
             cost: units(job.tx().map_or(0, Bytes::len)),
@@ -125,11 +139,22 @@ impl WriteQueue {
                     let share = self.drain_time(displaced.client);
                     let text = "the buffer is full and this client's backlog is the longest";
                     let job = displaced.item.value;
+                    self.leave(&job);
                     job.refuse(Refusal::new(Reason::Bytes, text).retry_after(share));
                 }
                 Ok(())
             }
-            Err(error) => Err(self.refusal(client, error.reason)),
+            Err(error) => {
+                self.leave(&error.item.value);
+                Err(self.refusal(client, error.reason))
+            }
+        }
+    }
+
+    /// A write leaves the queue without having had its turn.
+    fn leave(&mut self, job: &Job) {
+        if let Some(order) = &mut self.order {
+            order.leave(job);
         }
     }
 
@@ -191,8 +216,8 @@ impl WriteQueue {
     }
 
     /// A block of the node that takes the writes, which says what the chain is short of.
-    pub(super) fn note_block(&mut self, txs: usize, bytes: u64, limits: Option<BlockLimits>) {
-        self.scarcity.block(txs, bytes, limits);
+    pub(super) fn note_block(&mut self, block: &Content, limits: Option<BlockLimits>) {
+        self.scarcity.block(block, limits);
     }
 
     /// The depth of that node's mempool.
@@ -200,9 +225,9 @@ impl WriteQueue {
         self.scarcity.mempool(txs);
     }
 
-    /// Writes that wait.
+    /// Writes that wait for nothing but their turn.
     pub(super) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.order.as_ref().map_or(0, AccountOrder::ready_len)
     }
 
     /// The front forwards one more unusual write, or one less.
@@ -244,7 +269,7 @@ impl WriteQueue {
     /// Adds the figures of the queue to the state of the lane.
     pub(super) fn fill(&self, status: &mut Status) {
         let table = self.tallies.counters();
-        status.queued = self.queue.len();
+        status.queued = self.len() + self.order.as_ref().map_or(0, AccountOrder::aside_len);
         status.queued_bytes = self.queue.bytes() as usize;
         status.backlogged_clients = self.queue.backlogged_clients();
         status.shortage = self.scarcity.shortage();
@@ -256,9 +281,7 @@ impl WriteQueue {
 
     /// The next job; expired and cancelled ones end here.
     pub(super) fn next(&mut self, now: Nanos) -> Option<Popped<Job>> {
-        let shortage = self.scarcity.shortage();
-        while let Some(popped) = self.queue.pop_at(|item| shortage.price(item.cost)) {
-            self.offer_room(popped.client);
+        while let Some(popped) = self.next_turn() {
             let job = &popped.item.value;
             if job.is_cancelled() {
                 self.accounts.cancelled += 1;
@@ -268,6 +291,35 @@ impl WriteQueue {
             } else {
                 self.tallies.entry(popped.client, now).state.dispatched += 1;
                 return Some(popped);
+            }
+        }
+        None
+    }
+
+    /// The job whose turn it is and that need not wait for earlier ones of its account.
+    fn next_turn(&mut self) -> Option<Popped<Job>> {
+        for _ in 0..MOST_ASIDE_AT_ONCE {
+            if let Some(ready) = self.order.as_mut().and_then(AccountOrder::ready) {
+                return Some(ready);
+            }
+            let shortage = self.scarcity.shortage();
+            let price = |item: &Item<Job>| shortage.price(item.cost, || item.value.gas());
+            let popped = self.queue.pop_at(price)?;
+            self.offer_room(popped.client);
+            let Some(order) = &mut self.order else {
+                return Some(popped);
+            };
+            match order.take_turn(popped) {
+                Turn::Goes(popped) => return Some(popped),
+                Turn::SteppedAside => {}
+                Turn::TooMany(popped) => {
+                    self.accounts.displaced += 1;
+                    let text =
+                        "too many writes of this client wait for earlier ones of their accounts";
+                    let refusal = Refusal::new(Reason::QueueFull, text);
+                    let share = self.drain_time(popped.client);
+                    popped.item.value.refuse(refusal.retry_after(share));
+                }
             }
         }
         None
@@ -287,32 +339,48 @@ impl WriteQueue {
 
     /// Answers what has waited too long.
     pub(super) fn expire(&mut self, now: Nanos) {
-        let accounts = &mut self.accounts;
-        self.queue.remove_oldest_while(
-            |job| job.deadline <= now,
-            |_, item| {
-                accounts.expired += 1;
-                item.value.refuse(expired());
-            },
-        );
+        let mut over = Vec::new();
+        self.queue
+            .remove_oldest_while(|job| job.deadline <= now, |_, item| over.push(item.value));
+        for job in &over {
+            self.leave(job);
+        }
+        if let Some(order) = &mut self.order {
+            over.append(&mut order.take_ready(|job| job.deadline <= now));
+        }
+        for job in over {
+            self.accounts.expired += 1;
+            job.refuse(expired());
+        }
     }
 
     /// Takes out everything that waits.
     pub(super) fn take_all(&mut self) -> Vec<Job> {
-        std::iter::from_fn(|| self.queue.pop())
-            .map(|popped| popped.item.value)
-            .collect()
+        let queued = std::iter::from_fn(|| self.queue.pop());
+        let mut all: Vec<Job> = queued.map(|popped| popped.item.value).collect();
+        // Whoever stepped aside waits for one of these.
+        for job in &all {
+            self.leave(job);
+        }
+        if let Some(order) = &mut self.order {
+            all.append(&mut order.take_ready(|_| true));
+        }
+        all
     }
 
     /// A connection is gone: its writes are dropped, but for those that were acknowledged.
     pub(super) fn disconnect(&mut self, client: ClientKey, connection: u64) {
-        let accounts = &mut self.accounts;
+        let mut dropped = Vec::new();
         self.queue.remove_connection(
             &client,
             connection,
             |job| !matches!(job.recipient, Recipient::Client { .. }),
-            |_| accounts.cancelled += 1,
+            |item| dropped.push(item.value),
         );
+        self.accounts.cancelled += dropped.len() as u64;
+        for job in &dropped {
+            self.leave(job);
+        }
         self.offer_room(client);
     }
 }
@@ -329,6 +397,8 @@ pub(super) fn expired() -> Refusal {
 const RETRY_ELSEWHERE: Duration = Duration::from_secs(5);
 /// Bounds the queue's memory whatever a write's size; the ledger bounds the bytes.
 const MOST_ENTRIES: usize = 1 << 22;
+/// Bounds how long the lock is held; the rest steps aside at the next turn.
+const MOST_ASIDE_AT_ONCE: usize = 512;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
 

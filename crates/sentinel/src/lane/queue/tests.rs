@@ -1,10 +1,9 @@
-use std::cell::OnceCell;
-
 use fairq::KeyScheme;
 use rpc::BroadcastMethod;
 
 use super::*;
 use crate::lane::api::WriteBody;
+use crate::lane::job::Notes;
 use crate::ledger::Ledger;
 
 fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
@@ -19,7 +18,7 @@ fn job_of(client: ClientKey, ledger: &Ledger, bytes: usize, tx: usize) -> Option
             method: BroadcastMethod::Sync,
             tx: vec![b'x'; tx].into(),
         },
-        hash: OnceCell::new(),
+        notes: Notes::default(),
         arrived: Nanos::ZERO,
         deadline: Nanos::from_secs(30),
         ambiguous: false,
@@ -74,7 +73,12 @@ fn sharing_73_shares_are_counted_in_what_the_chain_is_short_of() {
             } else {
                 (2_000, 200_000)
             };
-            queue.note_block(txs, bytes, limits);
+            let content = Content {
+                txs,
+                bytes,
+                ..Content::default()
+            };
+            queue.note_block(&content, limits);
         }
         let add = |queue: &mut WriteQueue, client, tx| {
             let job = job_of(client, &ledger, 600, tx).unwrap();
@@ -100,4 +104,178 @@ fn sharing_73_shares_are_counted_in_what_the_chain_is_short_of() {
     // What has 100 bytes is counted as 128, and a turn may lie on either side of the end.
     let (large, small) = (large as f64, small as f64 * 1.28);
     assert!((large - small).abs() <= 750_000.0, "{large} {small}");
+}
+
+/// A transfer of a Cosmos SDK chain, as far as its outline goes.
+fn transfer(account: u8, sequence: u64) -> Vec<u8> {
+    use cosmos::proto::{any, bytes, nested, number};
+    let mut tx = Vec::new();
+    nested(&mut tx, 1, |out| bytes(out, 2, b"memo"));
+    nested(&mut tx, 2, |out| {
+        nested(out, 1, |out| {
+            nested(out, 1, |out| {
+                any(out, "/cosmos.crypto.secp256k1.PubKey", |out| {
+                    bytes(out, 1, &[account; 33]);
+                });
+            });
+            number(out, 3, sequence);
+        });
+        nested(out, 2, |out| number(out, 2, 100_000));
+    });
+    tx
+}
+
+/// A write of this account, by a client over a connection of its.
+fn job_by(client: u8, connection: u64, tx: Vec<u8>, ledger: &Ledger) -> Job {
+    let client = KeyScheme::default().key([192, 0, 2, client].into());
+    Job {
+        connection,
+        body: WriteBody::Tx {
+            method: BroadcastMethod::Sync,
+            tx: tx.into(),
+        },
+        ..job(client, ledger, 300).unwrap()
+    }
+}
+
+fn in_account_order() -> WriteQueue {
+    let mut config = Config::default();
+    config.fair.order = WriteOrder::Account;
+    WriteQueue::new(&config, [1, 2]).unwrap()
+}
+
+fn sequences(queue: &mut WriteQueue, pops: usize) -> Vec<Option<u64>> {
+    let popped = std::iter::from_fn(|| queue.next(Nanos::ZERO)).take(pops);
+    let place = |popped: Popped<Job>| popped.item.value.place();
+    popped
+        .map(|popped| place(popped).map(|place| place.sequence))
+        .collect()
+}
+
+/// One client has a long queue in front of an account's first transaction; another one brings the second.
+#[test]
+fn account_81_a_later_transaction_does_not_overtake_over_another_client() {
+    let ledger = Ledger::new(1 << 20);
+    let mut queue = in_account_order();
+    for _ in 0..10 {
+        let other = job_by(1, 1, b"other".to_vec(), &ledger);
+        queue.admit(other, Nanos::ZERO).unwrap();
+    }
+    for (client, sequence) in [(1, 5), (2, 6), (3, 7), (2, 8)] {
+        let job = job_by(client, 1, transfer(9, sequence), &ledger);
+        queue.admit(job, Nanos::ZERO).unwrap();
+    }
+    let mut status = Status::default();
+    queue.fill(&mut status);
+    assert_eq!((queue.len(), status.queued), (14, 14));
+    let order = sequences(&mut queue, 20);
+    let of_account: Vec<u64> = order.iter().copied().flatten().collect();
+    assert_eq!((order.len(), of_account), (14, vec![5, 6, 7, 8]));
+    // They had their turns before, and go as soon as they may.
+    assert_eq!(order[10..], [Some(5), Some(6), Some(7), Some(8)]);
+    assert_eq!(queue.len(), 0);
+}
+
+/// What the first one's client takes away, or its deadline, holds nobody back.
+#[test]
+fn account_81_who_waits_behind_one_that_left_goes_on() {
+    let ledger = Ledger::new(1 << 20);
+    let mut queue = in_account_order();
+    let outbox = crate::lane::Outbox::new();
+    let mut first = job_by(1, 7, transfer(9, 5), &ledger);
+    let client = first.client;
+    first.recipient = Recipient::Client { outbox, tag: 0 };
+    // A heavier queue before it, so that it is not first.
+    for _ in 0..3 {
+        let other = job_by(1, 7, b"other".to_vec(), &ledger);
+        queue.admit(other, Nanos::ZERO).unwrap();
+    }
+    queue.admit(first, Nanos::ZERO).unwrap();
+    queue
+        .admit(job_by(2, 1, transfer(9, 6), &ledger), Nanos::ZERO)
+        .unwrap();
+    assert_eq!(sequences(&mut queue, 2), [None, None]);
+    let mut status = Status::default();
+    queue.fill(&mut status);
+    assert_eq!(status.queued, 3, "one of them has stepped aside");
+    queue.disconnect(client, 7);
+    assert_eq!(queue.accounts().cancelled, 1);
+    let left: Vec<_> = sequences(&mut queue, 5);
+    assert!(left.contains(&Some(6)), "{left:?}");
+    assert_eq!(queue.len(), 0);
+}
+
+/// A client has no more aside than may wait in its queue; what comes above that is refused.
+#[test]
+fn account_81_nobodys_writes_step_aside_without_bound() {
+    let ledger = Ledger::new(1 << 20);
+    let mut config = Config::default();
+    config.fair.order = WriteOrder::Account;
+    config.fair.queue_per_client = 4;
+    // Four turns for one of the other.
+    config.fair.weights = vec![("192.0.2.2/32".parse().unwrap(), 4)];
+    let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+    let admit = |queue: &mut WriteQueue, client, tx| {
+        let job = job_by(client, 1, tx, &ledger);
+        queue.admit(job, Nanos::ZERO).unwrap();
+    };
+    for _ in 0..3 {
+        admit(&mut queue, 1, b"other".to_vec());
+    }
+    admit(&mut queue, 1, transfer(9, 0));
+    let mut order = Vec::new();
+    for sequence in 1..=8 {
+        admit(&mut queue, 2, transfer(9, sequence));
+        if sequence % 4 == 0 {
+            // The other one has the first turn of all.
+            order.extend(sequences(&mut queue, if sequence == 4 { 2 } else { 1 }));
+        }
+    }
+    assert_eq!(order, [None; 3]);
+    assert_eq!(queue.accounts().displaced, 4);
+    let left = sequences(&mut queue, 20).into_iter().flatten();
+    assert_eq!(left.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+proptest::proptest! {
+    /// Whoever brings them and whatever leaves: an account's writes go in the order in which they came, and
+    /// each ends once.
+    #[test]
+    fn account_81_an_accounts_writes_go_in_the_order_in_which_they_came(
+        steps in proptest::collection::vec((0..10_u8, 0..3_u8, 0..2_u64, 0..3_u8), 1..300),
+    ) {
+        let ledger = Ledger::new(1 << 24);
+        let mut queue = in_account_order();
+        let outbox = crate::lane::Outbox::new();
+        let (mut next, mut popped) = (0, Vec::new());
+        for (step, client, connection, account) in steps {
+            match step {
+                0..6 => {
+                    let mut job = job_by(client, connection, transfer(account, next), &ledger);
+                    job.recipient = Recipient::Client { outbox: Arc::clone(&outbox), tag: next };
+                    job.deadline = Nanos::from_secs(next);
+                    next += 1;
+                    queue.admit(job, Nanos::ZERO).unwrap();
+                }
+                6..9 => popped.extend(queue.next(Nanos::ZERO).and_then(|one| one.item.value.place())),
+                _ if account == 0 => queue.expire(Nanos::from_secs(next / 2)),
+                _ => {
+                    let client = KeyScheme::default().key([192, 0, 2, client].into());
+                    queue.disconnect(client, connection);
+                }
+            }
+        }
+        popped.extend(std::iter::from_fn(|| queue.next(Nanos::ZERO)).filter_map(|one| one.item.value.place()));
+        proptest::prop_assert_eq!(queue.len(), 0);
+        let mut status = Status::default();
+        queue.fill(&mut status);
+        proptest::prop_assert_eq!(status.queued, 0);
+        let ended = status.accounts.expired + status.accounts.cancelled + popped.len() as u64;
+        proptest::prop_assert_eq!(ended, next);
+        let mut last = HashMap::new();
+        for place in popped {
+            let before = last.insert(place.signer, place.sequence);
+            proptest::prop_assert!(before < Some(place.sequence));
+        }
+    }
 }

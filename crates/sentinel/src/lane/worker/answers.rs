@@ -16,9 +16,10 @@ impl Worker {
     pub(super) fn settle(&mut self, now: Nanos) {
         let mut answers = std::mem::take(&mut self.answers);
         self.connections.take_answers(&mut answers);
-        for answer in answers.drain(..) {
+        answers.reverse();
+        while let Some(answer) = answers.pop() {
             let NodeAnswer {
-                job,
+                mut job,
                 sent,
                 member,
                 kind,
@@ -30,10 +31,20 @@ impl Worker {
             match kind {
                 AnswerKind::Accepted => self.accepted(job, member, sent, now),
                 AnswerKind::Refused(why) => self.refused(job, why, now),
-                AnswerKind::Duplicate if job.ambiguous => self.duplicate(job, now),
-                AnswerKind::Rejected | AnswerKind::Duplicate | AnswerKind::Other => {
-                    self.pass_on(&job, member);
+                AnswerKind::ApplicationFull => self.refused_by_application(job, now),
+                AnswerKind::SequenceGap { expected } => {
+                    self.behind_a_gap(job, member, expected, &answers);
                 }
+                AnswerKind::SequenceUsed if job.notes.is_counted_by_check => {
+                    job.notes.is_counted_by_check = false;
+                    self.reoffers
+                        .refused_until_block(job, now, self.pacer.block_interval());
+                }
+                AnswerKind::Duplicate if job.ambiguous => self.duplicate(job, now),
+                AnswerKind::Rejected
+                | AnswerKind::SequenceUsed
+                | AnswerKind::Duplicate
+                | AnswerKind::Other => self.pass_on(&job, member),
             }
         }
         self.answers = answers;
@@ -71,6 +82,55 @@ impl Worker {
         self.pacer.refused(why);
         let until = now.saturating_add(self.pacer.ask_again_after());
         self.reoffers.refused(job, until);
+    }
+
+    /// The application's own mempool takes nothing. Its check has counted the transaction's sequence all
+    /// the same (`runTx` in the SDK's `baseapp/baseapp.go` inserts after the check has taken effect), so the
+    /// same transaction is refused as used until a block resets that.
+    fn refused_by_application(&mut self, mut job: Job, now: Nanos) {
+        self.metrics.upstream_error(UpstreamError::Full);
+        self.metrics.requeued(1);
+        self.pacer.refused(Refused::Full { max: None });
+        job.notes.is_counted_by_check = true;
+        let interval = self.pacer.block_interval();
+        self.reoffers.refused_until_block(job, now, interval);
+    }
+
+    /// Earlier transactions of the account are missing at the node. Where they are here, this one waits
+    /// behind them; otherwise the client left them out.
+    /// `unread` are the answers that have come and were not looked at yet.
+    fn behind_a_gap(&mut self, mut job: Job, member: Bytes, expected: u64, unread: &[NodeAnswer]) {
+        let Some(place) = job.place() else {
+            return self.pass_on(&job, member);
+        };
+        let is_before = |other: &Job| other.is_before(place, expected);
+        let is_under_way =
+            || self.connections.any(is_before) || unread.iter().any(|one| is_before(&one.job));
+        let awaits_block = if self.reoffers.awaits_block(is_before) {
+            true
+        } else if self.reoffers.any(is_before) || is_under_way() {
+            false
+        } else if !self.retained.has_before(place, expected) {
+            return self.pass_on(&job, member);
+        } else if job.notes.is_behind_lost {
+            // The node has them, and its checks do not count them before a block (`mempool.recheck`).
+            true
+        } else {
+            // The node had accepted them, and has lost them since.
+            job.notes.is_behind_lost = true;
+            let lost = self.retained.take_before(place, expected);
+            self.metrics.requeued(lost.len() as u64);
+            lost.into_iter()
+                .for_each(|job| self.reoffers.push_behind(job));
+            false
+        };
+        self.metrics.upstream_error(UpstreamError::Sequence);
+        self.metrics.requeued(1);
+        if awaits_block {
+            self.reoffers.await_block(job);
+        } else {
+            self.reoffers.push_behind(job);
+        }
     }
 
     /// The node has a transaction whose first answer was lost. Whether its check passed is certain

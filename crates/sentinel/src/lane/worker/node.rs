@@ -7,6 +7,7 @@ use rpc::FollowedBlock;
 use tracing::info;
 
 use super::Worker;
+use crate::lane::scarcity::Content;
 use crate::lane::status::Status;
 use crate::metrics::{ReconnectCause, UpstreamError};
 use crate::upstream::NodeEvent;
@@ -63,8 +64,7 @@ impl Worker {
     fn on_block(&mut self, block: &FollowedBlock, node: usize, now: Nanos) {
         let shown = self.reoffers.take_shown(&block.hashes);
         self.answer_shown(shown, now);
-        let hashes = block.hashes.iter();
-        let ours = hashes.filter(|hash| self.retained.release(hash)).count();
+        let (ours, content) = self.release(block);
         self.recover(now, Some(block.observed));
         let seen = BlockSeen {
             height: block.height,
@@ -74,7 +74,7 @@ impl Worker {
             observed: block.observed,
         };
         let limits = self.nodes.block_limits(node);
-        self.shared.lock().note_block(seen.txs, block.bytes, limits);
+        self.shared.lock().note_block(&content, limits);
         self.pacer.block(now, &seen);
         self.breaks.block(&seen);
         let last = self.last_block.replace(block.observed);
@@ -85,6 +85,28 @@ impl Worker {
             self.commits.answer(block, &self.nodes, node);
         }
         self.reoffers.room_made(now);
+    }
+
+    /// A block shows transactions that were kept: how many, and what is known of its content.
+    fn release(&mut self, block: &FollowedBlock) -> (usize, Content) {
+        let mut content = Content {
+            txs: block.hashes.len(),
+            bytes: block.bytes,
+            ..Content::default()
+        };
+        let mut ours = 0;
+        for job in block
+            .hashes
+            .iter()
+            .filter_map(|hash| self.retained.take(hash))
+        {
+            ours += 1;
+            if let Some(gas) = job.gas() {
+                content.gas_txs += 1;
+                content.gas = content.gas.saturating_add(gas);
+            }
+        }
+        (ours, content)
     }
 
     /// Once it is known what the node has after a broken connection, the rest is offered again:
@@ -111,7 +133,7 @@ impl Worker {
             let shown = self.reoffers.take_shown(&block.hashes);
             self.answer_shown(shown, now);
             for hash in &block.hashes {
-                self.retained.release(hash);
+                self.retained.take(hash);
             }
             self.commits.answer(&block, &self.nodes, node);
         }

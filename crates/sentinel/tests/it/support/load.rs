@@ -89,8 +89,14 @@ pub(crate) fn write(client: u8, to: SocketAddr, window: u64, progress: &Progress
     }
 }
 
-/// Every transaction of the chain, in order.
+/// Every transaction of the chain, in order, as text.
 pub(crate) fn committed(node: SocketAddr) -> Vec<String> {
+    let texts = committed_bytes(node).into_iter().map(String::from_utf8);
+    texts.collect::<Result<_, _>>().unwrap()
+}
+
+/// Every transaction of the chain, in order.
+pub(crate) fn committed_bytes(node: SocketAddr) -> Vec<Vec<u8>> {
     let http = Http::new(node, Duration::from_secs(20));
     let ask = |path: &str| -> serde_json::Value {
         serde_json::from_slice(&http.get(path).unwrap().body).unwrap()
@@ -104,7 +110,7 @@ pub(crate) fn committed(node: SocketAddr) -> Vec<String> {
         let data = &block["result"]["block"]["data"]["txs"];
         for tx in data.as_array().into_iter().flatten() {
             let tx = base64_simd::STANDARD.decode_to_vec(tx.as_str().unwrap());
-            txs.push(String::from_utf8(tx.unwrap()).unwrap());
+            txs.push(tx.unwrap());
         }
     }
     txs
