@@ -1,19 +1,16 @@
 //! `txgen cosmos`: funds the accounts of a load and gives back what is left.
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
 use ops::command::{CommandError, failed, print};
 use rpc::{BroadcastMethod, Client, Endpoint};
-use serde_json::{Value, json};
 
 use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
 use crate::plan::cosmos::wallet;
 use crate::settings::CosmosSettings;
-use crate::workload::ChainClient;
+use crate::workload::{ChainClient, write_genesis};
 
 /// Does what the command says; gives the exit code.
 pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {
@@ -28,7 +25,13 @@ fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
     let keys = keys(&args.wallet)?;
     if let Some(path) = &args.genesis {
         let prefix = Prefix::new(args.wallet.prefix.as_deref().unwrap_or("cosmos"))?;
-        return write_genesis(path, &prefix, &keys, &args.amount);
+        write_genesis(path, &prefix, &keys, &args.amount)?;
+        return Ok(format!(
+            "{} accounts with {} each are in {}\n",
+            keys.len(),
+            args.amount,
+            path.display()
+        ));
     }
     let (Some(endpoint), Some(words)) = (&args.endpoints, &args.funder) else {
         bail!("who pays? give the words of its wallet with --funder or in TXGEN_FUNDER");
@@ -108,67 +111,6 @@ fn keys(args: &WalletArgs) -> anyhow::Result<Vec<Key>> {
     let wallet = wallet(&given, args.seed, args.seed.unwrap_or_default(), false)?;
     let keys = (0..args.accounts.get()).map(|number| wallet.keys.key(number));
     Ok(keys.collect::<Result<_, _>>()?)
-}
-
-/// Appends the accounts to a genesis of SDK 0.50: `auth.accounts`, `bank.balances`, and the supply.
-fn write_genesis(
-    path: &Path,
-    prefix: &Prefix,
-    keys: &[Key],
-    amount: &Coin,
-) -> anyhow::Result<String> {
-    let unusable = || format!("cannot use {} as a genesis file", path.display());
-    let text = fs::read_to_string(path).with_context(unusable)?;
-    let mut genesis: Value = serde_json::from_str(&text).with_context(unusable)?;
-    let state = genesis.get_mut("app_state").with_context(unusable)?;
-    let list = |state: &mut Value, pointer: &str| -> anyhow::Result<Vec<Value>> {
-        let place = state.pointer_mut(pointer).and_then(Value::as_array_mut);
-        let place = place.ok_or_else(|| anyhow!("it has no {pointer}"));
-        Ok(std::mem::take(place.with_context(unusable)?))
-    };
-    let mut accounts = list(state, "/auth/accounts")?;
-    let mut balances = list(state, "/bank/balances")?;
-    let mut supply = list(state, "/bank/supply")?;
-    let known = accounts.len();
-    for (number, key) in (known..).zip(keys) {
-        let address = prefix.write(key.address());
-        let of_this = |account: &&Value| account["address"] == address.as_str();
-        if let Some(account) = accounts[..known].iter().find(of_this) {
-            bail!("{} has {} already", path.display(), account["address"]);
-        }
-        accounts.push(json!({
-            "@type": "/cosmos.auth.v1beta1.BaseAccount",
-            "address": address,
-            "pub_key": null,
-            "account_number": number.to_string(),
-            "sequence": "0",
-        }));
-        let coin = json!({ "denom": amount.denom, "amount": amount.amount.to_string() });
-        balances.push(json!({ "address": address, "coins": [coin] }));
-    }
-    let added = amount.amount * keys.len() as u128;
-    raise(&mut supply, &amount.denom, added).with_context(unusable)?;
-    state["auth"]["accounts"] = accounts.into();
-    state["bank"]["balances"] = balances.into();
-    state["bank"]["supply"] = supply.into();
-    let text = serde_json::to_string_pretty(&genesis)?;
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    let count = keys.len();
-    Ok(format!(
-        "{count} accounts with {amount} each are in {}\n",
-        path.display()
-    ))
-}
-
-/// Adds to the supply of a coin.
-fn raise(supply: &mut Vec<Value>, denom: &str, added: u128) -> anyhow::Result<()> {
-    let Some(coin) = supply.iter_mut().find(|coin| coin["denom"] == denom) else {
-        supply.push(json!({ "denom": denom, "amount": added.to_string() }));
-        return Ok(());
-    };
-    let before: u128 = coin["amount"].as_str().unwrap_or_default().parse()?;
-    coin["amount"] = (before + added).to_string().into();
-    Ok(())
 }
 
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -59,6 +59,7 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
     let programs = Programs {
         cometbft: args.cometbft,
         btcd: args.btcd,
+        simd: args.simd,
         sentinel: args.sentinel,
         guard: std::env::current_exe().ok(),
         folder: if parent.as_os_str().is_empty() {

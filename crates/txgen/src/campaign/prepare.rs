@@ -8,6 +8,7 @@ use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
 use crate::settings::Settings;
 use crate::target::BuiltIn;
+use crate::workload::WorkloadKind;
 
 /// A run whose settings are complete.
 pub(super) struct Prepared<'a> {
@@ -52,6 +53,12 @@ pub(super) fn prepare<'a>(
             }
             if run.node.kind() == NodeKind::Btcd && facts.built_in != BuiltIn::BitcoinRpc {
                 anyhow::bail!("a btcd takes Bitcoin transactions; use workload = \"bitcoin\"");
+            }
+            let is_for_cosmos = matches!(made.settings.workload, Some(WorkloadKind::Cosmos(_)));
+            if run.node.kind() == NodeKind::Simd && !is_for_cosmos {
+                anyhow::bail!(
+                    "a simd takes transactions of a Cosmos SDK chain; use workload = \"cosmos-send\""
+                );
             }
             run.request
                 .builtin
@@ -149,6 +156,7 @@ fn node(run: &ScriptRun) -> String {
         NodeKind::Endpoints => String::new(),
         NodeKind::Builtin => format!("{:?}", run.request.builtin),
         NodeKind::Cometbft => format!("{:?}{:?}{}", node.cometbft, node.genesis, node.app),
+        NodeKind::Simd => format!("{:?}{:?}{:?}", node.cometbft, node.genesis, node.simd),
         NodeKind::Btcd => format!("{} btcds", node.nodes),
     }
 }

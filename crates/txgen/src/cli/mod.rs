@@ -253,6 +253,9 @@ pub struct RunArgs {
     /// The btcd that node kind btcd starts [default: the one in PATH].
     #[arg(long, value_name = "PATH", env = "BTCD_BIN")]
     pub btcd: Option<PathBuf>,
+    /// The simd that node kind simd starts [default: the one in PATH].
+    #[arg(long, value_name = "PATH", env = "SIMD_BIN")]
+    pub simd: Option<PathBuf>,
     /// The sentinel that a scenario puts in front of its node [default: the one beside txgen, or in
     /// PATH].
     #[arg(long, value_name = "PATH", env = "TXGEN_SENTINEL")]

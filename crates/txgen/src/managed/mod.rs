@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
-use servers::{Btcd, BtcdOptions, CometBft, CometBftOptions, Process, StartError, Wait};
+use servers::{
+    Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Wait,
+};
 
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
@@ -31,6 +33,8 @@ pub struct Programs {
     pub cometbft: Option<PathBuf>,
     /// btcd; looked for in PATH otherwise.
     pub btcd: Option<PathBuf>,
+    /// simd; looked for in PATH otherwise.
+    pub simd: Option<PathBuf>,
     /// sentinel; looked for beside this program and in PATH otherwise.
     pub sentinel: Option<PathBuf>,
     /// This program, if its command line may be used to start others that end with it.
@@ -76,6 +80,7 @@ pub(crate) struct Stage {
 enum Node {
     BuiltIn(BuiltInNode, Box<devnode::Config>),
     CometBft(Box<CometBft>),
+    Simd(Simd),
     /// The load goes to the first one, which is stopped last.
     Btcd(Vec<Btcd>),
 }
@@ -85,6 +90,7 @@ impl Node {
         match self {
             Self::BuiltIn(node, config) => plan::endpoint_of(config, transport, node.address()),
             Self::CometBft(node) => Endpoint::of(transport, node.address()),
+            Self::Simd(node) => Endpoint::of(transport, node.address()),
             Self::Btcd(nodes) => {
                 let address = nodes.last().map_or(UNSPECIFIED, Btcd::address);
                 Endpoint::of(transport, address).with_credentials(Btcd::USER, Btcd::USER)
@@ -118,6 +124,9 @@ impl Stage {
                 let node = start_cometbft(&run.node, programs, shutdown)?;
                 Some(Node::CometBft(Box::new(node)))
             }
+            NodeKind::Simd => Some(Node::Simd(start_simd(
+                &run.node, settings, programs, shutdown,
+            )?)),
             NodeKind::Btcd => Some(Node::Btcd(start_btcds(run, settings, programs, shutdown)?)),
         };
         let mut endpoints = match &node {
@@ -157,6 +166,7 @@ impl Stage {
         let sentinel = sentinel.and_then(|sentinel| sentinel.process.trouble());
         let node = match &mut self.node {
             Some(Node::CometBft(node)) => node.process_mut().and_then(Process::trouble),
+            Some(Node::Simd(node)) => node.process_mut().trouble(),
             Some(Node::Btcd(nodes)) => {
                 let mut nodes = nodes.iter_mut();
                 nodes.find_map(|node| node.process_mut().trouble())
@@ -168,16 +178,17 @@ impl Stage {
 
     /// Copies the logs of the processes into the run folder, the end of each.
     pub(crate) fn keep_logs(&self, folder: &Path) {
-        if let Some(Node::CometBft(node)) = &self.node
-            && let Some(process) = node.process()
-        {
-            process.keep_log(&folder.join("node.log"));
-        }
-        if let Some(Node::Btcd(nodes)) = &self.node {
-            for (number, node) in nodes.iter().rev().enumerate() {
-                let name = format!("node-{number}.log");
-                node.process().keep_log(&folder.join(name));
+        let keep = |process: &Process| process.keep_log(&folder.join("node.log"));
+        match &self.node {
+            Some(Node::CometBft(node)) => node.process().map_or((), keep),
+            Some(Node::Simd(node)) => keep(node.process()),
+            Some(Node::Btcd(nodes)) => {
+                for (number, node) in nodes.iter().rev().enumerate() {
+                    let name = format!("node-{number}.log");
+                    node.process().keep_log(&folder.join(name));
+                }
             }
+            Some(Node::BuiltIn(..)) | None => {}
         }
         if let Some(sentinel) = &self.sentinel {
             sentinel.process.keep_log(&folder.join("sentinel.log"));
@@ -215,10 +226,7 @@ fn start_cometbft(
             variable: "COMETBFT_BIN",
             hint: " (go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.17)",
         })?;
-    fs::create_dir_all(&programs.folder).map_err(StartError::io(format!(
-        "cannot make {}",
-        programs.folder.display()
-    )))?;
+    make_folder(programs)?;
     let options = CometBftOptions {
         binary,
         folder: Some(programs.folder.clone()),
@@ -230,6 +238,42 @@ fn start_cometbft(
     when_ready(section.start_timeout.into(), shutdown, |wait| {
         CometBft::start(&options, wait)
     })
+}
+
+/// simd as a scenario's section wants it, with the accounts of the load in its genesis.
+fn start_simd(
+    section: &NodeSection,
+    settings: &Settings,
+    programs: &Programs,
+    shutdown: &Shutdown,
+) -> Result<Simd, ManagedError> {
+    let binary = servers::find(programs.simd.as_deref(), "simd").ok_or(ManagedError::Missing {
+        name: "simd",
+        flag: "simd",
+        variable: "SIMD_BIN",
+        hint: " (.ci/simd builds ibc-go's)",
+    })?;
+    make_folder(programs)?;
+    let options = SimdOptions {
+        binary,
+        folder: Some(programs.folder.clone()),
+        config: section.cometbft.clone(),
+        app: section.simd.clone(),
+        genesis: section.genesis.clone(),
+        guard: programs.guard.clone(),
+    };
+    let endow = |genesis: &Path| {
+        let endowed = plan::cosmos::endow_genesis(settings, genesis);
+        endowed.map_err(|error| format!("{error:#}"))
+    };
+    when_ready(section.start_timeout.into(), shutdown, |wait| {
+        Simd::start(&options, endow, wait)
+    })
+}
+
+fn make_folder(programs: &Programs) -> Result<(), StartError> {
+    let folder = &programs.folder;
+    fs::create_dir_all(folder).map_err(StartError::io(format!("cannot make {}", folder.display())))
 }
 
 /// btcds as a scenario's section wants them, each connected to the first, which comes last.
@@ -254,10 +298,7 @@ fn start_btcds(
         connect: None,
         guard: programs.guard.clone(),
     };
-    fs::create_dir_all(&programs.folder).map_err(StartError::io(format!(
-        "cannot make {}",
-        programs.folder.display()
-    )))?;
+    make_folder(programs)?;
     let mut wait = Wait {
         is_ready: &mut |address| TcpStream::connect_timeout(&address, PROBE_TIMEOUT).is_ok(),
         is_cancelled: &|| shutdown.is_requested(),

@@ -1,12 +1,13 @@
 //! What is sent to a Cosmos SDK chain.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 
-use cosmos::{Keys, Prefix};
+use cosmos::{Coin, Key, Keys, Prefix};
 
 use super::error::{PlanError, at_most};
 use crate::settings::{CosmosSettings, Settings};
-use crate::workload::{CosmosContent, Payments, Wallet};
+use crate::workload::{CosmosContent, Payments, Wallet, write_genesis};
 
 /// What was asked for, with the defaults filled in.
 pub(super) fn resolve(
@@ -72,6 +73,20 @@ pub(super) fn endow(
     Ok(())
 }
 
+/// Puts the accounts of a load into the genesis of a chain of the Cosmos SDK that is to be started.
+pub(crate) fn endow_genesis(settings: &Settings, genesis: &Path) -> anyhow::Result<()> {
+    let given = &settings.cosmos;
+    let seed = settings.seed.unwrap_or_default();
+    let wallet = wallet(given, settings.seed, seed, false)?;
+    let prefix = Prefix::new(given.prefix.as_deref().unwrap_or("cosmos"))?;
+    let accounts = given.accounts.unwrap_or(DEFAULT_ACCOUNTS).get();
+    let keys: Result<Vec<Key>, _> = (0..accounts)
+        .map(|number| wallet.keys.key(number))
+        .collect();
+    let amount = Coin::new(u128::from(ENDOWMENT), "stake");
+    write_genesis(genesis, &prefix, &keys?, &amount)
+}
+
 /// The accounts' keys. Those of a seed that nobody chose would be unknown to every chain but the built-in
 /// node's.
 pub(crate) fn wallet(
@@ -118,7 +133,7 @@ pub(super) fn fitting_threads(
         .unwrap_or(NonZeroU32::MIN)
 }
 
-/// What each account of the built-in node has: enough for any load.
+/// What each account has of a chain that is started for the load: enough for any load.
 const ENDOWMENT: u64 = 1_000_000_000_000_000;
 const USUAL_PATH: &str = "m/44'/118'/0'/0";
 const DEFAULT_ACCOUNTS: NonZeroU32 = NonZeroU32::new(200).expect("not zero");

@@ -21,8 +21,10 @@ pub struct NodeSection {
     pub fresh: bool,
     /// The built-in node's configuration.
     pub builtin: Option<devnode::Config>,
-    /// Keys of CometBFT's `config.toml` and their values; the rest is what `cometbft init` writes.
+    /// Keys of CometBFT's `config.toml` (simd's too) and their values; the rest is what `init` writes.
     pub cometbft: Table,
+    /// Keys of the `app.toml` of a simd and their values.
+    pub simd: Table,
     /// Keys of its `genesis.json` and their values.
     pub genesis: Table,
     /// What CometBFT gets as `--proxy_app`.
@@ -41,6 +43,7 @@ impl Default for NodeSection {
             fresh: true,
             builtin: None,
             cometbft: Table::new(),
+            simd: Table::new(),
             genesis: Table::new(),
             app: "kvstore".into(),
             nodes: NonZeroU32::MIN,
@@ -57,6 +60,8 @@ pub enum NodeKind {
     Builtin,
     /// A real CometBFT in a home of its own.
     Cometbft,
+    /// A real chain of the Cosmos SDK in a home of its own, with the load's accounts in its genesis.
+    Simd,
     /// Real btcds in homes of their own, each connected to the first.
     Btcd,
     /// Nodes that are already there.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) use self::bigchain::bigchain_id;
 pub use self::bigchain::{BigchainWorkload, Chains, Content, Metadata};
 pub use self::bitcoin::{BitcoinWorkload, Digest, Shape, Spec, WalletError};
-pub(crate) use self::cosmos::{ChainClient, Expectation, Sequences};
+pub(crate) use self::cosmos::{ChainClient, Expectation, Sequences, write_genesis};
 pub use self::cosmos::{
     ChainError, CosmosContent, CosmosWorkload, Gas, OnGap, Payments, Recipients, Wallet,
 };

@@ -266,6 +266,7 @@ fn flags(name: &str) -> &'static str {
         "ramp-until-saturated" => "--scale 0.1",
         // What has sentinel in it is played by .ci/run, which has built one.
         "sentinel-ab" => "--scale 0.001 --only direct",
+        "cosmos-sentinel" => "--scale 0.005 --only direct",
         name if name.starts_with("bep") || name == "ramp-30s" => "--scale 0.0005",
         _ => "--scale 0.02",
     }

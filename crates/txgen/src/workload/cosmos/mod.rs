@@ -6,6 +6,7 @@
 
 mod chain;
 mod content;
+mod genesis;
 mod sequences;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 pub(crate) use chain::ChainClient;
 pub use chain::ChainError;
 pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
+pub(crate) use genesis::write_genesis;
 pub use sequences::OnGap;
 pub(crate) use sequences::{Expectation, Sequences};
 

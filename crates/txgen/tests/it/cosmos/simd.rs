@@ -1,5 +1,6 @@
 //! The same on a real chain of the Cosmos SDK, and the built-in bank beside it.
 
+use std::fs;
 use std::path::Path;
 
 use devnode::{Application, Config};
@@ -223,4 +224,47 @@ fn the_built_in_bank_answers_as_simd_does() {
         let [ours, theirs] = [node.url(), chain.rpc_url()].map(|url| answer(&url, &tx));
         assert_eq!(ours, theirs, "{name}");
     }
+}
+
+/// The node is started by the run, with the accounts in its genesis and blocks of 20 transfers.
+#[test]
+#[ignore = "needs simd"]
+fn a_scenario_starts_its_own_chain_with_blocks_limited_by_gas() {
+    let place = Place::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/cosmos-gas.toml");
+    let ended = place.txgen(&format!(
+        "run {} --scale 0.2 --set node.genesis.consensus.params.block.max_gas=4000000 --out run --no-tui",
+        file.display()
+    ));
+    let summary = place.run("run").summary();
+    ended.ends_as_judged(0, &summary);
+    summary.assert_all_committed(1_000);
+    let blocks = place.run("run").table("blocks.csv");
+    let wanted = blocks
+        .column("gas_wanted")
+        .filter_map(|gas| gas.parse::<u64>().ok());
+    assert_eq!(wanted.max(), Some(4_000_000), "the fullest block is full");
+    let home = fs::read_dir(place.path()).unwrap().filter_map(Result::ok);
+    let left = home.map(|entry| entry.file_name().into_string().unwrap());
+    let left: Vec<String> = left.filter(|name| name.starts_with(".simd-")).collect();
+    assert_eq!(left, Vec::<String>::new(), "its home is removed");
+}
+
+#[test]
+fn a_chain_is_started_for_its_own_transactions_only() {
+    let place = Place::new();
+    let run = |name: &str| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+        let file = file.join(name);
+        place.txgen(&format!(
+            "run {} --node simd --simd /nowhere",
+            file.display()
+        ))
+    };
+    run("constant.toml")
+        .expect(2)
+        .says("a simd takes transactions of a Cosmos SDK chain; use workload = \"cosmos-send\"");
+    run("cosmos-ramp.toml")
+        .expect(1)
+        .says("cannot run /nowhere");
 }
