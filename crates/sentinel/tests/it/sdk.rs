@@ -166,7 +166,7 @@ fn answer_broadcasts(connection: &mut ScriptedConnection, account: &Mutex<Accoun
 
 fn in_front_of(server: &ScriptedServer) -> Proxy {
     Proxy::with(&server.http_url(), |config| {
-        config.pace.mode = PaceMode::Off
+        config.pace.mode = PaceMode::Off;
     })
 }
 
