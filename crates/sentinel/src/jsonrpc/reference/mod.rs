@@ -102,7 +102,8 @@ fn go_request(text: &str) -> Go {
         json::quote(&mut out, &text);
         String::from_utf8(out).unwrap()
     } else if let Ok(number) = id.parse::<f64>() {
-        if number.abs() < 9e18 {
+        // Beyond what fits an int64 the result is the machine's (amd64: the least).
+        if number.abs() < -(i64::MIN as f64) {
             (number.trunc() as i64).to_string()
         } else {
             i64::MIN.to_string()
