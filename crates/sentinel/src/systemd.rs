@@ -43,8 +43,7 @@ pub(crate) fn stopping() {
 }
 
 fn tell(state: NotifyState<'_>) {
-    let states = [state];
-    if let Err(error) = sd_notify::notify(&states) {
-        warn!(%error, ?states, "the service manager was not told (NOTIFY_SOCKET)");
+    if let Err(error) = sd_notify::notify(&[state]) {
+        warn!(%error, "the service manager was not told (NOTIFY_SOCKET)");
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum OpenError {
     Connection(#[from] ConnectionError),
     #[error("the address of {0} cannot be found: {1}")]
     Resolve(String, std::io::Error),
-    #[error("no connection within {0:?}")]
+    #[error("no connection within {} s (upstream.connect_timeout)", .0.as_secs_f64())]
     Timeout(Duration),
 }
 

@@ -252,8 +252,14 @@ impl Watch {
                 return true;
             }
             FollowEvent::Failed(error) => {
-                let reason = format!("{error}; its chain is followed anew");
-                self.see(Seen::Gone(reason.clone())).await;
+                let reason = error.to_string();
+                // Where it was down already, nothing else would tell.
+                warn!(
+                    node,
+                    reason, "the node's chain was replaced; it is followed anew"
+                );
+                self.see(Seen::Gone("its chain was replaced".to_owned()))
+                    .await;
                 self.nodes.replace_chain(self.index);
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;
                 return true;
