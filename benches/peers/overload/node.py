@@ -80,7 +80,11 @@ class Node:
             path = os.path.join(home, "config", "genesis.json")
             with open(path, encoding="utf-8") as file:
                 genesis = json.load(file)
-            genesis["consensus_params"]["block"] |= self.genesis
+            params = genesis["consensus_params"]
+            params["block"] |= self.genesis
+            # Evidence may not take more than a block.
+            most = min(int(params["evidence"]["max_bytes"]), int(params["block"]["max_bytes"]))
+            params["evidence"]["max_bytes"] = str(most)
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(genesis, file)
 
