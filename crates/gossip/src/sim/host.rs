@@ -29,6 +29,8 @@ pub(super) struct Host {
     pub(super) tasks: VecDeque<Task>,
     /// It works, or waits for a processor.
     pub(super) engaged: bool,
+    /// Until when it keeps its processor while it has something to do.
+    pub(super) slice_end: Nanos,
     /// The timer event that is in the heap.
     pub(super) timer: Nanos,
     pub(super) busy: Nanos,
@@ -42,6 +44,7 @@ impl Host {
             timeline,
             tasks: VecDeque::new(),
             engaged: false,
+            slice_end: Nanos::ZERO,
             timer: Nanos::MAX,
             busy: Nanos::ZERO,
         }

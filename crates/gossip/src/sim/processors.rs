@@ -5,14 +5,16 @@ use std::collections::VecDeque;
 use pacing::Nanos;
 
 /// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
-/// machine of 2026; they are not fitted (docs/experiments.md). [`Prices::scaled`] gives those of a slower
-/// or faster processor.
+/// machine of 2026; what a write costs was fitted to one rate that real nodes sustain and one that they do
+/// not (docs/experiments.md). [`Prices::scaled`] gives those of a slower or faster processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {
-    /// A read call and its wake-up, in ns.
+    /// A read call, in ns.
     pub read_ns: u64,
-    /// A write call, in ns.
+    /// A write call to a node that works, in ns.
     pub write_ns: u64,
+    /// What it costs more when the other node sleeps and has to be woken, in ns.
+    pub wake_ns: u64,
     /// A parcel read: decoded, hashed and looked up, in ns.
     pub parcel_in_ns: u64,
     /// A parcel written: queued and encoded, in ns.
@@ -27,7 +29,8 @@ impl Default for Prices {
     fn default() -> Self {
         Self {
             read_ns: 2_500,
-            write_ns: 6_500,
+            write_ns: 4_000,
+            wake_ns: 2_500,
             parcel_in_ns: 700,
             parcel_out_ns: 300,
             first_sight_ns: 1_500,
@@ -44,6 +47,7 @@ impl Prices {
         Self {
             read_ns: scale(self.read_ns),
             write_ns: scale(self.write_ns),
+            wake_ns: scale(self.wake_ns),
             parcel_in_ns: scale(self.parcel_in_ns),
             parcel_out_ns: scale(self.parcel_out_ns),
             first_sight_ns: scale(self.first_sight_ns),
@@ -69,6 +73,8 @@ pub enum Processors {
 #[derive(Debug)]
 pub(super) struct Crew {
     free: usize,
+    /// How long a host keeps a processor while others wait for one.
+    pub(super) slice: Nanos,
     waiting: VecDeque<usize>,
 }
 
@@ -80,6 +86,8 @@ impl Crew {
         };
         Self {
             free,
+            // Linux 6.12, kernel/sched/fair.c, sysctl_sched_base_slice.
+            slice: Nanos::from_micros(700 * u64::from(1 + free.max(1).ilog2())),
             waiting: VecDeque::new(),
         }
     }

@@ -176,9 +176,14 @@ impl<'a> World<'a> {
             }
             What::Offer => self.give(0, Task::Offer),
             What::Done(host) => {
-                self.crew.done();
-                self.hosts[host].engaged = false;
-                self.engage(host);
+                let it = &self.hosts[host];
+                if !it.tasks.is_empty() && now < it.slice_end {
+                    self.next_task(host, now);
+                } else {
+                    self.crew.done();
+                    self.hosts[host].engaged = false;
+                    self.engage(host);
+                }
             }
             What::Arrived {
                 connection,
@@ -271,15 +276,19 @@ impl<'a> World<'a> {
     /// Gives processors to whoever waits for one.
     fn assign(&mut self, now: Nanos) {
         while let Some(host) = self.crew.next() {
-            let done = match self.hosts[host].tasks.pop_front() {
-                Some(task) => self.work(host, now, task),
-                None => now,
-            };
-            self.hosts[host].busy = self.hosts[host]
-                .busy
-                .saturating_add(done.saturating_sub(now));
-            self.plan(done, What::Done(host));
+            self.hosts[host].slice_end = now.saturating_add(self.crew.slice);
+            self.next_task(host, now);
         }
+    }
+
+    fn next_task(&mut self, host: usize, now: Nanos) {
+        let done = match self.hosts[host].tasks.pop_front() {
+            Some(task) => self.work(host, now, task),
+            None => now,
+        };
+        let it = &mut self.hosts[host];
+        it.busy = it.busy.saturating_add(done.saturating_sub(now));
+        self.plan(done, What::Done(host));
     }
 
     /// Does a task, and says when it is done.
@@ -347,6 +356,7 @@ impl<'a> World<'a> {
                 } => {
                     let prices = &self.settings.prices;
                     let price = prices.write_ns + u64::from(parcels) * prices.parcel_out_ns;
+                    let price = price + self.wake_ns(host, peer);
                     clock = clock
                         .saturating_add(Nanos::new(price))
                         .saturating_add(prices.bytes(bytes.len()));
@@ -372,6 +382,16 @@ impl<'a> World<'a> {
             }
         }
         clock
+    }
+
+    /// What a write costs more where the other node has nothing to do.
+    fn wake_ns(&self, host: usize, peer: PeerId) -> u64 {
+        let [one, other] = self.connections[peer.0 as usize].ends;
+        let reader = if one == host { other } else { one };
+        match self.hosts[reader].engaged {
+            true => 0,
+            false => self.settings.prices.wake_ns,
+        }
     }
 
     fn write(&mut self, host: usize, now: Nanos, peer: PeerId, bytes: Vec<u8>) {

@@ -18,6 +18,8 @@ pub(crate) struct Bounds {
     pub(crate) link_bytes: Option<f64>,
     /// Entries per transaction: EPS that a transaction per second makes at every node.
     pub(crate) entries: f64,
+    /// The user stopped it: what was not offered by then says nothing.
+    pub(crate) interrupted: bool,
 }
 
 /// What can give first.
@@ -93,7 +95,10 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
         .iter()
         .filter(|it| it.second < offered_s)
         .collect();
-    let shortfall = shortfall(&seconds);
+    let shortfall = shortfall(&seconds).or_else(|| match bounds.interrupted {
+        true => None,
+        false => shortfall_in_all(&seconds, account),
+    });
     let mut symptoms = [
         missing_entries(&seconds, bounds),
         drops(&seconds),
@@ -273,6 +278,21 @@ fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
         text: format!(
             "the generator offered {} of {} transactions in that second, p99 of the lateness {late:.0} ms",
             row.counters.offered, row.planned
+        ),
+    })
+}
+
+/// The same over the whole load: a generator without a CPU tells of no second in time, and a load may be shorter
+/// than the seconds in a row that are looked for.
+fn shortfall_in_all(seconds: &[&NodeSecond], account: &Account) -> Option<Finding> {
+    let planned = account.planned();
+    let offered: u64 = of(seconds, GENERATOR).map(|row| row.counters.offered).sum();
+    let is_short = (offered as f64) < SUSTAINED * planned as f64 - SLACK;
+    is_short.then(|| Finding {
+        since_s: 0,
+        cause: Some(Cause::Generator),
+        text: format!(
+            "the generator had offered {offered} of {planned} transactions when the load was over"
         ),
     })
 }

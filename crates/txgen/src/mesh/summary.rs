@@ -115,6 +115,7 @@ impl MeshSummary {
                 .map_or(1.0, |quota| f64::from(quota.0) / 1000.0),
             link_bytes: plan.link.and_then(|link| link.bytes_per_second()),
             entries: plan.mix.entries_per_transaction(),
+            interrupted: played.interrupted,
         };
         let judgement = judge(account, &bounds);
         let planned = account.planned();

@@ -1,4 +1,4 @@
-//! `txs.parquet`: the rows of `txs.csv` as a Parquet file, a third of the size.
+//! `txs.parquet`: the rows of `txs.csv` as a Parquet file, a quarter of the size.
 //!
 //! The recorder writes text and every reader reads text, whatever is in the file: a thread turns what
 //! the recorder writes into columns ([`Writing`]), and [`Reading`] turns columns back into the same bytes.

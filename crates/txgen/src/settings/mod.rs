@@ -223,8 +223,8 @@ pub struct Settings {
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Which transactions have a row of some 175 bytes in txs.csv: all, sample:1/N (by their hash), parquet
-    /// (all, in a third of the space, in txs.parquet) or none. Counts, latencies, reports and comparisons are
+    /// Which transactions have a row of 151 to 177 bytes in txs.csv: all, sample:1/N (by their hash),
+    /// parquet (all, in a quarter of the space, in txs.parquet) or none. Counts, latencies, reports and comparisons are
     /// the same; merging needs each row, and the figures of a run that was killed need txs.csv
     /// [default: all].
     #[arg(long, value_name = "WHICH")]

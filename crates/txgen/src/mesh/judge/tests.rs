@@ -12,6 +12,7 @@ const BOUNDS: Bounds = Bounds {
     node_cpus: 1.0,
     link_bytes: Some(1e6),
     entries: 1.0,
+    interrupted: false,
 };
 
 /// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
@@ -142,6 +143,30 @@ fn a_shortfall_of_the_generator_never_looks_like_the_network() {
         Some(Cause::Generator)
     );
     assert_eq!(judgement.schedule, Kept::Invalid);
+}
+
+/// All of it came later, in rows of seconds after the load.
+#[test]
+fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
+    let phase = json!({"profile": "constant", "rate": "1000/s", "duration": "2s"});
+    let load = MeshLoad::new("constant", vec![phase], Path::new("")).unwrap();
+    let mut account = Account::new(2, &load);
+    let mut row = Row {
+        second: 3,
+        ..Row::default()
+    };
+    row.counters.offered = 2000;
+    account.row(0, row);
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(judgement.schedule, Kept::Invalid);
+    let first = judgement.gave_first.unwrap();
+    assert_eq!(first.cause, Cause::Generator);
+    assert!(first.sentence.contains("0 of 2000"), "{}", first.sentence);
+    let stopped = Bounds {
+        interrupted: true,
+        ..BOUNDS
+    };
+    assert_eq!(judge(&account, &stopped).schedule, Kept::Valid);
 }
 
 #[test]
