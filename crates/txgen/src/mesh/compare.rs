@@ -5,7 +5,7 @@ use std::path::Path;
 
 use measure::{Change, Ignorance, Meaning, ValueDifference, Values, compare_values};
 use ops::command::{CommandError, failed, print, usage};
-use report::text::{number, percent};
+use report::text::{number, percent_tenths};
 use report::{Page, Table};
 use serde_json::json;
 
@@ -345,7 +345,7 @@ fn signed(change: f64) -> String {
         return "over +9,900 %".to_owned();
     }
     let sign = if change < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", percent(change.abs()))
+    format!("{sign}{}", percent_tenths(change.abs()))
 }
 
 fn interval(change: Option<Change>) -> String {
@@ -385,8 +385,8 @@ mod tests {
                 interval: Some((low, high)),
             }))
         };
-        assert_eq!(of(-0.2, 0.1), "-20 % to +10 %");
-        assert_eq!(of(2.0, 120.0), "+200 % to over +9,900 %");
+        assert_eq!(of(-0.2, 0.1), "-20.0 % to +10.0 %");
+        assert_eq!(of(2.0, 120.0), "+200.0 % to over +9,900 %");
         assert_eq!(of(-0.999, 80.0), "runs differ too much");
         assert_eq!(interval(None), "-");
     }

@@ -27,9 +27,10 @@ pub(crate) struct Figures {
     pub(crate) parcels_per_message: Option<f64>,
     /// Bytes written in the whole run, for each message that was made.
     pub(crate) bytes_per_message: Option<f64>,
-    /// Bytes read for each parcel read.
+    /// Bytes written for each parcel written: what was read may be on the way, or be dropped unseen by a node of
+    /// another implementation.
     pub(crate) bytes_per_parcel: Option<f64>,
-    /// Of those, what is no payload of a message.
+    /// Of those, what is no payload of a message, which has the mean size of those that were read.
     pub(crate) overhead_per_parcel: Option<f64>,
     /// Bytes for each write call: what the study of 2020 took for bytes per message.
     pub(crate) bytes_per_write: Option<f64>,
@@ -79,7 +80,7 @@ impl Figures {
     ) -> Self {
         let per_s = |count: u64| count as f64 / seconds.max(f64::MIN_POSITIVE);
         let received = total.messages_in;
-        let bytes_per_parcel = ratio(total.bytes_in, total.parcels_in);
+        let bytes_per_parcel = ratio(total.bytes_out, total.parcels_out);
         let payload = ratio(total.payload_in, total.parcels_in);
         Self {
             offered_per_s: per_s(host.offered),
