@@ -29,8 +29,8 @@ impl Default for Prices {
     fn default() -> Self {
         Self {
             read_ns: 2_500,
-            write_ns: 4_000,
-            wake_ns: 2_500,
+            write_ns: 3_000,
+            wake_ns: 7_500,
             parcel_in_ns: 700,
             parcel_out_ns: 300,
             first_sight_ns: 1_500,
