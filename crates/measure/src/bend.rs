@@ -2,9 +2,9 @@
 //!
 //! Two straight lines that meet, the second one flatter (Muggeo, Statistics in Medicine 22, 2003, has the
 //! model; here the break is searched on a grid, so no start value is needed). Its interval comes from
-//! resampling the points (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, section 9.5).
+//! resampling the points (`resample.rs`).
 
-use pacing::Random;
+use crate::resample::{middle, refit};
 
 /// A break in a stage's line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,35 +51,20 @@ pub fn bend(points: &[(f64, f64)], seed: u64) -> BendFound {
     let grid: Vec<f64> = (1..GRID)
         .map(|step| first + (up_to - first) * f64::from(step) / f64::from(GRID))
         .collect();
-    let mut weights = vec![1; points.len()];
-    let best = best_fit(&points, &weights, &grid);
+    let best = best_fit(&points, &vec![1; points.len()], &grid);
     let Some(best) = best.filter(|best| is_break(one_line(&points), best, points.len())) else {
         return BendFound::NoneSeen { up_to };
     };
-    let mut random = Random::new(seed);
-    let mut breaks: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            weights.fill(0);
-            for _ in 0..points.len() {
-                let drawn = (random.unit() * points.len() as f64) as usize;
-                weights[drawn.min(points.len() - 1)] += 1;
-            }
-            best_fit(&points, &weights, &grid).map(|fit| fit.at)
-        })
-        .collect();
-    breaks.sort_by(f64::total_cmp);
-    let quantile = |share: f64| {
-        let place = (share * breaks.len() as f64) as usize;
-        breaks
-            .get(place.min(breaks.len().saturating_sub(1)))
-            .copied()
-    };
+    let again = refit(points.len(), RESAMPLES, seed, |weights| {
+        best_fit(&points, weights, &grid).map(|fit| fit.at)
+    });
+    let (low, high) = middle(again.collect()).unwrap_or((best.at, best.at));
     // A break between two values of the grid may lie anywhere between them.
     let half = (up_to - first) / f64::from(GRID) / 2.0;
     BendFound::Bend(Bend {
         at: best.at,
-        low: quantile(0.025).unwrap_or(best.at) - half,
-        high: quantile(0.975).unwrap_or(best.at) + half,
+        low: low - half,
+        high: high + half,
         before: best.before,
         after: best.before + best.change,
     })
@@ -197,6 +182,8 @@ const FLATTER: f64 = 0.8;
 
 #[cfg(test)]
 mod tests {
+    use pacing::Random;
+
     use super::*;
 
     /// A stage that takes everything up to `knee`, and `after` of what is more; each point has noise of

@@ -27,10 +27,12 @@ pub mod judge;
 mod knee;
 mod latency;
 pub mod limits;
+mod line;
 mod live;
 mod manifest;
 mod merge;
 mod names;
+mod nodes;
 mod pending;
 mod plan;
 mod rates;
@@ -38,6 +40,7 @@ pub mod read;
 mod rebuild;
 mod recorder;
 mod refusals;
+mod resample;
 mod rows;
 mod segments;
 mod signs;
@@ -77,11 +80,13 @@ pub use latency::{
     HIGHEST, Latencies, Latency, LatencyFigure, LatencyKind, LatencySet, Quantiles,
     SIGNIFICANT_DIGITS,
 };
+pub use line::{Estimate, Line, LineFit};
 pub use live::{Counters, LiveView};
 pub use manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits};
 pub use merge::{
     ClockOffset, MergeError, MergePart, PartName, clock_words, merge, merged_manifest, note_clocks,
 };
+pub use nodes::{Attribution, Load, Propagation, Skew, admitted, propagations, skews};
 pub use plan::{ClosedLoop, LoadModel, Plan, SchedulePlan};
 pub use rates::RateStats;
 pub use rebuild::KilledRun;
@@ -89,7 +94,10 @@ pub use recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
 pub use refusals::RefusalTexts;
-pub use rows::{BlockRow, IdText, KeptRows, KeptRowsError, LatencyColumns, SeriesRow, StepRow};
+pub use rows::{
+    BlockRow, IdText, KeptRows, KeptRowsError, LatencyColumns, NodeRow, SeriesRow, SightRow,
+    StepRow, write_row,
+};
 pub use summary::{
     Blocks, Knee, LateCauses, Rates, Reconnects, RecorderHealth, ScheduleVerdict, Summary,
     TimeSpans, Verdict,

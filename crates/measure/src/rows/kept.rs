@@ -37,7 +37,9 @@ impl KeptRows {
         matches!(self, Self::All | Self::Parquet)
     }
 
-    pub(crate) fn keeps(self, hash: &TxHash) -> bool {
+    /// Whether the row of this transaction is kept.
+    #[must_use]
+    pub fn keeps(self, hash: &TxHash) -> bool {
         match self {
             Self::All | Self::Parquet => true,
             Self::None => false,

@@ -6,6 +6,7 @@
 mod block;
 mod kept;
 mod latency;
+mod node;
 mod series;
 mod step;
 mod table;
@@ -14,10 +15,10 @@ mod tx;
 pub use block::BlockRow;
 pub use kept::{KeptRows, KeptRowsError};
 pub use latency::LatencyColumns;
+pub use node::{NodeRow, SightRow};
 pub use series::SeriesRow;
 pub use step::StepRow;
-pub use table::TableRow;
+pub use table::{TableRow, write_row};
 pub use tx::{IdText, TXS_HEADER};
 
-pub(crate) use table::write_row;
 pub(crate) use tx::TxWriter;

@@ -21,7 +21,7 @@ pub trait TableRow: Serialize + DeserializeOwned + Default {
 
 /// Appends a row: numbers that are not whole have three decimals, what is missing is empty, a flag is
 /// 0 or 1, and a text is quoted where RFC 4180 asks for it.
-pub(crate) fn write_row<T: TableRow>(row: &T, out: &mut Vec<u8>) {
+pub fn write_row<T: TableRow>(row: &T, out: &mut Vec<u8>) {
     let row = serde_json::to_value(row).expect("a row is a struct of numbers and texts");
     let mut writer = csv::WriterBuilder::new()
         .buffer_capacity(ROW_BYTES)

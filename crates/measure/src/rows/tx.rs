@@ -21,6 +21,25 @@ pub enum IdText {
     LowerHex,
 }
 
+impl IdText {
+    /// The id of a transaction as it is written.
+    #[must_use]
+    pub fn text(self, hash: &TxHash) -> String {
+        let digit = |nibble: u8| char::from(self.digits()[usize::from(nibble)]);
+        let digits = hash
+            .iter()
+            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+        digits.collect()
+    }
+
+    const fn digits(self) -> &'static [u8; 16] {
+        match self {
+            Self::UpperHex => b"0123456789ABCDEF",
+            Self::LowerHex => b"0123456789abcdef",
+        }
+    }
+}
+
 /// Formats rows, with times relative to the run's origin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TxWriter {
@@ -32,10 +51,7 @@ impl TxWriter {
     pub(crate) const fn new(origin_unix_ns: u64, ids: IdText) -> Self {
         Self {
             origin_unix_ns,
-            digits: match ids {
-                IdText::UpperHex => b"0123456789ABCDEF",
-                IdText::LowerHex => b"0123456789abcdef",
-            },
+            digits: ids.digits(),
         }
     }
 

@@ -1,0 +1,86 @@
+//! `nodes.csv`: one row a second of each observed node; `sights.csv`: when each node had a block or a transaction.
+
+use serde::{Deserialize, Serialize};
+
+use super::TableRow;
+
+/// A second of an observed node. Empty is what it did not say; depths and sizes are the last ones said in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Seconds since the origin.
+    pub second: u64,
+    /// Its name.
+    pub node: String,
+    /// Questions for its mempool in this second.
+    pub asked: u64,
+    /// Those that it answered.
+    pub answered: u64,
+    /// The newest block seen of it.
+    pub height: Option<u64>,
+    /// Transactions in its mempool.
+    pub mempool_txs: Option<u64>,
+    /// Their bytes.
+    pub mempool_bytes: Option<u64>,
+    /// Blocks that it showed in this second.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub block_txs: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// Processor time of its process over this second, in cores.
+    pub cpu: Option<f64>,
+    /// The same of its busiest thread.
+    pub busiest_thread: Option<f64>,
+    /// Processor time of everything on its machine, in cores.
+    pub machine_cpu: Option<f64>,
+    /// Memory that it holds.
+    pub rss_bytes: Option<u64>,
+    /// Its threads.
+    pub threads: Option<u64>,
+    /// Bytes that it had fetched from disk since the row before.
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes that it had written to disk since then.
+    pub disk_written_bytes: Option<u64>,
+    /// Bytes that came in over the interfaces that its process sees, since then.
+    pub net_received_bytes: Option<u64>,
+    /// Bytes that went out over them.
+    pub net_sent_bytes: Option<u64>,
+}
+
+impl TableRow for NodeRow {
+    const FILE: &'static str = "nodes.csv";
+    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes\n";
+}
+
+/// A node had a block, or one of the sampled transactions, for the first time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SightRow {
+    /// `block` or `tx`.
+    pub kind: String,
+    /// The block's height, or the transaction's id.
+    pub id: String,
+    /// The node's name.
+    pub node: String,
+    /// When it was seen there, nanoseconds since the origin.
+    pub seen_ns: u64,
+    /// How much earlier it may have been there; empty where the node announced it.
+    pub resolution_ms: Option<f64>,
+    /// Bytes of the block.
+    pub bytes: Option<u64>,
+    /// Transactions in the block.
+    pub txs: Option<u64>,
+    /// When the transaction was sent, nanoseconds since the origin.
+    pub sent_ns: Option<u64>,
+}
+
+impl SightRow {
+    /// The kind of a block's sight.
+    pub const BLOCK: &'static str = "block";
+    /// The kind of a transaction's sight.
+    pub const TX: &'static str = "tx";
+}
+
+impl TableRow for SightRow {
+    const FILE: &'static str = "sights.csv";
+    const HEADER: &'static str = "kind,id,node,seen_ns,resolution_ms,bytes,txs,sent_ns\n";
+}
