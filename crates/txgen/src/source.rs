@@ -32,7 +32,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// The transactions of one shard in the order of its due times, bounded by [`RING_BATCHES`].
+/// The transactions of one shard in the order of its due times, bounded by [`RING_BATCHES`] or by what is to
+/// be made ahead.
 #[derive(Debug)]
 pub(crate) struct Ring {
     current: Batch,
@@ -77,6 +78,8 @@ pub(crate) struct SourceConfig {
     pub(crate) end: u64,
     /// The size of the workload's largest transaction in bytes.
     pub(crate) largest: usize,
+    /// Transactions that the ring holds at least.
+    pub(crate) ahead: u64,
 }
 
 /// The threads of a source.
@@ -136,7 +139,11 @@ fn assemble<T: Target>(target: &T, config: SourceConfig) -> (Ring, Vec<Worker<T>
         },
     };
     let wanted = Arc::new(AtomicU64::new(0));
-    let batches = (RING_BATCHES / workers).max(MIN_LANE_BATCHES);
+    // A body may have twice the transaction's bytes (hexadecimal) and its envelope.
+    let body = 2 * config.largest + ENVELOPE_BYTES;
+    let items = (BATCH_BYTES / body).clamp(1, BATCH_ITEMS as usize) as u64;
+    let ring = (config.ahead.div_ceil(items) as usize).max(RING_BATCHES);
+    let batches = ring.div_ceil(workers).max(MIN_LANE_BATCHES);
     let work = |(number, stream)| {
         let (full_sender, full) = bounded(batches);
         let (empty, empty_receiver) = bounded(batches + 1);
@@ -255,6 +262,8 @@ const BATCH_ITEMS: u64 = 128;
 /// A batch ends once it holds this much, so a ring stays under 8 MiB with small transactions and
 /// under 128 largest ones with large.
 const BATCH_BYTES: usize = 64 * 1024;
+/// What stands around a transaction in a request, at most.
+const ENVELOPE_BYTES: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -278,15 +287,20 @@ mod tests {
     }
 
     fn source(workers: usize, shard: u32, of: u32, end: u64) -> (Ring, Vec<SourceThread>) {
-        let config = SourceConfig {
+        let config = config(workers, shard, of, end);
+        spawn(&Cometbft::new(OPTIONS), config).unwrap()
+    }
+
+    fn config(workers: usize, shard: u32, of: u32, end: u64) -> SourceConfig {
+        SourceConfig {
             streams: kvstore(workers),
             shard,
             first: shard,
             stride: NonZeroU32::new(of).unwrap(),
             end,
             largest: 64,
-        };
-        spawn(&Cometbft::new(OPTIONS), config).unwrap()
+            ahead: 0,
+        }
     }
 
     fn ready(ring: &mut Ring, index: u64) -> (TxHash, Vec<u8>) {
@@ -346,6 +360,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_signed_ahead_is_ready_before_the_load_begins() {
+        for workers in [1, 2, 3] {
+            for (ahead, least) in [(0, 16_384), (40_000, 40_000)] {
+                let config = SourceConfig {
+                    ahead,
+                    ..config(workers, 0, 1, u64::MAX)
+                };
+                let (ring, threads) = spawn(&Cometbft::new(OPTIONS), config).unwrap();
+                ring.await_full(&threads);
+                let batches: usize = ring.lanes.iter().map(|lane| lane.full.len()).sum();
+                let made = batches as u64 * BATCH_ITEMS;
+                assert!((least..least + 10_000).contains(&made), "{made} of {least}");
+                end((ring, threads));
+            }
+        }
+    }
+
+    #[test]
     fn a_used_up_supply_ends_the_ring() {
         for workers in [1, 4] {
             let (mut ring, threads) = source(workers, 0, 1, 10);
@@ -378,6 +410,7 @@ mod tests {
                 stride: NonZeroU32::MIN,
                 end: 300,
                 largest: workload.size(),
+                ahead: 0,
             };
             let (mut ring, threads) = spawn(&Bigchaindb::new(OPTIONS), config).unwrap();
             let all: Vec<_> = (0..300).map(|index| ready(&mut ring, index)).collect();

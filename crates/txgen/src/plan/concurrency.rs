@@ -20,6 +20,7 @@ pub(super) struct Concurrency {
     pub(super) max_in_flight: u64,
     pub(super) threads: NonZeroU32,
     pub(super) signing_threads: NonZeroU32,
+    pub(super) signed_ahead: u64,
     pub(super) spin: Nanos,
 }
 
@@ -42,6 +43,8 @@ impl Concurrency {
             let name = "--concurrency (see --max-in-flight)";
             at_most(name, concurrency.get(), max_in_flight)?;
         }
+        let signed_ahead = settings.signed_ahead.map_or(0, |ahead| ahead.get().into());
+        at_most("--signed-ahead", signed_ahead, MAX_SIGNED_AHEAD)?;
         let spin = settings.spin.unwrap_or(Nanos::ZERO);
         at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
         let mut threads = resolve_threads(settings, load, connections)?;
@@ -61,6 +64,7 @@ impl Concurrency {
             max_in_flight,
             threads,
             signing_threads: resolve_signing_threads(settings, workload, threads)?,
+            signed_ahead,
             spin,
         })
     }
@@ -156,5 +160,7 @@ const DEFAULT_MAX_IN_FLIGHT: u64 = 100_000;
 const MAX_IN_FLIGHT: u64 = 10_000_000;
 const MAX_CONNECTIONS: u64 = 50_000;
 const MAX_THREADS: u64 = 1024;
+/// Bounds memory: 0.9 GB of Bitcoin requests.
+const MAX_SIGNED_AHEAD: u64 = 1_000_000;
 /// Longer spins burn a core without making any due time more exact.
 const MAX_SPIN: Nanos = Nanos::from_millis(10);

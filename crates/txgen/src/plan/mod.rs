@@ -65,6 +65,8 @@ pub struct Plan {
     pub mine_every: Option<Nanos>,
     /// Threads that make transactions ahead, in all.
     pub signing_threads: NonZeroU32,
+    /// Transactions that are made before the load begins, in all; at least what the rings hold.
+    pub signed_ahead: u64,
     /// The seed of transactions and random arrivals.
     pub seed: u64,
     /// Which part of the load this generator sends.
@@ -146,6 +148,7 @@ impl Plan {
             max_in_flight,
             threads,
             signing_threads,
+            signed_ahead,
             spin,
         } = Concurrency::resolve(&settings, &load, nodes.transport(), &workload)?;
         if settings.no_follow {
@@ -162,6 +165,7 @@ impl Plan {
             batch: settings.bitcoin.batch.unwrap_or(NonZeroU32::MIN),
             confirmations: settings.bitcoin.confirmations.unwrap_or(NonZeroU32::MIN),
             signing_threads,
+            signed_ahead,
             threads,
             trust: nodes::resolve_trust(&settings)?,
             load,

@@ -151,9 +151,14 @@ fn refuse_meaningless(
         );
     }
     let bitcoin = *kind == WorkloadKind::Bitcoin;
-    if settings.signing_threads.is_some() && !bigchain && !bitcoin && !cosmos {
+    let signing = [
+        ("--signing-threads", settings.signing_threads),
+        ("--signed-ahead", settings.signed_ahead),
+    ];
+    let given = signing.into_iter().find(|(_, given)| given.is_some());
+    if let Some((flag, _)) = given.filter(|_| !bigchain && !bitcoin && !cosmos) {
         return meaningless(
-            "--signing-threads",
+            flag,
             "needs --workload bigchaindb-create, bigchaindb-transfer, cosmos-send, cosmos-multisend or bitcoin",
         );
     }

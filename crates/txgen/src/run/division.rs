@@ -52,6 +52,7 @@ impl<'a> Division<'a> {
             stride,
             end: self.end(),
             largest: plan.workload.largest(),
+            ahead: part(plan.signed_ahead, shard, plan.threads),
         })
     }
 

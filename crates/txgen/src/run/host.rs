@@ -92,6 +92,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "answer_timeout": plan.answer_timeout.to_string(),
         "threads": plan.threads,
         "signing_threads": plan.signing_threads,
+        "signed_ahead": plan.signed_ahead,
         "spin": plan.spin.to_string(),
         "follow": plan.follow,
         "rows": plan.rows.to_string(),

@@ -131,6 +131,12 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     pub signing_threads: Option<NonZeroU32>,
 
+    /// Signed transactions that may be ready before they are due, and are before the load begins: where the
+    /// node under test shares the machine, signing then takes nothing from it; up to 1,000,000
+    /// [default: what 8 MiB hold for each sender].
+    #[arg(long, value_name = "N")]
+    pub signed_ahead: Option<NonZeroU32>,
+
     /// What only Cosmos SDK chains need.
     #[command(flatten)]
     pub cosmos: CosmosSettings,
@@ -306,7 +312,7 @@ impl Settings {
         first_given! {
             options:
                 target broadcast_tx_method connections transport ca_file
-                workload file_format size signers metadata chain_depth signing_threads seed
+                workload file_format size signers metadata chain_depth signing_threads signed_ahead seed
                 arrivals catch_up warmup drain_timeout max_in_flight at_max_in_flight answer_timeout threads
                 spin shard start_at out rows report_interval metrics
                 profile_pid profile_frequency profile_stacks;

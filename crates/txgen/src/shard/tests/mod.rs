@@ -162,6 +162,7 @@ impl Scenario {
                 stride: NonZeroU32::MIN,
                 end: self.supply,
                 largest: 8,
+                ahead: 0,
             },
         );
         (0..self.prepared).for_each(|_| source.fill());
