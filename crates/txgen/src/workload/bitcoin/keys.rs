@@ -10,8 +10,8 @@ use bitcoin::secp256k1::{All, Message, PublicKey, Scalar, Secp256k1, SecretKey};
 use bitcoin::sighash::{EcdsaSighashType, SighashCache};
 use bitcoin::transaction::Version;
 use bitcoin::{
-    Amount, OutPoint, PublicKey as BitcoinKey, ScriptBuf, Sequence, Transaction, TxIn, TxOut,
-    Witness,
+    Amount, OutPoint, PublicKey as BitcoinKey, Script, ScriptBuf, Sequence, Transaction, TxIn,
+    TxOut, Witness,
 };
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ impl Keys {
     }
 
     /// Whose a script is, if it is one of this wallet's.
-    pub(crate) fn find(&self, script: &bitcoin::Script) -> Option<u16> {
+    pub(crate) fn find(&self, script: &Script) -> Option<u16> {
         let position = self.keys.iter().position(|key| *key.script == *script)?;
         u16::try_from(position).ok()
     }
@@ -159,7 +159,10 @@ impl Keys {
                     .map_or([0; 32], |digest| digest.to_byte_array());
                 (digest, kind as u8)
             }
-            Digest::Forkid => (forkid_digest(cache, index, key, coin.value), FORKID),
+            Digest::Forkid => {
+                let digest = forkid_digest(cache, index, &key.script, coin.value, FORKID.into());
+                (digest, FORKID)
+            }
         };
         let signature = self
             .secp
@@ -180,21 +183,22 @@ impl Keys {
 fn forkid_digest(
     cache: &mut SighashCache<&Transaction>,
     index: usize,
-    key: &Key,
+    script: &Script,
     value: u64,
+    kind: u32,
 ) -> [u8; 32] {
     let mut data = Vec::new();
     let encoded = cache.segwit_v0_encode_signing_data_to(
         &mut data,
         index,
-        &key.script,
+        script,
         Amount::from_sat(value),
         EcdsaSighashType::All,
     );
     if encoded.is_ok() {
         data.truncate(data.len() - 4);
         // Vectors take everything.
-        let _ = u32::from(FORKID).consensus_encode(&mut data);
+        let _ = kind.consensus_encode(&mut data);
     }
     sha256d::Hash::hash(&data).to_byte_array()
 }
@@ -213,6 +217,7 @@ const FORKID: u8 = 0x41;
 #[cfg(test)]
 mod tests {
     use bitcoin::Txid;
+    use bitcoin::consensus::encode;
     use bitcoin::secp256k1::ecdsa::Signature;
 
     use super::*;
@@ -282,7 +287,7 @@ mod tests {
                 }
                 Digest::Forkid => {
                     assert_eq!(*kind, 0x41);
-                    forkid_digest(&mut cache, 0, &keys.keys[3], spent.value)
+                    forkid_digest(&mut cache, 0, keys.script(3), spent.value, 0x41)
                 }
             };
             let signature = Signature::from_der(der).unwrap();
@@ -293,8 +298,24 @@ mod tests {
         }
     }
 
-    /// BIP 143's own example (native P2WPKH, second input) with the hash type of Bitcoin Cash in its last
-    /// four bytes would be another preimage; what is shared is everything before them.
+    /// One of the vectors of bchd (`txscript/data/sighash_bip143.json`, commit 748f507), whose hash type has ALL and
+    /// FORKID set, and other bits that the digest covers; the value spent is 0 there.
+    #[test]
+    fn the_digest_of_bitcoin_cash_is_bchds() {
+        let raw = "aedc6922013b44d658cda59e6e5402d0c4e60c0dca9de4962a1f249ae3ccf0f2802e110e310300000001acffffffff0421f2\
+                   71020000000001ab160a0f0400000000045100520095add1000000000008ab6a525265636a00b86a8302000000000565\
+                   52636a6a00000000";
+        let tx: Transaction = encode::deserialize_hex(raw).unwrap();
+        let script = ScriptBuf::from_hex("53656a5251").unwrap();
+        let mut cache = SighashCache::new(&tx);
+        let digest = forkid_digest(&mut cache, 0, &script, 0, 1_344_539_233);
+        let shown = sha256d::Hash::from_byte_array(digest).to_string();
+        assert_eq!(
+            shown,
+            "2dfebad20592712ba162bbecda3bc0623821fedc1a049206949200e1c0687d69"
+        );
+    }
+
     #[test]
     fn the_digest_of_bitcoin_cash_covers_the_value() {
         let keys = Keys::new(7, Digest::Forkid);
