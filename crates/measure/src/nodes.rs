@@ -159,15 +159,14 @@ impl Load {
         }
         if self.busiest_thread >= THREAD_BUSY && idle >= IDLE_CORES {
             let text = format!(
-                "one thread of the node at {:.0} % of a core while {idle:.1} of {} cores were idle: a serial stage",
+                "one thread of the node at {:.0} % of a core while {idle:.1} of {} cores were idle",
                 self.busiest_thread * 100.0,
                 self.cores
             );
             found.push((Attribution::SerialStage, text));
         } else if (THREAD_BUSY..ABOUT_ONE).contains(&self.node) && idle >= IDLE_CORES {
             let text = format!(
-                "the node's threads use {:.2} cores together, about one in turns, while {idle:.1} of {} cores were idle: \
-                 a serial stage",
+                "the node's threads use {:.2} cores together, about one in turns, while {idle:.1} of {} cores were idle",
                 self.node, self.cores
             );
             found.push((Attribution::SerialStage, text));

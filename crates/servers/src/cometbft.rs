@@ -66,24 +66,77 @@ impl CometBft {
     }
 
     fn try_start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".node-");
-        let home = match &options.folder {
-            Some(folder) => builder.tempdir_in(folder),
-            None => builder.tempdir(),
-        };
-        let home = home.map_err(StartError::io("cannot make a home for the node"))?;
-        initialise(&options.binary, home.path())?;
+        let home = make_home(options)?;
+        let path: OsString = home.path().into();
+        call(&options.binary, &["init".into(), "--home".into(), path])?;
+        let mut node = Self::at(home, options, free_port(), None)?;
+        node.restart(wait)?;
+        Ok(node)
+    }
+
+    /// Starts a network of so many validators on this machine, each linked with all others, in fresh homes that
+    /// `cometbft testnet` made, and waits until each is ready.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn network(
+        options: &CometBftOptions,
+        validators: u32,
+        wait: &mut Wait<'_>,
+    ) -> Result<Vec<Self>, StartError> {
+        let made = make_home(options)?;
+        let count: OsString = validators.to_string().into();
+        let path: OsString = made.path().into();
+        call(
+            &options.binary,
+            &["testnet".into(), "--v".into(), count, "--o".into(), path],
+        )?;
+        let mut homes = Vec::new();
+        for number in 0..validators {
+            let home = make_home(options)?;
+            for part in ["config", "data"] {
+                let from = made.path().join(format!("node{number}")).join(part);
+                let moved = fs::rename(&from, home.path().join(part));
+                moved.map_err(StartError::io(format!("cannot move {}", from.display())))?;
+            }
+            let arguments = ["show-node-id".into(), "--home".into(), home.path().into()];
+            let id = call(&options.binary, &arguments)?;
+            homes.push((home, id, free_port()));
+        }
+        let peer = |(_, id, port): &(TempDir, String, u16)| format!("{id}@127.0.0.1:{port}");
+        let peers: Vec<String> = homes.iter().map(peer).collect();
+        let peers = peers.join(",");
+        let mut nodes = Vec::new();
+        for (home, _, port) in homes {
+            let mut node = Self::at(home, options, port, Some(&peers))?;
+            node.spawn()?;
+            nodes.push(node);
+        }
+        // No block is made before two thirds of them are there.
+        for node in &mut nodes {
+            let address = node.address;
+            if let Some(process) = &mut node.process {
+                process.wait_ready(address, wait)?;
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// A node that is not running, with its home configured.
+    fn at(
+        home: TempDir,
+        options: &CometBftOptions,
+        p2p: u16,
+        peers: Option<&str>,
+    ) -> Result<Self, StartError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        configure(home.path(), options, address)?;
-        let mut node = Self {
+        configure(home.path(), options, address, (p2p, peers))?;
+        Ok(Self {
             process: None,
             options: options.clone(),
             address,
             home: Some(home),
-        };
-        node.restart(wait)?;
-        Ok(node)
+        })
     }
 
     /// Starts the node again in its home, on its old ports, and waits until it is ready; a running one
@@ -92,6 +145,12 @@ impl CometBft {
     /// # Errors
     /// As [`CometBft::start`].
     pub fn restart(&mut self, wait: &mut Wait<'_>) -> Result<(), StartError> {
+        let address = self.address;
+        self.spawn()?.wait_ready(address, wait)
+    }
+
+    /// Starts its process, in place of a running one.
+    fn spawn(&mut self) -> Result<&mut Process, StartError> {
         self.process = None;
         let arguments: [OsString; 4] = [
             "node".into(),
@@ -106,7 +165,7 @@ impl CometBft {
             self.home().join("node.log"),
             self.options.guard.as_deref(),
         )?;
-        self.process.insert(process).wait_ready(self.address, wait)
+        Ok(self.process.insert(process))
     }
 
     /// Where its RPC listens.
@@ -148,15 +207,24 @@ impl CometBft {
     }
 }
 
-fn initialise(binary: &Path, home: &Path) -> Result<(), StartError> {
+fn make_home(options: &CometBftOptions) -> Result<TempDir, StartError> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".node-");
+    let home = match &options.folder {
+        Some(folder) => builder.tempdir_in(folder),
+        None => builder.tempdir(),
+    };
+    home.map_err(StartError::io("cannot make a home for the node"))
+}
+
+/// What the program prints when it is called in this way.
+fn call(binary: &Path, arguments: &[OsString]) -> Result<String, StartError> {
     let output = Command::new(binary)
-        .arg("init")
-        .arg("--home")
-        .arg(home)
+        .args(arguments)
         .output()
         .map_err(StartError::io(format!("cannot run {}", binary.display())))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().into());
     }
     let message = if output.stderr.is_empty() {
         output.stdout
@@ -170,19 +238,30 @@ fn initialise(binary: &Path, home: &Path) -> Result<(), StartError> {
     })
 }
 
-/// The ports and the caller's values; everything else stays as `cometbft init` wrote it.
+/// The ports, the peers and the caller's values; everything else stays as `cometbft` wrote it.
 fn configure(
     home: &Path,
     options: &CometBftOptions,
     address: SocketAddr,
+    (p2p, peers): (u16, Option<&str>),
 ) -> Result<(), StartError> {
     let mut ports = Table::new();
     for (key, value) in [
         ("rpc.laddr", format!("tcp://{address}")),
         ("rpc.pprof_laddr", String::new()),
-        ("p2p.laddr", format!("tcp://127.0.0.1:{}", free_port())),
+        ("p2p.laddr", format!("tcp://127.0.0.1:{p2p}")),
+        ("p2p.persistent_peers", peers.unwrap_or_default().into()),
     ] {
         assign(&mut ports, key, Value::String(value)).expect("the keys are well formed");
+    }
+    if peers.is_some() {
+        // Its address book takes no loopback addresses, and no two of one host, otherwise.
+        for (key, value) in [
+            ("p2p.addr_book_strict", false),
+            ("p2p.allow_duplicate_ip", true),
+        ] {
+            assign(&mut ports, key, Value::Boolean(value)).expect("the keys are well formed");
+        }
     }
     let path = home.join("config").join("config.toml");
     let text = with_values("config.toml", &read(&path)?, &[&options.config, &ports])?;

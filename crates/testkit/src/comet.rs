@@ -51,6 +51,15 @@ impl CometOptions {
         self
     }
 
+    fn settings(&self) -> Result<CometBftOptions, CometError> {
+        Ok(CometBftOptions {
+            binary: find_binary().ok_or(CometError::NotInstalled)?,
+            config: self.table()?,
+            app: self.app.clone(),
+            ..CometBftOptions::default()
+        })
+    }
+
     /// Quiet logs first, then the caller's values.
     fn table(&self) -> Result<Table, CometError> {
         let mut table = Table::new();
@@ -104,12 +113,7 @@ impl CometBft {
         reason = "a test writes its options in place"
     )]
     pub fn start(options: CometOptions) -> Result<Self, CometError> {
-        let settings = CometBftOptions {
-            binary: find_binary().ok_or(CometError::NotInstalled)?,
-            config: options.table()?,
-            app: options.app.clone(),
-            ..CometBftOptions::default()
-        };
+        let settings = options.settings()?;
         let node = with_wait(options.start_timeout, |wait| {
             servers::CometBft::start(&settings, wait)
         })?;
@@ -117,6 +121,22 @@ impl CometBft {
             node: Some(node),
             start_timeout: options.start_timeout,
         })
+    }
+
+    /// Starts a network of validators in the same way.
+    ///
+    /// # Errors
+    /// As [`CometBft::start`].
+    pub fn network(options: &CometOptions, validators: u32) -> Result<Vec<Self>, CometError> {
+        let settings = options.settings()?;
+        let nodes = with_wait(options.start_timeout, |wait| {
+            servers::CometBft::network(&settings, validators, wait)
+        })?;
+        let node = |node| Self {
+            node: Some(node),
+            start_timeout: options.start_timeout,
+        };
+        Ok(nodes.into_iter().map(node).collect())
     }
 
     /// Starts the node again in its home, on its old ports, and waits until it answers; a running

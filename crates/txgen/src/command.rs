@@ -4,7 +4,7 @@ use ops::command::{CommandError, failed, usage};
 use ops::command::{completions, manual, print};
 use pacing::Profile;
 
-use crate::analyse_command;
+use crate::analyse;
 use crate::campaign;
 use crate::cli::{Cli, Command};
 use crate::coins;
@@ -16,6 +16,7 @@ use crate::merge_command;
 use crate::mesh;
 use crate::output::preview;
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
+use crate::record_command;
 use crate::report_command;
 use crate::run::{self, Words};
 use crate::search;
@@ -52,11 +53,12 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             start("square", load, args.settings)
         }
         Command::Flood(args) => {
-            let load = RequestedLoad::Flood {
-                concurrency: args.concurrency,
-                count: args.count,
-            };
-            start("flood", load, args.settings)
+            let (concurrency, count) = (args.concurrency, args.count);
+            start(
+                "flood",
+                RequestedLoad::Flood { concurrency, count },
+                args.settings,
+            )
         }
         Command::Run(args) => campaign::play(*args),
         Command::Search(args) => {
@@ -70,7 +72,8 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Report(args) => report_command::show(&args),
         Command::TmBench(args) => tm_bench::play(&args),
         Command::Compare(args) => compare::execute(args),
-        Command::Analyse(args) => analyse_command::show(&args),
+        Command::Analyse(args) => analyse::show(&args),
+        Command::Record(args) => record_command::record(&args),
         Command::Merge(args) => merge_command::execute(args),
         Command::Mesh(args) => mesh::execute(*args),
         Command::Cosmos(args) => cosmos_command::execute(args.command),

@@ -160,6 +160,17 @@ impl RecordedRun {
         all(&self.path, self.rows()?).map(|(rows, _)| rows)
     }
 
+    /// All rows of a table that not every run has; none where there is no such file.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn rows_if_any<T: TableRow>(&self) -> Result<Vec<T>, OpenError> {
+        match self.path.join(T::FILE).exists() {
+            true => self.all_rows(),
+            false => Ok(Vec::new()),
+        }
+    }
+
     /// Turns an error of a row into one that names the folder.
     #[must_use]
     pub fn unusable(&self, source: ReadError) -> OpenError {

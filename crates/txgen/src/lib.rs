@@ -7,7 +7,7 @@
 //! Read first: [`plan::Plan`] (what is to be done), [`run::run`] (does it) and the `shard` module
 //! (the senders' loop).
 
-mod analyse_command;
+mod analyse;
 pub mod campaign;
 pub mod cli;
 pub mod clock;
@@ -22,11 +22,13 @@ pub mod live;
 pub mod managed;
 pub mod merge_command;
 mod mesh;
+pub mod observe;
 pub mod output;
 mod parquet_rows;
 pub mod part;
 pub mod plan;
 pub mod profiler;
+mod record_command;
 mod report_command;
 pub mod run;
 pub mod scenario;

@@ -6,6 +6,7 @@ mod headline;
 mod latency;
 mod load;
 mod markdown;
+mod nodes;
 mod quantile_plot;
 mod setup;
 mod steps;
@@ -14,7 +15,7 @@ mod studies;
 pub use quantile_plot::quantile_curve;
 
 use measure::judge::{Excess, Onset};
-use measure::{BlockRow, Manifest, SeriesRow, Summary};
+use measure::{BlockRow, Manifest, NodeRow, SeriesRow, SightRow, Summary};
 
 use crate::chart::{Axis, Chart};
 use crate::course::LatencyCourse;
@@ -41,6 +42,10 @@ pub struct RunReport {
     pub series: Vec<SeriesRow>,
     /// The blocks.
     pub blocks: Vec<BlockRow>,
+    /// The seconds of the observed nodes.
+    pub nodes: Vec<NodeRow>,
+    /// When they had blocks and sampled transactions first.
+    pub sights: Vec<SightRow>,
     /// The latencies over time.
     pub course: LatencyCourse,
     /// The answers over time.
@@ -65,7 +70,7 @@ impl RunReport {
         page.push(&headline::evidence(self));
         page.push(&headline::onsets(self));
         page.push(&headline::tiles(self));
-        let sections: [(&str, Section); 10] = [
+        let sections: [(&str, Section); 11] = [
             ("The knee", steps::curves),
             ("Throughput", load::throughput),
             ("Refusals", load::refusals),
@@ -74,6 +79,7 @@ impl RunReport {
             ("Endpoints", load::endpoints),
             ("Steps", steps::section),
             ("Blocks", blocks::section),
+            ("Nodes", nodes::section),
             ("Where every transaction ended", account::fates),
             ("BEP-23's four plots", studies::bep23),
         ];

@@ -4,7 +4,7 @@ use measure::judge::{Excess, Onset, Shortfall};
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
     Answers, EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits,
-    ScheduleVerdict, Strength, judge,
+    NodeRow, ScheduleVerdict, Strength, judge,
 };
 use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
 
@@ -46,6 +46,8 @@ fn report() -> RunReport {
         .map(Result::unwrap)
         .collect();
     RunReport {
+        nodes: Vec::new(),
+        sights: Vec::new(),
         links: vec![("../report.html".into(), "the <campaign>".into())],
         onsets: judge::onsets(&summary.evidence),
         answers: course_of(&answers),
@@ -84,6 +86,32 @@ fn report() -> RunReport {
         course,
         summary,
     }
+}
+
+#[test]
+fn observed_nodes_are_drawn_each_and_their_mempools_over_one_another() {
+    let mut report = report();
+    assert!(!report.html().contains("In each node"));
+    let row = |second, node: &str| NodeRow {
+        second,
+        node: node.into(),
+        mempool_txs: (second != 1).then_some(100 * second),
+        cpu: Some(0.5),
+        ..NodeRow::default()
+    };
+    let rows = (0..3).flat_map(|second| ["a", "<b>"].map(|node| row(second, node)));
+    report.nodes = rows.collect();
+    let html = report.html();
+    for part in [
+        "In each node",
+        "Rates at a",
+        "Processors at &lt;b&gt;",
+        "at &lt;b&gt;",
+        "from the first node to the others",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("<b>)") && !html.contains("NaN"));
 }
 
 /// The page must open from a stick on a plane: nothing is fetched, nothing runs.

@@ -184,24 +184,70 @@ impl BitcoinClient {
         txid: &[u8; 32],
         index: u32,
     ) -> Result<Option<BitcoinOutput>, ClientError> {
+        let mut outputs = self.outputs(&[(*txid, index)]).await?;
+        Ok(outputs.pop().flatten())
+    }
+
+    /// Outputs in one request, each if the chain or the mempool has it unspent.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn outputs(
+        &self,
+        outpoints: &[([u8; 32], u32)],
+    ) -> Result<Vec<Option<BitcoinOutput>>, ClientError> {
         // A missing output is answered with null, which is a result only in a batch's answer.
-        let params = format!("[\"{}\",{index},true]", text(txid));
-        let call = format!(r#"[{{"jsonrpc":"2.0","id":0,"method":"gettxout","params":{params}}}]"#);
-        let mut body = Vec::new();
-        self.client.post_batch(call.as_bytes(), &mut body).await?;
-        let mut answers: Vec<Answer<Option<BitcoinOutput>>> = serde_json::from_slice(&body)
-            .map_err(|error| self.client.unexpected("gettxout", &error.to_string()))?;
-        match answers.pop() {
-            Some(Answer {
-                error: Some(error), ..
-            }) => Err(ClientError::Rpc {
+        let call = |(id, (txid, index)): (usize, &([u8; 32], u32))| {
+            let params = format!("[\"{}\",{index},true]", text(txid));
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"gettxout","params":{params}}}"#)
+        };
+        let answers: Vec<Answer<BitcoinOutput>> = self
+            .batch("gettxout", outpoints.iter().enumerate().map(call))
+            .await?;
+        let output = |answer: Answer<BitcoinOutput>| match answer.error {
+            Some(error) => Err(ClientError::Rpc {
                 method: "gettxout".into(),
                 code: error.code,
                 message: error.message,
                 data: String::new(),
             }),
-            answer => Ok(answer.and_then(|answer| answer.result.flatten())),
+            None => Ok(answer.result),
+        };
+        answers.into_iter().map(output).collect()
+    }
+
+    /// Posts calls of one method together: as many answers.
+    async fn batch<T: de::DeserializeOwned>(
+        &self,
+        method: &str,
+        calls: impl Iterator<Item = String>,
+    ) -> Result<Vec<Answer<T>>, ClientError> {
+        let calls: Vec<String> = calls.collect();
+        let request = format!("[{}]", calls.join(","));
+        let mut body = Vec::new();
+        self.client
+            .post_batch(request.as_bytes(), &mut body)
+            .await?;
+        let unexpected = |reason: &str| self.client.unexpected(method, reason);
+        let answers: Vec<Answer<T>> =
+            serde_json::from_slice(&body).map_err(|error| unexpected(&error.to_string()))?;
+        match answers.len() == calls.len() {
+            true => Ok(answers),
+            false => Err(unexpected("a batch of another length")),
         }
+    }
+
+    /// The nodes that it is linked with: where they listen for others, as far as it knows.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn peers(&self) -> Result<Vec<String>, ClientError> {
+        #[derive(Deserialize)]
+        struct Peer {
+            addr: String,
+        }
+        let peers: Vec<Peer> = self.client.call("getpeerinfo", "[]").await?;
+        Ok(peers.into_iter().map(|peer| peer.addr).collect())
     }
 
     /// What admission has done; of the built-in node alone.
@@ -228,26 +274,13 @@ impl BitcoinClient {
         &self,
         transactions: &[String],
     ) -> Result<Vec<Result<String, BitcoinRefusal>>, ClientError> {
-        let calls: Vec<String> = transactions
-            .iter()
-            .enumerate()
-            .map(|(id, tx)| {
-                format!(
-                    r#"{{"jsonrpc":"2.0","id":{id},"method":"sendrawtransaction","params":["{tx}"]}}"#
-                )
-            })
-            .collect();
-        let request = format!("[{}]", calls.join(","));
-        let mut body = Vec::new();
-        self.client
-            .post_batch(request.as_bytes(), &mut body)
-            .await?;
-        let unexpected = |reason: &str| self.client.unexpected("sendrawtransaction", reason);
-        let answers: Vec<Answer<String>> =
-            serde_json::from_slice(&body).map_err(|error| unexpected(&error.to_string()))?;
-        if answers.len() != transactions.len() {
-            return Err(unexpected("a batch of another length"));
-        }
+        let call = |(id, tx): (usize, &String)| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"sendrawtransaction","params":["{tx}"]}}"#
+            )
+        };
+        let calls = transactions.iter().enumerate().map(call);
+        let answers: Vec<Answer<String>> = self.batch("sendrawtransaction", calls).await?;
         Ok(answers
             .into_iter()
             .map(|answer| match (answer.result, answer.error) {
@@ -274,6 +307,7 @@ struct Hash(#[serde(deserialize_with = "hash")] [u8; 32]);
 
 #[derive(Deserialize)]
 struct Answer<T> {
+    #[serde(default = "Option::default")]
     result: Option<T>,
     error: Option<BitcoinRefusal>,
 }

@@ -279,6 +279,18 @@ impl Client {
         Ok(())
     }
 
+    /// The text that a GET of the endpoint's own path brings.
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] for any other answer than 200, and the others.
+    pub async fn text(&self) -> Result<String, ClientError> {
+        let mut body = Vec::new();
+        match self.get("", &mut body).await? {
+            200 => Ok(String::from_utf8_lossy(&body).into_owned()),
+            status => Err(self.unexpected("GET", &format!("status {status}"))),
+        }
+    }
+
     /// Leaves what stands at a path under the endpoint's in `body`; gives the HTTP status.
     pub(crate) async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
         let http = &self.inner.http;

@@ -99,6 +99,16 @@ impl Endpoint {
         }
     }
 
+    /// The same service, asked in the same way, on another node.
+    #[must_use]
+    pub fn on(&self, address: SocketAddr) -> Self {
+        Self {
+            host: Host::Address(address.ip()),
+            port: address.port(),
+            ..self.clone()
+        }
+    }
+
     /// The value of the `Authorization` header, if the URL names a user.
     pub(crate) fn authorization(&self) -> Option<String> {
         let Credentials(credentials) = self.credentials.as_ref()?;

@@ -25,6 +25,7 @@ impl Prepared<'_> {
     pub(super) fn plan(&self, stage: &Stage) -> Result<Plan, PlanError> {
         let mut settings = self.settings.clone();
         settings.endpoints = stage.endpoints().to_vec();
+        settings.observe.extend(stage.observed());
         Plan::resolve(self.script.request.clone(), settings, self.seed)
     }
 }

@@ -1,11 +1,15 @@
 //! `txgen merge`, `txgen compare` and `txgen analyse`: what the user typed.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
+use rpc::Endpoint;
 
 use super::Share;
+use crate::settings::Observed;
+use crate::target::TargetKind;
 
 /// `txgen merge`
 #[derive(Debug, Args)]
@@ -49,6 +53,29 @@ pub struct CompareArgs {
 pub struct AnalyseArgs {
     /// The run's folder.
     pub run: PathBuf,
+}
+
+/// `txgen record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// What kind of nodes they are.
+    #[arg(long, value_enum, default_value = "cometbft", value_name = "KIND")]
+    pub target: TargetKind,
+    /// A node: name=URL[,pid=PID][,metrics=URL]. May be given several times.
+    #[arg(long, value_name = "NODE")]
+    pub observe: Vec<Observed>,
+    /// A node whose peers are looked for, and recorded with it.
+    #[arg(long, value_name = "URL", requires = "discover")]
+    pub from: Option<Endpoint>,
+    /// Wait until so many nodes of that network answer, itself included.
+    #[arg(long, value_name = "N", requires = "from")]
+    pub discover: Option<NonZeroU32>,
+    /// How long to record [default: until Ctrl-C].
+    #[arg(short, long, value_name = "DURATION")]
+    pub duration: Option<Nanos>,
+    /// The folder to write; must not exist or be empty [default: runs/<time>-record].
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// The form of a comparison.

@@ -51,6 +51,10 @@ pub(super) const ANALYSE: &str = examples![
     "txgen analyse runs/20261122T101515Z-ramp"
     "txgen analyse runs/gigablock-ramp/serial"
 ];
+pub(super) const RECORD: &str = examples![
+    "txgen record --target bitcoin --observe a=http://me:it@127.0.0.1:18334,pid=4242 --duration 60s"
+    "txgen record --from http://10.0.0.5:26657 --discover 4 --out runs/idle"
+];
 pub(super) const MERGE: &str = examples![
     "txgen merge runs/one runs/two --out runs/both"
     "txgen merge runs/shard-1 runs/shard-2 runs/shard-3 runs/shard-4 --out runs/whole"

@@ -19,7 +19,7 @@ use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{Admission, Settings, Share};
-pub use analysis::{AnalyseArgs, CompareArgs, CompareFormat, MergeArgs};
+pub use analysis::{AnalyseArgs, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
 pub use bitcoin::{
     BitcoinAddressArgs, BitcoinArgs, BitcoinCommand, BitcoinPrepareArgs, BitcoinRebuildArgs,
     BitcoinSweepArgs,
@@ -108,6 +108,9 @@ pub enum Command {
     /// comes from resampling. Needs a load that rises: a ramp, or phases.
     #[command(before_long_help = examples::ANALYSE)]
     Analyse(AnalyseArgs),
+    /// Record nodes without a load: mempools, blocks, and what they use, on one clock.
+    #[command(before_long_help = examples::RECORD)]
+    Record(RecordArgs),
     /// Join the run folders of several generators of one load (--shard) into one.
     #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),

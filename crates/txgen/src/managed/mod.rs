@@ -18,7 +18,7 @@ use servers::{
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
-use crate::settings::Settings;
+use crate::settings::{Observed, Settings};
 use crate::shutdown::Shutdown;
 use crate::target::{Drain, TargetKind};
 use crate::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
@@ -79,7 +79,8 @@ pub(crate) struct Stage {
 
 enum Node {
     BuiltIn(BuiltInNode, Box<devnode::Config>),
-    CometBft(Box<CometBft>),
+    /// The load goes to the first one.
+    CometBft(Vec<CometBft>),
     Simd(Simd),
     /// The load goes to the first one, which is stopped last.
     Btcd(Vec<Btcd>),
@@ -89,11 +90,14 @@ impl Node {
     fn endpoint(&self, transport: Transport) -> Endpoint {
         match self {
             Self::BuiltIn(node, config) => plan::endpoint_of(config, transport, node.address()),
-            Self::CometBft(node) => Endpoint::of(transport, node.address()),
+            Self::CometBft(nodes) => {
+                let address = nodes.first().map_or(UNSPECIFIED, CometBft::address);
+                Endpoint::of(transport, address)
+            }
             Self::Simd(node) => Endpoint::of(transport, node.address()),
             Self::Btcd(nodes) => {
                 let address = nodes.last().map_or(UNSPECIFIED, Btcd::address);
-                Endpoint::of(transport, address).with_credentials(Btcd::USER, Btcd::USER)
+                btcd_endpoint(transport, address)
             }
         }
     }
@@ -120,10 +124,9 @@ impl Stage {
                 let node = BuiltInNode::start(config.clone(), facts)?;
                 Some(Node::BuiltIn(node, Box::new(config)))
             }
-            NodeKind::Cometbft => {
-                let node = start_cometbft(&run.node, programs, shutdown)?;
-                Some(Node::CometBft(Box::new(node)))
-            }
+            NodeKind::Cometbft => Some(Node::CometBft(start_cometbft(
+                &run.node, programs, shutdown,
+            )?)),
             NodeKind::Simd => Some(Node::Simd(start_simd(
                 &run.node, settings, programs, shutdown,
             )?)),
@@ -160,12 +163,44 @@ impl Stage {
         &self.endpoints
     }
 
+    /// The nodes of a network that was started, to be recorded each.
+    pub(crate) fn observed(&self) -> Vec<Observed> {
+        let observed = |number: usize, endpoint: Endpoint, process: &Process| Observed {
+            name: format!("node-{number}"),
+            endpoint,
+            pid: i32::try_from(process.id()).ok(),
+            metrics: None,
+        };
+        match &self.node {
+            Some(Node::Btcd(nodes)) if nodes.len() > 1 => {
+                let nodes = nodes.iter().rev().enumerate();
+                let observed = |(number, node): (usize, &Btcd)| {
+                    let endpoint = btcd_endpoint(Transport::Http, node.address());
+                    observed(number, endpoint, node.process())
+                };
+                nodes.map(observed).collect()
+            }
+            Some(Node::CometBft(nodes)) if nodes.len() > 1 => {
+                let nodes = nodes.iter().enumerate();
+                let observed = |(number, node): (usize, &CometBft)| {
+                    let endpoint = Endpoint::of(Transport::Http, node.address());
+                    Some(observed(number, endpoint, node.process()?))
+                };
+                nodes.filter_map(observed).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// What has ended although it should not, with the end of its log.
     pub(crate) fn trouble(&mut self) -> Option<String> {
         let sentinel = self.sentinel.as_mut();
         let sentinel = sentinel.and_then(|sentinel| sentinel.process.trouble());
         let node = match &mut self.node {
-            Some(Node::CometBft(node)) => node.process_mut().and_then(Process::trouble),
+            Some(Node::CometBft(nodes)) => {
+                let mut nodes = nodes.iter_mut().filter_map(CometBft::process_mut);
+                nodes.find_map(Process::trouble)
+            }
             Some(Node::Simd(node)) => node.process_mut().trouble(),
             Some(Node::Btcd(nodes)) => {
                 let mut nodes = nodes.iter_mut();
@@ -178,17 +213,18 @@ impl Stage {
 
     /// Copies the logs of the processes into the run folder, the end of each.
     pub(crate) fn keep_logs(&self, folder: &Path) {
-        let keep = |process: &Process| process.keep_log(&folder.join("node.log"));
-        match &self.node {
-            Some(Node::CometBft(node)) => node.process().map_or((), keep),
-            Some(Node::Simd(node)) => keep(node.process()),
-            Some(Node::Btcd(nodes)) => {
-                for (number, node) in nodes.iter().rev().enumerate() {
-                    let name = format!("node-{number}.log");
-                    node.process().keep_log(&folder.join(name));
-                }
-            }
-            Some(Node::BuiltIn(..)) | None => {}
+        let processes: Vec<&Process> = match &self.node {
+            Some(Node::CometBft(nodes)) => nodes.iter().filter_map(CometBft::process).collect(),
+            Some(Node::Btcd(nodes)) => nodes.iter().rev().map(Btcd::process).collect(),
+            Some(Node::Simd(node)) => vec![node.process()],
+            Some(Node::BuiltIn(..)) | None => Vec::new(),
+        };
+        for (number, process) in processes.iter().enumerate() {
+            let name = match processes.len() {
+                1 => "node.log".into(),
+                _ => format!("node-{number}.log"),
+            };
+            process.keep_log(&folder.join(name));
         }
         if let Some(sentinel) = &self.sentinel {
             sentinel.process.keep_log(&folder.join("sentinel.log"));
@@ -213,12 +249,17 @@ impl Stage {
     }
 }
 
-/// CometBFT as a scenario's section wants it.
+/// Where a btcd that was started takes requests.
+fn btcd_endpoint(transport: Transport, address: SocketAddr) -> Endpoint {
+    Endpoint::of(transport, address).with_credentials(Btcd::USER, Btcd::USER)
+}
+
+/// CometBFTs as a scenario's section wants them: one, or a network of validators.
 fn start_cometbft(
     section: &NodeSection,
     programs: &Programs,
     shutdown: &Shutdown,
-) -> Result<CometBft, ManagedError> {
+) -> Result<Vec<CometBft>, ManagedError> {
     let binary =
         servers::find(programs.cometbft.as_deref(), "cometbft").ok_or(ManagedError::Missing {
             name: "cometbft",
@@ -235,9 +276,14 @@ fn start_cometbft(
         genesis: section.genesis.clone(),
         guard: programs.guard.clone(),
     };
-    when_ready(section.start_timeout.into(), shutdown, |wait| {
-        CometBft::start(&options, wait)
-    })
+    when_ready(
+        section.start_timeout.into(),
+        shutdown,
+        |wait| match section.nodes.get() {
+            1 => CometBft::start(&options, wait).map(|node| vec![node]),
+            nodes => CometBft::network(&options, nodes, wait),
+        },
+    )
 }
 
 /// simd as a scenario's section wants it, with the accounts of the load in its genesis.

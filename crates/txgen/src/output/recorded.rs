@@ -135,6 +135,8 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError>
         excesses: judge::excesses(&summary.steps, summary.followed),
         course: course(run)?,
         answers: answers(run)?,
+        nodes: run.rows_if_any()?,
+        sights: run.rows_if_any()?,
         bep23: (all && of_bep23).then(|| bep23(run)).transpose()?,
         manifest,
         series,

@@ -19,7 +19,7 @@ use rpc::{BroadcastMethod, Trust};
 
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
-use crate::settings::{AtMaxInFlight, Settings};
+use crate::settings::{AtMaxInFlight, Observed, Settings};
 use crate::start_at::StartAt;
 use crate::target::{Target, TargetKind, TargetOptions};
 use crate::threshold::Threshold;
@@ -41,6 +41,10 @@ pub struct Plan {
     pub load: Load,
     /// Where it goes.
     pub nodes: Nodes,
+    /// Nodes that are recorded beside.
+    pub observe: Vec<Observed>,
+    /// How many nodes of the first one's network have to answer; they are recorded, too.
+    pub discover: Option<NonZeroU32>,
     /// Which kind of node that is.
     pub target: TargetKind,
     /// Which broadcast call carries it.
@@ -136,11 +140,7 @@ impl Plan {
         let load = load::resolve(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
         let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
-        if let (Nodes::BuiltIn { config, .. }, Workload::Cosmos(transfers)) =
-            (&mut nodes, &workload)
-        {
-            cosmos::endow(config, transfers.content())?;
-        }
+        endow(&mut nodes, &workload)?;
         let part = part::resolve(&settings, &load, &nodes, &workload)?;
         let Concurrency {
             connections,
@@ -168,6 +168,8 @@ impl Plan {
             signed_ahead,
             threads,
             trust: nodes::resolve_trust(&settings)?,
+            observe: observed(&settings.observe)?,
+            discover: discovered(&settings)?,
             load,
             nodes,
             target,
@@ -327,3 +329,37 @@ const DEFAULT_ANSWER_TIMEOUT: Nanos = Nanos::from_secs(60);
 /// The kernel's default limit is 100,000; at this one, unwinding copies 80 MB a second and core.
 const MAX_PROFILE_FREQUENCY: u64 = 10_000;
 const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// The accounts of a Cosmos load on the built-in node have their coins from the beginning.
+fn endow(nodes: &mut Nodes, workload: &Workload) -> Result<(), PlanError> {
+    let (Nodes::BuiltIn { config, .. }, Workload::Cosmos(transfers)) = (nodes, workload) else {
+        return Ok(());
+    };
+    cosmos::endow(config, transfers.content())
+}
+
+/// The nodes to observe, each with a name of its own.
+fn observed(nodes: &[Observed]) -> Result<Vec<Observed>, PlanError> {
+    at_most("--observe", nodes.len() as u64, MAX_OBSERVED)?;
+    for (place, node) in nodes.iter().enumerate() {
+        if nodes[..place]
+            .iter()
+            .any(|earlier| earlier.name == node.name)
+        {
+            let problem = format!("names two nodes {}; give each its own name", node.name);
+            return Err(PlanError::of("--observe", problem));
+        }
+    }
+    Ok(nodes.to_vec())
+}
+
+fn discovered(settings: &Settings) -> Result<Option<NonZeroU32>, PlanError> {
+    if settings.discover.is_some() && settings.endpoints.is_empty() {
+        let problem = "needs a node to ask for its peers: give --endpoints";
+        return Err(PlanError::of("--discover", problem));
+    }
+    Ok(settings.discover)
+}
+
+/// Each is asked some ten times a second.
+const MAX_OBSERVED: u64 = 64;

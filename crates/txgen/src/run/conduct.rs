@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::Finished;
@@ -20,6 +20,8 @@ use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
 use crate::clock::{Origin, RunClock};
 use crate::live::{Display, NodeBoard};
+use crate::observe::Samples;
+use crate::output::grouped;
 use crate::plan::Plan;
 use crate::shard::{
     self, BATCHES_IN_FLIGHT, Orders, Revision, ShardBatch, ShardChannels, ShardConfig, StopReason,
@@ -41,6 +43,8 @@ pub(super) struct Run<'a, T> {
     pub(super) built_in: bool,
     /// Where the followers say how the nodes are.
     pub(super) board: Arc<NodeBoard>,
+    /// Where sent transactions are told of that other nodes are asked for.
+    pub(super) samples: Option<Samples>,
 }
 
 impl<'a, T: Target> Run<'a, T> {
@@ -65,6 +69,7 @@ impl<'a, T: Target> Run<'a, T> {
             shutdown,
             built_in,
             board: Arc::new(NodeBoard::new(nodes.iter().map(Node::state).collect())),
+            samples: None,
         }
     }
 
@@ -90,7 +95,11 @@ impl<'a, T: Target> Run<'a, T> {
         self.orders
             .hold(self.division().ramp().is_some_and(|ramp| ramp.may_go_on()));
         thread::scope(|scope| {
+            let begun = Instant::now();
             let senders = self.start_senders(scope, &batch_sender)?;
+            if self.plan.signed_ahead > 0 {
+                display.message(&self.signed_ahead(begun.elapsed()));
+            }
             drop(batch_sender);
             let mut senders = self.await_senders(senders)?;
             let origin = self
@@ -104,6 +113,7 @@ impl<'a, T: Target> Run<'a, T> {
                 shared: shared.clone(),
                 followers: follow.followers(),
                 answers: self.target.limits().answers,
+                samples: self.samples.clone(),
             };
             let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()
@@ -133,6 +143,21 @@ impl<'a, T: Target> Run<'a, T> {
                 broken: shared.glance().and_then(|glance| glance.broken),
             })
         })
+    }
+
+    /// How long it took to sign what is signed before the load begins.
+    fn signed_ahead(&self, took: Duration) -> String {
+        let planned = self.plan.planned().unwrap_or(u64::MAX);
+        let signed = self.plan.signed_ahead.min(planned);
+        let threads = self.plan.signing_threads;
+        let rate =
+            signed as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE) / f64::from(threads.get());
+        format!(
+            "{} transactions signed ahead in {:.1} s: {}/s for each of {threads} threads",
+            grouped(signed),
+            took.as_secs_f64(),
+            grouped(rate as u64)
+        )
     }
 
     /// The origin of the run: an instant from now, or the start that was agreed on.

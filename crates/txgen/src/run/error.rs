@@ -14,6 +14,7 @@ use super::prepare::PreparationError;
 use crate::coins::CoinError;
 use crate::exit;
 use crate::live::DisplayError;
+use crate::observe::ObserveError;
 use crate::profiler::ProfilerError;
 use crate::start_at::{StartAt, StartAtError};
 use crate::workload::WorkloadError;
@@ -39,6 +40,9 @@ pub enum RunError {
     /// The process to sample cannot be sampled; nothing was sent.
     #[error(transparent)]
     Profiler(ProfilerError),
+    /// Nodes cannot be observed; nothing was sent.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
     /// The profile is missing; the run itself is recorded.
     #[error("the run is recorded, its profile is not")]
     Profile(#[source] ProfilerError),

@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use measure::{KeptRows, RunFolderWriters};
+use measure::read::TableRow as _;
+use measure::{KeptRows, NodeRow, RunFolderWriters, SightRow};
 
+use crate::observe::Tables;
 use crate::parquet_rows::{self, Writing};
 
 /// Where a run is written.
@@ -106,6 +108,17 @@ pub(super) struct RowFiles {
     pub(super) writers: RunFolderWriters<File>,
     /// Makes columns of the transactions' rows.
     pub(super) columns: Option<Writing>,
+}
+
+/// The tables of observed nodes.
+///
+/// # Errors
+/// When a file cannot be created.
+pub(crate) fn observed_tables(folder: &RunFolder) -> Result<Tables<File>, FolderError> {
+    Ok(Tables {
+        nodes: folder.open(NodeRow::FILE)?,
+        sights: folder.open(SightRow::FILE)?,
+    })
 }
 
 /// All files of the folder, open.

@@ -17,6 +17,7 @@ use super::preflight::{Node, query_options};
 use super::record::Seen;
 use crate::clock::RunClock;
 use crate::live::NodeBoard;
+use crate::observe::mempool_pause;
 use crate::plan::Plan;
 use crate::target::Target;
 
@@ -368,11 +369,6 @@ impl<T: Target> MempoolPoller<T> {
             }
         }
     }
-}
-
-/// The pause before the next question: 100 to 300 ms, each as likely.
-fn mempool_pause(random: &mut Random) -> Duration {
-    Duration::from_secs_f64(0.1 + 0.2 * random.unit())
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

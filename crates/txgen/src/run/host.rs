@@ -93,6 +93,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "threads": plan.threads,
         "signing_threads": plan.signing_threads,
         "signed_ahead": plan.signed_ahead,
+        "observe": plan.observe.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "spin": plan.spin.to_string(),
         "follow": plan.follow,
         "rows": plan.rows.to_string(),

@@ -17,7 +17,7 @@ mod words;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use measure::{Evidence, LimitedBy, Summary};
+use measure::{LimitedBy, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
@@ -29,16 +29,18 @@ pub use outcome::Outcome;
 pub use preflight::PreflightError;
 pub use prepare::PreparationError;
 
-use crate::clock::Origin;
-use crate::coins;
+use crate::clock::{Origin, RunClock};
+use crate::coins::{self, Settled};
 use crate::live::{Display, DisplaySettings, Scene};
+use crate::observe::{self, Observation, Observers};
 use crate::plan::{Nodes, Plan};
-use crate::profiler::Profiler;
+use crate::profiler::{Profile, Profiler, ProfilerError};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Run, await_start};
 use folder::Files;
+pub(crate) use folder::observed_tables;
 pub(crate) use host::{default_folder, host};
 pub(crate) use words::Words;
 use words::{conclude, introduce};
@@ -152,8 +154,7 @@ impl TargetVisitor for Performance<'_> {
         allow_open_files(plan, nodes.len(), guest.is_some());
         let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
         let profiler = profiler.map_err(RunError::Profiler)?;
-        let out = plan.out.clone();
-        let folder = RunFolder::create(out.unwrap_or_else(|| default_folder(plan.shape())))?;
+        let folder = open_folder(plan)?;
         let files = Files::open(&folder, plan.rows)?;
         if words == Words::All {
             introduce(display, plan, &folder);
@@ -164,7 +165,9 @@ impl TargetVisitor for Performance<'_> {
                 display.message(text);
             }
         })?;
-        let run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
+        let mut run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
+        let observers = observers::<T>(plan, &run.clock, &folder, shutdown)?;
+        run.samples = observers.as_ref().map(Observers::samples);
         display.begin(Scene {
             brief: words == Words::Few,
             limits: host::limits(plan, &nodes),
@@ -176,17 +179,17 @@ impl TargetVisitor for Performance<'_> {
         let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
         let sampling = sampling.transpose().map_err(RunError::Profiler)?;
         let mut played = run.play(files.rows, files.manifest, display)?;
+        let observed = stop(observers, &run.clock);
+        degrade(&mut played.finished.summary, &observed);
         let profile = sampling.map(|sampling| sampling.finish(folder.path()));
         let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
-        if let Ok(Some(settled)) = &settled {
-            blame(&mut played.finished.summary, settled.evidence.as_ref());
-        }
-        let (profile, unprofiled) = match profile.transpose() {
-            Ok(profile) => (profile, None),
-            Err(error) => (None, Some(RunError::Profile(error))),
-        };
-        let trouble = played.trouble.take().or(unprofiled);
-        let trouble = trouble.or_else(|| foreign_use(plan));
+        blame(&mut played.finished.summary, settled.as_ref().ok());
+        let (profile, unprofiled) = split(profile.transpose());
+        let trouble = played
+            .trouble
+            .take()
+            .or(unprofiled)
+            .or_else(|| foreign_use(plan));
         let outcome = conclude(
             plan,
             &folder,
@@ -196,15 +199,78 @@ impl TargetVisitor for Performance<'_> {
             words,
             display,
         )?;
-        if let Some(settled) = settled?.filter(|_| words == Words::All) {
-            display.result(&settled.lines);
-        }
+        let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
+        display_result(display, words, &(settled + &observed.text()));
         trouble.map_or(Ok(outcome), Err)
     }
 }
 
+/// The folder of the plan, or one that says when it began.
+fn open_folder(plan: &Plan) -> Result<RunFolder, FolderError> {
+    let out = plan.out.clone();
+    RunFolder::create(out.unwrap_or_else(|| default_folder(plan.shape())))
+}
+
+/// Shows what was found beside the load, if anything was and it is wanted.
+fn display_result(display: &mut Display, words: Words, text: &str) {
+    if words == Words::All && !text.is_empty() {
+        display.result(text);
+    }
+}
+
+/// A profile, or why there is none although one was wanted.
+fn split(profile: Result<Option<Profile>, ProfilerError>) -> (Option<Profile>, Option<RunError>) {
+    match profile {
+        Ok(profile) => (profile, None),
+        Err(error) => (None, Some(RunError::Profile(error))),
+    }
+}
+
+/// What watches the plan's nodes, if it names any, those of the first one's network included.
+fn observers<T: Target>(
+    plan: &Plan,
+    clock: &RunClock,
+    folder: &RunFolder,
+    shutdown: &Shutdown,
+) -> Result<Option<Observers>, RunError> {
+    let mut nodes = plan.observe.clone();
+    if let (Some(wanted), Nodes::Endpoints(endpoints)) = (plan.discover, &plan.nodes)
+        && let Some(first) = endpoints.first()
+    {
+        let found = observe::discover::<T>(first, wanted.get() as usize, &plan.trust, shutdown)?;
+        nodes.extend(found);
+    }
+    if nodes.is_empty() {
+        return Ok(None);
+    }
+    let tables = observed_tables(folder)?;
+    Ok(Some(Observers::start::<T>(
+        &nodes,
+        &plan.trust,
+        clock,
+        tables,
+    )?))
+}
+
+/// What was seen of the nodes by now; nothing where none was observed.
+fn stop(observers: Option<Observers>, clock: &RunClock) -> Observation {
+    observers.map_or_else(Observation::default, |observers| {
+        observers.stop(clock.now())
+    })
+}
+
+/// An observed node that was away leaves holes: the run is usable with that in mind.
+fn degrade(summary: &mut Summary, observed: &Observation) {
+    let verdict = &mut summary.verdict;
+    for gap in &observed.gaps {
+        verdict.schedule = verdict.schedule.max(ScheduleVerdict::Degraded);
+        verdict.reasons.push(format!("degraded: {gap}"));
+    }
+}
+
 /// Puts what names a stage of the node before the rest, where the node held the load back.
-fn blame(summary: &mut Summary, evidence: Option<&Evidence>) {
+fn blame(summary: &mut Summary, settled: Option<&Option<Settled>>) {
+    let evidence = settled.and_then(|settled| settled.as_ref()?.evidence.as_ref());
     if let Some(evidence) = evidence.filter(|_| summary.limited_by == LimitedBy::Node) {
         summary.evidence.insert(0, evidence.clone());
     }

@@ -15,6 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::folder::RowFiles;
 use crate::clock::Origin;
 use crate::live::Moment;
+use crate::observe::Samples;
 use crate::parquet_rows::Writing;
 use crate::part::Part;
 use crate::plan::{Load, Plan};
@@ -96,6 +97,8 @@ pub(crate) struct RecordChannels {
     pub(crate) followers: u16,
     /// Whether the target answers requests.
     pub(crate) answers: bool,
+    /// Where sent transactions are told of that other nodes are asked for.
+    pub(crate) samples: Option<Samples>,
 }
 
 /// The recorder at work.
@@ -207,6 +210,9 @@ impl<'a> Recording<'a> {
         self.learn_of_stop();
         for sent in &batch.sent {
             self.recorder.sent(sent);
+            if let Some(samples) = &self.channels.samples {
+                samples.sent(sent.hash, sent.sent);
+            }
         }
         for unsent in &batch.unsent {
             self.recorder.unsent(unsent);

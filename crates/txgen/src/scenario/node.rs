@@ -29,7 +29,8 @@ pub struct NodeSection {
     pub genesis: Table,
     /// What CometBFT gets as `--proxy_app`.
     pub app: String,
-    /// How many btcds; the load goes to the first.
+    /// How many btcds, each connected to the first, or CometBFT validators, each connected to all; the load goes to
+    /// the first, and all are recorded.
     pub nodes: NonZeroU32,
     /// How long it may take until its first block.
     #[serde(deserialize_with = "text::value")]

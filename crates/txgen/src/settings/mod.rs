@@ -3,6 +3,7 @@
 mod bitcoin;
 mod cosmos;
 pub mod mesh;
+mod observed;
 mod share;
 pub(crate) mod text;
 
@@ -20,6 +21,7 @@ use serde::Deserialize;
 pub use cosmos::CosmosSettings;
 
 pub use self::bitcoin::{Admission, BitcoinSettings};
+pub use self::observed::{Observed, ObservedError};
 pub use self::share::Share;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
@@ -55,6 +57,18 @@ pub struct Settings {
     )]
     #[serde(deserialize_with = "text::list")]
     pub endpoints: Vec<Endpoint>,
+
+    /// Record this node, too, on the run's clock: name=URL[,pid=PID][,metrics=URL]. May be given several times.
+    /// Its height, mempool, blocks and first sights of transactions go into nodes.csv and sights.csv; what its
+    /// process uses comes from PID on this machine, or from its Prometheus metrics.
+    #[arg(long, value_name = "NODE")]
+    #[serde(deserialize_with = "text::list")]
+    pub observe: Vec<Observed>,
+
+    /// Wait until so many nodes of the first endpoint's network answer, itself included, and record them all
+    /// as --observe does.
+    #[arg(long, value_name = "N")]
+    pub discover: Option<NonZeroU32>,
 
     /// What to speak to: cometbft (a node's RPC), bigchaindb (BigchainDB's HTTP API; commits come
     /// from its event stream) or bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core)
@@ -313,10 +327,10 @@ impl Settings {
             options:
                 target broadcast_tx_method connections transport ca_file
                 workload file_format size signers metadata chain_depth signing_threads signed_ahead seed
-                arrivals catch_up warmup drain_timeout max_in_flight at_max_in_flight answer_timeout threads
+                discover arrivals catch_up warmup drain_timeout max_in_flight at_max_in_flight answer_timeout threads
                 spin shard start_at out rows report_interval metrics
                 profile_pid profile_frequency profile_stacks;
-            lists: endpoints source_address threshold abort_on;
+            lists: endpoints observe source_address threshold abort_on;
             flags: no_follow no_tui dry_run;
         }
     }

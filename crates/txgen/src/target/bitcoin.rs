@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -166,6 +167,29 @@ impl Target for BitcoinNode {
             rpc::follow_bitcoin(endpoint, options, move || clock.now(), shutdown)?;
         Ok((follower, Box::pin(worker.run())))
     }
+
+    /// The first output is unspent in the mempool's view as long as nothing in the mempool, or in a block, spends it.
+    async fn holds(
+        queries: &BitcoinClient,
+        ids: &[TxHash],
+    ) -> Result<Option<Vec<bool>>, ClientError> {
+        let first: Vec<(TxHash, u32)> = ids.iter().map(|id| (*id, 0)).collect();
+        let outputs = queries.outputs(&first).await?;
+        Ok(Some(outputs.iter().map(Option::is_some).collect()))
+    }
+
+    /// Peers say where they listen for other nodes, not for requests: asked is the same port as here.
+    async fn peers(
+        asked: &Endpoint,
+        queries: &BitcoinClient,
+    ) -> Result<Vec<Endpoint>, ClientError> {
+        let peers = queries.peers().await?;
+        let address = |peer: &String| peer.parse::<SocketAddr>().ok();
+        let endpoint = |address: SocketAddr| asked.on(SocketAddr::new(address.ip(), asked.port()));
+        Ok(peers.iter().filter_map(address).map(endpoint).collect())
+    }
+
+    const PEERS_HINT: &'static str = "; a Bitcoin node does not say where its peers take requests, so the same port is asked: name those with another one by --observe";
 
     async fn pending(
         queries: &BitcoinClient,

@@ -1,6 +1,7 @@
 //! The RPC of a CometBFT or Tendermint node.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -158,6 +159,42 @@ impl Target for Cometbft {
         let (follower, worker) = rpc::follow(endpoint, options, move || clock.now(), shutdown)?;
         Ok((follower, Box::pin(worker.run())))
     }
+
+    /// Peers' RPCs are where they say (`other.rpc_address`), on the address that they were dialled at where they
+    /// listen on all of theirs.
+    async fn peers(asked: &Endpoint, queries: &Client) -> Result<Vec<Endpoint>, ClientError> {
+        #[derive(Deserialize)]
+        struct NetInfo {
+            peers: Vec<Peer>,
+        }
+        #[derive(Deserialize)]
+        struct Peer {
+            remote_ip: String,
+            node_info: NodeInfo,
+        }
+        #[derive(Deserialize)]
+        struct NodeInfo {
+            other: Other,
+        }
+        #[derive(Deserialize)]
+        struct Other {
+            rpc_address: String,
+        }
+        let peers: NetInfo = queries.call("net_info", "{}").await?;
+        let endpoint = |peer: Peer| {
+            let listens = peer.node_info.other.rpc_address;
+            let listens: SocketAddr = listens.strip_prefix("tcp://")?.parse().ok()?;
+            let address = match listens.ip().is_unspecified() {
+                true => SocketAddr::new(peer.remote_ip.parse().ok()?, listens.port()),
+                false => listens,
+            };
+            Some(asked.on(address))
+        };
+        Ok(peers.peers.into_iter().filter_map(endpoint).collect())
+    }
+
+    const PEERS_HINT: &'static str =
+        "; a peer is found by the rpc.laddr that it announces, which has to be reachable from here";
 
     async fn pending(queries: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
         queries.num_unconfirmed_txs().await.map(Some)

@@ -141,6 +141,33 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
         shutdown: CancellationToken,
     ) -> Result<(Follower, FollowTask), ClientError>;
 
+    /// Which of these transactions the node holds, in its mempool or in a block; `None` where its interface
+    /// cannot be asked for one that is in no block.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn holds(
+        _queries: &Self::Queries,
+        _ids: &[TxHash],
+    ) -> impl Future<Output = Result<Option<Vec<bool>>, ClientError>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Where the nodes may be asked that this one is linked with.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn peers(
+        _asked: &Endpoint,
+        _queries: &Self::Queries,
+    ) -> impl Future<Output = Result<Vec<Endpoint>, ClientError>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// What may be the matter when peers are not found.
+    const PEERS_HINT: &'static str =
+        "; it does not say who its peers are: name each with --observe";
+
     /// How many transactions the node holds that are in no block. `own` are the ids of transactions
     /// that it accepted from us and no block has shown: an interface that cannot tell how many
     /// transactions wait in all looks these up. `None` when it cannot tell anything.
@@ -261,7 +288,7 @@ pub(crate) enum Closing {
 }
 
 /// What is known of a node that can be loaded.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Probe {
     /// `None` where the interface does not say.
     pub(crate) chain_id: Option<String>,

@@ -20,6 +20,7 @@ mod few_workers;
 mod live;
 mod load;
 mod mesh;
+mod observe;
 mod profile;
 mod report;
 mod rows;

@@ -1,14 +1,26 @@
 //! `txgen analyse`: which stage of a recorded run stopped following the load, and at what rate.
 
-use measure::{Bend, BendFound, SeriesRow, bend};
+mod nodes;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use measure::read::{ReadError, RowReader, TableRow};
+use measure::{Bend, BendFound, NodeRow, SeriesRow, bend};
 use ops::command::{CommandError, print, usage};
 
 use crate::cli::AnalyseArgs;
 use crate::folder::RecordedRun;
 use crate::output::grouped;
+use nodes::Nodes;
 
 /// Prints the knee of each stage and what held the run back; gives the exit code.
 pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
+    if args.run.join(NodeRow::FILE).exists() && !args.run.join("manifest.json").exists() {
+        let nodes = observed(&args.run, None).map_err(usage)?;
+        return Ok(print(nodes.text().as_bytes()));
+    }
     let run = RecordedRun::open(&args.run).map_err(usage)?;
     let rows: Vec<SeriesRow> = run.all_rows().map_err(usage)?;
     // The rows of the drain offer nothing and achieve what was offered before.
@@ -17,18 +29,55 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
         .iter()
         .position(|row| row.second as f64 + row.span_s > offered_s);
     let rows = &rows[..offering.unwrap_or(rows.len())];
+    let nodes = observed(&args.run, Some((&run, rows))).map_err(usage)?;
     let seed = run.manifest().seed;
     let mut text = String::new();
     for stage in &STAGES {
         let points = points(rows, stage);
-        text.push_str(&line(stage, &points, bend(&points, seed)));
+        text.push_str(&line(stage.name, &points, bend(&points, seed)));
     }
+    text.push_str(&nodes.text());
     let summary = run.summary();
     text.push_str(&format!("limited by  {}\n", summary.limited_by.explain()));
     for evidence in &summary.evidence {
         text.push_str(&format!("            - {}\n", evidence.text));
     }
     Ok(print(text.as_bytes()))
+}
+
+/// The observed nodes of a folder, beside the rows of a run's offering if there was one; none where none were
+/// observed.
+fn observed(folder: &Path, run: Option<(&RecordedRun, &[SeriesRow])>) -> Result<Nodes, ReadError> {
+    let summary = run.map(|(run, _)| run.summary());
+    let own_late = |summary: &measure::Summary| {
+        let late = summary.late.causes.schedule + summary.late.causes.source;
+        late as f64 / summary.fate.sent.max(1) as f64
+    };
+    let series = run.map_or(&[][..], |(_, rows)| rows);
+    let second = |row: &SeriesRow| {
+        let cores = row.generator_cpu.unwrap_or_default();
+        (
+            row.second,
+            row.counts.offered as f64 / row.span_s.max(f64::MIN_POSITIVE),
+            cores,
+        )
+    };
+    Ok(Nodes {
+        rows: table(folder)?,
+        sights: table(folder)?,
+        offered: series.iter().map(second).collect(),
+        cores: run.map_or(0.0, |(run, _)| f64::from(run.manifest().host.cpus)),
+        own_late: summary.map_or(0.0, own_late),
+        seed: run.map_or(0, |(run, _)| run.manifest().seed),
+    })
+}
+
+/// The rows of a table that not every folder has.
+fn table<T: TableRow>(folder: &Path) -> Result<Vec<T>, ReadError> {
+    match File::open(folder.join(T::FILE)) {
+        Ok(file) => RowReader::new(BufReader::new(file))?.collect(),
+        Err(_) => Ok(Vec::new()),
+    }
 }
 
 /// What is counted in a row.
@@ -77,7 +126,7 @@ fn points(rows: &[SeriesRow], stage: &Stage) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn line(stage: &Stage, points: &[(f64, f64)], found: BendFound) -> String {
+fn line(name: &str, points: &[(f64, f64)], found: BendFound) -> String {
     let rate = |rate: f64| grouped(rate.max(0.0).round() as u64);
     let what = match found {
         BendFound::Bend(Bend {
@@ -98,7 +147,7 @@ fn line(stage: &Stage, points: &[(f64, f64)], found: BendFound) -> String {
             points.len()
         ),
     };
-    format!("{:<10}  {what}\n", stage.name)
+    format!("{name:<10}  {what}\n")
 }
 
 #[cfg(test)]
@@ -131,7 +180,7 @@ mod tests {
     fn lines() -> Vec<String> {
         let found = |stage: &Stage| {
             let points = points(&rows(), stage);
-            line(stage, &points, bend(&points, 1))
+            line(stage.name, &points, bend(&points, 1))
         };
         STAGES.iter().map(found).collect()
     }
@@ -153,7 +202,7 @@ mod tests {
     fn a_load_of_one_rate_says_nothing() {
         let rows = vec![rows()[10].clone(); 30];
         let points = points(&rows, &STAGES[1]);
-        let text = line(&STAGES[1], &points, bend(&points, 1));
+        let text = line(STAGES[1].name, &points, bend(&points, 1));
         assert!(text.contains("offer a rising load"), "{text}");
     }
 }

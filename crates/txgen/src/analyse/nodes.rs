@@ -1,0 +1,385 @@
+//! What the observed nodes of a run show: knees, block propagation, what a transaction costs, what was busy.
+
+use measure::{
+    Attribution, BendFound, Estimate, Line, LineFit, Load, NodeRow, SightRow, admitted, bend,
+    propagations, skews,
+};
+
+use super::line;
+use crate::output::grouped;
+
+/// The rows of a folder with observed nodes, and what was offered meanwhile.
+pub(super) struct Nodes {
+    pub(super) rows: Vec<NodeRow>,
+    pub(super) sights: Vec<SightRow>,
+    /// By second: transactions offered, and cores that the generator used.
+    pub(super) offered: Vec<(u64, f64, f64)>,
+    pub(super) cores: f64,
+    /// Share of what was sent that left late by the generator's fault.
+    pub(super) own_late: f64,
+    pub(super) seed: u64,
+}
+
+impl Nodes {
+    /// Everything that can be said.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for name in self.names() {
+            text.push_str(&self.node(&name));
+        }
+        text.push_str(&self.skews());
+        text.push_str(&propagation(&self.sights, self.seed));
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for row in &self.rows {
+            if !names.contains(&row.node) {
+                names.push(row.node.clone());
+            }
+        }
+        names
+    }
+
+    fn of(&self, name: &str) -> Vec<&NodeRow> {
+        self.rows.iter().filter(|row| row.node == name).collect()
+    }
+
+    fn offered_in(&self, second: u64) -> Option<f64> {
+        let found = self.offered.iter().find(|(at, ..)| *at == second);
+        found.map(|(_, offered, _)| *offered)
+    }
+
+    /// The knee of one node's admission, what held it back there, and what a transaction costs below.
+    fn node(&self, name: &str) -> String {
+        let rows = self.of(name);
+        let admitted = admitted(&rows);
+        let point = |(second, rate): &(u64, f64)| Some((self.offered_in(*second)?, *rate));
+        let points: Vec<(f64, f64)> = admitted.iter().filter_map(point).collect();
+        let found = bend(&points, self.seed);
+        let mut text = line(&format!("admitted by {name}"), &points, found);
+        let mut up_to = f64::INFINITY;
+        if let BendFound::Bend(bend) = found {
+            up_to = bend.at;
+            for (kind, why) in self.load(&rows, bend.low).attribution() {
+                text.push_str(&format!("            - {}: {why}\n", word(kind)));
+            }
+        }
+        text.push_str(&self.resources(&rows, &admitted, up_to));
+        text
+    }
+
+    /// What was busy in the seconds in which at least `from` a second was offered.
+    fn load(&self, rows: &[&NodeRow], from: f64) -> Load {
+        let over = |second: u64| self.offered_in(second).is_some_and(|rate| rate >= from);
+        let over: Vec<&&NodeRow> = rows.iter().filter(|row| over(row.second)).collect();
+        let mean = |of: &dyn Fn(&NodeRow) -> Option<f64>| {
+            let values: Vec<f64> = over.iter().filter_map(|row| of(row)).collect();
+            values.iter().sum::<f64>() / values.len().max(1) as f64
+        };
+        let bits = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 * 8.0);
+        let disk = |row: &NodeRow| Some((row.disk_read_bytes? + row.disk_written_bytes?) as f64);
+        let depth = |row: &NodeRow| row.mempool_txs.map(|txs| txs as f64);
+        let grown = over
+            .first()
+            .and_then(|row| depth(row))
+            .zip(over.last().and_then(|row| depth(row)));
+        let seconds = over.len().max(1) as f64;
+        let seen = |second: u64| over.iter().any(|row| row.second == second);
+        let generator = self.offered.iter().filter(|(second, ..)| seen(*second));
+        Load {
+            cores: self.cores,
+            machine: mean(&|row| row.machine_cpu),
+            node: mean(&|row| row.cpu),
+            busiest_thread: mean(&|row| row.busiest_thread),
+            generator: generator.map(|(.., cores)| cores).sum::<f64>() / seconds,
+            queue_growth: grown.map_or(0.0, |(first, last)| (last - first) / seconds),
+            link: mean(&|row| bits(row.net_received_bytes))
+                .max(mean(&|row| bits(row.net_sent_bytes))),
+            link_capacity: None,
+            disk: mean(&disk),
+            own_late: self.own_late,
+        }
+    }
+
+    /// Cores and bandwidth over the rate admitted, up to the knee, and what follows for other rates.
+    fn resources(&self, rows: &[&NodeRow], admitted: &[(u64, f64)], up_to: f64) -> String {
+        let below = |second: u64| self.offered_in(second).is_none_or(|rate| rate <= up_to);
+        let of = |value: &dyn Fn(&NodeRow) -> Option<f64>| -> Vec<(f64, f64)> {
+            let points = admitted.iter().filter(|(second, _)| below(*second));
+            let point = |(second, rate): &(u64, f64)| {
+                let row = rows.iter().find(|row| row.second == *second)?;
+                Some((*rate, value(row)?))
+            };
+            points.filter_map(point).collect()
+        };
+        let cores = LineFit::of(&of(&|row| row.cpu), self.seed);
+        let megabits = |row: &NodeRow| {
+            let bytes = row.net_received_bytes? + row.net_sent_bytes?;
+            Some(bytes as f64 * 8.0 / 1e6)
+        };
+        let megabits = LineFit::of(&of(&megabits), self.seed);
+        let mut text = String::new();
+        for (fit, unit) in [(&cores, "cores"), (&megabits, "Mbit/s")] {
+            let Some(fit) = fit else { continue };
+            let Line { intercept, slope } = fit.least_squares;
+            text.push_str(&format!(
+                "            {} {unit} + {} for each 100 tx/s, from {} seconds at {} to {}/s\n",
+                range(intercept, 1.0),
+                range(slope, 100.0),
+                fit.residuals.len(),
+                grouped(fit.range.0 as u64),
+                grouped(fit.range.1 as u64)
+            ));
+            for rate in EXTRAPOLATED {
+                text.push_str(&format!(
+                    "              at {:>6}/s: {}\n",
+                    grouped(rate as u64),
+                    extrapolated(fit, rate, unit)
+                ));
+            }
+        }
+        text
+    }
+
+    fn skews(&self) -> String {
+        let mut text = String::new();
+        for ((kind, node), skew) in skews(&self.sights) {
+            let what = if kind == SightRow::BLOCK {
+                "blocks"
+            } else {
+                "sampled transactions"
+            };
+            text.push_str(&format!(
+                "first sight {node}: {} {what}, {:.3} s after the first node in the median, {:.3} s at most\n",
+                grouped(skew.seen),
+                skew.median_s,
+                skew.largest_s
+            ));
+        }
+        text
+    }
+}
+
+/// τ = τ0 + z·Q, by both fits.
+fn propagation(sights: &[SightRow], seed: u64) -> String {
+    let found = propagations(sights);
+    if found.is_empty() {
+        return String::new();
+    }
+    let points: Vec<(f64, f64)> = found
+        .iter()
+        .map(|block| (block.bytes as f64 / 1e6, block.delay_s))
+        .collect();
+    let Some(fit) = LineFit::of(&points, seed) else {
+        return format!(
+            "propagation {} delays of blocks are too few for a line, or all blocks are of one size\n",
+            points.len()
+        );
+    };
+    let mut text = String::new();
+    for (name, Line { intercept, slope }) in [
+        ("least squares", fit.least_squares),
+        ("median of slopes", fit.median_slope),
+    ] {
+        text.push_str(&format!(
+            "propagation {name}: {} s + {} s for each MB\n",
+            range(intercept, 1.0),
+            range(slope, 1.0)
+        ));
+    }
+    let squares: f64 = fit
+        .residuals
+        .iter()
+        .map(|residual| residual * residual)
+        .sum();
+    let scatter = (squares / (points.len() - 2) as f64).sqrt();
+    let (most, leverage) =
+        fit.leverages
+            .iter()
+            .enumerate()
+            .fold((0, 0.0), |most, (place, leverage)| {
+                if *leverage > most.1 {
+                    (place, *leverage)
+                } else {
+                    most
+                }
+            });
+    let worst = fit
+        .residuals
+        .iter()
+        .enumerate()
+        .max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
+    text.push_str(&format!(
+        "            {} delays of blocks of {:.3} to {:.3} MB; residuals of {scatter:.3} s; block {} has the most leverage, {leverage:.2}\n",
+        points.len(),
+        fit.range.0,
+        fit.range.1,
+        found[most].height
+    ));
+    if let Some((place, residual)) = worst {
+        text.push_str(&format!(
+            "            farthest from the line: block {} at {}, {residual:+.3} s\n",
+            found[place].height, found[place].node
+        ));
+    }
+    text
+}
+
+/// A figure at a rate, and whether it was measured there.
+fn extrapolated(fit: &LineFit, rate: f64, unit: &str) -> String {
+    let reach = fit.reach(rate);
+    if !fit.supports(rate) {
+        return match reach > 1.0 {
+            true => format!(
+                "not supported by these points ({reach:.1} times the highest rate measured)"
+            ),
+            false => "not supported by these points: no rise is shown".into(),
+        };
+    }
+    let what = range(fit.at(rate), 1.0);
+    match reach > 1.0 {
+        true => {
+            format!("{what} {unit}, extrapolated to {reach:.1} times the highest rate measured")
+        }
+        false => format!("{what} {unit}, within what was measured"),
+    }
+}
+
+/// A figure with its interval.
+fn range(estimate: Estimate, factor: f64) -> String {
+    let Estimate { value, low, high } = estimate;
+    let [value, low, high] = [value, low, high].map(|it| it * factor);
+    format!("{value:.3} (95 %: {low:.3} to {high:.3})")
+}
+
+fn word(attribution: Attribution) -> &'static str {
+    match attribution {
+        Attribution::Generator => "the generator",
+        Attribution::SerialStage => "a serial stage",
+        Attribution::Processors => "the processors",
+        Attribution::Link => "the link",
+        Attribution::Queue => "a queue",
+        Attribution::Unknown => "unknown",
+    }
+}
+
+/// The rates of the gigablock talk.
+const EXTRAPOLATED: [f64; 3] = [1_000.0, 3_000.0, 50_000.0];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes under a ramp of 20/s each second: `a` admits 800/s at most on one core of four; blocks take 0.1 s
+    /// and 0.5 s for each MB to `b`.
+    fn nodes() -> Nodes {
+        let mut nodes = Nodes {
+            rows: Vec::new(),
+            sights: Vec::new(),
+            offered: Vec::new(),
+            cores: 4.0,
+            own_late: 0.0,
+            seed: 1,
+        };
+        let mut depth = [0.0, 0.0];
+        for second in 0..80_u64 {
+            let offered = (second * 20) as f64;
+            nodes.offered.push((second, offered, 0.2));
+            for (number, name) in ["a", "b"].into_iter().enumerate() {
+                let admitted = offered.min(if number == 0 { 800.0 } else { 1e9 });
+                depth[number] += admitted;
+                let busy = admitted / 800.0;
+                nodes.rows.push(NodeRow {
+                    second,
+                    node: name.into(),
+                    mempool_txs: Some(depth[number] as u64),
+                    cpu: Some(0.05 + busy),
+                    busiest_thread: Some(busy.min(1.0)),
+                    machine_cpu: Some(0.4 + busy),
+                    net_received_bytes: Some((1_000.0 + admitted * 400.0) as u64),
+                    net_sent_bytes: Some((admitted * 350.0) as u64),
+                    ..NodeRow::default()
+                });
+            }
+            if second % 4 == 0 {
+                let bytes = second * 10_000;
+                for (name, delay) in [("a", 0.0), ("b", 0.1 + 0.5 * bytes as f64 / 1e6)] {
+                    nodes.sights.push(SightRow {
+                        kind: SightRow::BLOCK.into(),
+                        id: second.to_string(),
+                        node: name.into(),
+                        seen_ns: ((second as f64 + delay) * 1e9) as u64,
+                        bytes: Some(bytes),
+                        ..SightRow::default()
+                    });
+                }
+            }
+        }
+        nodes
+    }
+
+    #[test]
+    fn the_node_that_gives_is_named_with_its_serial_stage_and_the_other_has_no_knee() {
+        let text = nodes().text();
+        let lines: Vec<&str> = text.lines().collect();
+        let a = lines
+            .iter()
+            .position(|line| line.starts_with("admitted by a"))
+            .unwrap();
+        assert!(
+            lines[a].contains("knee at 8") || lines[a].contains("knee at 7"),
+            "{text}"
+        );
+        assert!(
+            lines[a + 1].contains("a serial stage: one thread of the node at"),
+            "{text}"
+        );
+        assert!(
+            text.contains("admitted by b  no knee seen up to 1,580/s"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn propagation_and_skew_are_those_that_were_put_in() {
+        let text = nodes().text();
+        assert!(
+            text.contains("propagation least squares: 0.100 (95 %: 0.100 to 0.100) s + 0.500"),
+            "{text}"
+        );
+        assert!(
+            text.contains("propagation median of slopes: 0.100"),
+            "{text}"
+        );
+        assert!(
+            text.contains("first sight a: 20 blocks, 0.000 s after"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn resources_are_extrapolated_only_as_far_as_the_points_support_it() {
+        let text = nodes().text();
+        assert!(
+            text.contains("0.125 (95 %: 0.125 to 0.125) for each 100 tx/s"),
+            "{text}"
+        );
+        assert!(text.contains("cores, extrapolated to 1.2 times"), "{text}");
+        assert!(
+            text.contains("at 50,000/s: not supported by these points ("),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_of_nodes_that_nobody_observed() {
+        let empty = Nodes {
+            rows: Vec::new(),
+            sights: Vec::new(),
+            ..nodes()
+        };
+        assert_eq!(empty.text(), "");
+    }
+}

@@ -1,0 +1,389 @@
+//! What is known of all observed nodes, and its rows.
+
+use std::collections::{HashSet, VecDeque};
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use measure::read::TableRow;
+use measure::{IdText, NodeRow, SightRow, TxHash, write_row};
+use pacing::Nanos;
+use report::text::grouped;
+use rpc::{FollowedBlock, Mempool};
+
+use super::presence::Presence;
+
+/// The tables, each written a whole row at a time.
+#[derive(Debug)]
+pub(crate) struct Tables<W> {
+    pub(crate) nodes: W,
+    pub(crate) sights: W,
+}
+
+/// What was seen of the nodes, in words.
+#[derive(Debug, Default)]
+pub(crate) struct Observation {
+    /// Where a node was away: its figures are missing there.
+    pub(crate) gaps: Vec<String>,
+    /// A line for each node.
+    pub(crate) lines: Vec<String>,
+    /// What could not be written.
+    pub(crate) write_error: Option<io::Error>,
+}
+
+impl Observation {
+    /// For people: a line for each node.
+    pub(crate) fn text(&self) -> String {
+        let mut text: String = self
+            .lines
+            .iter()
+            .map(|line| format!("observed     {line}\n"))
+            .collect();
+        if let Some(error) = &self.write_error {
+            text.push_str(&format!(
+                "             nodes.csv or sights.csv could not be written: {error}\n"
+            ));
+        }
+        text
+    }
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub(super) struct Book<W> {
+    nodes: Vec<Node>,
+    ids: IdText,
+    tables: Tables<W>,
+    write_error: Option<io::Error>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    /// The second under way.
+    row: NodeRow,
+    presence: Presence,
+    /// Sampled transactions that it has not shown yet, with the instants at which they were sent.
+    awaited: VecDeque<(TxHash, Nanos)>,
+    /// Those that it never showed.
+    unseen: u64,
+    seen: u64,
+    blocks: u64,
+    deepest: u64,
+}
+
+impl<W: Write> Book<W> {
+    pub(super) fn new(names: Vec<String>, ids: IdText, tables: Tables<W>) -> Self {
+        let node = |name| Node {
+            row: NodeRow {
+                node: name,
+                ..NodeRow::default()
+            },
+            ..Node::default()
+        };
+        let mut book = Self {
+            nodes: names.into_iter().map(node).collect(),
+            ids,
+            tables,
+            write_error: None,
+        };
+        let headers = (
+            book.tables.nodes.write_all(NodeRow::HEADER.as_bytes()),
+            book.tables.sights.write_all(SightRow::HEADER.as_bytes()),
+        );
+        book.note(headers.0.and(headers.1));
+        book
+    }
+
+    /// The node told the depth of its mempool, or did not.
+    pub(super) fn mempool(&mut self, node: usize, at: Nanos, told: Option<Mempool>) {
+        let node = &mut self.nodes[node];
+        node.row.asked += 1;
+        let Some(mempool) = told else {
+            node.presence.failed(at);
+            return;
+        };
+        node.presence.answered(at);
+        node.row.answered += 1;
+        node.row.mempool_txs = Some(mempool.txs);
+        node.row.mempool_bytes = Some(mempool.bytes);
+        node.deepest = node.deepest.max(mempool.txs);
+    }
+
+    /// The node showed a block.
+    pub(super) fn block(&mut self, node: usize, block: &FollowedBlock) {
+        let node = &mut self.nodes[node];
+        node.row.height = Some(block.height);
+        node.row.blocks += 1;
+        node.row.block_txs += block.hashes.len() as u64;
+        node.row.block_bytes += block.bytes;
+        node.blocks += 1;
+        let resolution_ms = block
+            .resolution
+            .map(|resolution| resolution.as_millis_f64());
+        let sight = SightRow {
+            kind: SightRow::BLOCK.into(),
+            id: block.height.to_string(),
+            node: node.row.node.clone(),
+            seen_ns: block.observed.as_nanos(),
+            resolution_ms,
+            bytes: Some(block.bytes),
+            txs: Some(block.hashes.len() as u64),
+            sent_ns: None,
+        };
+        self.write(&sight);
+    }
+
+    /// A sampled transaction was sent: it is looked for at every node from now on.
+    pub(super) fn sent(&mut self, hash: TxHash, at: Nanos) {
+        for node in &mut self.nodes {
+            if node.awaited.len() == MOST_AWAITED {
+                node.awaited.pop_front();
+                node.unseen += 1;
+            }
+            node.awaited.push_back((hash, at));
+        }
+    }
+
+    /// The sampled transactions to ask a node for, the oldest first.
+    pub(super) fn awaited(&self, node: usize) -> Vec<TxHash> {
+        let awaited = self.nodes[node].awaited.iter();
+        awaited.take(MOST_ASKED).map(|(hash, _)| *hash).collect()
+    }
+
+    /// The node has these of them; it may have had them for `resolution`.
+    pub(super) fn seen(
+        &mut self,
+        node: usize,
+        at: Nanos,
+        resolution: Option<Nanos>,
+        has: &HashSet<TxHash>,
+    ) {
+        let mut sights = Vec::new();
+        let ids = self.ids;
+        let node = &mut self.nodes[node];
+        let name = &node.row.node;
+        node.awaited.retain(|(hash, sent)| {
+            let seen = has.contains(hash);
+            if seen {
+                sights.push(SightRow {
+                    kind: SightRow::TX.into(),
+                    id: ids.text(hash),
+                    node: name.clone(),
+                    seen_ns: at.as_nanos(),
+                    resolution_ms: resolution.map(|resolution| resolution.as_millis_f64()),
+                    sent_ns: Some(sent.as_nanos()),
+                    ..SightRow::default()
+                });
+            }
+            !seen
+        });
+        node.seen += sights.len() as u64;
+        for sight in &sights {
+            self.write(sight);
+        }
+    }
+
+    /// Writes the row of a second that is over, with what the process used in it.
+    pub(super) fn close(&mut self, node: usize, second: u64, used: impl FnOnce(&mut NodeRow)) {
+        let row = &mut self.nodes[node].row;
+        let next = NodeRow {
+            node: row.node.clone(),
+            height: row.height,
+            ..NodeRow::default()
+        };
+        let mut row = std::mem::replace(row, next);
+        row.second = second;
+        used(&mut row);
+        let mut bytes = Vec::new();
+        write_row(&row, &mut bytes);
+        let written = self.tables.nodes.write_all(&bytes);
+        self.note(written);
+    }
+
+    /// What was seen by the end.
+    pub(super) fn finish(&mut self, now: Nanos) -> Observation {
+        let mut gaps = Vec::new();
+        let mut lines = Vec::new();
+        for node in &mut self.nodes {
+            let name = node.row.node.clone();
+            let (found, more) = node.presence.finish(now);
+            for gap in found {
+                let from = gap.from.as_secs_f64();
+                let until = match gap.until {
+                    Some(until) => format!("until {:.1} s", until.as_secs_f64()),
+                    None => "to the end".into(),
+                };
+                gaps.push(format!(
+                    "the observed node {name} gave no answer from {from:.1} s {until}: its figures are missing there"
+                ));
+            }
+            if more > 0 {
+                gaps.push(format!(
+                    "the observed node {name} was away {more} more times"
+                ));
+            }
+            let unseen = node.unseen + node.awaited.len() as u64;
+            lines.push(format!(
+                "{name}: {} blocks, up to {} in its mempool; of {} sampled transactions {} seen",
+                grouped(node.blocks),
+                grouped(node.deepest),
+                grouped(node.seen + unseen),
+                grouped(node.seen)
+            ));
+        }
+        Observation {
+            gaps,
+            lines,
+            write_error: self.write_error.take(),
+        }
+    }
+
+    fn write(&mut self, sight: &SightRow) {
+        let mut bytes = Vec::new();
+        write_row(sight, &mut bytes);
+        let written = self.tables.sights.write_all(&bytes);
+        self.note(written);
+    }
+
+    /// The first error is told at the end; watching goes on.
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.write_error.get_or_insert(error);
+        }
+    }
+}
+
+/// Every change leaves a whole book.
+pub(super) fn lock<W>(book: &Mutex<Book<W>>) -> MutexGuard<'_, Book<W>> {
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sampled transactions that a node has not shown: what it drops first is the oldest.
+const MOST_AWAITED: usize = 2_048;
+/// In one question.
+const MOST_ASKED: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use rpc::HeaderTime;
+
+    use super::*;
+
+    fn book() -> Book<Vec<u8>> {
+        let tables = Tables {
+            nodes: Vec::new(),
+            sights: Vec::new(),
+        };
+        Book::new(vec!["a".into(), "b".into()], IdText::LowerHex, tables)
+    }
+
+    fn lines(bytes: &[u8]) -> Vec<String> {
+        String::from_utf8(bytes.to_vec())
+            .unwrap()
+            .lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn a_sampled_transaction_is_awaited_at_each_node_until_that_one_shows_it() {
+        let mut book = book();
+        book.sent([7; 32], Nanos::from_secs(1));
+        book.sent([8; 32], Nanos::from_secs(1));
+        let has = HashSet::from([[7; 32]]);
+        book.seen(
+            0,
+            Nanos::from_millis(1_100),
+            Some(Nanos::from_millis(200)),
+            &has,
+        );
+        assert_eq!(book.awaited(0), [[8; 32]]);
+        assert_eq!(book.awaited(1).len(), 2);
+        book.seen(1, Nanos::from_millis(3_000), None, &has);
+        let sights = lines(&book.tables.sights);
+        assert!(
+            sights[0].starts_with("tx,0707")
+                && sights[0].ends_with("a,1100000000,200.000,,,1000000000"),
+            "{sights:?}"
+        );
+        assert!(
+            sights[1].ends_with("b,3000000000,,,,1000000000"),
+            "{sights:?}"
+        );
+        let end = book.finish(Nanos::from_secs(5));
+        assert!(
+            end.lines[1].contains("of 2 sampled transactions 1 seen"),
+            "{end:?}"
+        );
+    }
+
+    #[test]
+    fn a_second_has_a_row_with_its_own_blocks_and_the_last_depth() {
+        let mut book = book();
+        let block = FollowedBlock {
+            height: 5,
+            header_time: HeaderTime::default(),
+            observed: Nanos::from_millis(400),
+            resolution: None,
+            hashes: vec![[1; 32], [2; 32]],
+            codes: Vec::new(),
+            codes_known: false,
+            gas: None,
+            bytes: 700,
+            proposer: String::new(),
+        };
+        for txs in [10, 20] {
+            book.mempool(
+                0,
+                Nanos::from_millis(txs),
+                Some(Mempool {
+                    txs,
+                    bytes: txs * 300,
+                }),
+            );
+        }
+        book.mempool(0, Nanos::from_millis(900), None);
+        book.block(0, &block);
+        book.close(0, 0, |row| row.cpu = Some(1.5));
+        book.close(0, 1, |_| ());
+        let rows = lines(&book.tables.nodes);
+        assert_eq!(rows[0], "0,a,3,2,5,20,6000,1,2,700,1.500,,,,,,,,");
+        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,");
+        assert_eq!(lines(&book.tables.sights), ["block,5,a,400000000,,700,2,"]);
+    }
+
+    #[test]
+    fn a_node_that_vanishes_and_returns_is_told_of_and_one_that_stays_is_not() {
+        let mut book = book();
+        let depth = Some(Mempool { txs: 0, bytes: 0 });
+        for second in 0..10 {
+            let at = Nanos::from_secs(second);
+            book.mempool(0, at, depth);
+            book.mempool(1, at, depth.filter(|_| !(3..7).contains(&second)));
+        }
+        let end = book.finish(Nanos::from_secs(10));
+        assert_eq!(
+            end.gaps,
+            [
+                "the observed node b gave no answer from 3.0 s until 7.0 s: its figures are missing there"
+            ]
+        );
+    }
+
+    #[test]
+    fn transactions_that_no_node_shows_are_dropped_the_oldest_first_and_counted() {
+        let mut book = book();
+        for number in 0..3_000_u32 {
+            let mut hash = [0; 32];
+            hash[..4].copy_from_slice(&number.to_be_bytes());
+            book.sent(hash, Nanos::ZERO);
+        }
+        assert_eq!(book.awaited(0).len(), 256);
+        assert_eq!(book.awaited(0)[0][..4], (3_000_u32 - 2_048).to_be_bytes());
+        let end = book.finish(Nanos::from_secs(1));
+        assert!(
+            end.lines[0].contains("of 3,000 sampled transactions 0 seen"),
+            "{end:?}"
+        );
+    }
+}

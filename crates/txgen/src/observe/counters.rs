@@ -1,0 +1,180 @@
+//! What a node's process has used: from /proc of this machine, or from the node's Prometheus metrics.
+
+use std::collections::BTreeMap;
+
+use measure::NodeRow;
+use procfs::process::Process;
+use procfs::{CurrentSI as _, KernelStats, ticks_per_second};
+
+/// Everything that was used since a process began; what a source does not tell is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Counters {
+    /// Processor time in seconds, of the process and of each of its threads.
+    cpu_s: Option<f64>,
+    threads_s: BTreeMap<i32, f64>,
+    /// Of everything on the machine.
+    machine_s: Option<f64>,
+    rss_bytes: Option<u64>,
+    threads: Option<u64>,
+    disk_read: Option<u64>,
+    disk_written: Option<u64>,
+    net_received: Option<u64>,
+    net_sent: Option<u64>,
+}
+
+impl Counters {
+    /// Of a process of this machine. Its interfaces are those of its network namespace, the loopback
+    /// included: several nodes that share one share these figures.
+    pub(super) fn of_process(process: &Process) -> procfs::ProcResult<Self> {
+        let tick = ticks_per_second() as f64;
+        let stat = process.stat()?;
+        let seconds = |user: u64, system: u64| (user + system) as f64 / tick;
+        let mut threads_s = BTreeMap::new();
+        for task in process.tasks()?.flatten() {
+            // A thread may end between the list and the look.
+            if let Ok(stat) = task.stat() {
+                threads_s.insert(task.tid, seconds(stat.utime, stat.stime));
+            }
+        }
+        // What others may not read of a process of another user's stays unknown.
+        let io = process.io().ok();
+        let interfaces = process.dev_status().ok();
+        let total = |of: fn(&procfs::net::DeviceStatus) -> u64| {
+            interfaces.as_ref().map(|all| all.values().map(of).sum())
+        };
+        let machine = KernelStats::current().ok().map(|stats| stats.total);
+        let busy = |cpu: procfs::CpuTime| {
+            let busy =
+                cpu.user + cpu.nice + cpu.system + cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
+            busy as f64 / tick
+        };
+        Ok(Self {
+            cpu_s: Some(seconds(stat.utime, stat.stime)),
+            threads_s,
+            machine_s: machine.map(busy),
+            rss_bytes: Some(stat.rss * procfs::page_size()),
+            threads: u64::try_from(stat.num_threads).ok(),
+            disk_read: io.as_ref().map(|io| io.read_bytes),
+            disk_written: io.as_ref().map(|io| io.write_bytes),
+            net_received: total(|device| device.recv_bytes),
+            net_sent: total(|device| device.sent_bytes),
+        })
+    }
+
+    /// Of what Prometheus' client libraries export of their process (`process_*`, in Go also `go_threads`), in the
+    /// text format 0.0.4; a metric with several label sets counts with their sum.
+    pub(super) fn of_metrics(text: &str) -> Self {
+        let value = |name: &str| {
+            let values = text.lines().filter_map(|line| {
+                let rest = line.strip_prefix(name)?;
+                let value = match rest.strip_prefix('{') {
+                    Some(labels) => labels.rsplit_once('}')?.1,
+                    None => rest.strip_prefix(' ')?,
+                };
+                value.split_whitespace().next()?.parse::<f64>().ok()
+            });
+            values.reduce(|sum, value| sum + value)
+        };
+        let whole = |name: &str| value(name).map(|value| value as u64);
+        Self {
+            cpu_s: value("process_cpu_seconds_total"),
+            rss_bytes: whole("process_resident_memory_bytes"),
+            threads: whole("go_threads"),
+            net_received: whole("process_network_receive_bytes_total"),
+            net_sent: whole("process_network_transmit_bytes_total"),
+            ..Self::default()
+        }
+    }
+
+    /// Fills in what was used since `before`, over so many seconds. A counter that went back belongs to
+    /// another process, and says nothing.
+    pub(super) fn note(&self, before: &Self, seconds: f64, row: &mut NodeRow) {
+        let cores = |now: Option<f64>, before: Option<f64>| {
+            now.zip(before)
+                .map(|(now, before)| (now - before) / seconds)
+                .filter(|cores| *cores >= 0.0)
+        };
+        let since = |now: Option<u64>, before: Option<u64>| {
+            now.zip(before)
+                .and_then(|(now, before)| now.checked_sub(before))
+        };
+        row.cpu = cores(self.cpu_s, before.cpu_s);
+        row.machine_cpu = cores(self.machine_s, before.machine_s);
+        let busiest = self.threads_s.iter().filter_map(|(thread, now)| {
+            let before = before.threads_s.get(thread).copied();
+            cores(Some(*now), before.or(Some(0.0)))
+        });
+        row.busiest_thread = row.cpu.and_then(|_| busiest.max_by(f64::total_cmp));
+        row.rss_bytes = self.rss_bytes;
+        row.threads = self.threads;
+        row.disk_read_bytes = since(self.disk_read, before.disk_read);
+        row.disk_written_bytes = since(self.disk_written, before.disk_written);
+        row.net_received_bytes = since(self.net_received, before.net_received);
+        row.net_sent_bytes = since(self.net_sent, before.net_sent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a CometBFT 0.38 with `prometheus = true` exports them.
+    const METRICS: &str = "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.\n\
+        # TYPE process_cpu_seconds_total counter\n\
+        process_cpu_seconds_total 12.5\n\
+        process_resident_memory_bytes 6.4622592e+07\n\
+        go_threads 11\n\
+        go_threads_max 99\n\
+        process_network_receive_bytes_total{device=\"eth0\"} 100\n\
+        process_network_receive_bytes_total{device=\"eth1\"} 23\n\
+        process_network_transmit_bytes_total 5 1795292000123\n";
+
+    #[test]
+    fn metrics_of_a_node_elsewhere_are_read_by_their_names() {
+        let counters = Counters::of_metrics(METRICS);
+        assert_eq!(counters.cpu_s, Some(12.5));
+        assert_eq!(counters.rss_bytes, Some(64_622_592));
+        assert_eq!(
+            (counters.threads, counters.net_received, counters.net_sent),
+            (Some(11), Some(123), Some(5))
+        );
+        assert_eq!(
+            Counters::of_metrics("<html>not found</html>"),
+            Counters::default()
+        );
+    }
+
+    #[test]
+    fn a_row_has_the_differences_and_none_where_a_process_was_replaced() {
+        let counters = |cpu_s: f64, threads: &[(i32, f64)], sent: u64| Counters {
+            cpu_s: Some(cpu_s),
+            threads_s: threads.iter().copied().collect(),
+            net_sent: Some(sent),
+            ..Counters::default()
+        };
+        let before = counters(10.0, &[(1, 6.0), (2, 4.0)], 1_000);
+        let now = counters(13.0, &[(1, 6.2), (2, 5.9), (3, 0.9)], 9_000);
+        let mut row = NodeRow::default();
+        now.note(&before, 2.0, &mut row);
+        assert_eq!(
+            (row.cpu, row.net_sent_bytes, row.machine_cpu),
+            (Some(1.5), Some(8_000), None)
+        );
+        assert!((row.busiest_thread.unwrap() - 0.95).abs() < 1e-9, "{row:?}");
+        let mut row = NodeRow::default();
+        before.note(&now, 2.0, &mut row);
+        assert_eq!(
+            (row.cpu, row.busiest_thread, row.net_sent_bytes),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn this_process_has_threads_memory_and_a_machine() {
+        let me = Process::myself().unwrap();
+        let counters = Counters::of_process(&me).unwrap();
+        assert!(counters.rss_bytes.unwrap() > 1_000_000 && counters.threads.unwrap() >= 1);
+        assert!(counters.machine_s.unwrap() >= counters.cpu_s.unwrap());
+        assert!(!counters.threads_s.is_empty());
+    }
+}

@@ -1,0 +1,79 @@
+//! The nodes of a network, found from one of them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rpc::{ClientOptions, Endpoint, Trust};
+
+use super::error::ObserveError;
+use crate::settings::Observed;
+use crate::shutdown::Shutdown;
+use crate::target::Target;
+
+/// Asks `first` for its peers until `wanted` nodes answer, itself included: all that do.
+///
+/// # Errors
+/// When they do not within [`PATIENCE`].
+pub(crate) fn discover<T: Target>(
+    first: &Endpoint,
+    wanted: usize,
+    trust: &Trust,
+    shutdown: &Shutdown,
+) -> Result<Vec<Observed>, ObserveError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let begun = Instant::now();
+    loop {
+        let nodes = runtime.block_on(answering::<T>(first, trust));
+        if nodes.len() >= wanted {
+            return Ok(nodes);
+        }
+        if begun.elapsed() >= PATIENCE || shutdown.is_requested() {
+            return Err(ObserveError::TooFew {
+                found: nodes.len(),
+                wanted,
+                waited_s: begun.elapsed().as_secs(),
+                hint: T::PEERS_HINT,
+            });
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The first node and those of its peers that answer.
+async fn answering<T: Target>(first: &Endpoint, trust: &Trust) -> Vec<Observed> {
+    let options = || ClientOptions {
+        timeout: QUERY_TIMEOUT,
+        trust: trust.clone(),
+        ..ClientOptions::default()
+    };
+    let mut endpoints = vec![first.clone()];
+    if let Ok(queries) = T::queries(first, options()) {
+        let mut peers = T::peers(first, &queries).await.unwrap_or_default();
+        peers.sort_by_key(ToString::to_string);
+        peers.dedup();
+        peers.retain(|peer| peer != first);
+        endpoints.extend(peers);
+    }
+    let mut nodes = Vec::new();
+    for endpoint in endpoints {
+        let Ok(queries) = T::queries(&endpoint, options()) else {
+            continue;
+        };
+        if T::pending(&queries, &[]).await.is_ok() {
+            nodes.push(Observed {
+                name: format!("node-{}", nodes.len()),
+                endpoint,
+                pid: None,
+                metrics: None,
+            });
+        }
+    }
+    nodes
+}
+
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
+/// A network that has just been started needs that to find itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(500);

@@ -1,0 +1,136 @@
+//! Many nodes recorded on the run's one clock: depth, blocks, first sights, and what each costs its machine.
+//!
+//! [`Observers::start`] watches nodes with the followers and queries of the target's kind and writes `nodes.csv`
+//! and `sights.csv`; [`Observers::stop`] says which nodes were away meanwhile.
+
+mod book;
+mod counters;
+mod discover;
+mod error;
+mod node;
+mod presence;
+
+use std::fs::File;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use measure::{KeptRows, TxHash};
+use pacing::Nanos;
+use rpc::{ClientOptions, Trust};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::RunClock;
+use crate::settings::Observed;
+use crate::target::Target;
+use book::{Book, lock};
+pub(crate) use book::{Observation, Tables};
+pub(crate) use discover::discover;
+pub use error::ObserveError;
+use node::NodeWatch;
+pub(crate) use node::mempool_pause;
+
+/// Observers at work.
+#[derive(Debug)]
+pub(crate) struct Observers {
+    shutdown: CancellationToken,
+    thread: JoinHandle<()>,
+    book: Arc<Mutex<Book<File>>>,
+    samples: Samples,
+}
+
+/// Where sent transactions are told of: some of them are looked for at every node.
+#[derive(Debug, Clone)]
+pub(crate) struct Samples {
+    chosen: KeptRows,
+    sender: mpsc::Sender<(TxHash, Nanos)>,
+}
+
+impl Samples {
+    /// One that was sent. Where the observers are behind, it is not looked for.
+    pub(crate) fn sent(&self, hash: TxHash, at: Nanos) {
+        if self.chosen.keeps(&hash) {
+            let _ = self.sender.try_send((hash, at));
+        }
+    }
+}
+
+impl Observers {
+    /// Watches `nodes`, each of which has to answer once before; rows begin with the clock.
+    ///
+    /// # Errors
+    /// [`ObserveError`].
+    pub(crate) fn start<T: Target>(
+        nodes: &[Observed],
+        trust: &Trust,
+        clock: &RunClock,
+        tables: Tables<File>,
+    ) -> Result<Self, ObserveError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let names = nodes.iter().map(|node| node.name.clone()).collect();
+        let book = Arc::new(Mutex::new(Book::new(names, T::facts().ids, tables)));
+        let shutdown = CancellationToken::new();
+        let options = || ClientOptions {
+            timeout: QUERY_TIMEOUT,
+            trust: trust.clone(),
+            ..ClientOptions::default()
+        };
+        let mut watches = Vec::new();
+        for (number, node) in nodes.iter().enumerate() {
+            let watch = NodeWatch::<T>::new(number, node, options(), clock.clone(), book.clone())?;
+            runtime.block_on(watch.check())?;
+            watches.push(watch);
+        }
+        let (sender, mut sent) = mpsc::channel(SAMPLES_WAITING);
+        let ended = shutdown.clone();
+        let samples = book.clone();
+        let work = async move {
+            let mut tasks = tokio::task::JoinSet::new();
+            for watch in watches {
+                watch.spawn(&mut tasks, &ended);
+            }
+            tasks.spawn(async move {
+                while let Some((hash, at)) = sent.recv().await {
+                    lock(&samples).sent(hash, at);
+                }
+            });
+            ended.cancelled().await;
+            tasks.shutdown().await;
+        };
+        let thread = thread::Builder::new()
+            .name("observers".into())
+            .spawn(move || runtime.block_on(work))?;
+        Ok(Self {
+            shutdown,
+            thread,
+            book,
+            samples: Samples {
+                chosen: SAMPLED,
+                sender,
+            },
+        })
+    }
+
+    /// Where sent transactions are told of.
+    pub(crate) fn samples(&self) -> Samples {
+        self.samples.clone()
+    }
+
+    /// Ends them: what was seen by `now`.
+    pub(crate) fn stop(self, now: Nanos) -> Observation {
+        self.shutdown.cancel();
+        // A panic in it was reported by its thread; the rows are written.
+        let _ = self.thread.join();
+        lock(&self.book).finish(now)
+    }
+}
+
+/// One transaction in 64 is looked for at every node: at 2,000/s 31 a second, which a node answers in a
+/// batch of one request.
+const SAMPLED: KeptRows = KeptRows::Sample(std::num::NonZeroU64::new(64).expect("not zero"));
+/// Sampled transactions on their way to the observers: a second's at 250,000/s.
+const SAMPLES_WAITING: usize = 4_096;
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,0 +1,66 @@
+//! `txgen record`: nodes observed without a load.
+
+use std::thread;
+use std::time::Duration;
+
+use ops::command::{CommandError, failed, print, usage};
+use pacing::Nanos;
+use rpc::Trust;
+
+use crate::cli::RecordArgs;
+use crate::clock::RunClock;
+use crate::observe::{Observers, discover};
+use crate::run::{RunFolder, default_folder, observed_tables};
+use crate::shutdown::Shutdown;
+use crate::target::{Target, TargetVisitor};
+
+/// Observes until the time is up or a signal comes; gives the exit code.
+pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
+    args.target.visit(Recording(args))
+}
+
+struct Recording<'a>(&'a RecordArgs);
+
+impl TargetVisitor for Recording<'_> {
+    type Output = Result<u8, CommandError>;
+
+    fn visit<T: Target>(self) -> Self::Output {
+        let args = self.0;
+        let shutdown = Shutdown::on_signals().map_err(failed)?;
+        let trust = Trust::native();
+        let mut nodes = args.observe.clone();
+        if let Some((first, wanted)) = args.from.as_ref().zip(args.discover) {
+            let found = discover::<T>(first, wanted.get() as usize, &trust, &shutdown);
+            nodes.extend(found.map_err(failed)?);
+        }
+        if nodes.is_empty() {
+            let nobody = anyhow::anyhow!(
+                "there is nothing to observe: give --observe name=URL, or --from URL --discover N"
+            );
+            return Err(usage(nobody));
+        }
+        let out = args.out.clone().unwrap_or_else(|| default_folder("record"));
+        let folder = RunFolder::create(out).map_err(failed)?;
+        let clock = RunClock::default();
+        let tables = observed_tables(&folder).map_err(failed)?;
+        let observers = Observers::start::<T>(&nodes, &trust, &clock, tables).map_err(failed)?;
+        clock.start(Nanos::ZERO);
+        while !shutdown.is_requested()
+            && args.duration.is_none_or(|duration| clock.now() < duration)
+        {
+            thread::sleep(LOOK_INTERVAL);
+        }
+        let seen = observers.stop(clock.now());
+        let mut text: String = seen.lines.iter().map(|line| format!("{line}\n")).collect();
+        for gap in &seen.gaps {
+            text.push_str(&format!("{gap}\n"));
+        }
+        text.push_str(&format!("written to {}\n", folder.path().display()));
+        match seen.write_error {
+            Some(error) => Err(failed(error)),
+            None => Ok(print(text.as_bytes())),
+        }
+    }
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
