@@ -61,7 +61,7 @@ pub struct RecordArgs {
     /// What kind of nodes they are.
     #[arg(long, value_enum, default_value = "cometbft", value_name = "KIND")]
     pub target: TargetKind,
-    /// A node: name=URL[,pid=PID][,metrics=URL]. May be given several times.
+    /// A node: name=URL, name=URL,pid=PID or name=URL,metrics=URL. May be given several times.
     #[arg(long, value_name = "NODE")]
     pub observe: Vec<Observed>,
     /// A node whose peers are looked for, and recorded with it.
@@ -73,7 +73,8 @@ pub struct RecordArgs {
     /// How long to record [default: until Ctrl-C].
     #[arg(short, long, value_name = "DURATION")]
     pub duration: Option<Nanos>,
-    /// The folder to write; must not exist or be empty [default: runs/<time>-record].
+    /// The folder to write; must not exist or be empty [default: one in runs that
+    /// is named after the time].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

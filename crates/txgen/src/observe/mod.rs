@@ -1,7 +1,7 @@
 //! Many nodes recorded on the run's one clock: depth, blocks, first sights, and what each costs its machine.
 //!
-//! [`Observers::start`] watches nodes with the followers and queries of the target's kind and writes `nodes.csv`
-//! and `sights.csv`; [`Observers::stop`] says which nodes were away meanwhile.
+//! `Observers::start` watches nodes with the followers and queries of the target's kind and writes `nodes.csv`
+//! and `sights.csv`; `Observers::stop` says which nodes were away meanwhile.
 
 mod book;
 mod counters;

@@ -58,7 +58,8 @@ pub struct Settings {
     #[serde(deserialize_with = "text::list")]
     pub endpoints: Vec<Endpoint>,
 
-    /// Record this node, too, on the run's clock: name=URL[,pid=PID][,metrics=URL]. May be given several times.
+    /// Record this node, too, on the run's clock: name=URL, name=URL,pid=PID or
+    /// name=URL,metrics=URL. May be given several times.
     /// Its height, mempool, blocks and first sights of transactions go into nodes.csv and sights.csv; what its
     /// process uses comes from PID on this machine, or from its Prometheus metrics.
     #[arg(long, value_name = "NODE")]
