@@ -23,6 +23,9 @@ pub struct Evidence {
     /// How much a block or the mempool holds, where that is what was seen.
     #[serde(default)]
     pub limit: Option<u64>,
+    /// The address of the endpoint that it is about, where it is about one of several.
+    #[serde(default)]
+    pub endpoint: Option<String>,
     /// The figures in words, for people.
     pub text: String,
 }
@@ -35,6 +38,8 @@ pub enum EvidenceKind {
     LostAfterAccept,
     /// A stretch without an answer while requests waited.
     NoAnswers,
+    /// A stretch without an answer of one endpoint while requests to it waited.
+    EndpointSilent,
     /// A stretch without a block while accepted transactions waited.
     NoBlocks,
     /// Answered with another code than 0 or with a JSON-RPC error.

@@ -17,6 +17,7 @@ mod cohort;
 mod compare;
 mod conservation;
 mod counts;
+mod endpoints;
 mod event;
 mod evidence;
 mod fate;

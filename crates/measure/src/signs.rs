@@ -4,6 +4,7 @@
 
 use pacing::Nanos;
 
+use crate::endpoints::EndpointSilence;
 use crate::limits::BACKLOG_BLOCKS;
 use crate::rows::{BlockRow, SeriesRow};
 use crate::segments::SECOND;
@@ -75,6 +76,8 @@ impl Peak {
 pub(crate) struct Signs {
     /// No answer while requests waited.
     pub(crate) no_answers: Silence,
+    /// The same of single endpoints.
+    pub(crate) silent_endpoints: Vec<EndpointSilence>,
     /// No block while accepted transactions waited.
     pub(crate) no_blocks: Silence,
     /// From the first second with a refusal to the last.
@@ -130,6 +133,7 @@ impl Signs {
             Tenths::default()
         };
         self.no_answers.pass(start, end, answered, held);
+        EndpointSilence::second(&mut self.silent_endpoints, &row.silent);
         let blocks = match self.last_block.filter(|_| counts.blocks > 0) {
             None => Tenths::default(),
             // The first one ended what was silent before it, the last one begins what follows.

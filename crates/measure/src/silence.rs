@@ -84,6 +84,11 @@ impl Silence {
         }
     }
 
+    /// The end of the last tenth with a sign, or the last instant at which none was awaited.
+    pub(crate) const fn since(&self) -> Nanos {
+        self.since
+    }
+
     /// How long it has lasted by `now`.
     fn lasted(&mut self, now: Nanos) -> Nanos {
         let (from_s, until_s) = (self.since.as_secs_f64(), now.as_secs_f64());

@@ -4,6 +4,7 @@ use pacing::Nanos;
 
 use crate::cohort::CohortParts;
 use crate::counts::{AddUp as _, Counts, Late};
+use crate::endpoints::EndpointParts;
 use crate::latency::LatencySet;
 use crate::rows::BlockRow;
 use crate::silence::Tenths;
@@ -114,6 +115,8 @@ pub(crate) struct Span {
     pub(crate) answers: Tenths,
     /// The same of blocks.
     pub(crate) block_times: Tenths,
+    /// What each endpoint was sent and gave back, of a span inside one second.
+    pub(crate) endpoints: EndpointParts,
     /// What became of transactions in it, of a span inside one second.
     pub(crate) cohorts: CohortParts,
     /// How it changed what waits, of a span inside one second.
@@ -146,6 +149,7 @@ impl Span {
         self.depth = None;
         self.processor = None;
         (self.answers, self.block_times) = Default::default();
+        self.endpoints.clear();
         self.cohorts.clear();
         self.waiting.clear();
         self.latencies.clear();

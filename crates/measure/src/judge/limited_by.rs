@@ -18,6 +18,7 @@ pub(super) fn limited_by(summary: &Summary, signs: &Signs) -> (LimitedBy, Vec<Ev
     };
     case.losses();
     case.silences();
+    case.silent_endpoints();
     case.answers();
     case.blocks();
     case.steps();
@@ -81,6 +82,7 @@ impl Case<'_> {
             from_s: stretch.map(|stretch| stretch.from_s),
             until_s: stretch.map(|stretch| stretch.until_s),
             limit,
+            endpoint: None,
             text,
         });
     }
@@ -174,6 +176,39 @@ impl Case<'_> {
             );
             let found = (kind, LimitedBy::Node);
             self.add(found, strength, stretch.txs, Some(stretch), text);
+        }
+    }
+
+    /// Endpoints that gave no sign while others did.
+    fn silent_endpoints(&mut self) {
+        let own_stall_s = self.summary.late.generator_max_ms / 1e3;
+        let all = self.signs.no_answers.longest;
+        for silent in &self.signs.silent_endpoints {
+            let Some(stretch) = silent.out_of_the_ordinary() else {
+                continue;
+            };
+            let limit_s = self.ordinary_wait_s(stretch.length_s());
+            // Rows are a second long.
+            let others_too =
+                stretch.from_s > all.from_s - 1.0 && stretch.until_s < all.until_s + 1.0;
+            if others_too || stretch.length_s() < limit_s.max(OWN_STALL_MARGIN * own_stall_s) {
+                continue;
+            }
+            let text = format!(
+                "{} gave no answer from {:.1} s to {:.1} s while up to {} requests to it waited",
+                silent.endpoint, stretch.from_s, stretch.until_s, stretch.txs
+            );
+            let found = (EvidenceKind::EndpointSilent, LimitedBy::Node);
+            self.add(
+                found,
+                self.weight(stretch.txs),
+                stretch.txs,
+                Some(stretch),
+                text,
+            );
+            if let Some(evidence) = self.found.last_mut() {
+                evidence.endpoint = Some(silent.endpoint.clone());
+            }
         }
     }
 
@@ -367,6 +402,7 @@ impl Case<'_> {
                     EvidenceKind::LostAfterAccept
                         | EvidenceKind::NoAnswers
                         | EvidenceKind::NoBlocks
+                        | EvidenceKind::EndpointSilent
                         | EvidenceKind::NoUsableAnswer
                 )
         });

@@ -22,9 +22,10 @@ impl fmt::Display for Onset {
 /// The chain of causes that a run's evidence tells, the first one first; none in a healthy run.
 #[must_use]
 pub fn onsets(evidence: &[Evidence]) -> Vec<Onset> {
-    // A mempool that is full decides nothing by itself, but it explains the refusals.
-    let tells =
-        |it: &&Evidence| it.strength >= Strength::Strong || it.kind == EvidenceKind::MempoolFull;
+    // A mempool that is full decides nothing by itself, but it explains the refusals; an endpoint that gives
+    // no answers may hold nothing up, but is broken.
+    let explains = [EvidenceKind::MempoolFull, EvidenceKind::EndpointSilent];
+    let tells = |it: &&Evidence| it.strength >= Strength::Strong || explains.contains(&it.kind);
     let onset = |it: &Evidence| {
         let (at_s, sign) = (it.from_s?, sign(it)?);
         Some((order(it.kind), Onset { at_s, sign }))
@@ -57,8 +58,16 @@ fn sign(evidence: &Evidence) -> Option<String> {
         EvidenceKind::MempoolFull => at("mempool full"),
         EvidenceKind::Refused => "refusals".to_owned(),
         EvidenceKind::NoAnswers => for_s("no answer"),
+        EvidenceKind::EndpointSilent => for_s(&format!("no answer of {}", host(evidence))),
         _ => return None,
     })
+}
+
+/// Host and port of the endpoint that it is about.
+fn host(evidence: &Evidence) -> &str {
+    let url = evidence.endpoint.as_deref().unwrap_or("an endpoint");
+    let behind_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    behind_scheme.split('/').next().unwrap_or(behind_scheme)
 }
 
 /// Causes before effects.
@@ -90,6 +99,7 @@ mod tests {
             from_s: Some(from_s),
             until_s: Some(from_s + 9.0),
             limit,
+            endpoint: None,
             text: String::new(),
         }
     }

@@ -174,15 +174,21 @@ fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
         (one, other) => one.or(other),
     };
     sum.add_up(row);
+    for silent in row.silent.split_terminator("; ") {
+        add_joined(&mut sum.silent, silent);
+    }
     add_names(&mut sum.latency.at_least, &row.latency.at_least);
     sum.step = sum.step.or(row.step);
     // The same mark may have been sent to all generators.
     if !row.mark.is_empty() && row.mark != sum.mark {
-        if !sum.mark.is_empty() {
-            sum.mark.push_str("; ");
-        }
-        sum.mark.push_str(&row.mark);
+        add_joined(&mut sum.mark, &row.mark);
     }
+}
+
+/// What people read, joined by `; `.
+fn add_joined(text: &mut String, more: &str) {
+    text.push_str(if text.is_empty() { "" } else { "; " });
+    text.push_str(more);
 }
 
 /// Where something waited in one part, it waited in the whole.

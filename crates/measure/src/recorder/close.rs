@@ -112,6 +112,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 self.run.steady_blocks.add(&segment.span.blocks);
             }
         }
+        self.endpoints
+            .pass(segment.start, segment.end, &segment.span.endpoints);
         self.add_to_second(&segment);
         self.add_to_step(&segment);
         self.judge_steps(segment.end);
@@ -173,7 +175,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if begin.fresh || end <= begin.start {
             return;
         }
-        let row = self.series_row(begin, end);
+        let mut row = self.series_row(begin, end);
+        if self.config.answers {
+            row.silent = self.endpoints.take(end, &self.config.endpoints);
+        }
         self.files.series.push(&row);
         self.run.seconds.push(&row);
         self.show_second(row);
@@ -224,6 +229,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             }),
             mempool_min: span.depth.map(|depth| depth.min),
             mempool_max: span.depth.map(|depth| depth.max),
+            silent: String::new(),
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) use self::close::growth;
 use self::close::{EndedSteps, RunTotals, StepUnderway};
 use crate::answers::Answers;
 use crate::blocks::WaitingBlocks;
+use crate::endpoints::EndpointWatch;
 use crate::event::{
     AcceptanceSeen, Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply,
     Sent, SourceId, TxHash, Unsent,
@@ -68,6 +69,8 @@ pub struct RecorderConfig {
     pub checked: bool,
     /// How ids are written in `txs.csv`.
     pub ids: IdText,
+    /// The addresses of the endpoints, in the order of their positions.
+    pub endpoints: Vec<String>,
     /// Which transactions have a row there.
     pub rows: KeptRows,
 }
@@ -89,6 +92,7 @@ impl RecorderConfig {
             answers: true,
             checked: true,
             ids: IdText::UpperHex,
+            endpoints: Vec::new(),
             rows: KeptRows::All,
         }
     }
@@ -121,6 +125,7 @@ pub struct Recorder<W, P> {
     /// The second, the step and the interval of the log that are being put together.
     second: Span,
     second_begin: SecondBegin,
+    endpoints: EndpointWatch,
     step: StepUnderway,
     ended_steps: EndedSteps,
     interval: LatencySet,
@@ -171,6 +176,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 fresh: true,
                 ..SecondBegin::default()
             },
+            endpoints: EndpointWatch::default(),
             step: StepUnderway::default(),
             ended_steps: EndedSteps::default(),
             interval: LatencySet::new(),
@@ -205,6 +211,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.sent += 1;
         span.waiting.begin(sent.due);
         span.late.count(sent);
+        span.endpoints.sent(sent.endpoint);
         span.latencies.record(LatencyKind::Lateness, lateness);
         span.cohorts.of(sent.step).due_sent += 1;
         if !self.config.answers && self.is_unfollowed() {
@@ -242,6 +249,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 let span = &mut self.segment(answered.at).span;
                 span.counts.errors += 1;
                 span.cohorts.of(record.step).due_refused += 1;
+                span.endpoints.gave_up(record.endpoint);
                 self.censor(LatencyKind::AcceptResponse, record.due, answered.at);
                 self.censor(LatencyKind::AcceptService, record.sent, answered.at);
                 // It may be in the node all the same: the record waits for a block.
@@ -394,6 +402,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let span = &mut self.segment(at).span;
         span.counts.accepted += 1;
         span.answers.mark(at);
+        span.endpoints.answered(record.endpoint, at);
         let latencies = &mut span.latencies;
         latencies.record(LatencyKind::AcceptResponse, at.saturating_sub(record.due));
         latencies.record(LatencyKind::AcceptService, at.saturating_sub(record.sent));
@@ -424,6 +433,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.rejected += 1;
         span.cohorts.of(record.step).due_refused += 1;
         span.answers.mark(at);
+        span.endpoints.answered(record.endpoint, at);
         self.settle(slot, at);
     }
 
@@ -443,12 +453,13 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let record = self.pending.remove(slot);
         let is_unanswered = record.state == RecordState::Unanswered;
         if !record.is_committed() || is_unanswered {
-            let waiting = &mut self.segment(at).span.waiting;
+            let span = &mut self.segment(at).span;
             if !record.is_committed() {
-                waiting.end(record.due, Awaited::Block);
+                span.waiting.end(record.due, Awaited::Block);
             }
             if is_unanswered {
-                waiting.end(record.due, Awaited::Answer);
+                span.waiting.end(record.due, Awaited::Answer);
+                span.endpoints.settled(record.endpoint);
             }
         }
         self.enter(&record);

@@ -42,6 +42,10 @@ pub struct SeriesRow {
     /// Most of them.
     #[serde(default)]
     pub mempool_max: Option<u64>,
+    /// The endpoints that gave no answer for a second or longer while requests to them waited, joined by
+    /// `; `: address, since when and until when, requests, and whether an answer ended it.
+    #[serde(default)]
+    pub silent: String,
 }
 
 adds_up!(SeriesRow {
@@ -51,7 +55,7 @@ adds_up!(SeriesRow {
 
 impl TableRow for SeriesRow {
     const FILE: &'static str = "series.csv";
-    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least\n";
+    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent\n";
     const OPTIONAL: &'static [&'static str] = &[
         "mark",
         "generator_cpu",
@@ -59,5 +63,6 @@ impl TableRow for SeriesRow {
         "mempool_min",
         "mempool_max",
         "at_least",
+        "silent",
     ];
 }

@@ -3,9 +3,9 @@
 
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    AnswerRow, Answered, Answers, BlockRow, BlockSeen, Cause, Failure, KilledRun, MergePart, Plan,
-    Quantiles, RecorderConfig, Reply, SchedulePlan, Sent, SeriesRow, StepRow, Summary, Unsent,
-    UnsentReason, merge,
+    AnswerRow, Answered, Answers, BlockRow, BlockSeen, Cause, EndpointInfo, Evidence, EvidenceKind,
+    Failure, KilledRun, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply, SchedulePlan,
+    Sent, SeriesRow, StepRow, Summary, Unsent, UnsentReason, merge,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -18,6 +18,7 @@ use crate::support::{
 /// Transactions of the whole load, one every 10 ms.
 const TXS: u64 = 400;
 const OFFERING: Nanos = Nanos::from_nanos(4_000_000_000);
+const ENDPOINTS: [&str; 2] = ["http://a:1", "http://b:2"];
 const ENDED: Nanos = Nanos::from_nanos(6_000_000_000);
 
 /// What becomes of a transaction.
@@ -117,6 +118,7 @@ fn events(load: &[Transaction], part: u64, parts: u64) -> Vec<(Nanos, Event)> {
             at,
             Event::Sent(Sent {
                 cause,
+                endpoint: (index % 2) as u16,
                 ..sent(index, due, at)
             }),
         ));
@@ -153,7 +155,10 @@ impl Plan for PartPlan {
 fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
     let folder = Folder::new();
     let schedule = SchedulePlan::new(constant("100/s", "4s"));
-    let config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
+    let config = RecorderConfig {
+        endpoints: ENDPOINTS.map(str::to_owned).to_vec(),
+        ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1)
+    };
     let mut recorder = folder.recorder(config, PartPlan(schedule, part, parts));
     for (at, event) in events(load, part, parts) {
         recorder.watermark(SENDER, at);
@@ -171,8 +176,18 @@ fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
     (folder, finished.summary)
 }
 
+fn two_endpoints() -> Manifest {
+    let mut manifest = manifest();
+    let endpoint = |url: &str| EndpointInfo {
+        url: url.to_owned(),
+        ..manifest.endpoints[0].clone()
+    };
+    manifest.endpoints = ENDPOINTS.map(endpoint).to_vec();
+    manifest
+}
+
 fn rebuilt(folder: &Folder) -> Summary {
-    let manifest = manifest();
+    let manifest = two_endpoints();
     let series: Vec<SeriesRow> = crate::reading::rows(&folder.series.bytes());
     let steps: Vec<StepRow> = crate::reading::rows(&folder.steps.bytes());
     let blocks: Vec<BlockRow> = crate::reading::rows(&folder.blocks.bytes());
@@ -204,7 +219,7 @@ fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
     let open = files.iter().zip(&parts).map(|(files, (_, summary))| {
         let [txs, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
         MergePart {
-            manifest: manifest(),
+            manifest: two_endpoints(),
             summary: summary.clone(),
             series: RowReader::new(series).unwrap(),
             steps: RowReader::new(steps).unwrap(),
@@ -215,7 +230,7 @@ fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
     });
     let names = ["a".to_owned(), "b".to_owned()];
     let whole = Folder::new();
-    let summary = merge(open.collect(), &names, &manifest(), whole.writers()).unwrap();
+    let summary = merge(open.collect(), &names, &two_endpoints(), whole.writers()).unwrap();
     (summary, crate::reading::rows(&whole.answers.bytes()))
 }
 
@@ -243,6 +258,11 @@ fn counts(rows: &[AnswerRow]) -> Vec<(u64, u64, u16, &str, u64)> {
             )
         })
         .collect()
+}
+
+fn silent_endpoint(summary: &Summary) -> Option<&Evidence> {
+    let mut evidence = summary.evidence.iter();
+    evidence.find(|it| it.kind == EvidenceKind::EndpointSilent)
 }
 
 fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
@@ -275,6 +295,7 @@ fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
         prop_assert_eq!(&other.blocks, &live.blocks);
         prop_assert_eq!(other.late.causes, live.late.causes);
         prop_assert_eq!(other.steps[0].counts, live.steps[0].counts);
+        prop_assert_eq!(silent_endpoint(other), silent_endpoint(&live));
         for kind in measure::LatencyKind::ALL {
             let (one, other) = (live.latency_ms.of(kind), other.latency_ms.of(kind));
             prop_assert_eq!((one.count, one.censored), (other.count, other.censored));
@@ -342,4 +363,32 @@ fn what_is_in_a_block_without_an_answer_has_not_waited_longer_than_it_did() {
         })
         .collect();
     agree(&load).unwrap();
+}
+
+/// The rows of a killed run have none of a transaction that was never answered; those of the seconds name
+/// the endpoint.
+#[test]
+fn an_endpoint_that_freezes_is_named_alike_live_rebuilt_and_merged() {
+    let load: Vec<Transaction> = (0..TXS)
+        .map(|index| Transaction {
+            course: match index % 2 == 1 && index >= 150 {
+                true => Course::Unanswered,
+                false => Course::Answered(Reply::Accepted),
+            },
+            cause: Cause::OnTime,
+            service_ms: 1,
+            blocks: (index % 2 == 0 || index < 150).then_some(0),
+            code: 0,
+        })
+        .collect();
+    let (folder, live) = recorded(&load, 0, 1);
+    for other in [rebuilt(&folder), merged(&load).0] {
+        assert_eq!(silent_endpoint(&other), silent_endpoint(&live));
+    }
+    let silent = silent_endpoint(&live).unwrap();
+    assert_eq!(silent.endpoint.as_deref(), Some("http://b:2"));
+    assert_eq!((silent.from_s, silent.until_s), (Some(1.5), Some(6.0)));
+    let column = folder.series.column("silent");
+    assert_eq!(column[0], "");
+    assert_eq!(column[3], "http://b:2 1.5-4.0 125 waiting");
 }

@@ -229,6 +229,7 @@ fn refusals_are_told_by_what_the_node_said_and_steps_by_who_fell_short() {
         from_s: Some(2.0),
         until_s: None,
         limit: None,
+        endpoint: None,
         text: "12 refused from 2 s on".into(),
     }];
     let fate = &mut report.summary.fate;

@@ -119,6 +119,7 @@ impl Busiest {
             from_s: None,
             until_s: None,
             limit: None,
+            endpoint: None,
             text: format!(
                 "{} admission checks one transaction at a time, and did so for {:.0} % of its busiest second, at {}/s: a \
                  serial stage. It is the built-in node's, which is a fixture; --admission parallel checks on several \

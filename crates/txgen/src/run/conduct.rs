@@ -114,6 +114,7 @@ impl<'a, T: Target> Run<'a, T> {
                 followers: follow.followers(),
                 answers: self.target.limits().answers,
                 samples: self.samples.clone(),
+                endpoints: self.nodes.iter().map(Node::url).collect(),
             };
             let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()

@@ -53,7 +53,7 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
         endpoints: nodes
             .iter()
             .map(|node| EndpointInfo {
-                url: node.address.endpoint.to_string(),
+                url: node.url(),
                 chain_id: node.probe.chain_id.clone(),
                 node_version: Some(node.probe.version.clone()),
                 built_in,

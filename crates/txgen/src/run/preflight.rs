@@ -23,10 +23,15 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Its address as people write it.
+    pub(super) fn url(&self) -> String {
+        self.address.endpoint.to_string()
+    }
+
     /// What is known of it before its first block.
     pub(super) fn state(&self) -> NodeState {
         NodeState {
-            name: self.address.endpoint.to_string(),
+            name: self.url(),
             version: self.probe.version.clone(),
             ..NodeState::default()
         }

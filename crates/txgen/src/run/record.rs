@@ -99,6 +99,8 @@ pub(crate) struct RecordChannels {
     pub(crate) answers: bool,
     /// Where sent transactions are told of that other nodes are asked for.
     pub(crate) samples: Option<Samples>,
+    /// The addresses of the nodes, in their order.
+    pub(crate) endpoints: Vec<String>,
 }
 
 /// The recorder at work.
@@ -128,7 +130,7 @@ impl<'a> Recording<'a> {
         orders: &'a Orders,
         origin: Origin,
         rows: RowFiles,
-        channels: RecordChannels,
+        mut channels: RecordChannels,
     ) -> Self {
         let senders = channels.used.len() as u16;
         let config = RecorderConfig {
@@ -138,6 +140,7 @@ impl<'a> Recording<'a> {
             },
             warmup: plan.warmup,
             ids: plan.target.facts().ids,
+            endpoints: std::mem::take(&mut channels.endpoints),
             rows: plan.rows,
             answers: channels.answers,
             checked: plan.is_checked(),

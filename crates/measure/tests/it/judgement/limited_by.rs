@@ -1,11 +1,13 @@
 //! What limited a run.
 
 use measure::{
-    Cause, EvidenceKind, LimitedBy, LoadModel, Reply, ScheduleVerdict, Strength, Summary,
-    UnsentReason,
+    Cause, EvidenceKind, Failure, LimitedBy, LoadModel, Reply, ScheduleVerdict, Strength, Summary,
+    UnsentReason, judge,
 };
 
-use super::story::{Course, Story, accepted_at, every_second, found, healthy, ramp, strong};
+use super::story::{
+    Course, ENDPOINTS, Story, accepted_at, every_second, found, healthy, ramp, strong,
+};
 use crate::support::constant;
 
 #[test]
@@ -296,4 +298,106 @@ fn the_generators_own_limits_are_named() {
         assert_eq!(summary.knee, None);
     }
     assert_eq!(late(Cause::Node).limited_by, LimitedBy::Node);
+}
+
+/// 200/s for 20 s, every second transaction to each of two endpoints. What is sent to the second one from
+/// 8 s on, at most eight at a time as over eight connections, is answered as `course` has it; the rest goes
+/// to the first one.
+fn second_endpoint_from_8_s(course: fn(u64) -> Course) -> Story {
+    let story = Story::of(constant("200/s", "20s"), move |index, due| {
+        match is_of_the_second(index) && index >= 1_600 {
+            true => course(due),
+            false => accepted_at(due),
+        }
+    });
+    Story {
+        endpoint: |index| u16::from(is_of_the_second(index)),
+        ..story.with_blocks(every_second(22), usize::MAX)
+    }
+}
+
+/// Eight in each five seconds from 8 s on.
+fn is_of_the_second(index: u64) -> bool {
+    index % 2 == 1 && (index < 1_600 || (index - 1_600) % 1_000 < 16)
+}
+
+fn chain_of_causes(summary: &Summary) -> Vec<String> {
+    let onsets = judge::onsets(&summary.evidence);
+    onsets.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn one_of_two_endpoints_that_freezes_for_good_is_named_and_since_when() {
+    let never = |due| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: None,
+    };
+    let summary = second_endpoint_from_8_s(never).summary();
+    let silent = found(&summary, EvidenceKind::EndpointSilent).unwrap();
+    assert_eq!(silent.endpoint.as_deref(), Some(ENDPOINTS[1]));
+    assert_eq!((silent.from_s, silent.until_s), (Some(8.0), Some(22.0)));
+    assert_eq!(
+        silent.text,
+        "http://10.0.0.2:26657 gave no answer from 8.0 s to 22.0 s while up to 24 requests to it waited"
+    );
+    assert_eq!(
+        chain_of_causes(&summary),
+        ["no answer of 10.0.0.2:26657 for 14.0 s from 8 s"]
+    );
+    assert_eq!(found(&summary, EvidenceKind::NoAnswers), None);
+}
+
+#[test]
+fn requests_that_are_given_up_and_sent_anew_do_not_end_the_silence_of_an_endpoint() {
+    // Given up after 4 s; the connections are open again a second later.
+    let given_up = |due: u64| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: Some((due + 4_000, Reply::Failed(Failure::Timeout))),
+    };
+    let summary = second_endpoint_from_8_s(given_up).summary();
+    let silent = found(&summary, EvidenceKind::EndpointSilent).unwrap();
+    assert_eq!((silent.from_s, silent.until_s), (Some(8.0), Some(22.1)));
+}
+
+#[test]
+fn an_endpoint_that_is_slow_is_not_called_silent() {
+    let slow = |due: u64| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: Some((due + 4_000, Reply::Accepted)),
+    };
+    let summary = second_endpoint_from_8_s(slow).summary();
+    assert_eq!(found(&summary, EvidenceKind::EndpointSilent), None);
+    assert_eq!(chain_of_causes(&summary), [""; 0]);
+}
+
+#[test]
+fn an_endpoint_that_gets_no_requests_is_not_called_silent() {
+    let story = Story::of(constant("200/s", "20s"), |_, due| accepted_at(due));
+    let story = Story {
+        endpoint: |index| u16::from(index % 2 == 1 && index < 1_600),
+        ..story.with_blocks(every_second(22), usize::MAX)
+    };
+    assert_eq!(story.summary().evidence, []);
+}
+
+#[test]
+fn endpoints_that_are_silent_together_are_the_whole_target() {
+    let story = Story::of(constant("200/s", "20s"), |_, due| match due {
+        0..8_000 => accepted_at(due),
+        _ => Course::Sent {
+            at: due,
+            cause: Cause::OnTime,
+            answer: None,
+        },
+    });
+    let story = Story {
+        endpoint: |index| u16::from(index % 2 == 1),
+        ..story.with_blocks(every_second(22), usize::MAX)
+    };
+    let summary = story.summary();
+    assert!(found(&summary, EvidenceKind::NoAnswers).is_some());
+    assert_eq!(found(&summary, EvidenceKind::EndpointSilent), None);
 }

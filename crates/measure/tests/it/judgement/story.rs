@@ -10,6 +10,8 @@ use crate::support::{
     FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, hash, ms, sent,
 };
 
+pub(super) const ENDPOINTS: [&str; 2] = ["http://10.0.0.1:26657", "http://10.0.0.2:26657"];
+
 /// What becomes of one transaction; all instants in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Course {
@@ -52,6 +54,8 @@ pub(super) struct Story {
     /// Whether answers come after the check, and whether blocks are watched.
     pub(super) checked: bool,
     pub(super) followed: bool,
+    /// Which of the two endpoints a transaction goes to.
+    pub(super) endpoint: fn(u64) -> u16,
 }
 
 enum Event {
@@ -82,6 +86,7 @@ impl Story {
             stall: 0,
             checked: true,
             followed: true,
+            endpoint: |_| 0,
             schedule,
         }
     }
@@ -123,6 +128,7 @@ impl Story {
                     let sent = Sent {
                         cause,
                         step,
+                        endpoint: (self.endpoint)(index),
                         ..sent(index, due.at, ms(at).max(due.at))
                     };
                     events.push((sent.sent, Event::Sent(sent)));
@@ -173,6 +179,7 @@ impl Story {
             model: self.model,
             warmup: ms(self.warmup),
             checked: self.checked,
+            endpoints: ENDPOINTS.map(str::to_owned).to_vec(),
             ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, u16::from(self.followed))
         };
         match self.model {
