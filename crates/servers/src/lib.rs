@@ -10,6 +10,7 @@ mod btcd;
 mod cometbft;
 mod dotted;
 mod error;
+mod listening;
 mod nearest;
 mod ports;
 mod process;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::StartError;
+use crate::listening::listens;
 
 /// When a server that was started counts as ready, and how long that may take.
 pub struct Wait<'a> {
@@ -92,7 +93,7 @@ impl Process {
         &self.log
     }
 
-    /// Waits until the server at `address` is ready.
+    /// Waits until the server at `address` is ready and is this one: what it starts counts as it.
     ///
     /// # Errors
     /// It ended, it took longer than it may, or the caller cancelled.
@@ -103,7 +104,7 @@ impl Process {
     ) -> Result<(), StartError> {
         let start = Instant::now();
         loop {
-            if (wait.is_ready)(address) {
+            if (wait.is_ready)(address) && listens(self.id(), address) {
                 return Ok(());
             }
             if let Some(status) = self.ended() {
@@ -235,3 +236,29 @@ const TAIL_LINES: usize = 12;
 const TAIL_BYTES: u64 = 8 << 10;
 /// A node that logs every request writes hundreds of megabytes.
 const KEPT_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_took_the_port_before_is_not_taken_for_the_one_that_was_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let program = Path::new("/bin/sleep");
+        let log = folder.path().join("log");
+        let mut process = Process::start("sleep", program, &["60".into()], log, None).unwrap();
+        let mut wait = Wait {
+            is_ready: &mut |address| TcpStream::connect(address).is_ok(),
+            is_cancelled: &|| false,
+            timeout: Duration::ZERO,
+        };
+        let ready = process.wait_ready(other.local_addr().unwrap(), &mut wait);
+        assert!(
+            matches!(ready, Err(StartError::NotReady { .. })),
+            "{ready:?}"
+        );
+    }
+}

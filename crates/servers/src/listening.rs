@@ -1,0 +1,78 @@
+//! Whether a server listens itself: another one may have taken the port that was free a moment ago, and would
+//! answer in its place.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Whether a process of the group listens on this port, as Linux tells in `/proc` (proc(5)); true where there is
+/// none to ask.
+pub(crate) fn listens(group: u32, address: SocketAddr) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return true;
+    };
+    let sockets = sockets(address.port());
+    let processes = processes.filter_map(|process| Some(process.ok()?.path()));
+    processes
+        .filter(|process| is_of(group, process))
+        .any(|process| has_one_of(&process, &sockets))
+}
+
+/// The sockets that listen on a port, as `/proc/PID/fd` links to them.
+fn sockets(port: u16) -> HashSet<String> {
+    let port = format!(":{port:04X}");
+    let socket = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (local, state) = (fields.nth(1)?, fields.nth(1)?);
+        let inode = fields.nth(5)?;
+        (local.ends_with(&port) && state == LISTEN).then(|| format!("socket:[{inode}]"))
+    };
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let tables: Vec<String> = tables.into_iter().flatten().collect();
+    tables
+        .iter()
+        .flat_map(|table| table.lines())
+        .filter_map(socket)
+        .collect()
+}
+
+/// Whether a process is of the group: the third field behind its name in `/proc/PID/stat`.
+fn is_of(group: u32, process: &Path) -> bool {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let its_group = fields.split_whitespace().nth(2);
+    its_group.and_then(|text| text.parse().ok()) == Some(group)
+}
+
+fn has_one_of(process: &Path, sockets: &HashSet<String>) -> bool {
+    let Ok(files) = fs::read_dir(process.join("fd")) else {
+        return false;
+    };
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    links
+        .filter_map(|link| link.into_os_string().into_string().ok())
+        .any(|link| sockets.contains(&link))
+}
+
+/// `TCP_LISTEN` of Linux's `include/net/tcp_states.h`.
+const LISTEN: &str = "0A";
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use rustix::process::getpgrp;
+
+    use super::*;
+
+    #[test]
+    fn a_port_is_listened_on_by_the_group_that_has_its_socket() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let group = getpgrp().as_raw_nonzero().get().cast_unsigned();
+        assert!(listens(group, address));
+        drop(listener);
+        assert!(!listens(group, address));
+    }
+}
