@@ -6,9 +6,10 @@
 //! the ways from the node, and by the resolution of polling.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::MergeError;
-use crate::manifest::Manifest;
+use crate::manifest::{ClockBound, Manifest};
 use crate::rows::BlockRow;
 
 /// How far a generator's clock is ahead of that of the first one.
@@ -84,13 +85,33 @@ pub fn clock_words(manifest: &Manifest) -> Vec<String> {
         .plan
         .get("merged")
         .and_then(|parts| parts.as_array());
-    let others = parts.into_iter().flatten().enumerate().skip(1);
+    let Some((first, others)) = parts.and_then(|parts| parts.split_first()) else {
+        return Vec::new();
+    };
+    let others = (2..).zip(others);
     others
-        .map(|(place, part)| {
+        .map(|(number, part)| {
             let offset = part.get("clock").cloned().unwrap_or_default();
-            words(place + 1, serde_json::from_value(offset).ok())
+            words(number, serde_json::from_value(offset).ok()) + &own_account([first, part])
         })
         .collect()
+}
+
+/// What the clocks of two generators say of their own errors, where both do.
+fn own_account(parts: [&Value; 2]) -> String {
+    let bound = |part: &Value| {
+        let bound = part.pointer("/host/clock")?.clone();
+        serde_json::from_value::<ClockBound>(bound).ok()
+    };
+    let [Some(first), Some(other)] = parts.map(bound) else {
+        return String::new();
+    };
+    format!(
+        "; by their own account they are within {:.1} ms of each other ({} on the first, {} on the other)",
+        first.error_ms + other.error_ms,
+        first.source,
+        other.source
+    )
 }
 
 fn words(number: usize, offset: Option<ClockOffset>) -> String {
@@ -148,6 +169,18 @@ mod tests {
         other[3].resolution_ms = Some(25.0);
         let offset = ClockOffset::between(&first, &other).unwrap();
         assert_eq!((offset.offset_ms, offset.uncertainty_ms), (0.0, 25.0));
+    }
+
+    #[test]
+    fn what_the_clocks_say_of_their_own_errors_adds_up() {
+        let part = |source: &str, error_ms: f64| serde_json::json!({"host": {"clock": {"source": source, "error_ms": error_ms}}});
+        let (first, other) = (part("chrony", 3.2), part("kernel", 15.5));
+        assert_eq!(
+            own_account([&first, &other]),
+            "; by their own account they are within 18.7 ms of each other (chrony on the first, kernel on the other)"
+        );
+        let unknown = serde_json::json!({"host": {"clock": null}});
+        assert_eq!(own_account([&first, &unknown]), "");
     }
 
     #[test]
