@@ -100,7 +100,7 @@ pub fn tick_millis(value: f64) -> String {
 }
 
 /// Up to four decimals.
-fn without_zeros(value: f64) -> String {
+pub(crate) fn without_zeros(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

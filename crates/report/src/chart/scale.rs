@@ -300,7 +300,7 @@ fn clock_step(value: f64) -> f64 {
 /// Seconds as on a clock, as finely as the longest of the axis needs.
 fn clock(seconds: f64, longest: f64) -> String {
     if longest < 120.0 {
-        return format!("{} s", text::number((seconds * 10.0).round() / 10.0));
+        return format!("{} s", text::without_zeros((seconds * 10.0).round() / 10.0));
     }
     text::clock(seconds.round(), longest)
 }
