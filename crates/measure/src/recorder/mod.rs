@@ -3,6 +3,7 @@
 mod close;
 mod commit;
 mod finish;
+mod settle;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,14 +28,14 @@ use crate::event::{
 use crate::files::{Files, RecordError, RunFolderWriters};
 use crate::hlog::{self, HlogWriter};
 use crate::latency::{LatencyKind, LatencySet};
-use crate::pending::{Pending, Record, RecordState, Slot};
+use crate::pending::{Pending, RecordState};
 use crate::plan::{LoadModel, Plan};
 use crate::rows::{IdText, KeptRows, SeriesRow, StepRow, TxWriter};
 use crate::segments::{Segment, Segments};
 use crate::span::{Depth, Depths, Span, add_depths};
 use crate::summary::{Reconnects, RecorderHealth};
 use crate::tally::Tally;
-use crate::waiting::{Awaited, Waiting};
+use crate::waiting::Waiting;
 use crate::watermarks::Watermarks;
 use crate::windows::Windows;
 
@@ -395,121 +396,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             + self.run.latencies.bytes()
             + self.run.censored.bytes()
             + self.files.bytes()
-    }
-
-    fn accepted(&mut self, slot: Slot, at: Nanos) {
-        let record = self.ended(slot, at, RecordState::Accepted);
-        let span = &mut self.segment(at).span;
-        span.counts.accepted += 1;
-        span.answers.mark(at);
-        span.endpoints.answered(record.endpoint, at);
-        let latencies = &mut span.latencies;
-        latencies.record(LatencyKind::AcceptResponse, at.saturating_sub(record.due));
-        latencies.record(LatencyKind::AcceptService, at.saturating_sub(record.sent));
-        if record.is_committed() {
-            let late_answer = record.committed.saturating_sub(at);
-            latencies.record(LatencyKind::CommitFromAccepted, late_answer);
-        }
-        let cohort = span.cohorts.of(record.step);
-        cohort.due_accepted += 1;
-        cohort.commit(record.is_committed().then_some(record.code));
-        if record.is_committed() || self.is_unfollowed() {
-            self.settle(slot, at);
-        }
-    }
-
-    /// Without a follower no block will ever come: an answer is the last event of a transaction, and memory
-    /// stays constant.
-    const fn is_unfollowed(&self) -> bool {
-        self.config.followers == 0
-    }
-
-    fn refused(&mut self, slot: Slot, at: Nanos, state: RecordState, code: u32) {
-        let record = self.ended(slot, at, state);
-        if !record.is_committed() {
-            self.pending.at_mut(slot).code = code;
-        }
-        let span = &mut self.segment(at).span;
-        span.counts.rejected += 1;
-        span.cohorts.of(record.step).due_refused += 1;
-        span.answers.mark(at);
-        span.endpoints.answered(record.endpoint, at);
-        self.settle(slot, at);
-    }
-
-    /// Its request ended: the record with that.
-    fn ended(&mut self, slot: Slot, at: Nanos, state: RecordState) -> Record {
-        let record = self.pending.at_mut(slot);
-        record.answered = at;
-        record.state = state;
-        let record = *record;
-        let waiting = &mut self.segment(at).span.waiting;
-        waiting.end(record.due, Awaited::Answer);
-        record
-    }
-
-    /// The transaction has its fate: it leaves the table and gets its row.
-    fn settle(&mut self, slot: Slot, at: Nanos) {
-        let record = self.pending.remove(slot);
-        let is_unanswered = record.state == RecordState::Unanswered;
-        if !record.is_committed() || is_unanswered {
-            let span = &mut self.segment(at).span;
-            if !record.is_committed() {
-                span.waiting.end(record.due, Awaited::Block);
-            }
-            if is_unanswered {
-                span.waiting.end(record.due, Awaited::Answer);
-                span.endpoints.settled(record.endpoint);
-            }
-        }
-        self.enter(&record);
-    }
-
-    /// Writes down a transaction that has its fate.
-    fn enter(&mut self, record: &Record) {
-        self.tally.settle(record);
-        self.answers.record(record);
-        if self.config.rows.keeps(&record.hash) {
-            self.tx_writer.write(record, &mut self.files.txs.rows);
-            self.files.relieve_txs();
-        }
-    }
-
-    fn settle_one_early(&mut self) {
-        if let Some(slot) = self.pending.oldest_nearby() {
-            self.health.settled_early += 1;
-            let record = *self.pending.at(slot);
-            self.censor_open(&record, self.low, self.low);
-            self.settle(slot, self.low);
-        }
-    }
-
-    /// Counts what is open of a transaction, of which every answer was read up to one instant and
-    /// every block seen up to another.
-    fn censor_open(&mut self, record: &Record, answers_until: Nanos, blocks_until: Nanos) {
-        if record.state == RecordState::Unanswered {
-            self.censor(LatencyKind::AcceptResponse, record.due, answers_until);
-            self.censor(LatencyKind::AcceptService, record.sent, answers_until);
-        }
-        if !record.is_committed() && !self.is_unfollowed() {
-            self.censor(LatencyKind::CommitFromDue, record.due, blocks_until);
-            self.censor(LatencyKind::CommitFromSent, record.sent, blocks_until);
-            if record.state == RecordState::Accepted {
-                self.censor(
-                    LatencyKind::CommitFromAccepted,
-                    record.answered,
-                    blocks_until,
-                );
-            }
-        }
-    }
-
-    /// A latency had begun `from` then and had not ended `until` then.
-    fn censor(&mut self, kind: LatencyKind, from: Nanos, until: Nanos) {
-        if until >= self.config.warmup {
-            let age = until.saturating_sub(from);
-            self.run.censored.record(kind, age);
-        }
     }
 
     /// The open segment of `t`.

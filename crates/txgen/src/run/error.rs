@@ -1,6 +1,7 @@
 //! Why a run did not come to its end.
 
 use std::io;
+use std::path::PathBuf;
 
 use devnode::DevNodeError;
 use measure::{RecordError, Summary};
@@ -10,7 +11,6 @@ use super::builtin::BuiltInError;
 use super::folder::FolderError;
 use super::follow::FollowSetupError;
 use super::preflight::PreflightError;
-use super::prepare::PreparationError;
 use crate::coins::CoinError;
 use crate::exit;
 use crate::live::DisplayError;
@@ -98,6 +98,19 @@ pub enum RunError {
     /// One of our own threads panicked.
     #[error("the {0} thread panicked; this is a bug in txgen, please report it")]
     Panicked(&'static str),
+}
+
+/// The outputs that the load spends could not all be made.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "only {committed} of the {wanted} transactions that the load builds on were committed; {} says what \
+     became of the others (a mempool that is too small refuses some: raise its size)",
+    folder.display()
+)]
+pub struct PreparationError {
+    pub(super) committed: u64,
+    pub(super) wanted: u64,
+    pub(super) folder: PathBuf,
 }
 
 impl RunError {

@@ -22,12 +22,11 @@ use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
 pub use builtin::BuiltInError;
-pub use error::RunError;
+pub use error::{PreparationError, RunError};
 pub use folder::{FolderError, RunFolder};
 pub use follow::FollowSetupError;
 pub use outcome::Outcome;
 pub use preflight::PreflightError;
-pub use prepare::PreparationError;
 
 use crate::clock::{Origin, RunClock};
 use crate::coins::{self, Settled};

@@ -3,14 +3,13 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
-use super::error::{RunError, record_error};
+use super::error::{PreparationError, RunError, record_error};
 use super::folder::{Files, RunFolder};
 use super::preflight;
 use super::words::Words;
@@ -20,19 +19,6 @@ use crate::plan::{Load, Plan};
 use crate::shutdown::Shutdown;
 use crate::target::Target;
 use crate::workload::Workload;
-
-/// The outputs that the load spends could not all be made.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "only {committed} of the {wanted} transactions that the load builds on were committed; {} says what \
-     became of the others (a mempool that is too small refuses some: raise its size)",
-    folder.display()
-)]
-pub struct PreparationError {
-    committed: u64,
-    wanted: u64,
-    folder: PathBuf,
-}
 
 /// Commits what the plan's workload spends, if it spends something, and prints a line about it.
 pub(super) fn prepare<T: Target>(

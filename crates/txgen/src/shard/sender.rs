@@ -11,13 +11,13 @@ use super::link::OPENING_TIMEOUT;
 use super::links::{Burst, Links};
 use super::load::Rules;
 use super::orders::Orders;
+use super::outgoing::{Request, Resigner};
 use super::pace::{DueTx, Pace};
 use super::platform::Platform;
 use super::reporter::Reporter;
 use crate::settings::AtMaxInFlight;
-use crate::source::{Prepared, Ring, Take};
-use crate::target::{Framing, Target};
-use crate::workload::{TxStream, WorkloadError};
+use crate::source::{Ring, Take};
+use crate::target::Target;
 
 /// A sender at work.
 pub(super) struct Sender<'a, T, P: Platform> {
@@ -42,47 +42,6 @@ pub(super) struct Sender<'a, T, P: Platform> {
     awake_until: Nanos,
     /// When the last transaction was due, once it is known.
     offered_until: Option<Nanos>,
-}
-
-/// The request that is being put together.
-#[derive(Default)]
-struct Request {
-    txs: Vec<Sent>,
-    /// The parts of its transactions, joined; unused where a request carries one.
-    body: Vec<u8>,
-}
-
-/// Signs transactions again whose account goes on with another sequence than they were signed with.
-pub(super) struct Resigner<T> {
-    target: T,
-    stream: Box<dyn TxStream>,
-    tx: Vec<u8>,
-    body: Vec<u8>,
-}
-
-impl<T: Target> Resigner<T> {
-    pub(super) fn new(target: T, stream: Box<dyn TxStream>) -> Self {
-        Self {
-            target,
-            stream,
-            tx: Vec::new(),
-            body: Vec::new(),
-        }
-    }
-
-    /// The transaction as it is signed now.
-    fn sign(&mut self, index: u64) -> Result<Prepared<'_>, WorkloadError> {
-        self.tx.clear();
-        self.body.clear();
-        let name = self.stream.write(index, &mut self.tx)?;
-        let hash = self.target.encode(index, &self.tx, name, &mut self.body)?;
-        Ok(Prepared {
-            hash,
-            size: self.tx.len() as u32,
-            sequence: 0,
-            body: &self.body,
-        })
-    }
 }
 
 impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
@@ -495,26 +454,6 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             step: due.step,
             reason,
         });
-    }
-}
-
-impl Request {
-    fn add(&mut self, part: &[u8], sent: Sent, framing: Framing) {
-        self.body.extend_from_slice(match self.txs.len() {
-            0 => framing.open,
-            _ => framing.between,
-        });
-        self.body.extend_from_slice(part);
-        self.txs.push(sent);
-    }
-
-    /// A request of one has no framing.
-    fn end(&mut self, framing: Framing) {
-        if self.txs.len() == 1 {
-            self.body.drain(..framing.open.len());
-        } else if !self.txs.is_empty() {
-            self.body.extend_from_slice(framing.close);
-        }
     }
 }
 
