@@ -13,7 +13,7 @@ from process import Failed
 from rounds import choice, heading, machine, progress, turns, warn, write_json
 from sink import Sink
 
-GENERATORS = ["txgen", "wrk", "oha", "k6"]
+GENERATORS = ["txgen", "wrk", "oha", "k6", "ticks"]
 
 # Transactions in flight on each WebSocket connection of a flood.
 WS_IN_FLIGHT = 32
@@ -110,6 +110,8 @@ def measure_precision(args, generators, sink):
         whose: lambda program=program: generators.txgen_constant(program, rate, connections, seconds)
         for whose, program in txgens(args).items()
     }
+    if "ticks" in args.generators:
+        order["ticks"] = lambda: generators.ticks_constant(rate, connections, seconds)
     if "k6" in args.generators:
         order["k6"] = lambda: generators.k6_constant(rate, connections, seconds)
     if "oha" in args.generators:
@@ -165,7 +167,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     for program in ("txgen", "sink"):
         parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
-    for peer in ("wrk", "oha", "k6"):
+    for peer in ("wrk", "oha", "k6", "ticks"):
         parser.add_argument(f"--{peer}", help=argparse.SUPPRESS)
     parser.add_argument("--other", metavar="PATH",
                         help="a txgen of another commit, measured beside this one")  # fmt: skip

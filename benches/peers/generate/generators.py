@@ -130,6 +130,14 @@ class Generators:
             "answer_from": "due",
         }
 
+    def ticks_constant(self, rate, connections, seconds):
+        address = self.endpoint.removeprefix("http://")
+        command = [self.args.ticks, address, str(rate), str(connections), str(seconds), self.body]
+        run = Run(command, seconds).expect(0)
+        result = json.loads(run.out)
+        late = {name: value for name, value in result.items() if name.startswith("lateness")}
+        return {**precise(run, seconds), **late, "claimed": result["answered"], "answer_from": "-"}
+
     def k6_constant(self, rate, connections, seconds):
         summary = os.path.join(self.scratch, "k6.json")
         environment = {
