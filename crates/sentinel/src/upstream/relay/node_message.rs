@@ -178,6 +178,9 @@ const SERVER_ERROR: i64 = -32_000;
 const CANCELLED: &str = "subscription was canceled (reason: ";
 /// The reason with which a node that stops ends its subscriptions.
 pub(super) const EXITED: &str = "CometBFT exited";
+/// How it answers a subscription from then until its last connection is closed (`Subscribe` in
+/// `libs/pubsub/pubsub.go`, v0.34.35 to v1.0.1).
+pub(super) const EXITING: &str = "service is shutting down";
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use wire::json::quote;
 use super::event::{self, EventQuery, PastEvent};
 use super::link::{Link, OwnQuery, Replay};
 use super::message::{Pending, Purpose, RelayEvent};
-use super::node_message::cancelled;
+use super::node_message::{EXITING, cancelled};
 use super::subscriptions::SubscriptionState;
 use super::{Relay, Relays};
 use crate::jsonrpc::KeptId;
@@ -22,6 +22,9 @@ use crate::upstream::version::Version;
 impl Relay {
     /// The node answered a repeated subscription.
     pub(super) fn on_subscribed_again(&mut self, key: u64, error: Option<&str>) {
+        if error == Some(EXITING) {
+            return self.on_break("the node stops");
+        }
         match (error, self.subscriptions.get_mut(key)) {
             (None, Some(known)) => known.state = SubscriptionState::Live,
             (Some(reason), Some(_)) => {

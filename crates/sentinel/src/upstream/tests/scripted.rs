@@ -164,6 +164,13 @@ async fn events_that_overtake_the_confirmation_are_passed_on() {
 #[tokio::test]
 async fn a_node_that_stops_is_not_the_end_of_a_subscription() {
     let server = node(6, |connection, number| {
+        if number == 1 {
+            // Its connections are still open. At d835b97 this was the end, once in four stops of a real node.
+            connection.send_text(
+                r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"Internal error","data":"service is shutting down"}}"#,
+            );
+            return connection.freeze();
+        }
         confirm(connection);
         if number == 0 {
             connection.send_text(event("7", 5));
