@@ -55,9 +55,9 @@ pub(crate) struct Seconds {
 }
 
 impl Seconds {
-    /// Takes the next block, before the second it was observed in.
-    pub(crate) fn block(&mut self, row: &BlockRow) {
-        self.signs.block(row);
+    /// Takes the next block, before the second it was observed in; `gas` is what a block may have.
+    pub(crate) fn block(&mut self, row: &BlockRow, gas: Option<u64>) {
+        self.signs.block(row, gas);
     }
 
     /// Counts the next second.

@@ -48,6 +48,8 @@ pub enum EvidenceKind {
     FailedInBlocks,
     /// Blocks of one size, the largest that was seen, while more than a block waited.
     BlocksFull,
+    /// Blocks without gas for another transaction, while more than a block waited.
+    BlocksOutOfGas,
     /// Accepted faster than committed.
     Backlog,
     /// The mempool stopped growing when refusals began.

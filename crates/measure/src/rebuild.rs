@@ -220,7 +220,7 @@ impl<'a> KilledRun<'a> {
             let end_ns = (row.second as f64 + row.span_s) * 1e9;
             while let Some(block) = next.next_if(|block| (block.observed_ns as f64) < end_ns) {
                 blocks.add(block);
-                seconds.block(block);
+                seconds.block(block, self.manifest.limits.block_gas);
             }
             seconds.push(row);
         }

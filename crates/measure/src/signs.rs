@@ -53,6 +53,53 @@ impl FullBlocks {
     }
 }
 
+/// Blocks that another transaction of the common gas would not fit into, while transactions waited.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OutOfGas {
+    /// Gas that a block may have.
+    pub(crate) limit: u64,
+    /// Transactions in the last of them.
+    pub(crate) txs: u64,
+    /// How many there were, of how many since the first.
+    full: u64,
+    of: u64,
+    pub(crate) stretch: Stretch,
+}
+
+impl OutOfGas {
+    fn block(&mut self, block: &BlockRow, limit: Option<u64>, observed_s: f64) {
+        let (Some(limit), Some(wanted)) = (limit, block.gas_wanted) else {
+            return;
+        };
+        let common = wanted / block.txs.max(1);
+        let is_full = wanted > 0 && wanted + common > limit;
+        if is_full && self.full == 0 {
+            self.stretch = Stretch {
+                from_s: observed_s,
+                ..Stretch::default()
+            };
+        }
+        if is_full {
+            (self.limit, self.txs) = (limit, block.txs);
+            self.full += 1;
+            self.stretch.extend(observed_s, 0);
+        }
+        self.of += u64::from(self.full > 0);
+    }
+
+    fn second(&mut self, backlog: u64) {
+        if self.full > 0 {
+            self.stretch.txs = self.stretch.txs.max(backlog);
+        }
+    }
+
+    /// Whether it is a rule, and more waited than a block takes.
+    pub(crate) fn limits(&self) -> bool {
+        let is_rule = self.full >= FEWEST_FULL && 2 * self.full >= self.of;
+        is_rule && self.stretch.txs as f64 > BACKLOG_BLOCKS * self.txs as f64
+    }
+}
+
 /// The largest value, and since when it was nearly reached.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Peak {
@@ -83,6 +130,7 @@ pub(crate) struct Signs {
     /// From the first second with a refusal to the last.
     pub(crate) refusals: Option<Stretch>,
     pub(crate) full_blocks: FullBlocks,
+    pub(crate) out_of_gas: OutOfGas,
     /// The fullest mempool.
     pub(crate) mempool: Peak,
     pub(crate) mempool_last: Option<u64>,
@@ -98,8 +146,8 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Takes the next block, before the second it was observed in.
-    pub(crate) fn block(&mut self, block: &BlockRow) {
+    /// Takes the next block, before the second it was observed in; `gas` is what a block may have.
+    pub(crate) fn block(&mut self, block: &BlockRow, gas: Option<u64>) {
         let observed_s = block.observed_ns as f64 / 1e9;
         self.last_block = Some(Nanos::from_nanos(block.observed_ns));
         self.blocks_since_own = match block.own_txs {
@@ -107,6 +155,7 @@ impl Signs {
             _ => 0,
         };
         self.full_blocks.block(block.txs, observed_s);
+        self.out_of_gas.block(block, gas, observed_s);
     }
 
     /// Takes the next second.
@@ -154,6 +203,7 @@ impl Signs {
             self.backlog.second(row.backlog, from_s);
             self.backlog_offered = row.backlog;
             self.full_blocks.second(counts.blocks, row.backlog);
+            self.out_of_gas.second(row.backlog);
         }
     }
 }

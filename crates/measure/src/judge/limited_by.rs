@@ -274,8 +274,27 @@ impl Case<'_> {
         if !summary.followed {
             return;
         }
+        let out_of_gas = signs.out_of_gas;
+        if out_of_gas.limits() {
+            let stretch = out_of_gas.stretch;
+            let text = format!(
+                "blocks had no gas for another transaction (block.max_gas {}) at {} transactions from {:.1} s on, \
+                 while up to {} waited",
+                out_of_gas.limit, out_of_gas.txs, stretch.from_s, stretch.txs
+            );
+            let found = (EvidenceKind::BlocksOutOfGas, LimitedBy::Node);
+            let text = (Some(out_of_gas.limit), text);
+            self.add_limit(
+                found,
+                self.weight(stretch.txs),
+                stretch.txs,
+                Some(stretch),
+                text,
+            );
+        }
         let full = signs.full_blocks;
-        if full.are_a_rule() && full.stretch.txs > full.largest {
+        // As large as its gas allows says nothing more.
+        if !out_of_gas.limits() && full.are_a_rule() && full.stretch.txs > full.largest {
             let text = format!(
                 "blocks were full at {} transactions from {:.1} s on, while up to {} waited",
                 full.largest, full.stretch.from_s, full.stretch.txs

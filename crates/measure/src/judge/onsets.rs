@@ -53,6 +53,7 @@ fn sign(evidence: &Evidence) -> Option<String> {
     };
     Some(match evidence.kind {
         EvidenceKind::BlocksFull => at("blocks full"),
+        EvidenceKind::BlocksOutOfGas => at("blocks out of gas"),
         EvidenceKind::NoBlocks => for_s("no block"),
         EvidenceKind::Backlog => "backlog".to_owned(),
         EvidenceKind::MempoolFull => at("mempool full"),
@@ -73,7 +74,7 @@ fn host(evidence: &Evidence) -> &str {
 /// Causes before effects.
 const fn order(kind: EvidenceKind) -> u8 {
     match kind {
-        EvidenceKind::BlocksFull => 0,
+        EvidenceKind::BlocksFull | EvidenceKind::BlocksOutOfGas => 0,
         EvidenceKind::NoBlocks => 1,
         EvidenceKind::Backlog => 2,
         EvidenceKind::MempoolFull => 3,

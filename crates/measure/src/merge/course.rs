@@ -72,7 +72,7 @@ fn add_block(block: &mut BlockRow, other: &BlockRow) {
 /// Joins seconds, intervals and steps, in the order of time.
 pub(super) fn join<R: BufRead, W: Write>(
     parts: &mut [MergePart<R>],
-    blocks: &[BlockRow],
+    (blocks, block_gas): (&[BlockRow], Option<u64>),
     files: &mut Files<W>,
 ) -> Result<Course, PartError> {
     let warmup_s = parts
@@ -94,7 +94,7 @@ pub(super) fn join<R: BufRead, W: Write>(
         let latencies = add_intervals(&mut intervals, end_s)?;
         let observed = observed(blocks, second as f64, end_s);
         row.counts.blocks = observed
-            .inspect(|block| course.seconds.block(block))
+            .inspect(|block| course.seconds.block(block, block_gas))
             .count() as u64;
         row.latency = LatencyColumns {
             at_least: row.latency.at_least,

@@ -82,8 +82,9 @@ pub fn merge<R: BufRead, W: Write>(
     };
     let mut files = Files::new(writers, &hlog::header(manifest.origin_unix_ns));
     let blocks = course::blocks(&mut parts, &mut files).map_err(|(part, e)| unreadable(part, e))?;
+    let shown = (&*blocks, manifest.limits.block_gas);
     let course =
-        course::join(&mut parts, &blocks, &mut files).map_err(|(part, e)| unreadable(part, e))?;
+        course::join(&mut parts, shown, &mut files).map_err(|(part, e)| unreadable(part, e))?;
     let windows = transactions::join(&mut parts, manifest, &mut files)
         .map_err(|(part, e)| unreadable(part, e))?;
     files.flush();

@@ -73,7 +73,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.blocks
             .add(&BlockSpan::one(block.observed, row.committed()));
         self.run.blocks.add(&row);
-        self.run.seconds.block(&row);
+        self.run.seconds.block(&row, self.config.block_gas);
         self.files.blocks.push(&row);
     }
 

@@ -68,6 +68,8 @@ pub struct RecorderConfig {
     pub answers: bool,
     /// Whether an answer says that the node has checked the transaction.
     pub checked: bool,
+    /// Gas that a block may have, where that is limited and known.
+    pub block_gas: Option<u64>,
     /// How ids are written in `txs.csv`.
     pub ids: IdText,
     /// The addresses of the endpoints, in the order of their positions.
@@ -92,6 +94,7 @@ impl RecorderConfig {
             hlog_interval_s: NonZeroU32::MIN,
             answers: true,
             checked: true,
+            block_gas: None,
             ids: IdText::UpperHex,
             endpoints: Vec::new(),
             rows: KeptRows::All,

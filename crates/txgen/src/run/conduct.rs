@@ -115,6 +115,7 @@ impl<'a, T: Target> Run<'a, T> {
                 answers: self.target.limits().answers,
                 samples: self.samples.clone(),
                 endpoints: self.nodes.iter().map(Node::url).collect(),
+                block_gas: host::limits(self.plan, self.nodes).block_gas,
             };
             let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()

@@ -101,6 +101,8 @@ pub(crate) struct RecordChannels {
     pub(crate) samples: Option<Samples>,
     /// The addresses of the nodes, in their order.
     pub(crate) endpoints: Vec<String>,
+    /// Gas that a block may have.
+    pub(crate) block_gas: Option<u64>,
 }
 
 /// The recorder at work.
@@ -144,6 +146,7 @@ impl<'a> Recording<'a> {
             rows: plan.rows,
             answers: channels.answers,
             checked: plan.is_checked(),
+            block_gas: channels.block_gas,
             max_pending: usize::try_from(plan.max_in_flight)
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),

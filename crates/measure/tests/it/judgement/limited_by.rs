@@ -271,6 +271,45 @@ fn full_blocks_a_full_mempool_and_refusals_are_a_chain_of_causes_in_time() {
     }
 }
 
+/// 300 a block, and room for 300 by gas, or for many more.
+#[test]
+fn blocks_that_are_full_by_gas_are_told_from_blocks_that_are_full_by_something_else() {
+    let summary = |limit| {
+        let story = Story::of(constant("500/s", "20s"), |_, due| accepted_at(due));
+        let story = Story {
+            gas: Some((100_000, limit)),
+            ended: 60_000,
+            ..story
+        };
+        story.with_blocks(every_second(60), 300).summary()
+    };
+    let by_gas = summary(30_050_000);
+    let found_gas = found(&by_gas, EvidenceKind::BlocksOutOfGas).unwrap();
+    assert!(
+        found_gas
+            .text
+            .contains("block.max_gas 30050000) at 300 transactions"),
+        "{}",
+        found_gas.text
+    );
+    assert_eq!(found_gas.limit, Some(30_050_000));
+    assert_eq!(found(&by_gas, EvidenceKind::BlocksFull), None);
+    assert_eq!(by_gas.limited_by, LimitedBy::Node);
+    // One more would fit by gas: something else keeps it out.
+    let otherwise = summary(30_200_000);
+    assert_eq!(found(&otherwise, EvidenceKind::BlocksOutOfGas), None);
+    assert!(found(&otherwise, EvidenceKind::BlocksFull).is_some());
+    // Full blocks that leave nothing behind hold nothing back.
+    let story = Story::of(constant("300/s", "20s"), |_, due| accepted_at(due));
+    let kept_up = Story {
+        gas: Some((100_000, 30_050_000)),
+        ended: 60_000,
+        ..story
+    };
+    let kept_up = kept_up.with_blocks(every_second(60), 1_000).summary();
+    assert_eq!(found(&kept_up, EvidenceKind::BlocksOutOfGas), None);
+}
+
 #[test]
 fn the_generators_own_limits_are_named() {
     let late = |cause: Cause| {

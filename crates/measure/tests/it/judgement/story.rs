@@ -56,6 +56,8 @@ pub(super) struct Story {
     pub(super) followed: bool,
     /// Which of the two endpoints a transaction goes to.
     pub(super) endpoint: fn(u64) -> u16,
+    /// What a transaction may use, and what a block may have.
+    pub(super) gas: Option<(u64, u64)>,
 }
 
 enum Event {
@@ -87,6 +89,7 @@ impl Story {
             checked: true,
             followed: true,
             endpoint: |_| 0,
+            gas: None,
             schedule,
         }
     }
@@ -158,6 +161,7 @@ impl Story {
                     code: self.code,
                 })
                 .collect();
+            seen.gas_wanted = self.gas.map(|(each, _)| each * txs.len() as u64);
             events.push((seen.observed, Event::Block(seen)));
         }
         for (at, txs) in &self.mempool {
@@ -180,6 +184,7 @@ impl Story {
             warmup: ms(self.warmup),
             checked: self.checked,
             endpoints: ENDPOINTS.map(str::to_owned).to_vec(),
+            block_gas: self.gas.map(|(_, limit)| limit),
             ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, u16::from(self.followed))
         };
         match self.model {
