@@ -38,6 +38,7 @@ pub mod proto;
 pub mod query;
 mod read;
 mod sign;
+mod template;
 
 pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
@@ -46,6 +47,7 @@ pub use message::{Message, Payment};
 pub use outline::{Outline, Place};
 pub use read::{Signed, SignedTx};
 pub use sign::{Draft, Fee, Signer, Signing};
+pub use template::{Filling, Template};
 
 /// Why something cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +82,9 @@ pub enum Error {
         "{0:?} is no amount of coins; write the number and the denomination, for instance 200stake"
     )]
     Coin(String),
+    /// Not a description of a message.
+    #[error("{0}")]
+    Template(String),
     /// Not an account that signs with one secp256k1 key.
     #[error("the account is a {0}, which this program does not sign for; use a plain account")]
     Account(String),

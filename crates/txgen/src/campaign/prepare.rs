@@ -112,6 +112,8 @@ fn complete<'a>(
         base.wrapping_add(own)
     };
     settings.seed = Some(seed);
+    // Those of all runs are the same: they were funded.
+    settings.cosmos.accounts_seed = Some(base);
     Prepared {
         script: run,
         transport: settings

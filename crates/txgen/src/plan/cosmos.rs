@@ -1,9 +1,11 @@
 //! What is sent to a Cosmos SDK chain.
 
+use std::fmt;
+use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use cosmos::{Coin, Key, Keys, Prefix};
+use cosmos::{Coin, Key, Keys, Prefix, Template};
 
 use super::error::{PlanError, at_most};
 use crate::settings::{CosmosSettings, Settings};
@@ -21,6 +23,10 @@ pub(super) fn resolve(
     at_most("--accounts", accounts.get(), MAX_ACCOUNTS)?;
     let messages = given.messages.unwrap_or(NonZeroU32::MIN);
     at_most("--messages", messages.get(), MAX_MESSAGES)?;
+    if given.message.is_some() && payments == Payments::MultiSend {
+        let problem = "takes the place of MsgSend: use --workload cosmos-send".to_owned();
+        return Err(PlanError::of("--message", problem));
+    }
     let of = settings.shard.unwrap_or_default().of();
     if !accounts.get().is_multiple_of(of.get()) {
         let problem = format!(
@@ -37,6 +43,7 @@ pub(super) fn resolve(
         accounts,
         payments,
         messages,
+        template: given.message.as_deref().map(template).transpose()?,
         recipients: given.recipients.unwrap_or_default(),
         amount: given.amount,
         gas: given.gas.unwrap_or_default(),
@@ -47,6 +54,18 @@ pub(super) fn resolve(
         on_gap: given.on_gap.unwrap_or_default(),
         unordered: given.unordered,
     })
+}
+
+/// The description of the messages that are sent in place of transfers.
+fn template(path: &Path) -> Result<Template, PlanError> {
+    let wrong = |problem: &dyn fmt::Display| {
+        PlanError::of(
+            "--message",
+            format!("cannot use {}: {problem}", path.display()),
+        )
+    };
+    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    Template::parse(&text).map_err(|error| wrong(&error))
 }
 
 /// Puts the accounts of a load into the genesis of the built-in node, which runs the SDK's bank then.
@@ -105,6 +124,7 @@ pub(crate) fn wallet(
                 "needs --mnemonic or --seed: the accounts that `txgen cosmos prepare` funded",
             ));
         }
+        let seed = given.accounts_seed.unwrap_or(seed);
         return Ok(Wallet {
             keys: Keys::from_seed(seed),
             name: format!("seed {seed}"),

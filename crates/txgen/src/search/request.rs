@@ -11,7 +11,7 @@ use crate::cli::PointArgs;
 use crate::exit;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
-use crate::settings::Settings;
+use crate::settings::{CosmosSettings, Settings};
 use crate::workload::WorkloadKind;
 
 /// What is asked for, whatever chooses the rates.
@@ -67,6 +67,11 @@ impl SearchRequest {
             warmup: settings.warmup.or(Some(quarter)),
             threshold: self.points.slo.clone(),
             out,
+            // Those of all points are the same: they were funded.
+            cosmos: CosmosSettings {
+                accounts_seed: Some(self.seed),
+                ..settings.cosmos.clone()
+            },
             ..settings.clone()
         };
         let request = Request {

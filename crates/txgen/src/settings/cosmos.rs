@@ -1,6 +1,7 @@
 //! What only loads on Cosmos SDK chains need: flags, and the table `[settings.cosmos]` of a scenario.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use clap::Args;
 use cosmos::{Coin, GasPrice};
@@ -39,6 +40,11 @@ pub struct CosmosSettings {
     /// Transfers in a transaction: so many MsgSend, or so many outputs of a MsgMultiSend [default: 1].
     #[arg(long, value_name = "N")]
     pub messages: Option<NonZeroU32>,
+
+    /// Send messages of this description in place of transfers, of any type: JSON with the fields' numbers
+    /// for their names (docs/cosmos.md).
+    #[arg(long, value_name = "FILE")]
+    pub message: Option<PathBuf>,
 
     /// Who is paid: warm (the run's other accounts) or cold (a new address each time, so that the chain's
     /// state grows) [default: warm].
@@ -85,14 +91,20 @@ pub struct CosmosSettings {
     #[arg(long, value_name = "DURATION")]
     #[serde(deserialize_with = "text::option")]
     pub unordered: Option<Nanos>,
+
+    /// The number that the accounts follow from, where the runs of one command have seeds of their own.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) accounts_seed: Option<u64>,
 }
 
 impl CosmosSettings {
     /// The settings that somebody gave for this command: the mnemonic may stand in the environment for
-    /// others.
+    /// others, and the accounts' seed follows from the command.
     pub(crate) fn without_environment(self) -> Self {
         Self {
             mnemonic: None,
+            accounts_seed: None,
             ..self
         }
     }
@@ -105,6 +117,7 @@ impl CosmosSettings {
             mnemonic: self.mnemonic.or(base.mnemonic),
             hd_path: self.hd_path.or(base.hd_path),
             messages: self.messages.or(base.messages),
+            message: self.message.or(base.message),
             recipients: self.recipients.or(base.recipients),
             amount: self.amount.or(base.amount),
             gas: self.gas.or(base.gas),
@@ -114,6 +127,7 @@ impl CosmosSettings {
             chain_id: self.chain_id.or(base.chain_id),
             on_gap: self.on_gap.or(base.on_gap),
             unordered: self.unordered.or(base.unordered),
+            accounts_seed: self.accounts_seed.or(base.accounts_seed),
         }
     }
 }

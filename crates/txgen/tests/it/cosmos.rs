@@ -200,3 +200,65 @@ fn flags_that_make_no_load_are_refused() {
             .says(phrase);
     }
 }
+
+/// Each point and each run of a campaign has transactions of its own; at d835b97 also accounts of its own, which
+/// nobody had funded.
+#[test]
+fn points_of_a_search_and_runs_of_a_campaign_have_the_same_accounts() {
+    let node = bank(10, MempoolConfig::default());
+    let place = Place::new();
+    let settings = format!(
+        "--workload cosmos-send --accounts 10 --seed 7 --endpoints {}",
+        node.url()
+    );
+    let search = place.txgen(&format!(
+        "search --from 20/s --max 40/s --duration 1s --time-limit 4s {settings} --out search"
+    ));
+    assert!(!search.to_string().contains("unknown to"), "{search}");
+    search.prints("knee");
+    place.write(
+        "twice.toml",
+        "[[phases]]\nprofile = \"constant\"\nrate = \"50/s\"\nduration = \"1s\"\n[campaign]\nrepeats = 2\n",
+    );
+    let twice = place.txgen(&format!("run twice.toml {settings} --out twice --no-tui"));
+    assert!(!twice.to_string().contains("unknown to"), "{twice}");
+    let campaign = std::fs::read_to_string(place.path().join("twice/campaign.json")).unwrap();
+    let campaign: serde_json::Value = serde_json::from_str(&campaign).unwrap();
+    let seeds: Vec<_> = campaign["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| &run["seed"])
+        .collect();
+    assert_eq!(seeds, [7, 8], "{twice}");
+}
+
+/// The fields of `MsgSend` by their numbers; any other type goes the same way.
+#[test]
+fn messages_of_a_description_are_sent_in_place_of_transfers() {
+    let node = bank(10, MempoolConfig::default());
+    let place = Place::new();
+    place.write(
+        "send.json",
+        r#"{"@type": "/cosmos.bank.v1beta1.MsgSend", "1": "{from}", "2": "{to}", "3": {"1": "stake", "2": "2"}}"#,
+    );
+    let run = |file: &str, out: &str| {
+        place.txgen(&format!(
+            "constant --rate 100 --duration 1s --workload cosmos-send --message {file} --messages 2 --accounts 10 \
+             --seed 7 --endpoints {} --out {out}",
+            node.url()
+        ))
+    };
+    let ended = run("send.json", "sent");
+    let summary = place.run("sent").summary();
+    ended.ends_as_judged(0, &summary);
+    summary.assert_all_committed(100);
+    ended.says("/cosmos.bank.v1beta1.MsgSend, 2 in a transaction");
+    place.write(
+        "named.json",
+        r#"{"@type": "/cosmos.bank.v1beta1.MsgSend", "from_address": "{from}"}"#,
+    );
+    run("named.json", "named").expect(2).says(
+        "the message has a field \"from_address\": write the field's number of the .proto file",
+    );
+}

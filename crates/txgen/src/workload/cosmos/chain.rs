@@ -226,7 +226,7 @@ impl CosmosWorkload {
         };
         ready.fee = cost(content, &chain, &mut ready).await?;
         check_funds(&chain, content, &ready, planned).await?;
-        ready.size = first(content, &ready).len();
+        ready.size = first(content, &ready)?.len();
         Ok(Self {
             content: content.clone(),
             ready: Some(Arc::new(ready)),
@@ -244,7 +244,7 @@ async fn cost(
     let price = content.gas_price.as_ref().or(least.as_ref());
     // As large as the transaction will be: its bytes cost gas, too.
     ready.fee = fee(content, price, TYPICAL_GAS);
-    let used = chain.simulate(&first(content, ready)).await;
+    let used = chain.simulate(&first(content, ready)?).await;
     let gas = match content.gas {
         Gas::Auto => used.map(|used| used + used / GAS_MARGIN)?,
         Gas::Fixed(gas) => match used {
@@ -274,7 +274,7 @@ async fn cost(
 }
 
 /// Transaction 0.
-fn first(content: &CosmosContent, ready: &Ready) -> Vec<u8> {
+fn first(content: &CosmosContent, ready: &Ready) -> Result<Vec<u8>, ChainError> {
     let mut first = Vec::new();
     let sequence = ready.sequences.sequence(0);
     sign(
@@ -283,8 +283,9 @@ fn first(content: &CosmosContent, ready: &Ready) -> Vec<u8> {
         &mut Signing::default(),
         (0, sequence),
         &mut first,
-    );
-    first
+    )
+    .map_err(|error| refused(error.to_string()))?;
+    Ok(first)
 }
 
 /// What a transaction pays for so much gas.
@@ -354,7 +355,11 @@ async fn check_funds(
     planned: Option<u64>,
 ) -> Result<(), ChainError> {
     let denom = &ready.coin.denom;
-    let paid = ready.coin.amount * u128::from(content.messages.get());
+    let paid = match content.template {
+        None => ready.coin.amount * u128::from(content.messages.get()),
+        // What other messages cost is known to their modules alone.
+        Some(_) => 0,
+    };
     let fees = ready.fee.coins.iter().filter(|fee| fee.denom == *denom);
     let each_costs: u128 = paid + fees.map(|fee| fee.amount).sum::<u128>();
     let count = planned.map_or(1, |planned| {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use clap::ValueEnum;
-use cosmos::{Coin, GasPrice, Keys, Prefix};
+use cosmos::{Coin, GasPrice, Keys, Prefix, Template};
 use pacing::Nanos;
 use serde::Deserialize;
 
@@ -23,6 +23,8 @@ pub struct CosmosContent {
     pub payments: Payments,
     /// Transfers in a transaction.
     pub messages: NonZeroU32,
+    /// What is sent in place of transfers.
+    pub template: Option<Template>,
     /// Who is paid.
     pub recipients: Recipients,
     /// What each transfer pays; one of the staked denomination when `None`.
@@ -109,9 +111,12 @@ impl std::str::FromStr for Gas {
 
 impl fmt::Display for CosmosContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.payments.name())?;
+        match &self.template {
+            None => f.write_str(self.payments.name())?,
+            Some(template) => f.write_str(template.type_url())?,
+        }
         if self.messages.get() > 1 {
-            write!(f, " of {} transfers", self.messages)?;
+            write!(f, ", {} in a transaction", self.messages)?;
         }
         let recipients = match self.recipients {
             Recipients::Warm => "warm (each other)",

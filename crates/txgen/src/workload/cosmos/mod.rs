@@ -12,7 +12,7 @@ mod sequences;
 use std::fmt;
 use std::sync::Arc;
 
-use cosmos::{Address, Coin, Draft, Fee, Key, Message, Prefix, Signer, Signing};
+use cosmos::{Address, Coin, Draft, Fee, Filling, Key, Message, Prefix, Signer, Signing};
 use pacing::Nanos;
 use sha2::{Digest, Sha256};
 
@@ -76,8 +76,12 @@ impl CosmosWorkload {
     #[must_use]
     pub fn largest(&self) -> usize {
         match &self.ready {
-            // Sequences grow, and amounts and addresses do not.
-            Some(ready) => ready.size + SEQUENCE_BYTES,
+            // Sequences and indices grow, and amounts and addresses do not.
+            Some(ready) => {
+                let template = self.content.template.as_ref();
+                let growth = template.map_or(0, cosmos::Template::growth);
+                ready.size + SEQUENCE_BYTES + growth * self.content.messages.get() as usize
+            }
             None => TYPICAL_BYTES + TYPICAL_MESSAGE_BYTES * self.content.messages.get() as usize,
         }
     }
@@ -124,7 +128,7 @@ impl TxStream for CosmosStream {
             &mut self.signing,
             (index, sequence),
             out,
-        );
+        )?;
         Ok(TxName::Sequenced(sequence))
     }
 }
@@ -136,10 +140,10 @@ fn sign(
     signing: &mut Signing,
     (index, sequence): (u64, u64),
     out: &mut Vec<u8>,
-) {
+) -> Result<(), WorkloadError> {
     let account = ready.sequences.account(index);
     let signer = &ready.signers[account];
-    let messages = messages(content, ready, index, account);
+    let messages = messages(content, ready, index, account)?;
     // A sequence may be used again, by a later transaction that pays the same: they must not be one.
     let memo = index.to_string();
     let draft = Draft {
@@ -153,9 +157,15 @@ fn sign(
         sequence,
     };
     signing.sign(&ready.chain_id, &draft, &signer, out);
+    Ok(())
 }
 
-fn messages(content: &CosmosContent, ready: &Ready, index: u64, account: usize) -> Vec<Message> {
+fn messages(
+    content: &CosmosContent,
+    ready: &Ready,
+    index: u64,
+    account: usize,
+) -> Result<Vec<Message>, WorkloadError> {
     let from = ready.signers[account].key.address();
     let count = content.messages.get();
     let recipient = |number: u32| match content.recipients {
@@ -166,7 +176,20 @@ fn messages(content: &CosmosContent, ready: &Ready, index: u64, account: usize) 
         Recipients::Cold => unused_address(content.seed, index, number),
     };
     let (prefix, coin) = (&ready.prefix, &ready.coin);
-    match content.payments {
+    if let Some(template) = &content.template {
+        let from = prefix.write(from);
+        let filled = (0..count).map(|number| {
+            let filling = Filling {
+                from: &from,
+                to: &prefix.write(recipient(number)),
+                index,
+            };
+            let message = template.message(&filling);
+            message.map_err(|error| WorkloadError::Unusable(error.to_string()))
+        });
+        return filled.collect();
+    }
+    Ok(match content.payments {
         Payments::Send => (0..count)
             .map(|number| Message::send(prefix, from, recipient(number), coin))
             .collect(),
@@ -174,7 +197,7 @@ fn messages(content: &CosmosContent, ready: &Ready, index: u64, account: usize) 
             let to: Vec<Address> = (0..count).map(recipient).collect();
             vec![Message::multi_send(prefix, from, &to, coin)]
         }
-    }
+    })
 }
 
 /// An address that nobody has the key of and no other transaction pays.
@@ -234,6 +257,7 @@ mod tests {
             accounts: NonZeroU32::new(3).unwrap(),
             payments,
             messages: NonZeroU32::new(messages).unwrap(),
+            template: None,
             recipients,
             amount: None,
             gas: Gas::Auto,
@@ -268,7 +292,8 @@ mod tests {
             &mut Signing::default(),
             (0, 5),
             &mut first,
-        );
+        )
+        .unwrap();
         ready.size = first.len();
         CosmosWorkload {
             content: Arc::new(content),
@@ -296,6 +321,31 @@ mod tests {
                     assert_eq!(tx, made(&workload, index), "whoever makes it");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn messages_of_another_type_are_signed_and_fit() {
+        let mut workload = workload(Payments::Send, Recipients::Warm, 2);
+        let json = r#"{"@type": "/x.v1.MsgDo", "1": "{from}", "2": {"1": "{to}"}, "3": "{index}"}"#;
+        let content = CosmosContent {
+            template: Some(cosmos::Template::parse(json).unwrap()),
+            ..(*workload.content).clone()
+        };
+        workload.content = Arc::new(content);
+        assert!(
+            workload
+                .to_string()
+                .starts_with("/x.v1.MsgDo, 2 in a transaction")
+        );
+        for index in [0, 1, 3_000_000] {
+            let tx = made(&workload, index);
+            let read = SignedTx::read(&tx).unwrap();
+            assert!(read.is_signed_for("tide-1", 10 + index % 3), "{index}");
+            assert_eq!(read.messages.len(), 2);
+            assert_eq!(read.messages[0].type_url(), "/x.v1.MsgDo");
+            assert_ne!(read.messages[0], read.messages[1], "each its recipient");
+            assert!(tx.len() <= workload.largest());
         }
     }
 
