@@ -67,7 +67,8 @@ impl Simd {
             is_ready: &mut |address| {
                 let status = Http::new(address, PROBE_TIMEOUT).get("/status");
                 let text = status.map(|answer| answer.text()).unwrap_or_default();
-                latest_height(&text).is_some_and(|height| height >= 1)
+                // It shows a block before its application answers for it.
+                latest_height(&text).is_some_and(|height| height >= 2)
             },
             is_cancelled: &|| false,
             timeout: START_TIMEOUT,

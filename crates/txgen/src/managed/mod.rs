@@ -277,7 +277,7 @@ fn start_cometbft(
         guard: programs.guard.clone(),
     };
     when_ready(
-        section.start_timeout.into(),
+        (1, section.start_timeout.into()),
         shutdown,
         |wait| match section.nodes.get() {
             1 => CometBft::start(&options, wait).map(|node| vec![node]),
@@ -312,7 +312,8 @@ fn start_simd(
         let endowed = plan::cosmos::endow_genesis(settings, genesis);
         endowed.map_err(|error| format!("{error:#}"))
     };
-    when_ready(section.start_timeout.into(), shutdown, |wait| {
+    // The node shows a block before its application answers for it.
+    when_ready((2, section.start_timeout.into()), shutdown, |wait| {
         Simd::start(&options, endow, wait)
     })
 }
@@ -360,9 +361,9 @@ fn start_btcds(
     Ok(nodes)
 }
 
-/// Starts a server that is ready when its RPC shows a block.
+/// Starts a server that is ready when its RPC shows this height.
 fn when_ready<T>(
-    timeout: Duration,
+    (height, timeout): (u64, Duration),
     shutdown: &Shutdown,
     start: impl FnOnce(&mut Wait<'_>) -> Result<T, StartError>,
 ) -> Result<T, ManagedError> {
@@ -374,7 +375,7 @@ fn when_ready<T>(
         let client = Client::new(&Endpoint::of(Transport::Http, address), PROBE_TIMEOUT);
         client.is_ok_and(|client| {
             let status = runtime.block_on(client.status());
-            status.is_ok_and(|status| status.latest_block_height >= 1)
+            status.is_ok_and(|status| status.latest_block_height >= height)
         })
     };
     let mut wait = Wait {

@@ -62,7 +62,7 @@ impl Sentinel {
         ];
         let log = home.path().join("sentinel.log");
         let guard = programs.guard.as_deref();
-        let process = when_ready(section.start_timeout.into(), shutdown, |wait| {
+        let process = when_ready((1, section.start_timeout.into()), shutdown, |wait| {
             let mut process = Process::start("sentinel", &binary, &arguments, log, guard)?;
             process.wait_ready(listen, wait)?;
             Ok(process)
