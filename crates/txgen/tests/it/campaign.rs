@@ -215,7 +215,7 @@ fn a_node_that_cannot_start_speaks_for_itself() {
     place.write("sweep.toml", SWEEP);
     // A stand-in that initialises like the real one and then gives up.
     let script = "#!/bin/sh\nif [ \"$1\" = init ]; then mkdir -p \"$3/config\"; \
-        printf '[rpc]\\nladdr = \"\"\\npprof_laddr = \"\"\\n[p2p]\\nladdr = \"\"\\n' > \"$3/config/config.toml\"; exit 0; fi\n\
+        printf '[rpc]\\nladdr = \"\"\\npprof_laddr = \"\"\\n[p2p]\\nladdr = \"\"\\npersistent_peers = \"\"\\n' > \"$3/config/config.toml\"; exit 0; fi\n\
         echo 'the disk of this node is on fire'; exit 3\n";
     let path = place.write("cometbft", script);
     use std::os::unix::fs::PermissionsExt as _;
