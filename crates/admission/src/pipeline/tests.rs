@@ -29,10 +29,11 @@ fn fate(fates: &Fates, id: u32) -> Option<Fate> {
     of.first().copied()
 }
 
-/// Epochs until nothing goes on: an orphan that a commit released may need one more to be checked.
+/// Epochs until nothing goes on. Two in a row may check nothing before one does: a commit releases orphans
+/// whose keys collide, all of them are deferred, and the next commit takes the first.
 fn run<F: Filter<KeyBits>>(engine: &Engine<Coins, F>) {
     let mut idle_epochs = 0;
-    while idle_epochs < 2 {
+    while idle_epochs < 3 {
         idle_epochs += 1;
         while engine.validate() > 0 {
             idle_epochs = 0;
@@ -154,6 +155,25 @@ fn scripted<F: Filter<KeyBits>>(filter: F, keep: Orphans, payments: &[Payment], 
             "nothing waits for what is not under way"
         );
     }
+}
+
+#[test]
+fn orphans_that_collide_with_each_other_and_with_themselves_are_decided() {
+    let payments = [
+        payment(1, &[(GENESIS, 0)]),
+        payment(2, &[(1, 1)]),
+        payment(3, &[(1, 0), (1, 1), (1, 0)]),
+    ];
+    let steps = [
+        Step::Submit(2),
+        Step::Submit(1),
+        Step::Commit,
+        Step::Validate,
+        Step::Submit(0),
+        Step::Commit,
+        Step::Validate,
+    ];
+    scripted(ExactSet::default(), Orphans::All, &payments, &steps);
 }
 
 proptest! {
