@@ -70,7 +70,8 @@ impl Writing {
     }
 }
 
-#[cfg(all(test, feature = "parquet"))]
+#[cfg(test)]
+#[cfg(feature = "parquet")]
 mod tests {
     use std::io::{Read as _, Write as _};
 
