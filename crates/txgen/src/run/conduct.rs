@@ -7,7 +7,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use measure::Finished;
+use measure::{Fate, Finished};
 use pacing::Nanos;
 
 use super::division::Division;
@@ -132,12 +132,7 @@ impl<'a, T: Target> Run<'a, T> {
                 self.orders.abort(self.clock.now());
                 RunError::Panicked("recorder")
             })?;
-            finished.summary.fate.rejected_by_text = self.target.refusal_texts();
-            if let Some(sequences) = self.plan.workload.sequences() {
-                let fate = &mut finished.summary.fate;
-                fate.sequence_gaps = sequences.gaps();
-                fate.rejected_by_text.extend(sequences.mismatches());
-            }
+            self.tell_refusals(&mut finished.summary.fate);
             follow.stop();
             Ok(Played {
                 finished,
@@ -145,6 +140,15 @@ impl<'a, T: Target> Run<'a, T> {
                 broken: shared.glance().and_then(|glance| glance.broken),
             })
         })
+    }
+
+    /// Adds what only the target and the workload know of refusals.
+    fn tell_refusals(&self, fate: &mut Fate) {
+        fate.rejected_by_text = self.target.refusal_texts();
+        if let Some(sequences) = self.plan.workload.sequences() {
+            fate.sequence_gaps = sequences.gaps();
+            fate.rejected_by_text.extend(sequences.mismatches());
+        }
     }
 
     /// How long it took to sign what is signed before the load begins.
