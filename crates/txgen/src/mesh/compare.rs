@@ -113,6 +113,7 @@ impl Side {
         let (summary, _) = super::perform(&plan, shutdown)?;
         let figures = &summary.figures;
         let problem = match (&summary.verdict.gave_first, summary.verdict.schedule) {
+            _ if summary.is_disturbed() => "; other programs had CPUs that it lacked",
             (_, Kept::Invalid) => "; the generator fell behind",
             (Some(_), _) => "; not sustained",
             (None, _) => "",

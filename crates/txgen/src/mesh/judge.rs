@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
+use super::machine::MachineSecond;
 
 /// What the judge has to know beside the account.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,8 @@ pub(crate) enum Cause {
     Link,
     /// A node had all the CPU that it may use.
     NodeCpu,
+    /// The machine had no CPU to spare, and programs that are not of the mesh had a part of it.
+    OtherPrograms,
     /// The machine had no CPU to spare.
     MachineCpu,
     /// A queue was full with everything else to spare.
@@ -114,7 +117,7 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
         ended(account),
         link(&seconds, bounds),
         node_cpu(&seconds, bounds),
-        machine_cpu(account, offered_s),
+        machine_cpu(account, offered_s, first),
     ]
     .into_iter()
     .flatten()
@@ -354,30 +357,53 @@ fn first_node(
     onsets.min_by_key(|finding| finding.since_s)
 }
 
-fn machine_cpu(account: &Account, offered_s: u64) -> Option<Finding> {
+/// The machine had no CPU to spare. When programs that are not of the mesh had a part of its CPUs as the first
+/// symptom began, that says nothing about what the mesh can do.
+fn machine_cpu(account: &Account, offered_s: u64, first: Option<u64>) -> Option<Finding> {
     let during = || account.machine.iter().filter(|it| it.second < offered_s);
-    let is_full = |busy: f64, stolen: f64, cpus: f64| busy + stolen >= cpus * FULL_MACHINE;
-    let since_s = onset(during().map(|it| (it.second, is_full(it.busy, it.stolen, it.cpus))))?;
-    let found = during().find(|it| it.second == since_s)?;
-    let waited: f64 = account
-        .seconds
-        .iter()
-        .filter(|row| row.second == since_s)
-        .map(|row| row.counters.wait_ns as f64 / 1e9)
+    let is_full = |it: &&MachineSecond| it.busy + it.stolen >= it.cpus * FULL_MACHINE;
+    let since_s = onset(during().map(|it| (it.second, is_full(&it))))?;
+    let at_s = first.unwrap_or_default().max(since_s);
+    let found = during().find(|it| it.second == at_s)?;
+    let seconds = at_s..at_s + IN_A_ROW;
+    let rows = || {
+        account
+            .seconds
+            .iter()
+            .filter(|it| seconds.contains(&it.second))
+    };
+    let waited: u64 = rows().map(|row| row.counters.wait_ns).sum();
+    let used: u64 = rows().map(|row| row.counters.cpu_ns).sum();
+    let busy: f64 = during()
+        .filter(|it| seconds.contains(&it.second))
+        .map(|it| it.busy)
         .sum();
+    let a_second = |sum: f64| sum / IN_A_ROW as f64;
+    let others = a_second(busy - used as f64 / 1e9);
+    let is_disturbed = others >= found.cpus * FOREIGN;
+    let whose = match is_disturbed {
+        true => format!("{others:.2} of them by programs that are not of the mesh, "),
+        false => String::new(),
+    };
     Some(Finding {
         since_s,
-        cause: Some(Cause::MachineCpu),
+        cause: Some(match is_disturbed {
+            true => Cause::OtherPrograms,
+            false => Cause::MachineCpu,
+        }),
         text: format!(
-            "the CPUs of the machine: {:.2} of {:.0} busy, {:.2} stolen by other guests; the nodes \
-             together waited {waited:.2} s for a CPU in that second",
-            found.busy, found.cpus, found.stolen
+            "the CPUs of the machine: {:.2} of {:.0} busy, {whose}{:.2} stolen by other guests; the nodes \
+             together waited {:.2} s for a CPU in a second",
+            found.busy,
+            found.cpus,
+            found.stolen,
+            a_second(waited as f64 / 1e9)
         ),
     })
 }
 
 /// As in a ramp of transactions: below this share of the offered a step is not sustained.
-const SUSTAINED: f64 = 0.95;
+pub(crate) const SUSTAINED: f64 = 0.95;
 /// Of what is due in a second; the same that a run of transactions allows.
 const SHORTFALL: f64 = 0.01;
 /// Counts that mean nothing at low rates.
@@ -386,6 +412,9 @@ const SLACK: f64 = 2.0;
 const LATE_MS: f64 = 100.0;
 const FULL_CPU: f64 = 0.95;
 const FULL_MACHINE: f64 = 0.95;
+/// Share of a full machine's CPUs with other programs, from which on the mesh is not what filled it. With nothing else
+/// running the kernel's own work came to 0.01 to 0.10 of two CPUs.
+const FOREIGN: f64 = 0.10;
 /// Headers of TCP and IP take the rest: 66 bytes of 1,514 in each full frame.
 const FULL_LINK: f64 = 0.90;
 /// A single second may be anything.

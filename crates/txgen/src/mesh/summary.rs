@@ -7,7 +7,7 @@ use super::account::{Account, ReachFigures, StepAccount};
 use super::conduct::Played;
 use super::counters::Counters;
 use super::figures::Figures;
-use super::judge::{Bounds, Cause, Finding, GaveFirst, Judgement, Kept, judge};
+use super::judge::{Bounds, Cause, Finding, GaveFirst, Judgement, Kept, SUSTAINED, judge};
 use super::laws::Laws;
 use super::plan::MeshPlan;
 
@@ -157,7 +157,20 @@ impl MeshSummary {
 
     /// Whether what was offered came as planned until something of the mesh gave.
     pub(crate) fn is_valid(&self) -> bool {
-        self.verdict.schedule != Kept::Invalid
+        self.verdict.schedule != Kept::Invalid && !self.is_disturbed()
+    }
+
+    /// Whether other programs had the CPUs that the mesh lacked when it gave.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let first = self.verdict.gave_first.as_ref();
+        first.is_some_and(|it| it.cause == Cause::OtherPrograms)
+    }
+
+    /// The step before the first one that was not sustained.
+    pub(crate) fn last_sustained(&self) -> Option<&StepSummary> {
+        let first = self.steps.iter().position(|it| it.remark != KEPT_UP);
+        let count = first.unwrap_or(self.steps.len());
+        self.steps[..count].last()
     }
 }
 
@@ -214,17 +227,26 @@ fn step_summary(step: &StepAccount, account: &Account, judgement: &Judgement) ->
         latency_p99_ms: ms(&step.latency, 0.99),
         lateness_p99_ms: ms(&step.lateness, 0.99),
         cpus: per_s(step.all.cpu_ns) / 1e9,
-        remark: remark(step.step.index, judgement),
+        remark: remark(step, judgement),
     }
 }
 
-fn remark(step: u32, judgement: &Judgement) -> &'static str {
+fn remark(step: &StepAccount, judgement: &Judgement) -> &'static str {
+    let index = step.step.index;
+    let came_back = step.host.entries as f64 >= SUSTAINED * step.host.offered as f64;
     match &judgement.gave_first {
-        Some(first) if step > first.step => "after it gave",
-        Some(first) if step == first.step => match first.cause {
+        Some(first) if index > first.step && came_back && step.all.dropped_full == 0 => {
+            "kept up again"
+        }
+        Some(first) if index > first.step => "after it gave",
+        Some(first) if index == first.step => match first.cause {
             Cause::Generator => "not offered as planned",
+            Cause::OtherPrograms => "disturbed by other programs",
             _ => "gave here",
         },
-        _ => "kept up",
+        _ => KEPT_UP,
     }
 }
+
+/// The remark of a step before anything gave.
+pub(crate) const KEPT_UP: &str = "kept up";

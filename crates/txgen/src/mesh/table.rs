@@ -4,7 +4,7 @@ use report::text::{millis, number, percent, percent_tenths, rate, whole};
 use report::{Entries, Table};
 
 use super::judge::Kept;
-use super::summary::{MeshSummary, NodeSummary, StepSummary};
+use super::summary::{KEPT_UP, MeshSummary, NodeSummary, StepSummary};
 
 /// The result of a run on a terminal.
 pub(crate) fn text(summary: &MeshSummary) -> String {
@@ -22,16 +22,14 @@ pub(crate) fn text(summary: &MeshSummary) -> String {
 
 /// The most important result.
 pub(crate) fn headline(summary: &MeshSummary) -> String {
-    let figures = &summary.figures;
     let what = format!(
-        "{} on {} nodes: **{} EPS at the host**, {} in sum, {} offered",
+        "{} on {} nodes: {}",
         summary.variant,
         summary.nodes.len(),
-        number(figures.eps_host),
-        number(figures.eps_sum),
-        rate(figures.offered_per_s),
+        carried(summary)
     );
     let schedule = match summary.verdict.schedule {
+        _ if summary.is_disturbed() => " (INVALID: other programs had CPUs that the mesh lacked)",
         Kept::Valid => "",
         Kept::Degraded => " (the generator fell behind after the mesh had)",
         Kept::Invalid => " (INVALID: the generator did not offer as planned)",
@@ -39,6 +37,30 @@ pub(crate) fn headline(summary: &MeshSummary) -> String {
     match &summary.verdict.gave_first {
         Some(first) => format!("{what}{schedule}. What gave first: **{}**", first.sentence),
         None => format!("{what}{schedule}. Nothing gave: all that was offered came back"),
+    }
+}
+
+/// Of one rate what came back; of several the highest that was sustained.
+fn carried(summary: &MeshSummary) -> String {
+    let figures = &summary.figures;
+    if summary.steps.len() < 2 {
+        return format!(
+            "**{} EPS at the host**, {} in sum, {} offered",
+            number(figures.eps_host),
+            number(figures.eps_sum),
+            rate(figures.offered_per_s),
+        );
+    }
+    match summary.last_sustained() {
+        None => "**no step was sustained**".to_owned(),
+        Some(step) => format!(
+            "**sustained up to {}** (step {} of {}: {} EPS at the host, {} in sum)",
+            rate(step.rate),
+            step.step + 1,
+            summary.steps.len(),
+            whole(step.eps_host),
+            whole(step.eps_sum),
+        ),
     }
 }
 
@@ -67,7 +89,7 @@ pub(crate) fn steps(steps: &[StepSummary]) -> Table {
         .on_page_if(true)
         .number("CPUs", number, |it| it.cpus)
         .text("", |it| it.remark)
-        .alarm(|it| it.remark != "kept up")
+        .alarm(|it| it.remark != KEPT_UP)
         .table()
 }
 

@@ -104,7 +104,10 @@ fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
 
 #[test]
 fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
-    let mut account = run(|row, _| slow(row));
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = 930_000_000;
+    });
     for second in &mut account.machine[5..] {
         second.busy = 1.98;
     }
@@ -117,6 +120,45 @@ fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
         Some(Cause::Unknown),
         "with CPUs to spare it cannot tell"
     );
+}
+
+/// In a ramp on two CPUs a compiler had 0.8 of them: five nodes with 1.2 lost entries at 2,001/s and carried 2,501/s
+/// in the next step. The judge named "the CPUs of the machine" as the mesh's limit.
+#[test]
+fn cpus_that_other_programs_had_are_not_the_limit_of_the_mesh() {
+    let full = |cpus_of_a_node: u64| {
+        let mut account = run(|row, _| {
+            slow(row);
+            row.counters.cpu_ns = cpus_of_a_node;
+        });
+        for second in &mut account.machine[5..] {
+            second.busy = 1.98;
+        }
+        account
+    };
+    let disturbed = judge(&full(600_000_000), &BOUNDS);
+    let first = disturbed.gave_first.unwrap();
+    assert_eq!(first.cause, Cause::OtherPrograms);
+    let expected = "1.98 of 2 busy, 0.78 of them by programs that are not of the mesh";
+    assert!(first.sentence.contains(expected), "{}", first.sentence);
+    assert_eq!(
+        cause(&full(900_000_000)),
+        Some(Cause::MachineCpu),
+        "0.18 CPUs are the kernel's work"
+    );
+}
+
+/// The machine was full with other programs early on, when nothing gave; later it was full with the mesh.
+#[test]
+fn other_programs_are_no_cause_once_they_have_ended() {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = 930_000_000;
+    });
+    for second in &mut account.machine {
+        second.busy = 1.98;
+    }
+    assert_eq!(cause(&account), Some(Cause::MachineCpu));
 }
 
 #[test]
@@ -177,6 +219,7 @@ fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
             row.lateness_us = vec![(300_000, 1500)];
         }
         row.counters.entries = 1200;
+        row.counters.cpu_ns = 930_000_000;
     });
     for second in &mut account.machine[5..] {
         second.busy = 1.99;
