@@ -59,8 +59,8 @@ pub use bend::{Bend, BendFound, bend};
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use cohort::Cohort;
 pub use compare::{
-    Change, CompareTerms, Difference, Figure, Ignorance, Meaning, Metric, Quantile, RunFigures,
-    ValueDifference, Values, compare, compare_values,
+    Change, CompareTerms, Difference, Figure, Ignorance, MANY_RUNS, Meaning, Metric, Quantile,
+    RunFigures, ValueDifference, Values, compare, compare_values,
 };
 pub use conservation::{Conservation, Law};
 pub use counts::{CommittedAnyway, Counts, Late};

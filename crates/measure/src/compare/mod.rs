@@ -14,6 +14,7 @@ mod welch;
 pub use figures::{Figure, RunFigures};
 pub use metric::{Metric, Quantile};
 pub use values::{ValueDifference, Values, compare_values};
+pub use welch::MANY_RUNS;
 
 use welch::{MIN_RUNS, Sample, Welch, holm, runs_needed};
 
@@ -75,7 +76,8 @@ pub enum Ignorance {
     /// More runs are needed.
     Runs {
         /// As many on each side would show a change of the margin in four of five comparisons;
-        /// where the spread of the runs is not known, the fewest with which anything is judged.
+        /// where the spread of the runs is not known, the fewest with which anything is judged. At most
+        /// [`MANY_RUNS`], which stands for any larger number too.
         needed: u32,
     },
 }

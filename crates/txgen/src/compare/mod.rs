@@ -15,6 +15,7 @@ use ops::command::{CommandError, failed, usage};
 use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
 
+pub(crate) use render::runs;
 use side::Side;
 
 /// What a comparison found.

@@ -1,8 +1,8 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{Difference, Figure, Ignorance, Meaning, Metric, ScheduleVerdict};
+use measure::{Difference, Figure, Ignorance, MANY_RUNS, Meaning, Metric, ScheduleVerdict};
 use report::chart::{ForestRow, Tone};
-use report::text::percent;
+use report::text::{grouped, percent};
 use report::{Entries, Table};
 use serde_json::json;
 
@@ -330,8 +330,18 @@ fn meaning_words(meaning: Meaning) -> String {
     let why = match meaning {
         Meaning::CannotTell(Ignorance::NoFigure) => ": a run has no figure".into(),
         Meaning::CannotTell(Ignorance::LowerBounds) => ": both are lower bounds".into(),
-        Meaning::CannotTell(Ignorance::Runs { needed }) => format!(": needs {needed} runs a side"),
+        Meaning::CannotTell(Ignorance::Runs { needed }) => {
+            format!(": needs {} a side", runs(needed))
+        }
         _ => String::new(),
     };
     meaning_name(meaning).to_owned() + &why
+}
+
+/// So many runs; the greatest number that is computed stands for any larger one.
+pub(crate) fn runs(needed: u32) -> String {
+    match needed {
+        MANY_RUNS.. => format!("over {} runs", grouped(u64::from(MANY_RUNS))),
+        _ => format!("{needed} runs"),
+    }
 }

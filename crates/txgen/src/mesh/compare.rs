@@ -14,6 +14,7 @@ use super::load::MeshLoad;
 use super::plan::MeshPlan;
 use super::summary::MeshSummary;
 use crate::cli::MeshCompareArgs;
+use crate::compare::runs;
 use crate::exit;
 use crate::run::{RunFolder, default_folder};
 use crate::shutdown::Shutdown;
@@ -351,7 +352,10 @@ fn signed(change: f64) -> String {
 
 fn interval(change: Option<Change>) -> String {
     match change.and_then(|change| change.interval) {
-        Some((low, high)) if 1.0 + high > MAX_SPAN * (1.0 + low) => "runs differ too much".into(),
+        Some((low, high)) if 1.0 + high > MAX_SPAN * (1.0 + low) => match low > 0.0 {
+            true => format!("{} or more", signed(low)),
+            false => "runs differ too much".into(),
+        },
         Some((low, high)) => format!("{} to {}", signed(low), signed(high)),
         None => "-".into(),
     }
@@ -365,7 +369,9 @@ fn words(meaning: Meaning) -> String {
         Meaning::Better => "better".into(),
         Meaning::Worse => "worse".into(),
         Meaning::Same => "same".into(),
-        Meaning::CannotTell(Ignorance::Runs { needed }) => format!("cannot tell ({needed} runs)"),
+        Meaning::CannotTell(Ignorance::Runs { needed }) => {
+            format!("cannot tell ({})", runs(needed))
+        }
         Meaning::CannotTell(_) => "cannot tell".into(),
     }
 }
@@ -389,6 +395,18 @@ mod tests {
         assert_eq!(of(-0.2, 0.1), "-20.0 % to +10.0 %");
         assert_eq!(of(2.0, 120.0), "+200.0 % to over +9,900 %");
         assert_eq!(of(-0.999, 80.0), "runs differ too much");
+        assert_eq!(
+            of(2.5, 900.0),
+            "+250.0 % or more",
+            "the nearer end is shown"
+        );
         assert_eq!(interval(None), "-");
+    }
+
+    #[test]
+    fn the_greatest_number_of_runs_that_is_computed_stands_for_any_larger_one() {
+        let of = |needed| words(Meaning::CannotTell(Ignorance::Runs { needed }));
+        assert_eq!(of(40), "cannot tell (40 runs)");
+        assert_eq!(of(measure::MANY_RUNS), "cannot tell (over 10,000 runs)");
     }
 }
