@@ -38,6 +38,7 @@ pub mod proto;
 pub mod query;
 mod read;
 mod sign;
+#[cfg(feature = "messages")]
 mod template;
 
 pub use address::{Address, Prefix};
@@ -47,7 +48,8 @@ pub use message::{Message, Payment};
 pub use outline::{Outline, Place};
 pub use read::{Signed, SignedTx};
 pub use sign::{Draft, Fee, Signer, Signing};
-pub use template::{Filling, Template};
+#[cfg(feature = "messages")]
+pub use template::{Filling, MessageTypes, Template};
 
 /// Why something cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use cosmos::{Coin, Key, Keys, Prefix, Template};
+use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
 
 use super::error::{PlanError, at_most};
 use crate::settings::{CosmosSettings, Settings};
@@ -43,7 +43,7 @@ pub(super) fn resolve(
         accounts,
         payments,
         messages,
-        template: given.message.as_deref().map(template).transpose()?,
+        template: template(&given)?,
         recipients: given.recipients.unwrap_or_default(),
         amount: given.amount,
         gas: given.gas.unwrap_or_default(),
@@ -57,15 +57,25 @@ pub(super) fn resolve(
 }
 
 /// The description of the messages that are sent in place of transfers.
-fn template(path: &Path) -> Result<Template, PlanError> {
-    let wrong = |problem: &dyn fmt::Display| {
-        PlanError::of(
-            "--message",
-            format!("cannot use {}: {problem}", path.display()),
-        )
+fn template(given: &CosmosSettings) -> Result<Option<Template>, PlanError> {
+    let Some(path) = &given.message else {
+        return Ok(None);
     };
+    let mut types = MessageTypes::known();
+    if let Some(path) = &given.proto_descriptors {
+        let wrong = |problem: &dyn fmt::Display| unusable("--proto-descriptors", path, problem);
+        let descriptors = fs::read(path).map_err(|error| wrong(&error))?;
+        types.add(&descriptors).map_err(|error| wrong(&error))?;
+    }
+    let wrong = |problem: &dyn fmt::Display| unusable("--message", path, problem);
     let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    Template::parse(&text).map_err(|error| wrong(&error))
+    let template = Template::parse(&text, &types).map_err(|error| wrong(&error))?;
+    Ok(Some(template))
+}
+
+fn unusable(option: &'static str, path: &Path, problem: &dyn fmt::Display) -> PlanError {
+    let problem = format!("cannot use {}: {problem}", path.display());
+    PlanError::of(option, problem)
 }
 
 /// Puts the accounts of a load into the genesis of the built-in node, which runs the SDK's bank then.

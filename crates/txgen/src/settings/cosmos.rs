@@ -41,10 +41,15 @@ pub struct CosmosSettings {
     #[arg(long, value_name = "N")]
     pub messages: Option<NonZeroU32>,
 
-    /// Send messages of this description in place of transfers, of any type: JSON with the fields' numbers
-    /// for their names (docs/cosmos.md).
+    /// Send messages of this description in place of transfers, of any type: protobuf's JSON with the fields'
+    /// names, or with their numbers (docs/cosmos.md).
     #[arg(long, value_name = "FILE")]
     pub message: Option<PathBuf>,
+
+    /// The types of --message: a FileDescriptorSet, as `buf build -o FILE` makes one. Common messages of the
+    /// SDK, of IBC's transfers and of CosmWasm are known without it.
+    #[arg(long, value_name = "FILE", requires = "message")]
+    pub proto_descriptors: Option<PathBuf>,
 
     /// Who is paid: warm (the run's other accounts) or cold (a new address each time, so that the chain's
     /// state grows) [default: warm].
@@ -118,6 +123,7 @@ impl CosmosSettings {
             hd_path: self.hd_path.or(base.hd_path),
             messages: self.messages.or(base.messages),
             message: self.message.or(base.message),
+            proto_descriptors: self.proto_descriptors.or(base.proto_descriptors),
             recipients: self.recipients.or(base.recipients),
             amount: self.amount.or(base.amount),
             gas: self.gas.or(base.gas),

@@ -242,7 +242,7 @@ const SEQUENCE_BYTES: usize = 32;
 mod tests {
     use std::num::NonZeroU32;
 
-    use cosmos::{Keys, SignedTx};
+    use cosmos::{Keys, MessageTypes, SignedTx};
 
     use super::*;
 
@@ -329,7 +329,7 @@ mod tests {
         let mut workload = workload(Payments::Send, Recipients::Warm, 2);
         let json = r#"{"@type": "/x.v1.MsgDo", "1": "{from}", "2": {"1": "{to}"}, "3": "{index}"}"#;
         let content = CosmosContent {
-            template: Some(cosmos::Template::parse(json).unwrap()),
+            template: Some(cosmos::Template::parse(json, &MessageTypes::known()).unwrap()),
             ..(*workload.content).clone()
         };
         workload.content = Arc::new(content);

@@ -1,13 +1,19 @@
 //! Messages of any type from a description, with parts that differ from one to the next.
 //!
-//! The description is JSON with the fields' numbers for their names, because the names of a chain's own
-//! types are nowhere to be asked for:
+//! The description is protobuf's JSON with the fields' names, for types whose descriptors are known
+//! ([`MessageTypes`]):
+//!
+//! ```json
+//! {"@type": "/cosmos.bank.v1beta1.MsgSend", "from_address": "{from}", "to_address": "{to}", "amount": [{"denom": "stake", "amount": "1"}]}
+//! ```
+//!
+//! For any other type the fields' numbers stand for their names: they are what is sent.
 //!
 //! ```json
 //! {"@type": "/cosmos.staking.v1beta1.MsgDelegate", "1": "{from}", "2": "cosmosvaloper1…", "3": {"1": "stake", "2": "1"}}
 //! ```
 //!
-//! | value | on the wire |
+//! | value of a numbered field | on the wire |
 //! |---|---|
 //! | text | a string, with `{from}`, `{to}` and `{index}` replaced |
 //! | whole number, `true`, `false` | a varint |
@@ -18,8 +24,12 @@
 //! | a list | each of its values, in their order |
 //!
 //! Fields are written in the order of their numbers, and those that are zero or empty are left out, as the
-//! SDK signs them (ADR-027). Numbers with a fraction, `null` and fields by their names are refused.
+//! SDK signs them (ADR-027). Numbers with a fraction and `null` are refused in numbered fields.
 
+mod known;
+mod names;
+
+pub use known::MessageTypes;
 use serde_json::{Map, Value};
 
 use crate::proto;
@@ -49,9 +59,13 @@ enum Part {
     Text(Vec<Piece>),
     Number(u64),
     NumberOf(Vec<Piece>),
+    Fixed32(u32),
+    Fixed64(u64),
     Bytes(Vec<u8>),
     Message(Vec<(u32, Self)>),
     Any(Template),
+    /// Values that are written also where they are zero or empty.
+    Each(Vec<Self>),
 }
 
 /// A piece of a text.
@@ -68,13 +82,13 @@ impl Template {
     ///
     /// # Errors
     /// [`Error::Template`]: where it is wrong and what is expected there.
-    pub fn parse(json: &str) -> Result<Self, Error> {
+    pub fn parse(json: &str, types: &MessageTypes) -> Result<Self, Error> {
         let value: Value =
             serde_json::from_str(json).map_err(|error| wrong("the file", &error.to_string()))?;
         let Value::Object(object) = value else {
             return Err(wrong("the file", "is no object"));
         };
-        let template = Self::of("the message", &object)?;
+        let template = Self::of("the message", &object, types)?;
         // What a chain expects of a number shows now, and not in the middle of a run.
         let filling = Filling {
             from: "",
@@ -107,7 +121,7 @@ impl Template {
         Ok(Message::new(self.type_url.clone(), value))
     }
 
-    fn of(place: &str, object: &Map<String, Value>) -> Result<Self, Error> {
+    fn of(place: &str, object: &Map<String, Value>, types: &MessageTypes) -> Result<Self, Error> {
         let Some(Value::String(type_url)) = object.get(TYPE) else {
             return Err(wrong(
                 place,
@@ -120,15 +134,50 @@ impl Template {
                 "has an \"@type\" that does not begin with a slash",
             ));
         }
+        let is_number = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
+        let mut names = object.keys().filter(|name| *name != TYPE);
+        let fields = match (names.find(|name| !is_number(name)), types.get(type_url)) {
+            (None, _) => fields_of(place, object, types)?,
+            (Some(_), Some(message)) => names::fields_of(place, object, &message, types)?,
+            (Some(name), None) => return Err(unknown_type(place, type_url, name, types)),
+        };
         Ok(Self {
             type_url: type_url.clone(),
-            fields: fields_of(place, object)?,
+            fields,
         })
     }
 }
 
+/// That fields have names and the names of the type are not known.
+fn unknown_type(place: &str, type_url: &str, field: &str, types: &MessageTypes) -> Error {
+    let near = near(type_url, types.urls());
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!(" (known are {})", near.join(", ")),
+    };
+    let problem = format!(
+        "has a field {field:?}, and the fields of {type_url} are not known here{near}: give their descriptors with \
+         --proto-descriptors, or write the fields' numbers of the .proto file, 1 to 536870911"
+    );
+    wrong(place, &problem)
+}
+
+/// Names that somebody may have meant, nearest first.
+fn near(written: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    let distance = |name: &str| strsim::damerau_levenshtein(written, name);
+    let mut near: Vec<(usize, String)> = names.map(|name| (distance(&name), name)).collect();
+    near.retain(|(distance, name)| 3 * distance <= name.len());
+    near.sort();
+    near.dedup();
+    near.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
 /// The fields of an object, in the order of their numbers.
-fn fields_of(place: &str, object: &Map<String, Value>) -> Result<Vec<(u32, Part)>, Error> {
+fn fields_of(
+    place: &str,
+    object: &Map<String, Value>,
+    types: &MessageTypes,
+) -> Result<Vec<(u32, Part)>, Error> {
     let mut fields = Vec::new();
     for (name, value) in object.iter().filter(|(name, _)| *name != TYPE) {
         let number = name.parse().ok().filter(|number| NUMBERS.contains(number));
@@ -141,18 +190,17 @@ fn fields_of(place: &str, object: &Map<String, Value>) -> Result<Vec<(u32, Part)
         let place = format!("{place}, field {number}");
         match value {
             Value::Array(values) => {
-                for value in values {
-                    fields.push((number, part_of(&place, value)?));
-                }
+                let parts = values.iter().map(|value| part_of(&place, value, types));
+                fields.push((number, Part::Each(parts.collect::<Result<_, _>>()?)));
             }
-            value => fields.push((number, part_of(&place, value)?)),
+            value => fields.push((number, part_of(&place, value, types)?)),
         }
     }
     fields.sort_by_key(|(number, _)| *number);
     Ok(fields)
 }
 
-fn part_of(place: &str, value: &Value) -> Result<Part, Error> {
+fn part_of(place: &str, value: &Value, types: &MessageTypes) -> Result<Part, Error> {
     Ok(match value {
         Value::String(text) => Part::Text(pieces(place, text)?),
         Value::Bool(flag) => Part::Number(u64::from(*flag)),
@@ -162,7 +210,7 @@ fn part_of(place: &str, value: &Value) -> Result<Part, Error> {
             Part::Number(number.ok_or_else(|| wrong(place, "is no whole number of 64 bits"))?)
         }
         Value::Object(object) if object.contains_key(TYPE) => {
-            Part::Any(Template::of(place, object)?)
+            Part::Any(Template::of(place, object, types)?)
         }
         Value::Object(object) => match (object.len(), object.get("hex"), object.get("number")) {
             (1, Some(Value::String(hex)), _) => {
@@ -172,7 +220,7 @@ fn part_of(place: &str, value: &Value) -> Result<Part, Error> {
                 )
             }
             (1, _, Some(Value::String(text))) => Part::NumberOf(pieces(place, text)?),
-            _ => Part::Message(fields_of(place, object)?),
+            _ => Part::Message(fields_of(place, object, types)?),
         },
         Value::Null => return Err(wrong(place, "is null: leave the field out")),
         Value::Array(_) => return Err(wrong(place, "is a list in a list")),
@@ -219,52 +267,77 @@ fn write_fields(
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     for (number, part) in fields {
-        match part {
-            Part::Number(value) => write_number(out, *number, *value),
-            Part::NumberOf(pieces) => {
-                let text = filled(pieces, filling);
-                let value = text.parse().map_err(|_| {
-                    wrong(
-                        &format!("field {number}"),
-                        &format!("is {text:?}, which is no number"),
-                    )
-                })?;
-                write_number(out, *number, value);
-            }
-            Part::Text(pieces) => {
-                let text = filled(pieces, filling);
-                if !text.is_empty() {
-                    write_bytes(out, *number, text.as_bytes());
-                }
-            }
-            Part::Bytes(bytes) if bytes.is_empty() => {}
-            Part::Bytes(bytes) => write_bytes(out, *number, bytes),
-            Part::Message(fields) => {
-                let mut inner = Vec::with_capacity(TYPICAL_BYTES);
-                write_fields(fields, filling, &mut inner)?;
-                write_bytes(out, *number, &inner);
-            }
-            Part::Any(template) => {
-                let mut inner = Vec::with_capacity(TYPICAL_BYTES);
-                template.message(filling)?.write(&mut inner);
-                write_bytes(out, *number, &inner);
-            }
+        let start = out.len();
+        let is_said = write_part(*number, part, filling, out)?;
+        if !is_said {
+            out.truncate(start);
         }
     }
     Ok(())
 }
 
-fn write_number(out: &mut Vec<u8>, field: u32, value: u64) {
-    if value != 0 {
-        proto::varint(out, u64::from(field) << 3);
-        proto::varint(out, value);
-    }
+/// Writes a field; whether it says anything that its absence would not.
+fn write_part(
+    number: u32,
+    part: &Part,
+    filling: &Filling<'_>,
+    out: &mut Vec<u8>,
+) -> Result<bool, Error> {
+    Ok(match part {
+        Part::Number(value) => write_number(out, number, *value),
+        Part::NumberOf(pieces) => {
+            let text = filled(pieces, filling);
+            let value = text.parse().map_err(|_| {
+                wrong(
+                    &format!("field {number}"),
+                    &format!("is {text:?}, which is no number"),
+                )
+            })?;
+            write_number(out, number, value)
+        }
+        Part::Fixed32(value) => {
+            proto::varint(out, u64::from(number) << 3 | 5);
+            out.extend_from_slice(&value.to_le_bytes());
+            *value != 0
+        }
+        Part::Fixed64(value) => {
+            proto::varint(out, u64::from(number) << 3 | 1);
+            out.extend_from_slice(&value.to_le_bytes());
+            *value != 0
+        }
+        Part::Text(pieces) => write_bytes(out, number, filled(pieces, filling).as_bytes()),
+        Part::Bytes(bytes) => write_bytes(out, number, bytes),
+        Part::Message(fields) => {
+            let mut inner = Vec::with_capacity(TYPICAL_BYTES);
+            write_fields(fields, filling, &mut inner)?;
+            write_bytes(out, number, &inner);
+            true
+        }
+        Part::Any(template) => {
+            let mut inner = Vec::with_capacity(TYPICAL_BYTES);
+            template.message(filling)?.write(&mut inner);
+            write_bytes(out, number, &inner)
+        }
+        Part::Each(parts) => {
+            for part in parts {
+                write_part(number, part, filling, out)?;
+            }
+            !parts.is_empty()
+        }
+    })
 }
 
-fn write_bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
+fn write_number(out: &mut Vec<u8>, field: u32, value: u64) -> bool {
+    proto::varint(out, u64::from(field) << 3);
+    proto::varint(out, value);
+    value != 0
+}
+
+fn write_bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) -> bool {
     proto::varint(out, u64::from(field) << 3 | 2);
     proto::varint(out, value.len() as u64);
     out.extend_from_slice(value);
+    !value.is_empty()
 }
 
 fn filled(pieces: &[Piece], filling: &Filling<'_>) -> String {
@@ -281,16 +354,20 @@ fn filled(pieces: &[Piece], filling: &Filling<'_>) -> String {
 }
 
 fn count_of_indices(fields: &[(u32, Part)]) -> usize {
-    let of = |part: &Part| match part {
+    fields.iter().map(|(_, part)| indices_of(part)).sum()
+}
+
+fn indices_of(part: &Part) -> usize {
+    match part {
         Part::Text(pieces) | Part::NumberOf(pieces) => pieces
             .iter()
             .filter(|piece| **piece == Piece::Index)
             .count(),
         Part::Message(fields) => count_of_indices(fields),
         Part::Any(template) => count_of_indices(&template.fields),
-        Part::Number(_) | Part::Bytes(_) => 0,
-    };
-    fields.iter().map(|(_, part)| of(part)).sum()
+        Part::Each(parts) => parts.iter().map(indices_of).sum(),
+        Part::Number(_) | Part::Fixed32(_) | Part::Fixed64(_) | Part::Bytes(_) => 0,
+    }
 }
 
 fn wrong(place: &str, problem: &str) -> Error {
@@ -311,13 +388,17 @@ mod tests {
     use crate::proto::{Fields, Value as Wire};
     use crate::{Coin, Keys, Prefix};
 
+    fn parse(json: &str) -> Result<Template, Error> {
+        Template::parse(json, &MessageTypes::known())
+    }
+
     fn bytes(json: &str, index: u64) -> Vec<u8> {
         let filling = Filling {
             from: "cosmos1from",
             to: "cosmos1to",
             index,
         };
-        let message = Template::parse(json).unwrap().message(&filling).unwrap();
+        let message = parse(json).unwrap().message(&filling).unwrap();
         let mut any = Vec::new();
         message.write(&mut any);
         let value = Fields::of(&any, "any").map(Result::unwrap).last();
@@ -333,7 +414,7 @@ mod tests {
         let [from, to] = [0, 1].map(|number| keys.key(number).unwrap().address());
         let json = r#"{"3": [{"2": "17", "1": "stake"}], "2": "{to}", "1": "{from}",
                        "@type": "/cosmos.bank.v1beta1.MsgSend"}"#;
-        let template = Template::parse(json).unwrap();
+        let template = parse(json).unwrap();
         let filling = Filling {
             from: &prefix.write(from),
             to: &prefix.write(to),
@@ -358,7 +439,7 @@ mod tests {
             (r#""2": "testing""#, b"\x12\x07testing"),
             (r#""3": {"1": 150}"#, &[0x1a, 0x03, 0x08, 0x96, 0x01]),
             (r#""100": true, "99": false"#, &[0xa0, 0x06, 0x01]),
-            (r#""5": ["a", "b"]"#, b"\x2a\x01a\x2a\x01b"),
+            (r#""5": ["a", "", "b"]"#, b"\x2a\x01a\x2a\x00\x2a\x01b"),
             (r#""4": {"hex": "00ff"}"#, &[0x22, 0x02, 0x00, 0xff]),
             (r#""4": {"hex": ""}, "5": "", "6": 0"#, &[]),
             (r#""1": {"number": "{index}"}"#, &[0x08, 0x07]),
@@ -372,7 +453,7 @@ mod tests {
             let json = format!(r#"{{"@type": "/x.Y", {fields}}}"#);
             assert_eq!(bytes(&json, 7), expected, "{fields}");
         }
-        let template = Template::parse(r#"{"@type": "/x.Y", "1": "{index}{index}"}"#).unwrap();
+        let template = parse(r#"{"@type": "/x.Y", "1": "{index}{index}"}"#).unwrap();
         assert_eq!(template.growth(), 42);
     }
 
@@ -385,7 +466,7 @@ mod tests {
             (r#"{"@type": "x"}"#, "begin with a slash"),
             (
                 r#"{"@type": "/x", "amount": 1}"#,
-                "write the field's number",
+                "the fields of /x are not known here: give their descriptors with --proto-descriptors",
             ),
             (r#"{"@type": "/x", "0": 1}"#, "write the field's number"),
             (
@@ -401,7 +482,7 @@ mod tests {
             (r#"{"@type": "/x", "1": {"hex": "0"}}"#, "no hexadecimal"),
             (r#"{"@type": "/x", "1": {"number": "{from}"}}"#, "no number"),
         ] {
-            let error = Template::parse(json).unwrap_err().to_string();
+            let error = parse(json).unwrap_err().to_string();
             assert!(error.contains(problem), "{json}: {error}");
         }
     }
@@ -409,9 +490,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_description_makes_the_reader_panic(text in ".{0,80}", index in any::<u64>()) {
-            let _ = Template::parse(&text);
+            let _ = parse(&text);
             let json = serde_json::json!({"@type": "/x", "1": text}).to_string();
-            if let Ok(template) = Template::parse(&json) {
+            if let Ok(template) = parse(&json) {
                 let filled = bytes(&json, index).len();
                 prop_assert!(filled <= bytes(&json, 0).len() + template.growth());
             }
