@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters,
-    SchedulePlan, Sent, SourceId, TxHash, hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, Codespace, Recorder, RecorderConfig, Reply, RunEnd,
+    RunFolderWriters, SchedulePlan, Sent, SourceId, TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 use sha2::{Digest, Sha256};
@@ -123,7 +123,11 @@ fn blocks(hashes: &[TxHash]) -> Vec<BlockSeen> {
             bytes: 250 * BLOCK_TXS,
             txs: hashes
                 .iter()
-                .map(|&hash| BlockTx { hash, code: 0 })
+                .map(|&hash| BlockTx {
+                    hash,
+                    code: 0,
+                    space: Codespace::NONE,
+                })
                 .collect(),
             ..BlockSeen::default()
         })

@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, EndpointInfo, FORMAT, Host, Manifest, NodeLimits,
-    Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId,
-    TxHash, hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, Codespace, EndpointInfo, FORMAT, Host, Manifest,
+    NodeLimits, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent,
+    SourceId, TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 
@@ -137,6 +137,7 @@ impl Hour {
             let txs = self.mempool.drain(..).map(|index| BlockTx {
                 hash: hash(index),
                 code: 0,
+                space: Codespace::NONE,
             });
             let txs: Vec<BlockTx> = txs.collect();
             self.recorder.block(BlockSeen {

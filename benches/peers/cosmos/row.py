@@ -29,7 +29,7 @@ def main():
     broken = fate["errors_by_kind"]["sequence_broken"] + flood["offered"]["unsent_by_reason"]["sequence_broken"]
     print(
         f"| {sys.argv[2]} | {sys.argv[3]} | {flood['offered']['planned'] / flood['time']['offered_s']:.0f} "
-        f"| {fate['committed']} | {committed.get('mean', 0):.0f} | {fate['pending']} | {fate['rejected_by_code'].get('32', 0)} "
+        f"| {fate['committed']} | {committed.get('mean', 0):.0f} | {fate['pending']} | {fate['rejected_by_code'].get('sdk/32', 0)} "
         f"| {json.dumps(gaps)}, {broken} | {refusals(fate)} {json.dumps(fate['rejected_by_code'])} | {longest_gap('flood') / 1e3:.1f} s "
         f"| {accept.get('p50', 0):.0f}, {accept.get('p99', 0):.0f} ms | {commit.get('p50', 0):.0f} ms "
         f"| {refusals(small) + sum(small['errors_by_kind'].values())} of {polite['offered']['planned']} |",

@@ -13,19 +13,34 @@ pub(crate) fn tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u3
     } else {
         &json::Raw("[]")
     };
-    whole_result(out, code, 0, events);
+    whole_result(out, app, code, 0, events);
 }
 
 /// Appends an `ExecTxResult` that never executed.
 pub(crate) fn no_tx_result(out: &mut Vec<u8>) {
-    whole_result(out, 0, 0, &json::Raw("[]"));
+    whole_result(out, Application::Kvstore, 0, 0, &json::Raw("[]"));
 }
 
-fn whole_result(out: &mut Vec<u8>, code: u32, gas_wanted: u32, events: &dyn json::Value) {
+fn whole_result(
+    out: &mut Vec<u8>,
+    app: Application,
+    code: u32,
+    gas_wanted: u32,
+    events: &dyn json::Value,
+) {
+    let codespace = match app {
+        Application::Bank if code != 0 => "sdk",
+        _ => "",
+    };
     json::fill(
         out,
-        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":?,"gas_used":"0","events":?,"codespace":""}"#,
-        &[&json::Int(code), &json::IntText(gas_wanted), events],
+        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":?,"gas_used":"0","events":?,"codespace":?}"#,
+        &[
+            &json::Int(code),
+            &json::IntText(gas_wanted),
+            events,
+            &json::Text(codespace),
+        ],
     );
 }
 
@@ -47,7 +62,7 @@ pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, code: u32) {
         Application::Kvstore if code == 0 => kvstore::GAS_WANTED,
         _ => 0,
     };
-    whole_result(out, code, gas_wanted, &json::Raw("[]"));
+    whole_result(out, app, code, gas_wanted, &json::Raw("[]"));
 }
 
 /// Appends the results of a block's transactions; `null` if it has none.

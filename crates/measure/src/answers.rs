@@ -3,7 +3,8 @@
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::pending::{NEVER, Record, RecordState};
+use crate::code::Code;
+use crate::pending::{Record, RecordState};
 use crate::read::{TxFate, TxRow};
 use crate::rows::TableRow;
 
@@ -17,7 +18,7 @@ pub struct Answers {
     doublings: u32,
     /// In the order in which the kinds came: the common one first, so that finding it costs nothing.
     kinds: Vec<(u16, Answer, Vec<Cell>)>,
-    codes: Vec<i64>,
+    codes: Vec<Code>,
 }
 
 /// A kind of answer.
@@ -26,7 +27,7 @@ pub enum Answer {
     /// Accepted.
     Accepted,
     /// Refused with this code.
-    Code(i64),
+    Code(Code),
     /// Refused with a code beyond the first six.
     OtherCode,
     /// Without a usable answer.
@@ -51,7 +52,7 @@ pub struct AnswerRow {
     pub span_s: u64,
     /// Position in the manifest's `endpoints`.
     pub endpoint: u16,
-    /// `accepted`, `code N`, `another code`, `error` or `unanswered`.
+    /// `accepted`, `code N` or `code SPACE/N`, `another code`, `error` or `unanswered`.
     pub answer: String,
     /// Transactions.
     pub txs: u64,
@@ -70,7 +71,7 @@ impl Answers {
         let since_origin =
             |unix_us: u64| Nanos::from_micros(unix_us.saturating_sub(origin_unix_ns / 1_000));
         let refused_at = row.error_unix_us.map(since_origin);
-        let (answer, at) = match (row.fate(), row.accepted, refused_at, row.code) {
+        let (answer, at) = match (row.fate(), row.accepted, refused_at, row.code()) {
             (_, Some(at), ..) => (Answer::Accepted, at),
             (TxFate::Rejected, _, Some(at), Some(code)) => (self.code(code), at),
             (TxFate::Error, _, Some(at), _) => (Answer::Error, at),
@@ -82,14 +83,13 @@ impl Answers {
     /// Counts a transaction whose fate is final.
     pub(crate) fn record(&mut self, record: &Record) {
         let answered = record.answered;
-        let (answer, at) = match record.state {
-            RecordState::Accepted => (Answer::Accepted, answered),
+        let (answer, at) = match (record.state, record.deciding_code()) {
+            (RecordState::Accepted, _) => (Answer::Accepted, answered),
             // In a block all the same: its answer is not what decided.
-            _ if record.committed != NEVER => (Answer::Unanswered, record.due),
-            RecordState::Rejected => (self.code(i64::from(record.code)), answered),
-            RecordState::RpcError => (self.code(i64::from(record.code.cast_signed())), answered),
-            RecordState::Failed(_) => (Answer::Error, answered),
-            RecordState::Unanswered | RecordState::Free => (Answer::Unanswered, record.due),
+            _ if record.is_committed() => (Answer::Unanswered, record.due),
+            (RecordState::Failed(_), _) => (Answer::Error, answered),
+            (_, Some(code)) => (self.code(code), answered),
+            _ => (Answer::Unanswered, record.due),
         };
         self.count(record.endpoint, answer, record.due, at);
     }
@@ -133,7 +133,7 @@ impl Answers {
         }
     }
 
-    fn code(&mut self, code: i64) -> Answer {
+    fn code(&mut self, code: Code) -> Answer {
         if self.codes.contains(&code) {
             return Answer::Code(code);
         }
@@ -229,7 +229,7 @@ mod tests {
     fn codes_beyond_the_first_are_counted_together() {
         let mut answers = Answers::default();
         for code in 0..100 {
-            let kind = answers.code(code);
+            let kind = answers.code(format!("bank/{code}").parse().unwrap());
             answers.count(0, kind, Nanos::ZERO, Nanos::ZERO);
         }
         let rows: Vec<AnswerRow> = answers.rows().collect();

@@ -2,6 +2,7 @@
 
 use pacing::Nanos;
 
+use crate::code::Codespace;
 use crate::names::named;
 
 /// SHA-256 of a transaction's bytes: its id on a CometBFT chain.
@@ -83,6 +84,8 @@ pub enum Reply {
     Rejected {
         /// The code, never 0.
         code: u32,
+        /// Its name space.
+        space: Codespace,
     },
     /// A JSON-RPC error: the transaction was not taken.
     RpcError {
@@ -91,6 +94,15 @@ pub enum Reply {
     },
     /// No usable answer: the transaction may still be committed.
     Failed(Failure),
+}
+
+impl Reply {
+    /// CheckTx answered another code than 0, of no name space.
+    #[must_use]
+    pub const fn rejected(code: u32) -> Self {
+        let space = Codespace::NONE;
+        Self::Rejected { code, space }
+    }
 }
 
 named! {
@@ -176,6 +188,8 @@ pub struct BlockTx {
     pub hash: TxHash,
     /// Result code of its execution; 0 is success, [`UNKNOWN_CODE`] when the node does not say.
     pub code: u32,
+    /// Name space of the code.
+    pub space: Codespace,
 }
 
 /// The code of a transaction in a block whose results the node does not give: it may have failed.

@@ -95,12 +95,16 @@ pub struct Fate {
     pub pending: u64,
     /// In a block although not accepted, by what the answer was.
     pub committed_anyway: CommittedAnyway,
-    /// `rejected` by code: CheckTx codes are positive, JSON-RPC errors negative.
+    /// `rejected` by code: CheckTx codes are positive and behind their name space, as `sdk/32`, JSON-RPC errors
+    /// negative.
     pub rejected_by_code: BTreeMap<String, u64>,
     /// `rejected` by what the node said: the code, a colon, and the text with `#` for numbers that
     /// change; empty where no texts were kept, as for a run that was killed.
     #[serde(default)]
     pub rejected_by_text: BTreeMap<String, u64>,
+    /// `commit_failed` by code, behind its name space.
+    #[serde(default)]
+    pub commit_failed_by_code: BTreeMap<String, u64>,
     /// `errors` by kind; every kind is present.
     pub errors_by_kind: BTreeMap<String, u64>,
     /// How often the sequences of an account broke, by cause; empty where accounts have none. What it made
@@ -122,6 +126,7 @@ adds_up!(Fate {
     committed_anyway,
     rejected_by_code,
     rejected_by_text,
+    commit_failed_by_code,
     errors_by_kind,
     sequence_gaps
 });

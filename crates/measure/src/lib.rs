@@ -13,6 +13,7 @@ mod answers;
 mod bend;
 mod blocks;
 mod buckets;
+mod code;
 mod cohort;
 mod compare;
 mod conservation;
@@ -58,6 +59,7 @@ pub use answers::{Answer, AnswerRow, Answers};
 pub use bend::{Bend, BendFound, bend};
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use cohort::Cohort;
+pub use code::{Code, Codespace, code_title};
 pub use compare::{
     Change, CompareTerms, Difference, Figure, Ignorance, MANY_RUNS, Meaning, Metric, Quantile,
     RunFigures, ValueDifference, Values, compare, compare_values,

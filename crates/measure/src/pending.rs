@@ -9,7 +9,8 @@
 use hashbrown::HashTable;
 use pacing::Nanos;
 
-use crate::event::{Failure, Sent, TxHash, hash_prefix};
+use crate::code::{Code, Codespace};
+use crate::event::{Failure, Sent, TxHash, UNKNOWN_CODE, hash_prefix};
 
 /// Everything known about one sent transaction. 96 bytes.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,8 @@ pub(crate) struct Record {
     /// Code of the execution once it is in a block; before, of a rejection: a CheckTx code, or the
     /// bits of a JSON-RPC error's.
     pub(crate) code: u32,
+    /// Name space of `code`.
+    pub(crate) space: Codespace,
     pub(crate) endpoint: u16,
     pub(crate) state: RecordState,
 }
@@ -59,6 +62,7 @@ impl Record {
         size: 0,
         step: 0,
         code: 0,
+        space: Codespace::NONE,
         endpoint: 0,
         state: RecordState::Free,
     };
@@ -79,6 +83,21 @@ impl Record {
 
     pub(crate) fn is_committed(&self) -> bool {
         self.committed != NEVER
+    }
+
+    /// The code that decided its fate: of the execution when it is in a block, of CheckTx or of the JSON-RPC error
+    /// otherwise; `None` without one, and where the node did not give the execution's.
+    pub(crate) fn deciding_code(&self) -> Option<Code> {
+        let number = match self.state {
+            _ if self.is_committed() && self.code == UNKNOWN_CODE => return None,
+            _ if self.is_committed() => i64::from(self.code),
+            RecordState::Accepted => 0,
+            RecordState::Rejected => i64::from(self.code),
+            RecordState::RpcError => i64::from(self.code.cast_signed()),
+            RecordState::Failed(_) | RecordState::Unanswered | RecordState::Free => return None,
+        };
+        let space = self.space;
+        Some(Code { space, number })
     }
 }
 

@@ -37,6 +37,7 @@ pub struct KilledRun<'a> {
     counts: Counts,
     ended: Nanos,
     rejected_by_code: BTreeMap<String, u64>,
+    commit_failed_by_code: BTreeMap<String, u64>,
     anyway: CommittedAnyway,
     /// What no row of a transaction has given an end, for each second.
     open: Vec<Open>,
@@ -73,6 +74,7 @@ impl<'a> KilledRun<'a> {
             counts: sum(series.iter().map(|row| &row.counts)),
             ended: Nanos::from_nanos((ended_s * 1e9).round() as u64),
             rejected_by_code: BTreeMap::new(),
+            commit_failed_by_code: BTreeMap::new(),
             anyway: CommittedAnyway::default(),
             open: series
                 .iter()
@@ -106,13 +108,21 @@ impl<'a> KilledRun<'a> {
                 open.accepted = open.accepted.saturating_sub(1);
             }
         }
+        let count = |counts: &mut BTreeMap<String, u64>| {
+            if let Some(code) = row.code() {
+                *counts.entry(code.to_string()).or_default() += 1;
+            }
+        };
         match (row.accepted, row.error_unix_us) {
+            (Some(_), _) if committed && row.fate() == TxFate::CommitFailed => {
+                count(&mut self.commit_failed_by_code);
+            }
             (Some(_), _) => {}
             (None, Some(at)) if at < self.ended_unix_us() => {
                 if committed {
                     self.anyway.errors += 1;
-                } else if let Some(code) = row.code {
-                    *self.rejected_by_code.entry(code.to_string()).or_default() += 1;
+                } else {
+                    count(&mut self.rejected_by_code);
                 }
             }
             (None, _) => self.anyway.unanswered += u64::from(committed),
@@ -284,6 +294,7 @@ impl<'a> KilledRun<'a> {
             pending: accepted.saturating_sub(committed + commit_failed + unverified),
             committed_anyway: anyway,
             rejected_by_code: self.rejected_by_code.clone(),
+            commit_failed_by_code: self.commit_failed_by_code.clone(),
             rejected_by_text: BTreeMap::new(),
             errors_by_kind: fate::by_kind([0; Failure::ALL.len()]),
             sequence_gaps: BTreeMap::new(),

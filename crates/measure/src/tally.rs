@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::code::{Code, Codespace};
 use crate::event::{Failure, Reply, UNKNOWN_CODE, UnsentReason};
 use crate::fate::{self, Fate, Offered};
 use crate::pending::{Record, RecordState};
@@ -14,15 +15,34 @@ pub(crate) struct Tally {
     pub(crate) fate: Fate,
     pub(crate) unsent: [u64; UnsentReason::ALL.len()],
     pub(crate) errors: [u64; Failure::ALL.len()],
-    rejected: BTreeMap<i64, u64>,
+    rejected: ByCode,
+    commit_failed: ByCode,
+}
+
+/// Counts by code. The codes come from the node, so their number is bounded here: those beyond the first 64 are
+/// counted together.
+#[derive(Debug, Default)]
+struct ByCode(BTreeMap<Option<Code>, u64>);
+
+impl ByCode {
+    fn count(&mut self, code: Code) {
+        let known = self.0.len() < MAX_CODES || self.0.contains_key(&Some(code));
+        *self.0.entry(known.then_some(code)).or_default() += 1;
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let name = |code: &Option<Code>| code.map_or("other".to_owned(), |code| code.to_string());
+        let counts = self.0.iter();
+        counts.map(|(code, count)| (name(code), *count)).collect()
+    }
 }
 
 impl Tally {
     pub(crate) fn answer(&mut self, reply: Reply) {
         match reply {
             Reply::Accepted => self.fate.accepted += 1,
-            Reply::Rejected { code } => self.reject(i64::from(code)),
-            Reply::RpcError { code } => self.reject(i64::from(code)),
+            Reply::Rejected { code, space } => self.reject(space, i64::from(code)),
+            Reply::RpcError { code } => self.reject(Codespace::NONE, i64::from(code)),
             Reply::Failed(failure) => {
                 self.fate.errors += 1;
                 self.errors[failure as usize] += 1;
@@ -39,7 +59,11 @@ impl Tally {
             RecordState::Accepted if committed == 0 => fate.pending += 1,
             RecordState::Accepted if record.code == 0 => fate.committed += 1,
             RecordState::Accepted if record.code == UNKNOWN_CODE => fate.unverified += 1,
-            RecordState::Accepted => fate.commit_failed += 1,
+            RecordState::Accepted => {
+                fate.commit_failed += 1;
+                let (space, number) = (record.space, i64::from(record.code));
+                self.commit_failed.count(Code { space, number });
+            }
             RecordState::Rejected | RecordState::RpcError => {
                 fate.committed_anyway.rejected += committed;
             }
@@ -57,33 +81,17 @@ impl Tally {
 
     pub(crate) fn fate(&self) -> Fate {
         Fate {
-            rejected_by_code: self
-                .rejected
-                .iter()
-                .map(|(code, count)| (code_name(*code), *count))
-                .collect(),
+            rejected_by_code: self.rejected.counts(),
+            commit_failed_by_code: self.commit_failed.counts(),
             errors_by_kind: fate::by_kind(self.errors),
             ..self.fate.clone()
         }
     }
 
-    fn reject(&mut self, code: i64) {
+    fn reject(&mut self, space: Codespace, number: i64) {
         self.fate.rejected += 1;
-        let known = self.rejected.len() < MAX_CODES || self.rejected.contains_key(&code);
-        let code = if known { code } else { OTHER };
-        *self.rejected.entry(code).or_default() += 1;
+        self.rejected.count(Code { space, number });
     }
 }
 
-fn code_name(code: i64) -> String {
-    if code == OTHER {
-        "other".to_owned()
-    } else {
-        code.to_string()
-    }
-}
-
-/// Codes counted apart; the rest is counted as `other`. The codes come from the node, so their
-/// number must be bounded here.
 const MAX_CODES: usize = 64;
-const OTHER: i64 = i64::MIN;

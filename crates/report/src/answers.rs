@@ -167,14 +167,14 @@ mod tests {
     fn refusals_are_those_of_all_endpoints_and_columns_stand_where_they_began() {
         let course = AnswerCourse::new(&[
             row(0, 0, "accepted", 4),
-            row(4, 0, "code 7", 2),
-            row(4, 1, "code 7", 1),
+            row(4, 0, "code sdk/7", 2),
+            row(4, 1, "code sdk/7", 1),
             row(6, 1, "error", 3),
             row(2, 1, "unanswered", 5),
             row(2, 1, "of a later version", 9),
         ]);
         let expected = [
-            (Answer::Code(7), vec![0, 0, 3, 0]),
+            (Answer::named("code sdk/7").unwrap(), vec![0, 0, 3, 0]),
             (Answer::Error, vec![0, 0, 0, 3]),
         ];
         assert_eq!(course.refused, BTreeMap::from(expected));

@@ -113,6 +113,15 @@ pub fn by_name(counts: &BTreeMap<String, u64>) -> String {
     counted.map(entry).collect::<Vec<_>>().join(", ")
 }
 
+/// Counts by code, each with what the code means: `sdk/32 account sequence mismatch`.
+#[must_use]
+pub fn titled(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let titled = counts.iter();
+    titled
+        .map(|(code, count)| (measure::code_title(code), *count))
+        .collect()
+}
+
 /// A number with as many decimals as it deserves: 0.0123, 1.23, 12.3, 1,234.
 #[must_use]
 pub fn number(value: f64) -> String {

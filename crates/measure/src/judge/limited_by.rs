@@ -1,6 +1,7 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
 use super::steps;
+use crate::code::code_title;
 use crate::event::UnsentReason;
 use crate::evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
 use crate::limits::{BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE};
@@ -250,7 +251,16 @@ impl Case<'_> {
         }
         let failed = fate.commit_failed;
         if failed > 0 {
-            let text = format!("{failed} failed in their blocks (another code than 0)");
+            let codes = &fate.commit_failed_by_code;
+            let codes = codes
+                .iter()
+                .map(|(code, count)| format!("{count} {}", code_title(code)));
+            let codes: Vec<String> = codes.take(MAX_CODES).collect();
+            let codes = match codes.is_empty() {
+                true => "another code than 0".to_owned(),
+                false => codes.join(", "),
+            };
+            let text = format!("{failed} failed in their blocks ({codes})");
             let found = (EvidenceKind::FailedInBlocks, LimitedBy::Node);
             self.add(found, self.weight(failed), failed, WHOLE_RUN, text);
         }
@@ -469,3 +479,5 @@ impl Case<'_> {
 const OWN_STALL_MARGIN: f64 = 1.25;
 /// Mempools are sampled several times a second, and rows are a second long.
 const SAMPLED_WITHIN_S: f64 = 2.0;
+/// Codes in a line of text.
+const MAX_CODES: usize = 3;

@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
+use crate::code::{Code, Codespace};
 use crate::format::ReadError;
 use crate::rows::TXS_HEADER;
 
@@ -57,6 +58,9 @@ pub struct TxRow<'a> {
     pub endpoint: u16,
     /// Step in which it was due.
     pub step: u32,
+    /// Name space of `code`; empty for none, and in folders of before it was recorded.
+    #[serde(default)]
+    pub codespace: &'a str,
 }
 
 /// The one end of a transaction, as its row says.
@@ -79,6 +83,14 @@ pub enum TxFate {
 }
 
 impl TxRow<'_> {
+    /// The code that decided its fate, in its name space.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        let number = self.code?;
+        let space = Codespace::named(self.codespace);
+        Some(Code { space, number })
+    }
+
     /// Its fate. A transaction in a block counts as committed whatever its answer was; that it had
     /// not been accepted shows in `accepted`.
     #[must_use]
@@ -101,7 +113,8 @@ impl<R: BufRead> TxReader<R> {
     /// # Errors
     /// When it cannot be read or lacks a column.
     pub fn new(reader: R) -> Result<Self, ReadError> {
-        let table = Table::new(FILE, reader, columns())?;
+        let required = columns().filter(|column| *column != ADDED);
+        let table = Table::new(FILE, reader, required, columns())?;
         Ok(Self {
             positions: columns().map(|column| table.position(column)).collect(),
             table,
@@ -193,5 +206,7 @@ fn unsigned(digits: &[u8]) -> Option<u64> {
 }
 
 const FILE: &str = "txs.csv";
+/// What the first versions of the format did not have.
+const ADDED: &str = "codespace";
 const WALL: &str = "milliseconds since the Unix epoch";
 const STAMP: &str = "nanoseconds since the origin";

@@ -91,7 +91,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let record = self.pending.at_mut(slot);
         record.committed = at;
         record.height = block.height;
-        record.code = tx.code;
+        (record.code, record.space) = (tx.code, tx.space);
         let record = *record;
         let from_due = at.saturating_sub(record.due);
         self.scratch.push(from_due.as_nanos());

@@ -20,6 +20,7 @@ pub(crate) use self::close::growth;
 use self::close::{EndedSteps, RunTotals, StepUnderway};
 use crate::answers::Answers;
 use crate::blocks::WaitingBlocks;
+use crate::code::Codespace;
 use crate::endpoints::EndpointWatch;
 use crate::event::{
     AcceptanceSeen, Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply,
@@ -237,16 +238,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.tally.answer(answered.reply);
         match answered.reply {
             Reply::Accepted => self.accepted(slot, answered.at),
-            Reply::Rejected { code } => {
-                self.refused(slot, answered.at, RecordState::Rejected, code);
+            Reply::Rejected { code, space } => {
+                self.refused(slot, answered.at, RecordState::Rejected, (code, space));
             }
             Reply::RpcError { code } => {
-                self.refused(
-                    slot,
-                    answered.at,
-                    RecordState::RpcError,
-                    code.cast_unsigned(),
-                );
+                let code = (code.cast_unsigned(), Codespace::NONE);
+                self.refused(slot, answered.at, RecordState::RpcError, code);
             }
             Reply::Failed(failure) => {
                 let record = self.ended(slot, answered.at, RecordState::Failed(failure));

@@ -5,6 +5,7 @@ use std::io::Write;
 use pacing::Nanos;
 
 use super::Recorder;
+use crate::code::Codespace;
 use crate::latency::LatencyKind;
 use crate::pending::{Record, RecordState, Slot};
 use crate::plan::Plan;
@@ -38,10 +39,17 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.config.followers == 0
     }
 
-    pub(super) fn refused(&mut self, slot: Slot, at: Nanos, state: RecordState, code: u32) {
+    pub(super) fn refused(
+        &mut self,
+        slot: Slot,
+        at: Nanos,
+        state: RecordState,
+        (code, space): (u32, Codespace),
+    ) {
         let record = self.ended(slot, at, state);
         if !record.is_committed() {
-            self.pending.at_mut(slot).code = code;
+            let record = self.pending.at_mut(slot);
+            (record.code, record.space) = (code, space);
         }
         let span = &mut self.segment(at).span;
         span.counts.rejected += 1;

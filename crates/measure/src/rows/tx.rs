@@ -5,11 +5,11 @@
 
 use pacing::Nanos;
 
-use crate::event::{TxHash, UNKNOWN_CODE};
+use crate::event::TxHash;
 use crate::pending::{NEVER, Record, RecordState};
 
-/// The first line of `txs.csv`, with its line break.
-pub const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
+/// The first line of `txs.csv`, with its line break. Columns that were added are at the right.
+pub const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step,codespace\n";
 
 /// How a chain writes the ids of its transactions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,9 +77,18 @@ impl TxWriter {
         if record.is_committed() {
             out.extend_from_slice(itoa::Buffer::new().format(record.height).as_bytes());
         }
-        push_code(out, record);
+        out.push(b',');
+        let code = record.deciding_code();
+        if let Some(code) = code {
+            out.extend_from_slice(itoa::Buffer::new().format(code.number).as_bytes());
+        }
         push_integer(out, u64::from(record.endpoint));
         push_integer(out, u64::from(record.step));
+        out.push(b',');
+        // A code of 0 means the same in all of them.
+        if let Some(code) = code.filter(|code| code.number != 0) {
+            out.extend_from_slice(code.space.name().as_bytes());
+        }
         out.push(b'\n');
     }
 
@@ -95,24 +104,6 @@ impl TxWriter {
         let digit = |value: u16| b'0' + (value % 10) as u8;
         out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
     }
-}
-
-/// The code that decided the fate: of the execution when it is in a block, of CheckTx or of the
-/// JSON-RPC error otherwise; empty without one, and where the node did not give the execution's.
-fn push_code(out: &mut Vec<u8>, record: &Record) {
-    let code = match record.state {
-        _ if record.is_committed() && record.code == UNKNOWN_CODE => return out.push(b','),
-        _ if record.is_committed() => i64::from(record.code),
-        RecordState::Accepted => 0,
-        RecordState::Rejected => i64::from(record.code),
-        RecordState::RpcError => i64::from(record.code.cast_signed()),
-        RecordState::Failed(_) | RecordState::Unanswered | RecordState::Free => {
-            out.push(b',');
-            return;
-        }
-    };
-    out.push(b',');
-    out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
 }
 
 fn push_hex(out: &mut Vec<u8>, hash: &TxHash, digits: &[u8; 16]) {

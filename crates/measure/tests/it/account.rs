@@ -1,7 +1,7 @@
 //! What becomes of single transactions, and the rows they leave.
 
 use measure::{
-    BlockSeen, BlockTx, Cause, Failure, LimitedBy, RecorderConfig, Reply, SchedulePlan,
+    BlockSeen, BlockTx, Cause, Codespace, Failure, LimitedBy, RecorderConfig, Reply, SchedulePlan,
     ScheduleVerdict, UNKNOWN_CODE, Unsent, UnsentReason,
 };
 use pacing::Nanos;
@@ -59,8 +59,8 @@ fn the_row_of_a_committed_transaction_has_every_stamp() {
     recorder.finish(end(1, ms(1_000), ms(1_000)));
     // The origin is …800.123456789 s: 1 ms later it is …801 in the third decimal of a second.
     let expected = format!(
-        "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n\
-         {},250,1795132800124.456,1795132800126.456,1795132801023.456,,0,1000000,3000000,900000000,7,0,0,0\n",
+        "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step,codespace\n\
+         {},250,1795132800124.456,1795132800126.456,1795132801023.456,,0,1000000,3000000,900000000,7,0,0,0,\n",
         hash(0)
             .iter()
             .map(|byte| format!("{byte:02X}"))
@@ -129,14 +129,18 @@ fn rejections_are_counted_by_code_and_end_at_once() {
     let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("2/s", "1s")));
     recorder.sent(&sent(0, ms(0), ms(1)));
     recorder.sent(&sent(1, ms(500), ms(501)));
-    recorder.answered(&answered(0, ms(3), Reply::Rejected { code: 5 }));
+    let space = Codespace::named("sdk");
+    recorder.answered(&answered(0, ms(3), Reply::Rejected { code: 5, space }));
     recorder.answered(&answered(1, ms(503), Reply::RpcError { code: -32603 }));
     assert_eq!(recorder.live().pending, 0);
     let summary = recorder.finish(end(2, ms(1_000), ms(1_000))).summary;
     assert_eq!(summary.fate.rejected, 2);
-    assert_eq!(summary.fate.rejected_by_code["5"], 1);
+    assert_eq!(summary.fate.rejected_by_code["sdk/5"], 1);
     assert_eq!(summary.fate.rejected_by_code["-32603"], 1);
     assert_eq!(folder.txs.column("code"), ["5", "-32603"]);
+    assert_eq!(folder.txs.column("codespace"), ["sdk", ""]);
+    let answers = folder.answers.column("answer");
+    assert_eq!(answers, ["code -32603", "code sdk/5"]);
     assert_eq!(folder.txs.column("ts_accept"), ["", ""]);
     assert!(
         folder
@@ -157,12 +161,23 @@ fn an_execution_that_fails_is_a_failed_commit() {
     let mut failed = block(7, ms(900), &[]);
     failed.txs = vec![BlockTx {
         hash: hash(0),
-        code: 12,
+        code: 5,
+        space: Codespace::named("sdk"),
     }];
     recorder.block(failed);
     let summary = recorder.finish(end(1, ms(1_000), ms(1_000))).summary;
     assert_eq!((summary.fate.committed, summary.fate.commit_failed), (0, 1));
-    assert_eq!(folder.txs.column("code"), ["12"]);
+    assert_eq!(summary.fate.commit_failed_by_code["sdk/5"], 1);
+    assert_eq!(folder.txs.column("code"), ["5"]);
+    assert_eq!(folder.txs.column("codespace"), ["sdk"]);
+    let failed = summary.evidence.iter();
+    let failed = failed
+        .map(|it| &*it.text)
+        .find(|text| text.contains("failed"));
+    assert_eq!(
+        failed,
+        Some("1 failed in their blocks (1 sdk/5 insufficient funds)")
+    );
     assert_eq!(folder.blocks.column("own_failed"), ["1"]);
 }
 
@@ -177,6 +192,7 @@ fn a_transaction_in_a_block_without_results_is_not_committed() {
     unknown.txs = vec![BlockTx {
         hash: hash(0),
         code: UNKNOWN_CODE,
+        space: Codespace::NONE,
     }];
     recorder.block(unknown);
     let summary = recorder.finish(end(1, ms(1_000), ms(1_000))).summary;
@@ -237,7 +253,7 @@ fn transactions_with_one_hash_are_told_apart_by_their_index() {
         twin.hash = hash(0);
         recorder.sent(&twin);
     }
-    let mut second = answered(1, ms(10), Reply::Rejected { code: 1 });
+    let mut second = answered(1, ms(10), Reply::rejected(1));
     second.hash_prefix = measure::hash_prefix(&hash(0));
     recorder.answered(&second);
     recorder.answered(&answered(0, ms(11), Reply::Accepted));

@@ -3,9 +3,9 @@
 
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    AnswerRow, Answered, Answers, BlockRow, BlockSeen, Cause, EndpointInfo, Evidence, EvidenceKind,
-    Failure, KilledRun, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply, SchedulePlan,
-    Sent, SeriesRow, StepRow, Summary, Unsent, UnsentReason, merge,
+    AnswerRow, Answered, Answers, BlockRow, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
+    EvidenceKind, Failure, KilledRun, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply,
+    SchedulePlan, Sent, SeriesRow, StepRow, Summary, Unsent, UnsentReason, merge,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -37,12 +37,17 @@ struct Transaction {
     /// Blocks until it is in one; `None` for never.
     blocks: Option<u64>,
     code: u32,
+    space: Codespace,
 }
 
 fn transaction() -> impl Strategy<Value = Transaction> {
     let course = prop_oneof![
         12 => Just(Course::Answered(Reply::Accepted)),
-        1 => Just(Course::Answered(Reply::Rejected { code: 5 })),
+        1 => Just(Course::Answered(Reply::rejected(5))),
+        1 => prop::sample::select(vec!["sdk", "wasm"]).prop_map(|space| {
+            let space = Codespace::named(space);
+            Course::Answered(Reply::Rejected { code: 5, space })
+        }),
         1 => Just(Course::Answered(Reply::RpcError { code: -32_603 })),
         1 => Just(Course::Answered(Reply::Failed(Failure::Timeout))),
         1 => Just(Course::Unanswered),
@@ -54,8 +59,9 @@ fn transaction() -> impl Strategy<Value = Transaction> {
         1 => Just(Cause::Node)
     ];
     let blocks = prop::option::weighted(0.8, 0..3_u64);
-    let rest = (1..50_u64, blocks, prop::bool::weighted(0.1));
-    (course, cause, rest).prop_map(|(course, cause, (service_ms, blocks, fails))| {
+    let space = prop::sample::select(vec!["", "sdk", "wasm"]).prop_map(Codespace::named);
+    let rest = (1..50_u64, blocks, prop::bool::weighted(0.1), space);
+    (course, cause, rest).prop_map(|(course, cause, (service_ms, blocks, fails, space))| {
         let accepted = matches!(course, Course::Answered(Reply::Accepted));
         let refused = matches!(
             course,
@@ -67,6 +73,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
             service_ms,
             blocks: blocks.filter(|_| !refused),
             code: u32::from(accepted && fails),
+            space,
         }
     })
 }
@@ -93,7 +100,7 @@ fn events(load: &[Transaction], part: u64, parts: u64) -> Vec<(Nanos, Event)> {
         if let Some(later) = tx.blocks {
             let next = at.as_millis() / 500 + later;
             let mut seen = block(0, ms(0), &[index]).txs;
-            seen[0].code = tx.code;
+            (seen[0].code, seen[0].space) = (tx.code, tx.space);
             blocks[next as usize].txs.append(&mut seen);
         }
         if index % parts != part {
@@ -290,6 +297,8 @@ fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
         );
         prop_assert_eq!(&other.conservation, &live.conservation);
         prop_assert_eq!(&other.fate.rejected_by_code, &live.fate.rejected_by_code);
+        let (fate, of_live) = (&other.fate, &live.fate);
+        prop_assert_eq!(&fate.commit_failed_by_code, &of_live.commit_failed_by_code);
         prop_assert_eq!(other.fate.committed_anyway, live.fate.committed_anyway);
         prop_assert_eq!(other.rate, live.rate);
         prop_assert_eq!(&other.blocks, &live.blocks);
@@ -360,6 +369,7 @@ fn what_is_in_a_block_without_an_answer_has_not_waited_longer_than_it_did() {
             service_ms: 1,
             blocks: (index >= 300).then_some(0),
             code: 0,
+            space: Codespace::NONE,
         })
         .collect();
     agree(&load).unwrap();
@@ -379,6 +389,7 @@ fn an_endpoint_that_freezes_is_named_alike_live_rebuilt_and_merged() {
             service_ms: 1,
             blocks: (index % 2 == 0 || index < 150).then_some(0),
             code: 0,
+            space: Codespace::NONE,
         })
         .collect();
     let (folder, live) = recorded(&load, 0, 1);

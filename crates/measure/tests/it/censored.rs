@@ -266,7 +266,7 @@ fn a_timeout_of_the_generator_is_no_end_and_a_rejection_is_one() {
     for index in 0..3 {
         recorder.sent(&sent(index, ms(0), ms(1)));
     }
-    recorder.answered(&answered(0, ms(11), Reply::Rejected { code: 5 }));
+    recorder.answered(&answered(0, ms(11), Reply::rejected(5)));
     recorder.answered(&answered(1, ms(501), Reply::Failed(Failure::Timeout)));
     recorder.answered(&answered(2, ms(701), Reply::Failed(Failure::Closed)));
     recorder.block(block(1, ms(2_000), &[2]));

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, Failure, RecorderConfig, Reply, SchedulePlan, Sent,
-    SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, Codespace, Failure, RecorderConfig, Reply, SchedulePlan,
+    Sent, SourceId, TxHash, Unsent, UnsentReason, hash_prefix,
 };
 use pacing::Nanos;
 use proptest::collection::vec;
@@ -43,7 +43,7 @@ enum Told {
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         6 => Just(Reply::Accepted),
-        1 => (1..4_u32).prop_map(|code| Reply::Rejected { code }),
+        1 => (1..4_u32).prop_map(Reply::rejected),
         1 => Just(Reply::RpcError { code: -32603 }),
         2 => prop::sample::select(Failure::ALL.to_vec()).prop_map(Reply::Failed),
     ]
@@ -113,6 +113,7 @@ impl Run {
                     txs: vec![BlockTx {
                         hash: hash(FOREIGN + height),
                         code: 0,
+                        space: Codespace::NONE,
                     }],
                 })
                 .collect(),
@@ -182,7 +183,8 @@ impl Run {
             let mut later = self.blocks.iter_mut().filter(|block| block.observed > at);
             if let Some(block) = later.nth(after) {
                 let code = u32::from(story.failed_in_block) * 9;
-                block.txs.push(BlockTx { hash, code });
+                let space = Codespace::NONE;
+                block.txs.push(BlockTx { hash, code, space });
             }
         }
     }

@@ -191,7 +191,7 @@ fn read_all<T: TableRow>(bytes: impl BufRead) -> Result<(usize, bool), ReadError
     Ok((count, reader.is_torn()))
 }
 
-const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n";
+const TXS_HEADER: &str = "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step,codespace\n";
 
 fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
@@ -278,4 +278,22 @@ fn columns_are_found_by_name_and_unknown_ones_passed_over() {
         (blocks[0].commit_p50_ms, blocks[0].commit_max_ms),
         (None, Some(9.0))
     );
+}
+
+#[test]
+fn a_code_keeps_its_name_space_and_folders_without_them_are_still_read() {
+    let id = "AB".repeat(32);
+    let old = format!(
+        "txid,size,ts_send,ts_accept,ts_commit,ts_error,due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step\n\
+         {id},9,1763800000000.000,,,1763800000001.000,1,2,,,,32,0,0\n"
+    );
+    let new = old
+        .replace(",step\n", ",step,codespace\n")
+        .replace(",32,0,0\n", ",32,0,0,sdk\n");
+    for (text, code) in [(old, "32"), (new, "sdk/32")] {
+        let mut reader = TxReader::new(text.as_bytes()).unwrap();
+        let row = reader.next_row().unwrap().unwrap();
+        assert_eq!(row.code().unwrap().to_string(), code);
+        assert_eq!(row.step, 0);
+    }
 }

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, Finished, Plan, Recorder, RecorderConfig, Reply, RunEnd,
-    RunFolderWriters, Sent, SourceId, TxHash, hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, Codespace, Finished, Plan, Recorder, RecorderConfig,
+    Reply, RunEnd, RunFolderWriters, Sent, SourceId, TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 
@@ -178,6 +178,7 @@ pub(crate) fn block(height: u64, observed: Nanos, txs: &[u64]) -> BlockSeen {
     let txs = txs.iter().map(|&number| BlockTx {
         hash: hash(number),
         code: 0,
+        space: Codespace::NONE,
     });
     BlockSeen {
         height,

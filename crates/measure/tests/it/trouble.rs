@@ -50,7 +50,7 @@ fn a_killed_run_leaves_whole_rows_up_to_its_last_second() {
     let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("1000/s", "10s")));
     for index in 0..5_000 {
         recorder.sent(&sent(index, ms(index), ms(index)));
-        recorder.answered(&answered(index, ms(index), Reply::Rejected { code: 1 }));
+        recorder.answered(&answered(index, ms(index), Reply::rejected(1)));
         recorder.watermark(SENDER, ms(index));
         recorder.watermark(FOLLOWER, ms(index));
     }

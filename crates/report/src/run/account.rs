@@ -53,12 +53,16 @@ pub(super) fn counts(report: &RunReport) -> Table {
         ("planned", offered.planned, none()),
         ("unsent", offered.unsent, by_name(&offered.unsent_by_reason)),
         ("sent", offered.sent, none()),
-        ("rejected", fate.rejected, by_name(refusals(report))),
+        ("rejected", fate.rejected, by_name(&refusals(report))),
         ("errors", fate.errors, by_name(&fate.errors_by_kind)),
         ("unanswered", fate.unanswered, none()),
         ("accepted", fate.accepted, none()),
         ("committed", fate.committed, none()),
-        (FAILED, fate.commit_failed, none()),
+        (
+            FAILED,
+            fate.commit_failed,
+            by_name(&text::titled(&fate.commit_failed_by_code)),
+        ),
         ("pending at the end", fate.pending, none()),
         (ANYWAY, fate.committed_anyway.total(), NO_ANSWER.to_owned()),
     ];
@@ -77,11 +81,11 @@ pub(super) fn counts(report: &RunReport) -> Table {
 }
 
 /// What was said of the rejected, by text where texts are known, by code otherwise.
-pub(super) fn refusals(report: &RunReport) -> &BTreeMap<String, u64> {
+pub(super) fn refusals(report: &RunReport) -> BTreeMap<String, u64> {
     let fate = &report.summary.fate;
     match fate.rejected_by_text.is_empty() {
-        true => &fate.rejected_by_code,
-        false => &fate.rejected_by_text,
+        true => text::titled(&fate.rejected_by_code),
+        false => fate.rejected_by_text.clone(),
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) fn words(report: &RunReport, evidence: &Evidence) -> String {
 
 /// What the node said, without the code before it; the code where it said nothing.
 fn said(cause: &str) -> String {
-    let is_code = |text: &str| text.parse::<i64>().is_ok();
+    let is_code = |text: &str| text.parse::<measure::Code>().is_ok();
     match cause.split_once(": ") {
         Some((code, text)) if is_code(code) => text.to_owned(),
         _ if is_code(cause) => format!("code {cause}"),

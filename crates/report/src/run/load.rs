@@ -89,7 +89,10 @@ fn name(report: &RunReport, cause: Answer) -> String {
         .filter_map(|text| text.strip_prefix(&prefix))
         .collect();
     match texts.is_empty() {
-        true => format!("code {code}"),
+        true => match code.meaning() {
+            Some(meaning) => format!("{code} {meaning}"),
+            None => format!("code {code}"),
+        },
         false => texts.join(" / "),
     }
 }

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters,
-    SchedulePlan, Sent, SourceId, Summary, TxHash, hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, Codespace, Recorder, RecorderConfig, Reply, RunEnd,
+    RunFolderWriters, SchedulePlan, Sent, SourceId, Summary, TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 
@@ -125,6 +125,7 @@ fn block(height: u64, observed: Nanos, txs: std::ops::Range<u64>) -> BlockSeen {
             .map(|number| BlockTx {
                 hash: hash(number),
                 code: 0,
+                space: Codespace::NONE,
             })
             .collect(),
     }

@@ -329,6 +329,7 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             resolution: None,
             hashes: block.ids,
             codes: Vec::new(),
+            codespaces: Vec::new(),
             codes_known: true,
             gas: None,
             bytes: 0,

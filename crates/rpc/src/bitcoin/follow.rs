@@ -175,6 +175,7 @@ fn followed(block: BitcoinBlock, observed: Nanos, resolution: Option<Nanos>) -> 
         resolution,
         hashes: block.txs,
         codes: Vec::new(),
+        codespaces: Vec::new(),
         codes_known: true,
         gas: None,
         bytes: block.size,

@@ -213,15 +213,26 @@ impl<'de> Visitor<'de> for CodesVisitor {
         let mut gas = Gas::default();
         // Amino writes null for a result whose fields are all zero.
         while let Some(result) = list.next_element::<Option<TxResult>>()? {
-            let TxResult { code, wanted, used } = result.unwrap_or_default();
+            let TxResult {
+                code,
+                codespace,
+                wanted,
+                used,
+            } = result.unwrap_or_default();
             gas.wanted = gas.wanted.saturating_add(wanted);
             gas.used = gas.used.saturating_add(used);
             // Nearly every block has nothing but zeros: then there is no list.
             if code != 0 && found.codes.is_empty() {
                 found.codes.resize(found.count, 0);
+                found.codespaces.resize(found.count, "".into());
             }
             if code != 0 || !found.codes.is_empty() {
                 found.codes.push(code);
+                let space = match found.codespaces.last() {
+                    Some(last) if **last == *codespace => last.clone(),
+                    _ => codespace.into(),
+                };
+                found.codespaces.push(space);
             }
             found.count += 1;
         }
@@ -235,6 +246,8 @@ impl<'de> Visitor<'de> for CodesVisitor {
 struct TxResult {
     #[serde(default)]
     code: u32,
+    #[serde(default)]
+    codespace: String,
     #[serde(
         default,
         rename = "gas_wanted",
@@ -360,15 +373,18 @@ mod tests {
             BlockCodes {
                 count: 2,
                 codes: vec![],
+                codespaces: vec![],
                 gas: Some(Gas::default()),
             }
         );
-        let mixed = r#"{"txs_results":[{"code":0},{"log":"no","code":7},{"code":0}]}"#;
+        let mixed =
+            r#"{"txs_results":[{"code":0},{"log":"no","code":7,"codespace":"sdk"},{"code":0}]}"#;
         assert_eq!(
             read(mixed),
             BlockCodes {
                 count: 3,
                 codes: vec![0, 7, 0],
+                codespaces: vec!["".into(), "sdk".into(), "".into()],
                 gas: Some(Gas::default()),
             }
         );

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::{self, Deserializer, Visitor};
@@ -118,6 +119,8 @@ pub struct BlockCodes {
     pub count: usize,
     /// The code of each; empty when all are 0.
     pub codes: Vec<u32>,
+    /// The name space of each of `codes`.
+    pub codespaces: Vec<Arc<str>>,
     /// The gas they wanted and used; `None` where the results were not read.
     pub gas: Option<Gas>,
 }

@@ -64,6 +64,8 @@ pub enum Outcome<'a> {
         height: u64,
         /// The words of whichever of the two steps refused it, else of the execution.
         log: Cow<'a, str>,
+        /// The name space of that step's code.
+        codespace: Cow<'a, str>,
     },
     /// A JSON-RPC error that is no refused check.
     Error {
@@ -117,28 +119,27 @@ pub(super) struct ResultParts<'a> {
     pub(super) executed: Option<StepResult<'a>>,
 }
 
-/// Code and log of one step of `broadcast_tx_commit`.
+/// What one step says of `broadcast_tx_commit`.
 #[derive(Default)]
 pub(super) struct StepResult<'a> {
     pub(super) code: u32,
     pub(super) log: Cow<'a, str>,
+    pub(super) codespace: Cow<'a, str>,
 }
 
 impl<'a> ResultParts<'a> {
     pub(super) fn outcome(self) -> Outcome<'a> {
         if let Some(check) = self.check {
             let executed = self.executed.unwrap_or_default();
-            let log = if check.code == 0 {
-                executed.log
-            } else {
-                check.log
-            };
+            let (check_code, tx_code) = (check.code, executed.code);
+            let decisive = if check_code == 0 { executed } else { check };
             return Outcome::Commit {
-                check_code: check.code,
-                tx_code: executed.code,
+                check_code,
+                tx_code,
                 hash: self.hash,
                 height: self.height.unwrap_or(0),
-                log,
+                log: decisive.log,
+                codespace: decisive.codespace,
             };
         }
         let Some(code) = self.code else {

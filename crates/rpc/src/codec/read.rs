@@ -137,6 +137,7 @@ fn step_place(name: &[u8]) -> Option<usize> {
     Some(match name {
         b"code" => 0,
         b"log" => 1,
+        b"codespace" => 2,
         _ => return None,
     })
 }
@@ -191,8 +192,8 @@ fn error_of([code, message, data]: Fields<'_, 3>) -> Result<Outcome<'_>, DecodeE
 /// A result that is an object. Steps that are no objects, or have a member twice, are none here.
 struct RawResult<'a> {
     members: Option<Fields<'a, 8>>,
-    check: Option<Fields<'a, 2>>,
-    executed: Option<Fields<'a, 2>>,
+    check: Option<Fields<'a, 3>>,
+    executed: Option<Fields<'a, 3>>,
 }
 
 fn read_result<'a>(scanner: &mut Scanner<'a>) -> Result<RawResult<'a>, Fault> {
@@ -253,18 +254,19 @@ impl<'a> RawResult<'a> {
 /// A step, if the answer has it.
 fn step_of<'a>(
     is_there: bool,
-    members: Option<Fields<'a, 2>>,
+    members: Option<Fields<'a, 3>>,
     name: &'static str,
 ) -> Result<Option<StepResult<'a>>, DecodeError> {
     if !is_there {
         return Ok(None);
     }
-    let [code, log] = members.ok_or(DecodeError::Field(name))?;
+    let [code, log, codespace] = members.ok_or(DecodeError::Field(name))?;
     // The Go encoder of some versions leaves a code of zero out.
     let code = code.map_or(Some(0), number);
     Ok(Some(StepResult {
         code: code.ok_or(DecodeError::Field("code"))?,
         log: text_of(log),
+        codespace: text_of(codespace),
     }))
 }
 

@@ -72,6 +72,8 @@ struct RawStepResult<'a> {
     code: Option<&'a RawValue>,
     #[serde(borrow)]
     log: Option<&'a RawValue>,
+    #[serde(borrow)]
+    codespace: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +163,7 @@ fn verdict_of<'a>(raw: &'a RawValue, name: &'static str) -> Result<StepResult<'a
     Ok(StepResult {
         code,
         log: text_of(verdict.log),
+        codespace: text_of(verdict.codespace),
     })
 }
 

@@ -82,10 +82,11 @@ fn commit_answers_old_and_new() {
             hash: hash(),
             height: 26,
             log: "no".into(),
+            codespace: "".into(),
         };
         assert_eq!(decode(&text).outcome, outcome);
     }
-    let refused = r#"{"id":2,"result":{"check_tx":{"code":1,"log":"bad"},"tx_result":{"code":0},"hash":"","height":"0"}}"#;
+    let refused = r#"{"id":2,"result":{"check_tx":{"code":1,"log":"bad","codespace":"sdk"},"tx_result":{"code":0},"hash":"","height":"0"}}"#;
     let log = "bad".into();
     let outcome = Outcome::Commit {
         check_code: 1,
@@ -93,6 +94,7 @@ fn commit_answers_old_and_new() {
         hash: None,
         height: 0,
         log,
+        codespace: "sdk".into(),
     };
     assert_eq!(decode(refused).outcome, outcome);
 }
@@ -271,7 +273,7 @@ fn plausible() -> impl Strategy<Value = Value> {
     let commit = (any::<u32>(), any::<u32>(), word, hash, 0u64..1 << 50).prop_map(
         |(check, executed, log, hash, height)| {
             json!({
-                "check_tx": {"code": check, "data": null, "log": log, "events": []},
+                "check_tx": {"code": check, "data": null, "log": log, "events": [], "codespace": "sdk"},
                 "tx_result": {"code": executed, "log": log, "events": [{"type": "t"}]},
                 "hash": hash,
                 "height": height.to_string(),

@@ -6,6 +6,7 @@ mod forecast;
 mod wake;
 mod worker;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pacing::Nanos;
@@ -211,6 +212,8 @@ pub struct FollowedBlock {
     pub hashes: Vec<[u8; 32]>,
     /// The code of each transaction; empty when all are 0 or unknown.
     pub codes: Vec<u32>,
+    /// The name space of each of `codes`.
+    pub codespaces: Vec<Arc<str>>,
     /// Whether `codes` says anything: false when codes were not asked for or cannot be had.
     pub codes_known: bool,
     /// The gas of the transactions; `None` where their results were not read.
@@ -222,6 +225,12 @@ pub struct FollowedBlock {
 }
 
 impl FollowedBlock {
+    /// The name space of the code of a transaction; empty for none.
+    #[must_use]
+    pub fn codespace(&self, at: usize) -> &str {
+        self.codespaces.get(at).map_or("", |space| space)
+    }
+
     /// Hash and code of each transaction; `None` where codes are not known.
     pub fn txs(&self) -> impl ExactSizeIterator<Item = ([u8; 32], Option<u32>)> + '_ {
         let code = |at: usize| {

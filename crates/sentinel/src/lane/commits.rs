@@ -318,6 +318,7 @@ mod tests {
             observed: at(height),
             header_time: HeaderTime::default(),
             codes: Vec::new(),
+            codespaces: Vec::new(),
             codes_known: false,
             resolution: None,
             gas: None,

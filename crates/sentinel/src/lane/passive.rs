@@ -52,6 +52,7 @@ mod tests {
             gas: None,
             header_time: HeaderTime::default(),
             codes: Vec::new(),
+            codespaces: Vec::new(),
             codes_known: false,
             bytes: 0,
             proposer: String::new(),

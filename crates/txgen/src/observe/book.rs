@@ -327,6 +327,7 @@ mod tests {
             resolution: None,
             hashes: vec![[1; 32], [2; 32]],
             codes: Vec::new(),
+            codespaces: Vec::new(),
             codes_known: false,
             gas: None,
             bytes: 700,

@@ -2,7 +2,7 @@
 
 use measure::Strength;
 use measure::{LatencyKind, LoadModel, RateStats, StepRow, Summary, judge};
-use report::text::{by_name, by_size, grouped, or_dash, tenths};
+use report::text::{by_name, by_size, grouped, or_dash, tenths, titled};
 use report::{Entries, Table};
 
 use crate::threshold::Verdict;
@@ -73,7 +73,7 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
         (fate.unanswered, "unanswered"),
     ];
     let rejected = match fate.rejected_by_text.is_empty() {
-        true => in_brackets(&fate.rejected_by_code),
+        true => in_brackets(&titled(&fate.rejected_by_code)),
         false => String::new(),
     };
     let errors = in_brackets(&fate.errors_by_kind);
@@ -96,6 +96,9 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
         accepted.push((fate.unverified, "in a block without results"));
     }
     entries.add("accepted", sum(fate.accepted, &accepted));
+    for (code, count) in titled(&fate.commit_failed_by_code) {
+        entries.add("  commit failed", format!("{} × {code}", grouped(count)));
+    }
     let anyway = fate.committed_anyway.total();
     if anyway > 0 {
         let anyway = grouped(anyway);

@@ -6,7 +6,7 @@ use parquet::basic::Encoding;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-/// A column beside the first, which is the id.
+/// A column between the first, which is the id, and the last, which is a name space.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -54,6 +54,8 @@ fn stamp(value: Option<Nanos>) -> Option<i64> {
     signed(value.map(Nanos::as_nanos))
 }
 
+/// The last column, a text, which the first versions did not write.
+pub(super) const CODESPACE: &str = "codespace";
 /// The id's column: 32 bytes.
 pub(super) const ID: &str = "txid";
 pub(super) const ID_BYTES: usize = 32;
@@ -67,7 +69,10 @@ pub(super) fn schema() -> String {
         Kind::Few | Kind::Stamp => format!("OPTIONAL INT64 {}; ", column.name),
     });
     let columns: String = columns.collect();
-    format!("message transactions {{ REQUIRED FIXED_LEN_BYTE_ARRAY ({ID_BYTES}) {ID}; {columns} }}")
+    format!(
+        "message transactions {{ REQUIRED FIXED_LEN_BYTE_ARRAY ({ID_BYTES}) {ID}; {columns} \
+         OPTIONAL BYTE_ARRAY {CODESPACE} (STRING); }}"
+    )
 }
 
 /// Times follow each other: their differences take a few bytes (Parquet's encodings, "Delta encoding").

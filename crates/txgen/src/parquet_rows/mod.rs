@@ -99,11 +99,11 @@ mod tests {
     fn what_was_written_as_text_is_read_as_the_same_text() {
         let id = "0123456789ABCDEF".repeat(4);
         let committed = format!(
-            "{id},250,1763800000000.001,1763800000001.000,1763800001000.999,,0,1000,1001000,1000999000,7,0,0,0\n"
+            "{id},250,1763800000000.001,1763800000001.000,1763800001000.999,,0,1000,1001000,1000999000,7,0,0,0,\n"
         );
         let rejected =
-            format!("{id},250,1763800000000.002,,,1763800000009.000,5,2000,,,,-32603,1,3\n");
-        let unanswered = format!("{id},1,1763800000000.003,,,,6,3000,,,,,65535,4294967295\n");
+            format!("{id},250,1763800000000.002,,,1763800000009.000,5,2000,,,,32,1,3,sdk\n");
+        let unanswered = format!("{id},1,1763800000000.003,,,,6,3000,,,,,65535,4294967295,\n");
         let rows = [committed, rejected, unanswered].concat();
         assert_eq!(read_back(&rows), rows);
         let lower = rows.to_lowercase();
@@ -118,7 +118,7 @@ mod tests {
                 0 => String::new(),
                 _ => (number * 20_000).to_string(),
             };
-            format!("{number:064X},9,1763800000000.000,,,,{number},{number},,{committed},,,0,0\n")
+            format!("{number:064X},9,1763800000000.000,,,,{number},{number},,{committed},,,0,0,\n")
         };
         let rows: String = (0..300_000).map(row).collect();
         assert!(read_back(&rows) == rows, "300,000 rows in three groups");

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use hex_simd::{AsciiCase, Out};
 use measure::read::TXS_HEADER;
 use parquet::column::reader::get_typed_column_reader;
-use parquet::data_type::{DataType, FixedLenByteArrayType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 
@@ -54,18 +54,21 @@ impl Reading {
         self.next_group += 1;
         let rows = group.metadata().num_rows() as usize;
         let (ids, _) = column::<FixedLenByteArrayType>(&*group, 0, rows)?;
-        let mut columns: Vec<Values> = (1..=COLUMNS.len())
-            .map(|place| column::<Int64Type>(&*group, place, rows))
-            .map(|column| {
-                column.map(|(values, levels)| Values {
-                    values,
-                    levels,
-                    next: 0,
-                })
-            })
-            .collect::<Result<_, _>>()?;
+        let mut columns = (1..=COLUMNS.len())
+            .map(|place| Values::<Int64Type>::read(&*group, place, rows))
+            .collect::<Result<Vec<_>, _>>()?;
+        let last = COLUMNS.len() + 1;
+        let mut codespaces = match group.num_columns() > last {
+            true => Some(Values::<ByteArrayType>::read(&*group, last, rows)?),
+            false => None,
+        };
         for (row, id) in ids.iter().enumerate() {
             push_row(&mut self.text, id.data(), self.case, &mut columns, row);
+            let codespace = codespaces.as_mut().and_then(|names| names.of(row));
+            self.text.push(b',');
+            self.text
+                .extend_from_slice(codespace.as_ref().map_or(b"", ByteArray::data));
+            self.text.push(b'\n');
         }
         Ok(())
     }
@@ -82,7 +85,13 @@ impl Read for Reading {
     }
 }
 
-fn push_row(text: &mut Vec<u8>, id: &[u8], case: AsciiCase, columns: &mut [Values], row: usize) {
+fn push_row(
+    text: &mut Vec<u8>,
+    id: &[u8],
+    case: AsciiCase,
+    columns: &mut [Values<Int64Type>],
+    row: usize,
+) {
     let mut digits = [0; 2 * ID_BYTES];
     // The file's type says that an id has so many bytes.
     text.extend_from_slice(hex_simd::encode(id, Out::from_slice(&mut digits), case));
@@ -92,7 +101,6 @@ fn push_row(text: &mut Vec<u8>, id: &[u8], case: AsciiCase, columns: &mut [Value
             push_value(text, value, column.kind);
         }
     }
-    text.push(b'\n');
 }
 
 fn push_value(text: &mut Vec<u8>, value: i64, kind: Kind) {
@@ -113,21 +121,31 @@ fn push_value(text: &mut Vec<u8>, value: i64, kind: Kind) {
 /// Of a millisecond, as text.
 const DECIMALS: usize = 3;
 
-/// A column of integers.
-struct Values {
-    values: Vec<i64>,
+/// A column.
+struct Values<T: DataType> {
+    values: Vec<T::T>,
     levels: Vec<i16>,
     next: usize,
 }
 
-impl Values {
+impl<T: DataType> Values<T> {
+    fn read(group: &dyn RowGroupReader, place: usize, rows: usize) -> Result<Self, ParquetError> {
+        let (values, levels) = column::<T>(group, place, rows)?;
+        let next = 0;
+        Ok(Self {
+            values,
+            levels,
+            next,
+        })
+    }
+
     /// The value of the next row, which is this one.
-    fn of(&mut self, row: usize) -> Option<i64> {
+    fn of(&mut self, row: usize) -> Option<T::T> {
         if self.levels.get(row) != Some(&1) {
             return None;
         }
         self.next += 1;
-        self.values.get(self.next - 1).copied()
+        self.values.get(self.next - 1).cloned()
     }
 }
 

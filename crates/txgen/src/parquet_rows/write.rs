@@ -7,10 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hex_simd::Out;
 use measure::read::{TxReader, TxRow};
-use parquet::data_type::{ByteArray, FixedLenByteArray, FixedLenByteArrayType, Int64Type};
+use parquet::data_type::{
+    ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::columns::{COLUMNS, ID_BYTES, LETTERS, properties, schema};
@@ -43,15 +45,44 @@ pub(super) fn write(rows: impl Read, file: File) -> io::Result<()> {
 #[derive(Default)]
 struct Group {
     ids: Vec<u8>,
-    columns: [Values; COLUMNS.len()],
+    columns: [Values<Int64Type>; COLUMNS.len()],
+    codespaces: Values<ByteArrayType>,
 }
 
-#[derive(Default)]
-struct Values {
+struct Values<T: DataType> {
     /// Those that are there.
-    values: Vec<i64>,
+    values: Vec<T::T>,
     /// 1 for each row that has a value, 0 for one that has none.
     levels: Vec<i16>,
+}
+
+impl<T: DataType> Default for Values<T> {
+    fn default() -> Self {
+        let (values, levels) = (Vec::new(), Vec::new());
+        Self { values, levels }
+    }
+}
+
+impl<T: DataType> Values<T> {
+    fn push(&mut self, value: Option<T::T>) {
+        self.levels.push(i16::from(value.is_some()));
+        self.values.extend(value);
+    }
+
+    /// Writes the next column of a group.
+    fn write(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, File>,
+    ) -> Result<(), ParquetError> {
+        if let Some(mut column) = group.next_column()? {
+            let typed = column.typed::<T>();
+            typed.write_batch(&self.values, Some(&self.levels), None)?;
+            column.close()?;
+        }
+        self.values.clear();
+        self.levels.clear();
+        Ok(())
+    }
 }
 
 impl Group {
@@ -69,10 +100,10 @@ impl Group {
         }
         self.ids.extend_from_slice(&id);
         for (values, column) in self.columns.iter_mut().zip(&COLUMNS) {
-            let value = (column.of)(row);
-            values.levels.push(i16::from(value.is_some()));
-            values.values.extend(value);
+            values.push((column.of)(row));
         }
+        let is_named = !row.codespace.is_empty();
+        self.codespaces.push(is_named.then(|| row.codespace.into()));
         Ok(())
     }
 
@@ -89,14 +120,9 @@ impl Group {
             column.close()?;
         }
         for values in &mut self.columns {
-            if let Some(mut column) = group.next_column()? {
-                let typed = column.typed::<Int64Type>();
-                typed.write_batch(&values.values, Some(&values.levels), None)?;
-                column.close()?;
-            }
-            values.values.clear();
-            values.levels.clear();
+            values.write(&mut group)?;
         }
+        self.codespaces.write(&mut group)?;
         group.close()?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use measure::{AcceptanceSeen, BlockSeen, BlockTx, MempoolSample, UNKNOWN_CODE};
+use measure::{AcceptanceSeen, BlockSeen, BlockTx, Codespace, MempoolSample, UNKNOWN_CODE};
 use pacing::Random;
 use rpc::{ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
 use tokio::runtime::Runtime;
@@ -307,12 +307,14 @@ fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
         gas_used: block.gas.map(|gas| gas.used),
         txs: block
             .txs()
-            .map(|(hash, code)| BlockTx {
+            .enumerate()
+            .map(|(at, (hash, code))| BlockTx {
                 hash,
                 code: code.unwrap_or(UNKNOWN_CODE),
             })
             .collect(),
     }
+                space: Codespace::named(block.codespace(at)),
 }
 
 /// Asks for the mempool's depth at random instants, five times a second: at regular ones it would see a

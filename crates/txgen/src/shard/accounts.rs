@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use measure::{Failure, Reply};
+use measure::{Code, Failure, Reply, code_title};
 
 use crate::workload::{OnGap, Sequences};
 
@@ -144,7 +144,11 @@ fn cause(reply: Reply, expected: Option<u64>, unused: u64) -> Cause {
         (_, Some(_)) => {
             "an earlier transaction was lost (unanswered, evicted or failed its recheck)".to_owned()
         }
-        (Reply::Rejected { code }, None) => format!("refused with code {code}"),
+        (Reply::Rejected { code, space }, None) => {
+            let number = i64::from(code);
+            let code = Code { space, number }.to_string();
+            format!("refused with code {}", code_title(&code))
+        }
         (Reply::RpcError { code }, None) => format!("JSON-RPC error {code}"),
         (Reply::Accepted | Reply::Failed(_), None) => "unknown".to_owned(),
     };
@@ -157,7 +161,7 @@ mod tests {
     use crate::workload::Expectation;
 
     const FULL: Reply = Reply::RpcError { code: -32_603 };
-    const MISMATCH: Reply = Reply::Rejected { code: 32 };
+    const MISMATCH: Reply = Reply::rejected(32);
     const BROKEN: Reply = Reply::Failed(Failure::SequenceBroken);
 
     /// Two accounts that begin at 10 and 20; indices 0, 2, 4 … are the first one's.
@@ -272,7 +276,7 @@ mod tests {
         let mut accounts = accounts(OnGap::Stop);
         queue(&mut accounts, &[0]);
         assert!(!accounts.sequences.stops());
-        accounts.answered(0, Reply::Rejected { code: 20 });
+        accounts.answered(0, Reply::rejected(20));
         assert!(accounts.sequences.stops());
         let gaps = accounts.sequences.gaps();
         assert_eq!(gaps.get("refused with code 20"), Some(&1));

@@ -80,9 +80,7 @@ impl Target for Bigchaindb {
         let reply = match message.status {
             202 if message.body.trim_ascii_start().starts_with(b"{") => Reply::Accepted,
             202 => Reply::Failed(Failure::Malformed),
-            status @ (400 | 500) => Reply::Rejected {
-                code: u32::from(status),
-            },
+            status @ (400 | 500) => Reply::rejected(u32::from(status)),
             _ => Reply::Failed(Failure::HttpStatus),
         };
         replies(ReplyTo::OldestRequest, reply);

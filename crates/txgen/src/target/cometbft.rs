@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
+use measure::{Code, Codespace, Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
 use rpc::{
     AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, Outcome,
@@ -85,6 +85,7 @@ impl Target for Cometbft {
         };
         let reply = reply_of(&answer.outcome);
         if let Some((code, text)) = refusal_of(reply, &answer.outcome) {
+            let code = code.to_string();
             match (&self.sequences, answer.id.as_u64(), Expectation::read(text)) {
                 // Whether it is a refusal of its own or follows from another, the account's shard knows.
                 (Some(sequences), Some(index), Some(expectation)) => {
@@ -208,22 +209,20 @@ impl Cometbft {
     }
 }
 
-/// The code of a refusal with its name space, and what the node said: CometBFT puts the real text of an
-/// error into `data`.
-fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(String, &'a str)> {
-    let (space, text) = match outcome {
-        Outcome::Broadcast { codespace, log, .. } => (&**codespace, log),
-        Outcome::Commit { log, .. } => ("", log),
-        Outcome::Error { data, message, .. } if data.is_empty() => ("", message),
-        Outcome::Error { data, .. } => ("", data),
+/// The code of a refusal, and what the node said: CometBFT puts the real text of an error into `data`.
+fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(Code, &'a str)> {
+    let text = match outcome {
+        Outcome::Broadcast { log, .. } | Outcome::Commit { log, .. } => log,
+        Outcome::Error { data, message, .. } if data.is_empty() => message,
+        Outcome::Error { data, .. } => data,
         Outcome::Other => return None,
     };
-    match reply {
-        Reply::Rejected { code } if space.is_empty() => Some((code.to_string(), text)),
-        Reply::Rejected { code } => Some((format!("{space}/{code}"), text)),
-        Reply::RpcError { code } => Some((code.to_string(), text)),
-        Reply::Accepted | Reply::Failed(_) => None,
-    }
+    let (space, number) = match reply {
+        Reply::Rejected { code, space } => (space, i64::from(code)),
+        Reply::RpcError { code } => (Codespace::NONE, i64::from(code)),
+        Reply::Accepted | Reply::Failed(_) => return None,
+    };
+    Some((Code { space, number }, text))
 }
 
 fn reply_of(outcome: &Outcome<'_>) -> Reply {
@@ -231,10 +230,17 @@ fn reply_of(outcome: &Outcome<'_>) -> Reply {
         Outcome::Broadcast { code: 0, .. } | Outcome::Commit { check_code: 0, .. } => {
             Reply::Accepted
         }
-        Outcome::Broadcast { code, .. }
+        Outcome::Broadcast {
+            code, codespace, ..
+        }
         | Outcome::Commit {
-            check_code: code, ..
-        } => Reply::Rejected { code: *code },
+            check_code: code,
+            codespace,
+            ..
+        } => Reply::Rejected {
+            code: *code,
+            space: Codespace::named(codespace),
+        },
         Outcome::Error { data, .. } if data.starts_with(COMMIT_TIMEOUT) => {
             Reply::Failed(Failure::CommitTimeout)
         }
@@ -303,10 +309,7 @@ mod tests {
             target.read(&message, &mut |_, reply| replies.push(reply));
         }
         // A full mempool is no verdict on the transaction: that stays an error.
-        let expected = [
-            Reply::Rejected { code: 2 },
-            Reply::RpcError { code: -32603 },
-        ];
+        let expected = [Reply::rejected(2), Reply::RpcError { code: -32603 }];
         assert_eq!(replies, expected);
         let texts: Vec<String> = target.refusal_texts().into_keys().collect();
         assert!(

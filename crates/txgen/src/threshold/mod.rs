@@ -187,16 +187,20 @@ const FAILED_SHARE: [&str; 2] = ["failed.share", "rate.error"];
 const COUNTS_BY_NAME: &str = "_by_";
 
 /// The number at a path: counts by name (such as `fate.errors_by_kind`) are added up, statistics
-/// (such as `rate.committed_tps`) stand for their mean. Of a code that did not occur there are 0,
-/// unless there were so many codes that some were counted together.
+/// (such as `rate.committed_tps`) stand for their mean. A code without a name space is that of any. Of a code that
+/// did not occur there are 0, unless there were so many codes that some were counted together.
 fn number(summary: &Value, path: &[String]) -> Option<f64> {
     let (last, of) = path.split_last()?;
     let of_value = of.iter().try_fold(summary, |value, key| value.get(key))?;
-    let is_code = of.last().is_some_and(|key| key.contains(COUNTS_BY_NAME));
-    let Some(value) = of_value.get(last) else {
-        return (is_code && of_value.get("other").is_none()).then_some(0.0);
-    };
-    match value {
+    if of.last().is_some_and(|key| key.contains(COUNTS_BY_NAME)) {
+        let is_it = |key: &str| key == last || key.rsplit_once('/').is_some_and(|it| it.1 == last);
+        let counts = of_value.as_object()?.iter();
+        let counts = counts.filter(|(key, _)| is_it(key));
+        let counts: Vec<f64> = counts.filter_map(|(_, count)| count.as_f64()).collect();
+        let unknown = counts.is_empty() && of_value.get("other").is_some();
+        return (!unknown).then(|| counts.iter().sum());
+    }
+    match of_value.get(last)? {
         Value::Object(fields) if last.contains(COUNTS_BY_NAME) => {
             fields.values().map(Value::as_f64).sum()
         }
@@ -302,7 +306,7 @@ mod tests {
             "offered": {"planned": 1000, "unsent": 0},
             "fate": {"sent": 1000, "rejected": 2, "errors": 1, "unanswered": 0,
                 "commit_failed": 1, "unverified": 0, "pending": 0,
-                "rejected_by_code": {"7": 2}, "errors_by_kind": {"closed": 1, "timeout": 0}},
+                "rejected_by_code": {"7": 2, "sdk/5": 3, "wasm/5": 4}, "errors_by_kind": {"closed": 1, "timeout": 0}},
             "rate": {"committed_tps": {"mean": 300.0, "median": 310.0, "stddev": 50.0, "max": 500.0}},
             "latency_ms": {
                 "lateness": {"max": 0.2, "censored": 0, "at_least": {}},
@@ -383,7 +387,11 @@ mod tests {
             (None, false, false)
         );
         assert_eq!(check("fate.rejected_by_code.7<10").value, Some(2.0));
+        assert_eq!(check("fate.rejected_by_code.sdk/5<10").value, Some(3.0));
+        let anywhere = check("fate.rejected_by_code.5<10");
+        assert_eq!(anywhere.value, Some(7.0), "of any name space");
         assert!(check("fate.rejected_by_code.32==0").held);
+        assert!(check("fate.rejected_by_code.sdk/32==0").held);
         assert!(error("fate.rejected_by_code.seven==0").contains("unknown metric"));
     }
 

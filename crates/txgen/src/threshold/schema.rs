@@ -1,6 +1,6 @@
 //! Which numbers a summary has, by its schema.
 
-use measure::Quantiles;
+use measure::{Code, Quantiles};
 use serde_json::Value;
 
 use super::unit::Unit;
@@ -8,7 +8,7 @@ use super::unit::Unit;
 /// The unit of a metric; `None` when the schema of `summary.json` has no number, counts by name or
 /// statistics at this path.
 pub(super) fn unit(path: &[String]) -> Option<Unit> {
-    let is_code = |key: &str| key == "other" || key.parse::<i64>().is_ok();
+    let is_code = |key: &str| key == "other" || key.parse::<Code>().is_ok();
     let fits = |(known, key): (&String, &String)| known == key || (known == ANY && is_code(key));
     let is_at = |known: &Vec<String>| known.len() == path.len() && known.iter().zip(path).all(fits);
     let found = paths().into_iter().find(|(known, _)| is_at(known));

@@ -1,8 +1,9 @@
 //! A run told by what happened, and the conclusions that were drawn from it.
 
 use measure::{
-    BlockSeen, BlockTx, Cause, ClosedLoop, Evidence, EvidenceKind, LoadModel, MempoolSample, Plan,
-    RecorderConfig, Reply, RunEnd, SchedulePlan, Sent, Strength, Summary, Unsent, UnsentReason,
+    BlockSeen, BlockTx, Cause, ClosedLoop, Codespace, Evidence, EvidenceKind, LoadModel,
+    MempoolSample, Plan, RecorderConfig, Reply, RunEnd, SchedulePlan, Sent, Strength, Summary,
+    Unsent, UnsentReason,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
@@ -170,6 +171,7 @@ impl Story {
                 at,
                 endpoint: 0,
                 txs,
+                    space: Codespace::NONE,
                 bytes: 0,
             };
             events.push((at, Event::Mempool(sample)));

@@ -135,6 +135,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             resolution: heard.and_then(|heard| heard.resolution),
             hashes: block.hashes,
             codes: codes.codes,
+            codespaces: codes.codespaces,
             codes_known,
             gas: codes.gas,
             bytes: block.bytes,

@@ -74,7 +74,7 @@ fn what_was_signed_before_a_sequence_broke_is_signed_anew() {
     // The first was signed ahead with the sequence that it has; the source knows no others here.
     let bodies = outcome.bodies();
     assert_eq!(bodies[..6], ["0", "1#1", "2#2", "3#2", "4#3", "5#4"]);
-    assert_eq!(outcome.reply(2), Some(Reply::Rejected { code: 9 }));
+    assert_eq!(outcome.reply(2), Some(Reply::rejected(9)));
 }
 
 #[test]

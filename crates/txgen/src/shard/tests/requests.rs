@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use measure::{
-    AcceptanceSeen, BlockSeen, BlockTx, Failure, Recorder, RecorderConfig, RunEnd,
+    AcceptanceSeen, BlockSeen, BlockTx, Codespace, Failure, Recorder, RecorderConfig, RunEnd,
     RunFolderWriters, SchedulePlan, SourceId,
 };
 
@@ -88,7 +88,7 @@ fn each_transaction_of_a_request_has_its_own_reply() {
     let replies = |range: std::ops::Range<u64>| -> Vec<Reply> {
         range.map(|index| outcome.reply(index).unwrap()).collect()
     };
-    let rejected = |code| Reply::Rejected { code };
+    let rejected = Reply::rejected;
     let missing = Reply::Failed(Failure::Malformed);
     assert_eq!(
         replies(0..4),
@@ -198,6 +198,7 @@ fn a_run_without_answers_ends_with_every_fate_known() {
             .map(|index| BlockTx {
                 hash: target::hash(index),
                 code: 0,
+                space: Codespace::NONE,
             })
             .collect(),
     });

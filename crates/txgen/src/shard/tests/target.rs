@@ -96,7 +96,7 @@ impl Target for ScriptedTarget {
             };
             let reply = match code.parse().unwrap() {
                 0 => Reply::Accepted,
-                code => Reply::Rejected { code },
+                code => Reply::rejected(code),
             };
             replies(to, reply);
         }
