@@ -48,6 +48,7 @@ mod segments;
 mod signs;
 mod silence;
 mod span;
+mod stages;
 mod student;
 mod summary;
 mod tally;
@@ -58,8 +59,8 @@ mod windows;
 pub use answers::{Answer, AnswerRow, Answers};
 pub use bend::{Bend, BendFound, bend};
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
-pub use cohort::Cohort;
 pub use code::{Code, Codespace, code_title};
+pub use cohort::Cohort;
 pub use compare::{
     Change, CompareTerms, Difference, Figure, Ignorance, MANY_RUNS, Meaning, Metric, Quantile,
     RunFigures, ValueDifference, Values, compare, compare_values,

@@ -9,6 +9,7 @@ use crate::limits::BACKLOG_BLOCKS;
 use crate::rows::{BlockRow, SeriesRow};
 use crate::segments::SECOND;
 use crate::silence::{Silence, Stretch, Tenths};
+use crate::stages::Stages;
 
 /// Blocks as large as the largest while more than a block waited.
 #[derive(Debug, Clone, Copy, Default)]
@@ -138,6 +139,7 @@ pub(crate) struct Signs {
     pub(crate) backlog: Peak,
     /// Accepted and in no block when the offering ended.
     pub(crate) backlog_offered: u64,
+    pub(crate) stages: Stages,
     /// Blocks since the last one that contained a transaction of this run.
     pub(crate) blocks_since_own: u64,
     last_block: Option<Nanos>,
@@ -154,6 +156,7 @@ impl Signs {
             0 => self.blocks_since_own + 1,
             _ => 0,
         };
+        self.stages.block(block);
         self.full_blocks.block(block.txs, observed_s);
         self.out_of_gas.block(block, gas, observed_s);
     }
@@ -199,6 +202,7 @@ impl Signs {
         }
         self.mempool_last = row.mempool_txs.or(self.mempool_last);
         self.mempool.second(row.mempool_txs.unwrap_or(0), from_s);
+        self.stages.second(row);
         if row.step.is_some() {
             self.backlog.second(row.backlog, from_s);
             self.backlog_offered = row.backlog;

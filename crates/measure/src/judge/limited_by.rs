@@ -8,6 +8,7 @@ use crate::limits::{BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED
 use crate::plan::LoadModel;
 use crate::signs::Signs;
 use crate::silence::{self, Stretch};
+use crate::stages::{BlockShares, Checks};
 use crate::summary::Summary;
 
 /// The evidence, the most telling first, and what it comes to.
@@ -24,6 +25,7 @@ pub(super) fn limited_by(summary: &Summary, signs: &Signs) -> (LimitedBy, Vec<Ev
     case.blocks();
     case.steps();
     case.lateness();
+    case.stages();
     case.remarks();
     let mut found = case.found;
     found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));
@@ -448,6 +450,49 @@ impl Case<'_> {
         }
     }
 
+    /// Which stage of the node was at work all the time, where the node held the load back.
+    fn stages(&mut self) {
+        let is_strong = |it: &&Evidence| it.strength >= Strength::Strong;
+        let strong: Vec<&Evidence> = self.found.iter().filter(is_strong).collect();
+        let by_node = |it: &&Evidence| it.points_to == LimitedBy::Node;
+        let txs = strong
+            .iter()
+            .copied()
+            .filter(by_node)
+            .map(|it| it.txs)
+            .max();
+        let Some(txs) = txs else { return };
+        let of_blocks = [
+            EvidenceKind::Backlog,
+            EvidenceKind::BlocksFull,
+            EvidenceKind::BlocksOutOfGas,
+        ];
+        let behind = strong.iter().any(|it| of_blocks.contains(&it.kind));
+        let stages = &self.signs.stages;
+        let shares = stages.blocks.shares().filter(|_| self.summary.followed);
+        let found = match shares {
+            Some(shares) if shares.execution + shares.recheck >= BUSY_SHARE => {
+                (None, block_work(&shares))
+            }
+            // What blocks do not take up says nothing of the checks.
+            _ if !behind && stages.checks.are_serial() => {
+                let from_s = stages.checks.since_s;
+                let until_s = self.summary.time.offered_s;
+                let stretch = Stretch {
+                    from_s,
+                    until_s,
+                    txs,
+                };
+                (Some(stretch), serial_checks(&stages.checks))
+            }
+            _ => return,
+        };
+        let kind = (EvidenceKind::SerialStage, LimitedBy::Node);
+        self.add(kind, Strength::Strong, txs, found.0, found.1);
+        // Before what it explains.
+        self.found.rotate_right(1);
+    }
+
     /// What a reader has to know beside.
     fn remarks(&mut self) {
         let summary = self.summary;
@@ -475,9 +520,45 @@ impl Case<'_> {
     }
 }
 
+/// That the work of blocks takes the time between them.
+fn block_work(shares: &BlockShares) -> String {
+    let BlockShares {
+        execution,
+        recheck,
+        execution_ms,
+        recheck_ms,
+        gap_ms,
+    } = shares;
+    let stage = match (*execution >= BUSY_SHARE, *recheck >= BUSY_SHARE) {
+        (true, _) => "execution (FinalizeBlock)",
+        (_, true) => "recheck (CheckTx of what a block left in the mempool)",
+        _ => "execution and recheck together",
+    };
+    let seconds = gap_ms / 1e3;
+    format!(
+        "{stage} takes the time between blocks: a transaction costs {execution_ms:.2} ms in its block and {recheck_ms:.2} ms \
+         in the mempool after one, {:.0} % and {:.0} % of the {seconds:.1} s between blocks",
+        execution * 100.0,
+        recheck * 100.0
+    )
+}
+
+/// That transactions are checked one after the other, and one always is.
+fn serial_checks(checks: &Checks) -> String {
+    let (alone_ms, tps) = (checks.alone_ms.unwrap_or_default(), checks.most_tps);
+    format!(
+        "CheckTx takes one transaction at a time: {tps:.0}/s were answered at most, {alone_ms:.2} ms each when none waited \
+         ({:.1} in work at once), up to {:.0} ms when others did; more connections carry no more",
+        checks.at_once().unwrap_or_default(),
+        checks.crowded_ms
+    )
+}
+
+/// Most of the time.
+const BUSY_SHARE: f64 = 0.5;
 /// A silence that is not longer than the generator's own stall may be that stall.
 const OWN_STALL_MARGIN: f64 = 1.25;
-/// Mempools are sampled several times a second, and rows are a second long.
-const SAMPLED_WITHIN_S: f64 = 2.0;
 /// Codes in a line of text.
 const MAX_CODES: usize = 3;
+/// Mempools are sampled several times a second, and rows are a second long.
+const SAMPLED_WITHIN_S: f64 = 2.0;

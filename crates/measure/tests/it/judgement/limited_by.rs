@@ -440,3 +440,124 @@ fn endpoints_that_are_silent_together_are_the_whole_target() {
     assert!(found(&summary, EvidenceKind::NoAnswers).is_some());
     assert_eq!(found(&summary, EvidenceKind::EndpointSilent), None);
 }
+
+/// A ramp to 1,200/s on a chain that takes a fifth of a second from block to block, and so much more for each
+/// transaction as `execution` says in milliseconds.
+fn slow_blocks(execution: u64, cost: fn(u64, u64) -> u64) -> Summary {
+    let story = Story::of(ramp(12), |_, due| accepted_at(due));
+    let story = Story {
+        cost,
+        ended: 200_000,
+        ..story
+    };
+    let (mut at, mut before) = (500, 0);
+    let mut instants = Vec::new();
+    while at < 200_000 {
+        instants.push(at);
+        // 100/s more every 5 s.
+        let txs = (at - before) * (at.min(60_000) / 5_000 + 1) / 10;
+        (before, at) = (at, at + 200 + txs * execution);
+    }
+    story.with_blocks(instants, usize::MAX).summary()
+}
+
+#[test]
+fn a_chain_whose_blocks_take_longer_the_more_they_hold_is_limited_by_execution() {
+    let summary = slow_blocks(1, |txs, _| txs);
+    let found = found(&summary, EvidenceKind::SerialStage).unwrap();
+    assert!(
+        found
+            .text
+            .starts_with("execution (FinalizeBlock) takes the time between blocks")
+            && found
+                .text
+                .contains("costs 1.00 ms in its block and 0.00 ms"),
+        "{}",
+        found.text
+    );
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+    assert_eq!(summary.evidence[0].kind, EvidenceKind::SerialStage);
+    // The same blocks, as late as before, whose transactions cost nothing: something else keeps them waiting.
+    let idle = slow_blocks(1, |txs, _| 5 + txs % 3);
+    assert_eq!(found_stage(&idle), None);
+    // A chain that keeps up is not limited by what its blocks cost.
+    let kept_up = slow_blocks(0, |txs, _| txs);
+    assert_eq!(found_stage(&kept_up), None);
+}
+
+fn found_stage(summary: &Summary) -> Option<&str> {
+    found(summary, EvidenceKind::SerialStage).map(|it| &*it.text)
+}
+
+/// 300 in a block, and a third of a second from one to the next, longer by a tenth of a millisecond for each transaction
+/// that the block left behind; whether that is its recheck, or something else.
+fn left_behind(is_recheck: bool) -> Summary {
+    let story = Story::of(constant("1200/s", "30s"), |_, due| accepted_at(due));
+    let mut story = Story {
+        ended: 300_000,
+        cost: match is_recheck {
+            true => |_, left| left / 10,
+            false => |_, left| left % 3,
+        },
+        ..story
+    };
+    let (mut at, mut blocks) = (500_u64, 0);
+    let mut instants = Vec::new();
+    while at < 300_000 {
+        instants.push(at);
+        blocks += 1;
+        let left = (at.min(30_000) * 12 / 10).saturating_sub(blocks * 300);
+        story.mempool.push((at + 1, left));
+        at += 300 + left / 10;
+    }
+    story.with_blocks(instants, 300).summary()
+}
+
+#[test]
+fn a_chain_that_checks_again_what_its_blocks_leave_is_limited_by_recheck() {
+    let summary = left_behind(true);
+    let text = found_stage(&summary).unwrap();
+    assert!(
+        text.starts_with("recheck (CheckTx of what a block left"),
+        "{text}"
+    );
+    assert_eq!(found_stage(&left_behind(false)), None);
+}
+
+/// A ramp to 1,000/s on a node that checks so many at a time, each for so long.
+fn checking(servers: usize, each_ms: u64) -> Summary {
+    let free = std::cell::RefCell::new(vec![0; servers]);
+    let story = Story::of(ramp(10), |_, due| {
+        let mut free = free.borrow_mut();
+        let next = free.iter_mut().min().unwrap();
+        *next = due.max(*next) + each_ms;
+        Course::Sent {
+            at: due,
+            cause: Cause::OnTime,
+            answer: Some((*next, Reply::Accepted)),
+        }
+    });
+    let story = Story {
+        ended: 120_000,
+        ..story
+    };
+    story.with_blocks(every_second(120), usize::MAX).summary()
+}
+
+#[test]
+fn a_node_that_checks_one_transaction_at_a_time_is_told_from_one_that_checks_several() {
+    let serial = checking(1, 2);
+    let text = found_stage(&serial).unwrap();
+    assert!(
+        text.starts_with("CheckTx takes one transaction at a time: 500/s were answered at most"),
+        "{text}"
+    );
+    assert_eq!(serial.limited_by, LimitedBy::Node);
+    // As many a second, four at a time.
+    let parallel = checking(4, 8);
+    assert_eq!(parallel.limited_by, LimitedBy::Node);
+    assert_eq!(found_stage(&parallel), None);
+    // One at a time, and fast enough.
+    assert_eq!(found_stage(&checking(1, 1)), None);
+    assert_eq!(found_stage(&healthy().summary()), None);
+}

@@ -59,6 +59,11 @@ pub(super) struct Story {
     pub(super) endpoint: fn(u64) -> u16,
     /// What a transaction may use, and what a block may have.
     pub(super) gas: Option<(u64, u64)>,
+    /// How many accepted transactions each block left behind.
+    pub(super) left: Vec<u64>,
+    /// What a block costs between the votes for it and its announcement, in milliseconds, by its transactions and
+    /// those that it left.
+    pub(super) cost: fn(u64, u64) -> u64,
 }
 
 enum Event {
@@ -91,6 +96,8 @@ impl Story {
             followed: true,
             endpoint: |_| 0,
             gas: None,
+            left: Vec::new(),
+            cost: |_, _| 0,
             schedule,
         }
     }
@@ -113,9 +120,9 @@ impl Story {
             .collect();
         accepted.sort_unstable();
         for at in instants {
-            let ready = accepted
-                .partition_point(|(answer, _)| *answer < at)
-                .min(most);
+            let waiting = accepted.partition_point(|(answer, _)| *answer < at);
+            let ready = waiting.min(most);
+            self.left.push((waiting - ready) as u64);
             let txs = accepted.drain(..ready).map(|(_, index)| index).collect();
             self.blocks.push((at, txs));
         }
@@ -153,13 +160,18 @@ impl Story {
                 }
             }
         }
+        let mut voted = ms(0);
         for (height, (at, txs)) in (1..).zip(&self.blocks) {
             let mut seen = block(height, ms(*at), &[]);
+            seen.header_time_unix_ns = (ORIGIN_UNIX_NS + voted.as_nanos()).cast_signed();
+            let left = self.left.get(height as usize - 1).copied().unwrap_or(0);
+            voted = ms(at - (self.cost)(txs.len() as u64, left));
             seen.txs = txs
                 .iter()
                 .map(|index| BlockTx {
                     hash: hash(*index),
                     code: self.code,
+                    space: Codespace::NONE,
                 })
                 .collect();
             seen.gas_wanted = self.gas.map(|(each, _)| each * txs.len() as u64);
@@ -171,7 +183,6 @@ impl Story {
                 at,
                 endpoint: 0,
                 txs,
-                    space: Codespace::NONE,
                 bytes: 0,
             };
             events.push((at, Event::Mempool(sample)));

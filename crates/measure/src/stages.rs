@@ -1,0 +1,244 @@
+//! Which stage of a chain a load fills: the check of transactions (CheckTx), their execution in blocks, or the check
+//! again of what a block left in the mempool. Taken from the rows, like all signs; constant in size.
+//!
+//! **Check.** A server that works on one at a time and takes s for each gives 1/s answers a second, however many wait.
+//! So where answers a second, at most, times what one takes when none waits come to 1, there is one such server; m that
+//! work side by side come to m (the utilisation law, Denning and Buzen, Computing Surveys 10, 1978).
+//!
+//! **Execution and recheck.** The header of a block carries the time of the votes for the block before it (BFT time,
+//! CometBFT 0.38 spec/consensus/bft-time.md), and a node announces a block once it was executed, committed and the
+//! mempool checked again (`ApplyBlock` in state/execution.go). What lies between the two, less a constant, is what the
+//! block's transactions and those that it left behind cost: a plane through these points gives both.
+
+use crate::rows::{BlockRow, SeriesRow};
+
+/// What the course of a load says of the node's stages.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stages {
+    pub(crate) checks: Checks,
+    pub(crate) blocks: BlockCosts,
+}
+
+impl Stages {
+    pub(crate) fn block(&mut self, block: &BlockRow) {
+        self.blocks.block(block);
+    }
+
+    pub(crate) fn second(&mut self, row: &SeriesRow) {
+        self.blocks.over |= row.step.is_none();
+        self.checks.second(row);
+        // A node that is busy may not tell its depth in every second.
+        let left = row.mempool_min.or(row.mempool_txs);
+        self.blocks.left = left.unwrap_or(self.blocks.left);
+    }
+}
+
+/// Answers, and what they take.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Checks {
+    /// The shortest median of a second from sent to accepted, in milliseconds.
+    pub(crate) alone_ms: Option<f64>,
+    /// The most that were accepted in a second.
+    pub(crate) most_tps: f64,
+    /// Seconds in which answers took [`CROWDED`] times as long, the first of them, and the longest median.
+    crowded: u64,
+    pub(crate) since_s: f64,
+    pub(crate) crowded_ms: f64,
+}
+
+impl Checks {
+    fn second(&mut self, row: &SeriesRow) {
+        let Some(median) = row.latency.service_p50_ms else {
+            return;
+        };
+        if row.counts.accepted < FEWEST_ANSWERS || row.span_s < 1.0 {
+            return;
+        }
+        let alone = self.alone_ms.map_or(median, |alone| alone.min(median));
+        self.alone_ms = Some(alone);
+        self.most_tps = self.most_tps.max(row.counts.accepted as f64 / row.span_s);
+        if median >= CROWDED * alone {
+            if self.crowded == 0 {
+                self.since_s = row.second as f64;
+            }
+            self.crowded += 1;
+            self.crowded_ms = self.crowded_ms.max(median);
+        }
+    }
+
+    /// How many transactions were in work at once when most were accepted, if many waited: 1 of a serial stage.
+    pub(crate) fn at_once(&self) -> Option<f64> {
+        let at_once = self.most_tps * self.alone_ms? / 1e3;
+        (self.crowded >= FEWEST_SECONDS).then_some(at_once)
+    }
+
+    /// Whether one transaction is checked at a time, and that is all the node does.
+    pub(crate) fn are_serial(&self) -> bool {
+        self.at_once().is_some_and(|at_once| ONE.contains(&at_once))
+    }
+}
+
+/// A block that is followed by one whose header says when it was voted for.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    height: u64,
+    txs: f64,
+    observed_ns: u64,
+    /// Since the block before it was announced.
+    gap_ms: f64,
+    left: f64,
+}
+
+/// What blocks cost by their transactions (x) and by those that they left in the mempool (z), in milliseconds (y).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BlockCosts {
+    /// In the mempool, last time that this was known.
+    left: u64,
+    /// The offering ended.
+    over: bool,
+    last: Option<Last>,
+    /// What the clocks differ by and the first block cost: taken off all, so that sums stay exact.
+    base_ns: Option<i128>,
+    sums: Sums,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    n: f64,
+    x: f64,
+    z: f64,
+    y: f64,
+    xx: f64,
+    zz: f64,
+    xz: f64,
+    xy: f64,
+    zy: f64,
+    yy: f64,
+    /// Of x times the time since the block before.
+    x_gap: f64,
+}
+
+/// Shares of the time between the blocks in which transactions were.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BlockShares {
+    pub(crate) execution: f64,
+    pub(crate) recheck: f64,
+    /// What a transaction costs, in milliseconds.
+    pub(crate) execution_ms: f64,
+    pub(crate) recheck_ms: f64,
+    /// The time between these blocks, in milliseconds.
+    pub(crate) gap_ms: f64,
+}
+
+impl BlockCosts {
+    fn block(&mut self, block: &BlockRow) {
+        let before = self.last.filter(|last| last.height + 1 == block.height);
+        if let Some(last) = before.filter(|_| !self.over) {
+            let voted_ns = i128::from(block.header_time_unix_ns);
+            let took_ns = i128::from(last.observed_ns) - voted_ns;
+            let took_ns = took_ns - *self.base_ns.get_or_insert(took_ns);
+            self.sums.add(&last, took_ns as f64 / 1e6);
+        }
+        let gap_ns = before.map_or(0, |last| block.observed_ns.saturating_sub(last.observed_ns));
+        self.last = Some(Last {
+            height: block.height,
+            txs: block.txs as f64,
+            observed_ns: block.observed_ns,
+            gap_ms: gap_ns as f64 / 1e6,
+            left: self.left as f64,
+        });
+    }
+
+    /// `None` where there are too few blocks, or they say nothing of what they cost.
+    pub(crate) fn shares(&self) -> Option<BlockShares> {
+        let sums = &self.sums;
+        let (execution_ms, recheck_ms) = sums.plane()?;
+        let gap_ms = sums.x_gap / sums.x;
+        Some(BlockShares {
+            execution: execution_ms * (sums.xx / sums.x) / gap_ms,
+            recheck: recheck_ms * (sums.xz / sums.x) / gap_ms,
+            execution_ms,
+            recheck_ms,
+            gap_ms,
+        })
+    }
+}
+
+impl Sums {
+    fn add(&mut self, of: &Last, y: f64) {
+        // Of the first block it is not known when the one before came.
+        if of.gap_ms <= 0.0 {
+            return;
+        }
+        let (x, z) = (of.txs, of.left);
+        self.n += 1.0;
+        self.x += x;
+        self.z += z;
+        self.y += y;
+        self.xx += x * x;
+        self.zz += z * z;
+        self.xz += x * z;
+        self.xy += x * y;
+        self.zy += z * y;
+        self.yy += y * y;
+        self.x_gap += x * of.gap_ms;
+    }
+
+    /// What y rises by for each of x and of z, by least squares; neither below zero. `None` unless this explains most
+    /// of y.
+    fn plane(&self) -> Option<(f64, f64)> {
+        if self.n < FEWEST_BLOCKS || self.x_gap <= 0.0 {
+            return None;
+        }
+        let n = self.n;
+        let xx = self.xx - self.x * self.x / n;
+        let zz = self.zz - self.z * self.z / n;
+        let xz = self.xz - self.x * self.z / n;
+        let xy = self.xy - self.x * self.y / n;
+        let zy = self.zy - self.z * self.y / n;
+        let yy = self.yy - self.y * self.y / n;
+        // What does not scatter explains nothing; sums of what is equal leave a rounding error.
+        let (xx, zz) = (scatter(xx, self.xx), scatter(zz, self.zz));
+        let alone = |of: f64, with_y: f64| match of > 0.0 {
+            true => (with_y / of).max(0.0),
+            false => 0.0,
+        };
+        let both = xx * zz - xz * xz;
+        let (b, c) = ((xy * zz - zy * xz) / both, (zy * xx - xy * xz) / both);
+        let (b, c) = match both > APART * xx * zz {
+            true if b >= 0.0 && c >= 0.0 => (b, c),
+            true if b >= 0.0 => (alone(xx, xy), 0.0),
+            true => (0.0, alone(zz, zy)),
+            // They rise together, or only one of them does: the one that says more.
+            false if alone(xx, xy) * xy >= alone(zz, zy) * zy => (alone(xx, xy), 0.0),
+            false => (0.0, alone(zz, zy)),
+        };
+        let explained = b * xy + c * zy;
+        (yy > 0.0 && explained >= EXPLAINED * yy).then_some((b, c))
+    }
+}
+
+/// A sum of squares about the mean; zero where it is nothing beside the sum of squares itself.
+fn scatter(about_mean: f64, of_squares: f64) -> f64 {
+    match about_mean > ROUNDING * of_squares {
+        true => about_mean,
+        false => 0.0,
+    }
+}
+
+/// Of sums of thousands of squares.
+const ROUNDING: f64 = 1e-9;
+/// Fewer answers make no median.
+const FEWEST_ANSWERS: u64 = 20;
+/// Answers that take so many times as long as they can wait for others.
+const CROWDED: f64 = 3.0;
+/// Two seconds are chance.
+const FEWEST_SECONDS: u64 = 3;
+/// One in work at once: some of the time of an answer is the network's, and a busy machine is slower than an idle one.
+const ONE: std::ops::RangeInclusive<f64> = 0.6..=1.5;
+/// Fewer blocks than this for three parameters are chance.
+const FEWEST_BLOCKS: f64 = 10.0;
+/// The share of the scatter of x and z that is not common to both, below which they are not told apart.
+const APART: f64 = 0.1;
+/// A share of the scatter of y: less is chance, or another cause.
+const EXPLAINED: f64 = 0.6;
