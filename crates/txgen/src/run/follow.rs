@@ -268,7 +268,10 @@ impl Bridge {
                 })
             }
             FollowEvent::Missing { first, last } => {
-                self.say(&format!("no longer has the blocks {first} to {last}"))
+                self.say(&format!(
+                    "no longer has the blocks {first} to {last}: what they contain counts as pending; have it keep \
+                     more of them (min-retain-blocks, where it has an app.toml), or give an endpoint that does"
+                ))
             }
             FollowEvent::CodesUnavailable { height, reason } => self.say(&format!(
                 "gives no results of block {height}: its transactions, and those of later blocks whose \
@@ -311,10 +314,10 @@ fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
             .map(|(at, (hash, code))| BlockTx {
                 hash,
                 code: code.unwrap_or(UNKNOWN_CODE),
+                space: Codespace::named(block.codespace(at)),
             })
             .collect(),
     }
-                space: Codespace::named(block.codespace(at)),
 }
 
 /// Asks for the mempool's depth at random instants, five times a second: at regular ones it would see a

@@ -36,6 +36,7 @@ use crate::plan::{Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
+use crate::workload::Workload;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Run, await_start};
 use folder::Files;
@@ -277,7 +278,10 @@ fn blame(summary: &mut Summary, settled: Option<&Option<Settled>>) {
 
 /// What somebody else did with an account of the load while it ran.
 fn foreign_use(plan: &Plan) -> Option<RunError> {
-    let account = plan.workload.sequences()?.foreign()?;
+    let Workload::Cosmos(transfers) = &plan.workload else {
+        return None;
+    };
+    let account = transfers.foreign_use()?;
     Some(RunError::ForeignUse { account })
 }
 

@@ -34,6 +34,9 @@ struct Own {
     broken_until: u64,
     /// The first sequence that was never used for it.
     unused: u64,
+    /// Sequences below this may have been used by two transactions of this run: one that was refused, and one
+    /// after it.
+    used_again: u64,
     abandoned: bool,
 }
 
@@ -49,6 +52,7 @@ impl Accounts {
                 index,
                 broken_until: 0,
                 unused: next,
+                used_again: next,
                 abandoned: false,
             }
         });
@@ -113,12 +117,18 @@ impl Accounts {
                 Reply::Failed(Failure::SequenceBroken)
             }
             Reply::Rejected { .. } | Reply::RpcError { .. } if !follows => {
-                let cause = cause(reply, expected, own.unused);
+                // Used up by nobody else where this run gave it to one transaction alone.
+                let first_free = match sequence < own.used_again {
+                    true => own.unused,
+                    false => sequence,
+                };
+                let cause = cause(reply, expected, first_free);
                 if expected.is_some() {
                     self.sequences.count_mismatch();
                 }
                 own.broken_until = own.index;
                 own.next = expected.unwrap_or(sequence);
+                own.used_again = own.unused;
                 own.abandoned = self.sequences.on_gap() == OnGap::Abandon;
                 self.sequences.go_on(own.index, own.next);
                 self.sequences.count_gap(index, &cause.text, cause.foreign);
@@ -136,9 +146,9 @@ struct Cause {
     foreign: bool,
 }
 
-/// `unused` is the first sequence that this run never used.
-fn cause(reply: Reply, expected: Option<u64>, unused: u64) -> Cause {
-    let foreign = expected.is_some_and(|expected| expected > unused);
+/// `first_free` is the first sequence that no other transaction of this run can have taken.
+fn cause(reply: Reply, expected: Option<u64>, first_free: u64) -> Cause {
+    let foreign = expected.is_some_and(|expected| expected > first_free);
     let text = match (reply, expected) {
         _ if foreign => "somebody else used the account".to_owned(),
         (_, Some(_)) => {
@@ -244,7 +254,30 @@ mod tests {
         queue(&mut accounts, &[1]);
         assert_eq!(mismatch(&mut accounts, 1, 25), MISMATCH);
         assert_eq!(accounts.sequence(3), Some(25));
-        assert_eq!(accounts.sequences.foreign().as_deref(), Some("account 1"));
+        assert_eq!(accounts.sequences.foreign(), Some(1));
+    }
+
+    /// At 058ea7f this was a transaction of the run's own that was lost.
+    #[test]
+    fn a_sequence_that_somebody_else_took_first_is_told_from_one_that_was_lost() {
+        let mut accounts = accounts(OnGap::Resync);
+        queue(&mut accounts, &[0, 2]);
+        assert_eq!(mismatch(&mut accounts, 0, 11), MISMATCH, "10 was taken");
+        assert_eq!(accounts.sequences.foreign(), Some(0));
+        assert_eq!(accounts.answered(2, Reply::Accepted), Reply::Accepted);
+        assert_eq!(accounts.sequence(4), Some(12));
+    }
+
+    #[test]
+    fn a_sequence_that_the_run_itself_used_twice_is_nobody_else_s() {
+        let mut accounts = accounts(OnGap::Resync);
+        queue(&mut accounts, &[0, 2]);
+        assert_eq!(accounts.answered(0, FULL), FULL);
+        assert_eq!(mismatch(&mut accounts, 2, 10), BROKEN);
+        queue(&mut accounts, &[4]);
+        // The node had taken transaction 0 although it said that it had not.
+        assert_eq!(mismatch(&mut accounts, 4, 11), MISMATCH);
+        assert_eq!(accounts.sequences.foreign(), None);
     }
 
     #[test]

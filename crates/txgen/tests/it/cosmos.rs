@@ -2,7 +2,9 @@
 
 mod simd;
 
-use crate::support::{Ended, Node, Place, Summary, quick};
+use crate::support::{
+    Behaviour, Ended, FakeNode, Identity, Node, Place, Summary, quick, wait_until,
+};
 use devnode::{Application, Config, MempoolConfig};
 
 /// Accounts of seed 7 in the genesis of a built-in node where gas is free.
@@ -254,11 +256,82 @@ fn messages_of_a_description_are_sent_in_place_of_transfers() {
     ended.ends_as_judged(0, &summary);
     summary.assert_all_committed(100);
     ended.says("/cosmos.bank.v1beta1.MsgSend, 2 in a transaction");
+    // The same by the names.
     place.write(
         "named.json",
-        r#"{"@type": "/cosmos.bank.v1beta1.MsgSend", "from_address": "{from}"}"#,
+        r#"{"@type": "/cosmos.bank.v1beta1.MsgSend", "from_address": "{from}", "toAddress": "{to}",
+            "amount": [{"denom": "stake", "amount": "2"}]}"#,
     );
-    run("named.json", "named").expect(2).says(
-        "the message has a field \"from_address\": write the field's number of the .proto file",
-    );
+    run("named.json", "named").says("/cosmos.bank.v1beta1.MsgSend, 2 in a transaction");
+    place.run("named").summary().assert_all_committed(100);
+    for (file, json, phrase) in [
+        (
+            "slip.json",
+            r#"{"@type": "/cosmos.bank.v1beta1.MsgSend", "form_address": "{from}"}"#,
+            "the message has a field \"form_address\", which cosmos.bank.v1beta1.MsgSend has not; it has from_address",
+        ),
+        (
+            "own.json",
+            r#"{"@type": "/own.v1.MsgDo", "who": "{from}"}"#,
+            "the fields of /own.v1.MsgDo are not known here: give their descriptors with --proto-descriptors",
+        ),
+    ] {
+        place.write(file, json);
+        run(file, "refused").expect(2).says(phrase);
+    }
+    place
+        .txgen("constant --rate 1 --duration 1s --workload cosmos-send --message own.json --proto-descriptors own.json --out x")
+        .expect(2)
+        .says("--proto-descriptors cannot use own.json: it is no FileDescriptorSet");
+}
+
+/// Cosmos SDK 0.53 says "not found", as of an account that there is not: at 058ea7f txgen wanted to fund it.
+#[test]
+fn a_node_without_a_state_to_answer_from_is_named_and_no_account_is() {
+    let log = "failed to load state at height 912; version does not exist (latest height: 912): not found";
+    let identity = Identity {
+        no_query: log,
+        ..Identity::default()
+    };
+    let node = FakeNode::start(identity, |_| Behaviour::Accept);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 10 --duration 1s --workload cosmos-send --seed 7 --prefix cosmos --amount 1stake --accounts 3 \
+         --endpoints {} --out run",
+        node.url()
+    ));
+    ended
+        .expect(2)
+        .says("has no state of the chain to answer from");
+    assert!(!ended.to_string().contains("unknown to"), "{ended}");
+}
+
+/// Two generators of one seed use the same accounts: whoever comes second with a sequence is refused, names the
+/// account and stops.
+#[test]
+fn an_account_that_somebody_else_uses_during_the_run_is_named_with_its_address() {
+    let node = bank(2, MempoolConfig::default());
+    let place = Place::new();
+    let line = |duration: &str, out: &str| {
+        format!(
+            "constant --rate 50 --duration {duration} --workload cosmos-send --accounts 2 --seed 7 --on-gap stop \
+             --endpoints {} --no-tui --out {out}",
+            node.url()
+        )
+    };
+    let first = place.start(&line("10m", "first"));
+    wait_until("the first one's transactions", || {
+        node.snapshot().committed > 0
+    });
+    let second = place.txgen(&line("1s", "second")).to_string();
+    let is_told = |text: &str| {
+        let account = text.contains("somebody else used account 0, cosmos1")
+            || text.contains("somebody else used account 1, cosmos1");
+        account && text.contains("give every generator accounts of its own")
+    };
+    if !is_told(&second) {
+        // All of the second one's were taken, so one of the first one's is refused.
+        let first = first.wait().to_string();
+        assert!(is_told(&first), "{first}\n{second}");
+    }
 }

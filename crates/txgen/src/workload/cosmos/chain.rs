@@ -81,6 +81,15 @@ impl ChainClient {
             log,
             value,
         } = answer.response;
+        // Some versions call it "not found", as they do an account that there is not.
+        if log.contains(NO_STATE) {
+            return Err(refused(format!(
+                "{} has no state of the chain to answer from ({log}): it was pruned, or restored from a snapshot and \
+                 has executed no block since; wait for its next block, or give an endpoint that keeps states (pruning \
+                 in its app.toml)",
+                self.client.endpoint()
+            )));
+        }
         if code != 0 {
             return Ok(Err(format!("{codespace}/{code} {log}")));
         }
@@ -436,6 +445,8 @@ fn unusable(error: cosmos::Error) -> ChainError {
 const AT_A_TIME: usize = 16;
 /// `handleQueryApp` of Cosmos SDK 0.50, baseapp/abci.go.
 const SIMULATE_IN_JSON: &str = "/app/simulate";
+/// `createQueryContext` of Cosmos SDK 0.50 and 0.53, baseapp/abci.go.
+const NO_STATE: &str = "failed to load state at height";
 /// Of a simulation's first transaction; its digits count as bytes.
 const TYPICAL_GAS: u64 = 100_000;
 /// The part of the gas used that is added: 1 / 2. Gas depends on the state: the first transaction of an

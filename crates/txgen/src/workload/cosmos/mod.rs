@@ -95,6 +95,16 @@ impl CosmosWorkload {
             .then_some(&ready.sequences)
     }
 
+    /// The first account that somebody else used while the run went on: its number and address.
+    pub(crate) fn foreign_use(&self) -> Option<String> {
+        let ready = self.ready.as_ref()?;
+        let account = ready.sequences.foreign()?;
+        let address = ready
+            .prefix
+            .write(ready.signers.get(account)?.key.address());
+        Some(format!("account {account}, {address},"))
+    }
+
     /// A stream of its transactions; any number may be open, on as many threads.
     ///
     /// # Errors

@@ -32,8 +32,8 @@ pub(crate) struct Sequences {
     gaps: Mutex<BTreeMap<String, u64>>,
     /// Refusals by the sequence that followed from no refusal before.
     mismatches: AtomicU64,
-    /// The first account that somebody else used, in words.
-    foreign: Mutex<Option<String>>,
+    /// The first account that somebody else used.
+    foreign: Mutex<Option<usize>>,
     stop: AtomicBool,
 }
 
@@ -142,7 +142,7 @@ impl Sequences {
         if foreign {
             let account = self.account(index);
             let mut first = lock(&self.foreign);
-            first.get_or_insert_with(|| format!("account {account}"));
+            first.get_or_insert(account);
         }
         let mut gaps = lock(&self.gaps);
         let known = gaps.len() < MAX_CAUSES || gaps.contains_key(cause);
@@ -171,8 +171,8 @@ impl Sequences {
     }
 
     /// The first account that somebody else used.
-    pub(crate) fn foreign(&self) -> Option<String> {
-        lock(&self.foreign).clone()
+    pub(crate) fn foreign(&self) -> Option<usize> {
+        *lock(&self.foreign)
     }
 
     /// Whether a gap ends the run.

@@ -46,6 +46,8 @@ pub(crate) enum Behaviour {
 pub(crate) struct Identity {
     pub(crate) chain_id: &'static str,
     pub(crate) catching_up: bool,
+    /// What it says to every `abci_query`, which it refuses; it has none where this is empty.
+    pub(crate) no_query: &'static str,
     /// Whether it agrees to WebSockets; without it the upgrade is never answered.
     pub(crate) websocket: bool,
 }
@@ -55,6 +57,7 @@ impl Default for Identity {
         Self {
             chain_id: "fake",
             catching_up: false,
+            no_query: "",
             websocket: true,
         }
     }
@@ -191,6 +194,11 @@ impl Script {
                     "catching_up": self.identity.catching_up,
                 },
             }}),
+            "abci_query" if !self.identity.no_query.is_empty() => {
+                json!({"jsonrpc": "2.0", "id": id, "result": {"response": {
+                    "code": 38, "codespace": "sdk", "log": self.identity.no_query, "value": null,
+                }}})
+            }
             _ => json!({"jsonrpc": "2.0", "id": id, "error": {
                 "code": -32601, "message": "Method not found", "data": "",
             }}),
