@@ -46,7 +46,7 @@ pub enum EvidenceKind {
     Refused,
     /// In blocks, with another code than 0.
     FailedInBlocks,
-    /// Blocks of one size, the largest that was seen, while more than a block waited.
+    /// Blocks of one size, the largest that was seen, which left out what waited.
     BlocksFull,
     /// Blocks without gas for another transaction, while more than a block waited.
     BlocksOutOfGas,

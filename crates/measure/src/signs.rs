@@ -11,19 +11,29 @@ use crate::segments::SECOND;
 use crate::silence::{Silence, Stretch, Tenths};
 use crate::stages::Stages;
 
-/// Blocks as large as the largest while more than a block waited.
+/// Blocks as large as the largest while more than a block waited, and which a block left transactions for.
+///
+/// Blocks of an even load are of one size, too, and what waits may wait for something else. So a block
+/// counts only if it holds a transaction that was due before the last block but one was seen: the block
+/// between them was made after that, and had no room for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FullBlocks {
     /// Transactions in the largest block.
     pub(crate) largest: u64,
-    /// How many were as large, of how many.
+    /// How many were, of how many since the first one, and by the last that was.
     full: u64,
     of: u64,
+    of_by_last: u64,
     pub(crate) stretch: Stretch,
+    /// When the last block was seen, and the one before it.
+    seen: [Option<u64>; 2],
 }
 
 impl FullBlocks {
-    fn block(&mut self, txs: u64, observed_s: f64) {
+    fn block(&mut self, block: &BlockRow) {
+        let (txs, observed_s) = (block.txs, block.observed_ns as f64 / 1e9);
+        let left_out = self.has_left_out(block);
+        self.seen = [Some(block.observed_ns), self.seen[0]];
         if txs as f64 > self.largest as f64 * (1.0 + ALIKE) {
             (self.largest, self.full, self.of) = (txs, 0, 0);
         }
@@ -34,10 +44,20 @@ impl FullBlocks {
             };
         }
         self.of += 1;
-        if txs as f64 >= self.largest as f64 * (1.0 - ALIKE) {
+        if left_out && txs as f64 >= self.largest as f64 * (1.0 - ALIKE) {
             self.full += 1;
+            self.of_by_last = self.of;
             self.stretch.extend(observed_s, 0);
         }
+    }
+
+    /// Whether the block holds a transaction that the block before it left out.
+    fn has_left_out(&self, block: &BlockRow) -> bool {
+        let oldest_ns = block
+            .commit_max_ms
+            .map(|wait_ms| block.observed_ns as f64 - wait_ms * 1e6);
+        let pair = oldest_ns.zip(self.seen[1]);
+        pair.is_some_and(|(due_ns, seen_ns)| due_ns < seen_ns as f64)
     }
 
     /// After a second of offering: a block that left little behind was not full.
@@ -48,9 +68,9 @@ impl FullBlocks {
         self.stretch.txs = self.stretch.txs.max(backlog);
     }
 
-    /// Whether it is a rule: several, and most since the first.
+    /// Whether it is a rule: several, and most from the first to the last.
     pub(crate) const fn are_a_rule(&self) -> bool {
-        self.full >= FEWEST_FULL && 2 * self.full >= self.of
+        self.full >= FEWEST_FULL && 2 * self.full >= self.of_by_last
     }
 }
 
@@ -157,7 +177,7 @@ impl Signs {
             _ => 0,
         };
         self.stages.block(block);
-        self.full_blocks.block(block.txs, observed_s);
+        self.full_blocks.block(block);
         self.out_of_gas.block(block, gas, observed_s);
     }
 

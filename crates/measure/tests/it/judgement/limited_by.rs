@@ -271,6 +271,51 @@ fn full_blocks_a_full_mempool_and_refusals_are_a_chain_of_causes_in_time() {
     }
 }
 
+/// 200/s to two endpoints in turn, in blocks of 100 a second: of one chain that takes no more, or of the first
+/// endpoint's chain, which the second one is no node of.
+fn blocks_of_100(of_two_chains: bool) -> Summary {
+    let mut story = Story::of(constant("200/s", "20s"), |_, due| accepted_at(due));
+    story.endpoint = |index| (index % 2) as u16;
+    let is_known = |index: &u64| !of_two_chains || index % 2 == 0;
+    let most = if of_two_chains { usize::MAX } else { 100 };
+    story = story.with_blocks(every_second(60), most);
+    for (_, txs) in &mut story.blocks {
+        txs.retain(is_known);
+    }
+    let story = Story {
+        ended: 60_000,
+        ..story
+    };
+    story.summary()
+}
+
+#[test]
+fn blocks_of_100_of_an_even_load_are_not_called_full_because_something_else_waits() {
+    let summary = blocks_of_100(true);
+    assert_eq!(found(&summary, EvidenceKind::BlocksFull), None);
+    // What the other chain took is in no block of this one.
+    assert_eq!(summary.fate.pending, 2_000);
+    let first = &summary.evidence[0];
+    assert_eq!(
+        (first.kind, first.txs),
+        (EvidenceKind::LostAfterAccept, 2_000)
+    );
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+}
+
+#[test]
+fn blocks_of_100_that_leave_out_what_waits_are_full() {
+    let summary = blocks_of_100(false);
+    let full = found(&summary, EvidenceKind::BlocksFull).unwrap();
+    assert!(
+        full.text.contains("full at 100 transactions"),
+        "{}",
+        full.text
+    );
+    assert_eq!(full.limit, Some(100));
+    assert_eq!(summary.fate.pending, 0);
+}
+
 /// 300 a block, and room for 300 by gas, or for many more.
 #[test]
 fn blocks_that_are_full_by_gas_are_told_from_blocks_that_are_full_by_something_else() {
