@@ -1,7 +1,7 @@
 //! Tables as terminal text, Markdown and HTML.
 
 use crate::html::{link, tag};
-use crate::text::{Figure, escape};
+use crate::text::{Figure, TERMINAL_WIDTH, escape, folded};
 
 /// A finished table, which renders itself in three forms; [`Table::of`] begins one.
 #[derive(Debug, Clone, Default)]
@@ -184,30 +184,41 @@ impl Table {
         self.len() == 0
     }
 
-    /// As text for a terminal: columns aligned, two blanks apart, or one where only that fits into 80
-    /// characters; no blanks at the ends of lines. A table without headings has no line of them.
+    /// As text for a terminal: columns aligned, two blanks apart, or one where two do not fit into 80
+    /// characters; what is wider even so gets narrower columns, the widest first, whose cells go on below.
+    /// No blanks at the ends of lines. A table without headings has no line of them.
     #[must_use]
     pub fn text(&self) -> String {
-        let columns = || self.columns.iter().filter(|column| !column.page_only);
-        let widths: Vec<usize> = columns().map(Column::text_width).collect();
-        let apart = widths.len().saturating_sub(1);
-        let total: usize = widths.iter().sum();
-        let close = total + 2 * apart > TERMINAL_WIDTH && total + apart <= TERMINAL_WIDTH;
-        let gap = if close { 1 } else { 2 };
-        let headed = columns().any(|column| !column.heading.is_empty());
+        let columns: Vec<&Column> = self.columns.iter().filter(|it| !it.page_only).collect();
+        let apart = columns.len().saturating_sub(1);
+        let total: usize = columns.iter().map(|column| column.text_width()).sum();
+        let gap = if total + 2 * apart > TERMINAL_WIDTH {
+            1
+        } else {
+            2
+        };
+        let widths = fitting(&columns, TERMINAL_WIDTH.saturating_sub(gap * apart));
+        let headed = columns.iter().any(|column| !column.heading.is_empty());
         let mut out = String::new();
         for line in usize::from(!headed)..=self.len() {
-            for (column, width) in columns().zip(&widths) {
-                let text = column.text_line(line);
-                let fill = " ".repeat(width - text.chars().count());
-                match column.align {
-                    Align::Left => out.extend([text, &*fill]),
-                    Align::Right => out.extend([&*fill, text]),
+            let fields = columns.iter().zip(&widths);
+            let cells: Vec<Vec<&str>> = fields
+                .map(|(column, width)| folded(column.text_line(line), *width))
+                .collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(1);
+            for part in 0..height {
+                for ((column, cell), width) in columns.iter().zip(&cells).zip(&widths) {
+                    let text = cell.get(part).copied().unwrap_or_default();
+                    let fill = " ".repeat(width.saturating_sub(text.chars().count()));
+                    match column.align {
+                        Align::Left => out.extend([text, &*fill]),
+                        Align::Right => out.extend([&*fill, text]),
+                    }
+                    out.push_str(&"  "[..gap]);
                 }
-                out.push_str(&"  "[..gap]);
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
             }
-            out.truncate(out.trim_end_matches(' ').len());
-            out.push('\n');
         }
         out
     }
@@ -300,6 +311,27 @@ impl Column {
         let widths = lines.map(|line| self.text_line(line).chars().count());
         widths.fold(self.width.0, usize::max)
     }
+
+    /// The width of the longest word, which no line can be narrower than.
+    fn least_width(&self) -> usize {
+        let lines = (0..=self.cells.len()).map(|line| self.text_line(line));
+        let words = lines.flat_map(|line| line.split(' '));
+        words.fold(self.width.0, |width, word| width.max(word.chars().count()))
+    }
+}
+
+/// Widths of `room` characters in all where that can be, taken from the widest columns.
+fn fitting(columns: &[&Column], room: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.text_width()).collect();
+    let least: Vec<usize> = columns.iter().map(|column| column.least_width()).collect();
+    for _ in room..widths.iter().sum() {
+        let can_shrink = (0..widths.len()).filter(|place| widths[*place] > least[*place]);
+        let Some(widest) = can_shrink.max_by_key(|place| widths[*place]) else {
+            break;
+        };
+        widths[widest] -= 1;
+    }
+    widths
 }
 
 impl Cell {
@@ -307,9 +339,6 @@ impl Cell {
         self.text.as_deref().unwrap_or(none)
     }
 }
-
-/// The default width of a terminal.
-const TERMINAL_WIDTH: usize = 80;
 
 #[cfg(test)]
 mod tests {
@@ -380,9 +409,46 @@ mod tests {
                 .cut(10);
             table.table().text()
         };
-        let widths = |text: &str| text.lines().map(|line| line.chars().count()).max();
-        assert_eq!(widths(&wide(60)), Some(60 + 2 + 6 + 2 + 10));
-        assert_eq!(widths(&wide(62)), Some(62 + 1 + 6 + 1 + 10));
-        assert_eq!(widths(&wide(63)), Some(63 + 2 + 6 + 2 + 10));
+        let width = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        assert_eq!(width(&wide(60)), Some(60 + 2 + 6 + 2 + 10));
+        assert_eq!(width(&wide(62)), Some(62 + 1 + 6 + 1 + 10));
+        // A word is never broken.
+        assert_eq!(width(&wide(63)), Some(63 + 1 + 6 + 1 + 10));
+    }
+
+    #[test]
+    fn a_wide_table_folds_the_cells_of_its_widest_column() {
+        let why = "no answer from 3.3 s to 10.0 s while up to 16 requests to it waited for an end";
+        let table = Table::of([("1", why), ("2", "")])
+            .figure("run", |row| row.0)
+            .text("why it is not valid", |row| row.1)
+            .figure("offered", |_| "1,000/s")
+            .table();
+        assert_eq!(
+            table.text(),
+            "run why it is not valid                                                  offered\n  \
+             1 no answer from 3.3 s to 10.0 s while up to 16 requests to it waited  1,000/s\n    \
+             for an end\n  2                                                                      1,000/s\n"
+        );
+    }
+
+    proptest::proptest! {
+        /// Whatever stands in it, as long as its longest words fit side by side.
+        #[test]
+        fn every_table_holds_to_80_columns(
+            rows in proptest::collection::vec(
+                (proptest::collection::vec("[a-zä]{1,9}", 0..30), 0..10_000_000_000_u64, 0..100_u64),
+                1..6,
+            ),
+            columns in 1..4_usize,
+        ) {
+            let mut table = Table::of(rows).text("why", |row| row.0.join(" "));
+            for _ in 1..columns {
+                table = table.count("commit p50", |row| row.1).text("", |row| row.0.join(" ")).cut(5);
+            }
+            for line in table.table().text().lines() {
+                proptest::prop_assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
     }
 }

@@ -242,6 +242,73 @@ pub fn or_dash(value: impl Figure, write: impl Fn(f64) -> String) -> String {
     figure(value, write).unwrap_or_else(|| "–".to_owned())
 }
 
+/// The default width of a terminal.
+pub const TERMINAL_WIDTH: usize = 80;
+
+/// Lines of at most 80 characters: longer ones go on below at the column of their text, which begins behind two
+/// blanks or more (`limited by   node: …`), or two characters further in. No word is broken.
+#[must_use]
+pub fn fit(text: &str) -> String {
+    let mut fitted = String::with_capacity(text.len() + 16);
+    for line in text.split_inclusive('\n') {
+        let (line, end) = match line.strip_suffix('\n') {
+            Some(line) => (line, "\n"),
+            None => (line, ""),
+        };
+        let begin = text_column(line);
+        let head = line.char_indices().nth(begin).map_or(line.len(), |at| at.0);
+        let parts = folded(&line[head..], TERMINAL_WIDTH.saturating_sub(begin));
+        fitted.push_str(&line[..head]);
+        fitted.push_str(&parts.join(&format!("\n{:begin$}", "")));
+        fitted.push_str(end);
+    }
+    fitted
+}
+
+/// The column that a line's text begins at, behind its name if it has one.
+fn text_column(line: &str) -> usize {
+    let indent = line
+        .chars()
+        .take_while(|character| *character == ' ')
+        .count();
+    let named = line[indent..].find("  ").map(|end| {
+        let name = &line[indent..indent + end];
+        let blanks = line[indent + end..]
+            .chars()
+            .take_while(|character| *character == ' ');
+        indent + name.chars().count() + blanks.count()
+    });
+    named
+        .filter(|column| *column <= WIDEST_NAME)
+        .unwrap_or(indent)
+}
+
+/// A text in parts of at most `width` characters, divided at blanks; a longer word is a part of its own.
+pub(crate) fn folded(text: &str, width: usize) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while let Some((end, _)) = rest.char_indices().nth(width) {
+        let before = match rest[end..].starts_with(' ') {
+            true => end,
+            false => rest[..end].rfind(' ').unwrap_or(0),
+        };
+        let at = match (
+            rest[..before].trim_end_matches(' ').len(),
+            rest[end..].find(' '),
+        ) {
+            (0, None) => break,
+            (0, Some(beyond)) => end + beyond,
+            (at, _) => at,
+        };
+        parts.push(&rest[..at]);
+        rest = rest[at..].trim_start_matches(' ');
+    }
+    parts.push(rest);
+    parts
+}
+
+/// Names of lines are no longer, with the blanks behind them.
+const WIDEST_NAME: usize = 24;
+
 /// Text inside HTML, in an attribute too.
 #[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
@@ -304,6 +371,30 @@ mod tests {
         assert_eq!(millis(2_345.0), "2.35 s");
         assert_eq!(millis(1_200_000.0), "20 min");
         assert_eq!(percent(0.051), "5.10 %");
+    }
+
+    #[test]
+    fn long_lines_go_on_below_their_text_and_no_word_is_broken() {
+        let why = "the generator's threads did not run in time and the rest of this is too long";
+        assert_eq!(
+            fit(&format!("limited by   {why}\nshort  one\n")),
+            "limited by   the generator's threads did not run in time and the rest of this is\n             \
+             too long\nshort  one\n"
+        );
+        let path = "/a".repeat(50);
+        assert_eq!(
+            fit(&format!("written to  {path}")),
+            format!("written to  {path}")
+        );
+        assert_eq!(
+            fit(&format!("in {path} and on")),
+            format!("in\n{path}\nand on")
+        );
+        assert_eq!(
+            fit(&"ä ".repeat(60)),
+            format!("{}\n{}", "ä ".repeat(40).trim_end(), "ä ".repeat(20))
+        );
+        assert_eq!(fit(""), "");
     }
 
     #[test]

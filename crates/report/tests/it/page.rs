@@ -373,3 +373,56 @@ fn the_markdown_has_the_figures() {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
+
+#[test]
+fn a_mempool_is_drawn_from_its_least_to_its_most_and_not_where_none_was_sampled() {
+    let mut report = report();
+    let (range, limit) = ("in the mempool, least to most", "the mempool&#39;s limit");
+    assert!(!report.html().contains(range));
+    for row in &mut report.series {
+        (row.mempool_min, row.mempool_txs, row.mempool_max) = (Some(24), Some(300), Some(588));
+    }
+    let html = report.html();
+    assert!(html.contains(range), "{html}");
+    // Far from its limit the axis is the mempool's, near it the limit is drawn.
+    report.manifest.limits.mempool_txs = Some(5_000);
+    assert!(!report.html().contains(limit));
+    report.manifest.limits.mempool_txs = Some(600);
+    assert!(report.html().contains(limit));
+}
+
+#[test]
+fn the_generators_processor_time_is_drawn_where_it_was_measured() {
+    let mut report = report();
+    let title = "Processor time of the generator";
+    assert!(!report.html().contains(title));
+    for row in &mut report.series {
+        row.generator_cpu = Some(0.3);
+    }
+    let html = report.html();
+    assert!(
+        html.contains(title) && html.contains("Of the whole process."),
+        "{html}"
+    );
+    assert!(!html.contains("all there are"), "far from all cores");
+    report.series[0].generator_cpu = Some(1.9);
+    assert!(report.html().contains("all there are"));
+}
+
+#[test]
+fn every_plot_over_time_shades_the_drain_and_the_words_are_defined() {
+    let html = report().html();
+    let drains = html.matches(">drain</b>").count();
+    assert!(drains >= 5, "{drains}");
+    for word in [
+        "due",
+        "origin",
+        "lateness",
+        "response time",
+        "backlog",
+        "drain",
+    ] {
+        assert!(html.contains(&format!("<b>{word}</b>: ")), "{word}");
+    }
+    assert!(html.contains("instant from which all times count"));
+}
