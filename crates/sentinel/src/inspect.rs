@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::overview::{Event, Moment};
 use crate::refusal::Reason;
-use crate::upstream::{Hub, Nodes, Relays};
+use crate::upstream::{Hub, NodeState, Nodes, Relays, SILENT};
 use crate::views::{ClientView, ClientsView, Explanation, Limit, NodeView, Readiness};
 
 /// Looks at everything, owns nothing.
@@ -39,21 +39,18 @@ pub(crate) struct Operator {
 
 impl Inspect for Operator {
     fn readiness(&self) -> Readiness {
-        let nodes: Vec<NodeView> = self
-            .nodes
-            .states()
-            .into_iter()
-            .map(|node| NodeView {
-                url: node.endpoint,
-                up: node.up,
-                catching_up: node.catching_up,
-                height: (node.height > 0).then_some(node.height),
+        let (status, now) = (self.lane.status(), self.clock.now());
+        let states = self.nodes.states().into_iter().enumerate();
+        let nodes: Vec<NodeView> = states
+            .map(|(place, node)| {
+                let bound = (status.node == Some(place)).then_some(status.bound);
+                node_view(node, bound, now)
             })
             .collect();
         Readiness {
             draining: self.shutdown.is_cancelled(),
             reached: nodes.iter().any(|node| node.up || node.height.is_some()),
-            controller: self.lane.status().state,
+            controller: status.state,
             nodes,
         }
     }
@@ -231,6 +228,26 @@ impl Operator {
     }
 }
 
+/// A node and what is known of its answers: by its health, and by the writes under way to it if `bound` is what
+/// holds them back.
+fn node_view(node: NodeState, bound: Option<Bound>, now: Nanos) -> NodeView {
+    let writes_wait = match bound {
+        Some(Bound::NodeSilent { since, .. }) => Some(since),
+        _ => None,
+    };
+    let since = node.unanswered_since.into_iter().chain(writes_wait).min();
+    let silent = since.map(|since| now.saturating_sub(since));
+    NodeView {
+        url: node.endpoint,
+        up: node.up,
+        silent_ms: silent
+            .filter(|silent| *silent >= SILENT)
+            .map(Nanos::as_millis),
+        catching_up: node.catching_up,
+        height: (node.height > 0).then_some(node.height),
+    }
+}
+
 /// What holds back the writes of a client: what holds all back, or its share.
 fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, String)> {
     let of_all = status.bound.told(now).to_string();
@@ -264,6 +281,29 @@ mod tests {
     use fairq::Backlog;
 
     use super::*;
+
+    #[test]
+    fn a_stopped_node_is_seen_after_two_seconds_by_its_health_or_by_its_writes() {
+        let seconds = Nanos::from_secs;
+        let silent_ms = |asked: Option<u64>, writes: Option<u64>, now: u64| {
+            let node = NodeState {
+                up: true,
+                unanswered_since: asked.map(seconds),
+                ..NodeState::default()
+            };
+            let bound = writes.map(|since| Bound::NodeSilent {
+                since: seconds(since),
+                under_way: 8,
+            });
+            node_view(node, bound.or(Some(Bound::Nothing)), seconds(now)).silent_ms
+        };
+        assert_eq!(silent_ms(Some(10), None, 12), Some(2_000));
+        assert_eq!(silent_ms(None, Some(9), 12), Some(3_000));
+        assert_eq!(silent_ms(Some(10), Some(9), 12), Some(3_000));
+        // What it is asked just now, or owes no answer to, is no silence.
+        assert_eq!(silent_ms(Some(11), None, 12), None);
+        assert_eq!(silent_ms(None, None, 12), None);
+    }
 
     #[test]
     fn explain_76_a_client_that_waits_is_told_what_for() {

@@ -27,12 +27,32 @@ pub struct Readiness {
 pub struct NodeView {
     /// Its address as configured.
     pub url: String,
-    /// Whether it answers.
+    /// Whether it answers, as far as is known.
     pub up: bool,
+    /// How long it has owed an answer, once that is longer than a block may take; in milliseconds.
+    #[serde(default)]
+    pub silent_ms: Option<u64>,
     /// Whether it is still catching up with its chain.
     pub catching_up: bool,
     /// The last height that was seen.
     pub height: Option<u64>,
+}
+
+impl NodeView {
+    /// Whether writes are answered there.
+    const fn takes_writes(&self) -> bool {
+        self.up && !self.catching_up && self.silent_ms.is_none()
+    }
+
+    /// Where it stands, in a few words.
+    pub fn state(&self) -> String {
+        match (self.up, self.silent_ms, self.catching_up) {
+            (false, ..) => "down".to_owned(),
+            (true, Some(silent), _) => format!("answers nothing for {}", Seconds(silent)),
+            (true, None, true) => "catching up".to_owned(),
+            (true, None, false) => "up".to_owned(),
+        }
+    }
 }
 
 impl Readiness {
@@ -50,9 +70,10 @@ impl Readiness {
         if !self.reached {
             return "no node was reached since the start".to_owned();
         }
-        if !self.nodes.iter().any(|node| node.up && !node.catching_up) {
-            return "no node takes writes at the moment: they are held until their deadline"
-                .to_owned();
+        if !self.nodes.iter().any(NodeView::takes_writes) {
+            let silent = self.nodes.iter().any(|node| node.silent_ms.is_some());
+            let what = if silent { "answers" } else { "takes writes" };
+            return format!("no node {what} at the moment: writes are held until their deadline");
         }
         match self.controller {
             BreakState::Running => "running".to_owned(),
@@ -213,12 +234,7 @@ impl fmt::Display for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut nodes = String::new();
         for node in &self.nodes {
-            let state = match (node.up, node.catching_up) {
-                (false, _) => "down",
-                (true, true) => "catching up",
-                (true, false) => "up",
-            };
-            write!(nodes, "; {} {state}", node.url)?;
+            write!(nodes, "; {} {}", node.url, node.state())?;
         }
         write!(f, "{}{nodes}", self.why())
     }
@@ -236,6 +252,7 @@ mod tests {
             nodes: vec![NodeView {
                 url: "http://127.0.0.1:26657".to_owned(),
                 up: true,
+                silent_ms: None,
                 catching_up: false,
                 height: Some(7),
             }],
@@ -280,5 +297,21 @@ mod tests {
         assert!(down.is_ready());
         assert!(down.why().contains("no node takes writes"));
         assert!(down.to_string().ends_with("26657 down"));
+    }
+
+    #[test]
+    fn a_node_that_answers_nothing_is_not_shown_as_up() {
+        let mut stopped = ready();
+        stopped.nodes[0].silent_ms = Some(4_200);
+        assert_eq!(
+            stopped.to_string(),
+            "no node answers at the moment: writes are held until their deadline; http://127.0.0.1:26657 answers \
+             nothing for 4.2 s"
+        );
+        // It may be executing a large block: clients are still sent here.
+        assert!(stopped.is_ready());
+        let mut beside = ready();
+        beside.nodes.extend(stopped.nodes);
+        assert_eq!(beside.why(), "running");
     }
 }

@@ -104,6 +104,7 @@ async fn serve_pages() -> Served {
         nodes: vec![NodeView {
             url: "http://127.0.0.1:26657".to_owned(),
             up: true,
+            silent_ms: None,
             catching_up: false,
             height: Some(9),
         }],
@@ -177,6 +178,24 @@ async fn each_page_answers() {
     ] {
         assert!(index.contains(page), "{page}");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_was_stopped_is_not_shown_as_up() {
+    let served = serve_pages().await;
+    served.fake.0.lock().unwrap().nodes[0].silent_ms = Some(4_000);
+    let (status, ready) = served.json("/readyz").await;
+    assert_eq!(
+        (status, &ready["nodes"][0]["silent_ms"]),
+        (200, &4_000.into())
+    );
+    assert!(
+        ready["why"]
+            .as_str()
+            .unwrap()
+            .starts_with("no node answers"),
+        "{ready}"
+    );
 }
 
 #[tokio::test]
@@ -360,7 +379,7 @@ fn the_page_shows_every_figure_of_the_overview() {
             .iter()
             .for_each(|name| has(format!("one.{name}")));
     }
-    for name in ["url", "up", "catching_up", "height"] {
+    for name in ["url", "up", "silent_ms", "catching_up", "height"] {
         has(format!("one.{name}"));
     }
     for name in [

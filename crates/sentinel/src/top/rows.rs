@@ -149,14 +149,9 @@ pub(super) fn head(overview: &Overview) -> String {
 /// The state of each node in one line.
 pub(super) fn nodes(overview: &Overview) -> impl Iterator<Item = String> {
     overview.nodes.iter().map(|node| {
-        let state = match (node.up, node.catching_up) {
-            (false, _) => "down",
-            (true, true) => "catching up",
-            (true, false) => "up",
-        };
         let height = node
             .height
             .map_or(String::new(), |height| format!(", height {height}"));
-        format!("{} {state}{height}", node.url)
+        format!("{} {}{height}", node.url, node.state())
     })
 }

@@ -65,6 +65,7 @@ fn overview() -> Overview {
         nodes: vec![NodeView {
             url: "http://10.0.0.5:26657".to_owned(),
             up: true,
+            silent_ms: None,
             catching_up: true,
             height: Some(4_401),
         }],
@@ -146,9 +147,12 @@ const SHOWN: [&str; 41] = [
 #[test]
 fn the_text_has_every_figure() {
     let text = text::of(&overview());
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in SHOWN {
-        assert!(text.contains(part), "no {part} in\n{text}");
+        assert!(joined.contains(part), "no {part} in\n{text}");
     }
+    let wide = text.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{text}");
     assert!(text.ends_with("\n\n"), "{text}");
 }
 

@@ -1,61 +1,53 @@
 //! The figures as text, for a pipe and for `--once`.
 
-use std::fmt::Write as _;
+use report::Table;
+use report::text::fit;
 
-use super::rows::{self, Figure};
+use super::rows::{self, CLIENT_HEADS, Figure};
 use crate::overview::Overview;
 
-/// Everything, in lines; it ends with an empty one.
+/// Everything, in lines no wider than a terminal; it ends with an empty one.
 pub(super) fn of(overview: &Overview) -> String {
-    let mut text = format!("sentinel: {}\n", rows::head(overview));
-    let mut line = |line: String| {
-        // A string takes any text.
-        let _ = writeln!(text, "{}", printable(line.trim_end()));
-    };
-    rows::reasons(overview).into_iter().for_each(&mut line);
-    figures(&rows::now(overview)).for_each(&mut line);
-    line("since the start".to_owned());
-    figures(&rows::totals(overview)).for_each(&mut line);
+    let line = |line: String| printable(&line) + "\n";
+    let mut text = line(format!("sentinel: {}", rows::head(overview)));
+    text.extend(rows::reasons(overview).map(line));
+    text += &figures(&rows::now(overview)).text();
+    text += "since the start\n";
+    text += &figures(&rows::totals(overview)).text();
     if !overview.clients.is_empty() {
-        line(cells(rows::CLIENT_HEADS.map(str::to_owned)));
+        text += &clients(overview).text();
     }
-    for client in &overview.clients {
-        line(cells(rows::client(client)));
-    }
-    for one in &overview.breaks {
-        line(format!(
-            "break {}",
-            rows::one_break(one, overview.uptime_seconds)
-        ));
-    }
-    rows::nodes(overview).for_each(|node| line(format!("node {node}")));
-    for event in &overview.events {
+    let breaks = overview.breaks.iter();
+    let breaks = breaks.map(|one| rows::one_break(one, overview.uptime_seconds));
+    text.extend(breaks.map(|one| line(format!("break {one}"))));
+    text.extend(rows::nodes(overview).map(|node| line(format!("node {node}"))));
+    let events = overview.events.iter().map(|event| {
         let ago = rows::seconds(event.ago_seconds);
-        line(format!("{ago:>9} ago {:<5} {}", event.level, event.text));
+        format!("{ago:>9} ago {:<5}  {}", event.level, event.text)
+    });
+    text.extend(events.map(line));
+    fit(&text) + "\n"
+}
+
+/// Two in a line.
+fn figures(figures: &[Figure]) -> Table {
+    let second = |two: &&[Figure]| two.get(1).cloned().unwrap_or_default();
+    Table::of(figures.chunks(2))
+        .text("", |two| two[0].0)
+        .figure("", |two| two[0].1.clone())
+        .text("", move |two| second(two).0)
+        .figure("", move |two| second(two).1)
+        .table()
+        .at_least(&[17, 11, 17, 11])
+}
+
+fn clients(overview: &Overview) -> Table {
+    let rows = overview.clients.iter().map(rows::client);
+    let mut table = Table::of(rows).text(CLIENT_HEADS[0], |row| printable(&row[0]));
+    for place in 1..CLIENT_HEADS.len() {
+        table = table.figure(CLIENT_HEADS[place], |row| row[place].clone());
     }
-    line(String::new());
-    text
-}
-
-/// Four in a line.
-fn figures(figures: &[Figure]) -> impl Iterator<Item = String> + use<> {
-    let lines: Vec<String> = figures
-        .chunks(4)
-        .map(|four| {
-            four.iter()
-                .map(|(what, value)| format!("{what:<18}{value:>11}   "))
-                .collect()
-        })
-        .collect();
-    lines.into_iter()
-}
-
-fn cells([client, numbers @ ..]: [String; 7]) -> String {
-    let numbers: String = numbers
-        .iter()
-        .map(|number| format!("{number:>12}"))
-        .collect();
-    format!("{client:<26}{numbers}")
+    table.table()
 }
 
 /// Without control characters: what is shown comes from elsewhere.

@@ -35,6 +35,8 @@ pub(super) struct Health {
     /// How long a node that was up may be silent.
     patience: Nanos,
     answered_at: Nanos,
+    /// When it was first asked what it has not answered.
+    unanswered_since: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +58,25 @@ impl Health {
             state: State::Unknown,
             patience,
             answered_at: Nanos::ZERO,
+            unanswered_since: None,
         }
+    }
+
+    /// It is asked now.
+    pub(super) fn ask(&mut self, now: Nanos) {
+        self.unanswered_since.get_or_insert(now);
+    }
+
+    /// Since when it owes an answer; nothing while it owes none, or is known to be gone.
+    pub(super) const fn unanswered_since(&self) -> Option<Nanos> {
+        self.unanswered_since
     }
 
     /// Takes in what was seen; at most two changes follow, in this order.
     pub(super) fn see(&mut self, seen: Seen, now: Nanos) -> [Option<Change>; 2] {
         match seen {
             Seen::Answer { catching_up } => {
-                self.answered_at = now;
+                (self.answered_at, self.unanswered_since) = (now, None);
                 self.answered(catching_up)
             }
             Seen::Silent(reason) => {
@@ -73,7 +86,10 @@ impl Health {
                     false => self.down(reason),
                 }
             }
-            Seen::Gone(reason) => self.down(reason),
+            Seen::Gone(reason) => {
+                self.unanswered_since = None;
+                self.down(reason)
+            }
         }
     }
 
@@ -97,6 +113,9 @@ impl Health {
         }
     }
 }
+
+/// A node that answers nothing for less may be executing a block.
+pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -151,6 +170,24 @@ mod tests {
         );
         // A node that has never answered has no grace period.
         assert_eq!(changes([silent(), silent()]), [down("late")]);
+    }
+
+    #[test]
+    fn a_node_owes_an_answer_from_its_first_question_until_one_comes() {
+        let mut health = Health::new(Nanos::from_secs(30));
+        let at = Nanos::from_secs;
+        health.ask(at(1));
+        assert_eq!(health.unanswered_since(), Some(at(1)));
+        health.see(ANSWER, at(2));
+        assert_eq!(health.unanswered_since(), None);
+        // A stopped node: it was up, and none of three questions is answered.
+        for second in [5, 15, 25] {
+            health.ask(at(second));
+            health.see(Seen::Silent("late".to_owned()), at(second + 10));
+            assert_eq!(health.unanswered_since(), Some(at(5)));
+        }
+        health.see(Seen::Gone("refused".to_owned()), at(36));
+        assert_eq!(health.unanswered_since(), None);
     }
 
     #[test]

@@ -105,6 +105,8 @@ pub struct NodeState {
     pub mempool_txs: usize,
     /// What its blocks may hold; none until it answered.
     pub block_limits: Option<BlockLimits>,
+    /// Since when it owes an answer to a question about its health.
+    pub unanswered_since: Option<Nanos>,
     /// Times it went down.
     pub outages: u64,
 }

@@ -206,6 +206,8 @@ impl Watch {
                     self.see(seen).await;
                 }
                 _ = checks.tick(), if check.is_none() => {
+                    self.health.ask(self.nodes.surroundings().clock.now());
+                    self.node().state().unanswered_since = self.health.unanswered_since();
                     let client = self.client.clone();
                     check = Some(Box::pin(async move { client.status().await }));
                 }
@@ -336,7 +338,9 @@ impl Watch {
 
     async fn see(&mut self, seen: Seen) {
         let now = self.nodes.surroundings().clock.now();
-        for change in self.health.see(seen, now).into_iter().flatten() {
+        let changes = self.health.see(seen, now);
+        self.node().state().unanswered_since = self.health.unanswered_since();
+        for change in changes.into_iter().flatten() {
             let event = self.change(change);
             self.tell(event).await;
         }

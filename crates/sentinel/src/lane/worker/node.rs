@@ -10,7 +10,7 @@ use super::Worker;
 use crate::lane::scarcity::Content;
 use crate::lane::status::Status;
 use crate::metrics::{ReconnectCause, UpstreamError};
-use crate::upstream::NodeEvent;
+use crate::upstream::{NodeEvent, SILENT};
 
 impl Worker {
     /// Something happened at a node.
@@ -248,6 +248,3 @@ impl Worker {
         self.shared.publish(status, self.breaks.closed_until(now));
     }
 }
-
-/// A node that answers nothing for less may be executing a block.
-const SILENT: Nanos = Nanos::from_secs(2);

@@ -1,8 +1,15 @@
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pacing::Nanos;
 use testkit::{ScriptedServer, free_port, http_answer};
 
 use super::{NodeEvent, Rig, devnode, quick};
+
+/// The answer of a node of a version that was not tested.
+const STATUS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
 
 fn height(event: NodeEvent) -> Option<u64> {
     match event {
@@ -92,8 +99,34 @@ async fn case_23_nobody_and_garbage_are_down() {
     rig.stop().await;
 }
 
+/// What is logged.
+#[derive(Default)]
+struct Lines(Mutex<Vec<u8>>);
+
+impl io::Write for &Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test]
-async fn a_chain_that_is_replaced_is_followed_anew() {
+async fn a_chain_that_is_replaced_is_followed_anew_and_logged() {
+    let lines = Arc::new(Lines::default());
+    let log = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(Arc::clone(&lines));
+    let _log = tracing::subscriber::set_default(log.finish());
+    let replaced = || {
+        let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let line = lines
+            .lines()
+            .find(|line| line.contains("chain was replaced; it is followed anew"));
+        line.map(str::to_owned)
+    };
     let listen = ([127, 0, 0, 1], free_port()).into();
     let chain = |name: &str| devnode::Config {
         listen,
@@ -104,6 +137,7 @@ async fn a_chain_that_is_replaced_is_followed_anew() {
     let first = devnode(chain("first")).await;
     let mut rig = Rig::to(&[first.url()]);
     while rig.until(height).await < 5 {}
+    assert_eq!(replaced(), None);
     first.stop().await;
     let second = devnode(chain("second")).await;
     let reason = rig
@@ -113,6 +147,9 @@ async fn a_chain_that_is_replaced_is_followed_anew() {
         })
         .await;
     assert!(reason.contains("second"), "{reason}");
+    let line = replaced().unwrap();
+    assert!(line.contains("WARN") && line.contains("node=0"), "{line}");
+    assert!(line.contains(&reason), "{line}");
     rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
         .await;
     let next = rig.until(height).await;
@@ -157,8 +194,7 @@ async fn a_node_of_another_chain_is_not_used() {
 async fn versions_59_a_node_of_an_untested_version_is_refused_unless_it_is_allowed() {
     let server = ScriptedServer::start(|connection| {
         while connection.read_request().is_some() {
-            let status = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
-            connection.send(http_answer(200, status));
+            connection.send(http_answer(200, STATUS));
         }
     });
     let mut config = super::config(&[server.http_url()]);
@@ -193,6 +229,33 @@ async fn versions_59_a_node_of_each_version_that_was_recorded_is_served() {
         assert!(checked.is_ok(), "{}: {checked:?}", dialect.version);
         rig.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_node_that_stops_answering_owes_an_answer_long_before_it_counts_as_down() {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let is_stopped = Arc::clone(&stopped);
+    let server = ScriptedServer::start(move |connection| {
+        while connection.read_request().is_some() {
+            if !is_stopped.load(Ordering::Relaxed) {
+                connection.send(http_answer(200, STATUS));
+            }
+        }
+    });
+    let mut config = super::config(&[server.http_url()]);
+    config.upstream.any_version = true;
+    config.upstream.write_timeout = Duration::from_secs(3_600);
+    let mut rig = Rig::start(&config);
+    rig.ready(0).await;
+    stopped.store(true, Ordering::Relaxed);
+    let owed = || {
+        let since = rig.nodes.states()[0].unanswered_since?;
+        Some(rig.nodes.surroundings().clock.now().saturating_sub(since))
+    };
+    while owed().is_none_or(|owed| owed < Nanos::from_millis(100)) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    rig.stop().await;
 }
 
 #[tokio::test]
