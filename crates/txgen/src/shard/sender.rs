@@ -236,17 +236,20 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         }
     }
 
-    /// Gives every socket of the last wait its turn.
+    /// Gives every socket of the last wait its turn. What falls due meanwhile leaves between two of them: a
+    /// millisecond's answers take longer than it may be late.
     fn serve_sockets(&mut self) {
         let mut position = 0;
         while let Some(ready) = self.links.ready(position) {
             position += 1;
             let read = self.links.serve(ready, &mut self.reporter);
+            let Some(read_at) = read.filter(|_| self.offering) else {
+                continue;
+            };
+            let due = self.pace.next_at();
+            let now = due.map_or(read_at, |_| self.links.now());
             // A connection that has room again is used at once.
-            if let Some(now) = read
-                && self.offering
-                && (self.has_waiting() || self.pace.next_at().is_none())
-            {
+            if self.has_waiting() || due.is_none_or(|due| due <= now) {
                 self.send_due(now);
             }
         }

@@ -86,6 +86,8 @@ pub(super) struct World {
     /// How long a write takes, by its number.
     pub(super) write_takes: Box<dyn Fn(usize) -> Nanos>,
     writes: usize,
+    /// How long a read takes.
+    pub(super) read_takes: Nanos,
     ready: Vec<Ready>,
 }
 
@@ -123,6 +125,7 @@ impl Script {
             most_open: 0,
             write_takes: Box::new(|_| Nanos::ZERO),
             writes: 0,
+            read_takes: Nanos::ZERO,
             ready: Vec::new(),
         })))
     }
@@ -398,6 +401,8 @@ impl Socket for ScriptedSocket {
 
     fn read(&mut self, on_message: &mut impl FnMut(Message<'_>)) -> Result<(), ConnectionError> {
         let place = self.place;
+        self.world
+            .with(|world| world.now += world.read_takes.as_nanos());
         let (inbox, end) = self.world.with(|world| match world.connection(place) {
             Some(connection) => (std::mem::take(&mut connection.inbox), connection.end),
             None => (Vec::new(), None),

@@ -66,3 +66,15 @@ fn a_step_of_the_systems_clock_moves_no_answer_out_of_the_time_between_two_looks
     let after = answered_after(&outcome);
     assert!(after.iter().all(|after| *after <= us(100)), "{after:?}");
 }
+
+#[test]
+fn what_falls_due_while_many_answers_are_read_waits_for_one_of_them_at_most() {
+    // A millisecond's answers, 20 of them, and each takes 30 us to be read.
+    let scenario = stamped(20_000, ms(20), &[HTTP; 100], accepts(us(100)));
+    scenario.script.with(|world| world.read_takes = us(30));
+    let outcome = scenario.run();
+    let late = |sent: &Sent| sent.sent.saturating_sub(sent.due);
+    let latest = outcome.sent.iter().map(late).max().unwrap();
+    assert!(latest <= us(30), "{latest}");
+    assert_eq!(outcome.sent.len(), 400);
+}
