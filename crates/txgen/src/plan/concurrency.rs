@@ -164,3 +164,44 @@ const MAX_THREADS: u64 = 1024;
 const MAX_SIGNED_AHEAD: u64 = 1_000_000;
 /// Longer spins burn a core without making any due time more exact.
 const MAX_SPIN: Nanos = Nanos::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Request, RequestedLoad};
+
+    fn plan(rate: u64, change: impl FnOnce(&mut Settings)) -> Plan {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let rate = pacing::Rate::per_second(rate).unwrap();
+        let request = Request {
+            command: "constant".into(),
+            load: RequestedLoad::constant(rate, Nanos::from_secs(10)).unwrap(),
+            builtin: devnode::Config::default(),
+        };
+        Plan::resolve(request, settings, 1).unwrap()
+    }
+
+    /// With 16 connections and 20 ms of round trip 800/s are the most that can be offered.
+    #[test]
+    fn connections_grow_to_what_the_rate_needs_with_the_round_trip_before_the_measurement() {
+        let round_trip = Nanos::from_millis(20);
+        let grown = |rate, endpoints| {
+            let plan = plan(rate, |_| {}).grown(round_trip, endpoints);
+            plan.connections.get()
+        };
+        assert_eq!(grown(1_200, 1), 96, "24 under way, and headroom");
+        assert_eq!(grown(1_200, 2), 48, "each");
+        assert_eq!(grown(100_000, 1), 512, "within a bound");
+        assert_eq!(grown(100, 1), 16, "enough");
+    }
+
+    #[test]
+    fn connections_that_were_chosen_or_carry_many_requests_do_not_grow() {
+        let round_trip = Nanos::from_millis(20);
+        let chosen = plan(1_200, |settings| settings.connections = NonZeroU32::new(16));
+        assert_eq!(chosen.grown(round_trip, 1).connections.get(), 16);
+        let websocket = plan(1_200, |settings| settings.transport = Some(Transport::Ws));
+        assert_eq!(websocket.grown(round_trip, 1).connections.get(), 4);
+    }
+}
