@@ -7,7 +7,7 @@ use crate::conservation::Conservation;
 use crate::evidence::LimitedBy;
 use crate::fate::{Fate, Offered};
 use crate::format::FORMAT;
-use crate::judge;
+use crate::judge::{self, Terms};
 use crate::latency::Latencies;
 use crate::plan::LoadModel;
 use crate::rates::{PerSecond, RateStats};
@@ -27,8 +27,7 @@ pub(crate) struct Account<'a> {
     pub(crate) interrupted: bool,
     /// Whether blocks were watched.
     pub(crate) followed: bool,
-    /// Whether the target answers only after it has checked a transaction.
-    pub(crate) checked: bool,
+    pub(crate) terms: Terms,
     pub(crate) time: TimeSpans,
     pub(crate) offered: Offered,
     pub(crate) fate: Fate,
@@ -112,7 +111,7 @@ impl Account<'_> {
             reconnects: self.reconnects,
             recorder: self.recorder,
         };
-        judge::conclude(&mut summary, &self.seconds.signs, self.checked);
+        judge::conclude(&mut summary, &self.seconds.signs, self.terms);
         summary
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{self, ReadError};
+use crate::judge::Terms;
 use crate::rows::KeptRows;
 
 /// The whole of `manifest.json`.
@@ -103,6 +104,22 @@ impl Manifest {
     pub fn rows(&self) -> KeptRows {
         let text = self.plan.get("rows").and_then(|rows| rows.as_str());
         text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// What conclusions have to know of the plan.
+    pub(crate) fn terms(&self) -> Terms {
+        let waits = self
+            .plan
+            .get("at_max_in_flight")
+            .is_some_and(|what| what == "wait");
+        let limit = self
+            .plan
+            .get("max_in_flight")
+            .and_then(|limit| limit.as_u64());
+        Terms {
+            checked: self.flag("checked"),
+            waits_at: limit.filter(|_| waits),
+        }
     }
 
     /// A yes or no of the plan; yes where an earlier version did not say.

@@ -158,7 +158,7 @@ impl<'a> KilledRun<'a> {
             model,
             interrupted: true,
             followed: self.manifest.follows(),
-            checked: self.manifest.flag("checked"),
+            terms: self.manifest.terms(),
             time: TimeSpans {
                 origin_unix_ns: self.manifest.origin_unix_ns,
                 warmup_s: self.warmup().as_secs_f64(),

@@ -1,7 +1,7 @@
 //! From the command line to the exit code.
 
 use ops::command::{CommandError, failed, usage};
-use ops::command::{completions, manual, print};
+use ops::command::{completions, manual};
 use pacing::Profile;
 
 use crate::analyse;
@@ -14,7 +14,7 @@ use crate::devnode_command;
 use crate::managed;
 use crate::merge_command;
 use crate::mesh;
-use crate::output::preview;
+use crate::output::{preview, print};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::record_command;
 use crate::report_command;
@@ -94,7 +94,7 @@ fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, C
     let dry_run = settings.dry_run;
     let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
     if dry_run {
-        return Ok(print(preview(&plan).as_bytes()));
+        return Ok(print(&preview(&plan)));
     }
     run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
 }

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
-use ops::command::{CommandError, failed, print};
+use ops::command::{CommandError, failed};
 use rpc::{BroadcastMethod, Client, Endpoint};
 
 use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
+use crate::output::print;
 use crate::plan::cosmos::wallet;
 use crate::settings::CosmosSettings;
 use crate::workload::{ChainClient, write_genesis};
@@ -18,7 +19,7 @@ pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {
         CosmosCommand::Prepare(args) => prepare(&args),
         CosmosCommand::Sweep(args) => sweep(&args),
     };
-    Ok(print(done.map_err(failed)?.as_bytes()))
+    Ok(print(&done.map_err(failed)?))
 }
 
 fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {

@@ -1,22 +1,14 @@
 //! `txgen merge`: the run folders of several generators of one load as one.
 
-use std::fs::File;
-use std::io::{self, Write as _};
-
 use anyhow::{Context as _, anyhow};
-use measure::{
-    BlockRow, ClockOffset, KeptRows, MergeError, MergePart, RunFolderWriters, merge,
-    merged_manifest, note_clocks,
-};
+use measure::{BlockRow, ClockOffset, MergeError, MergePart, merge, merged_manifest, note_clocks};
 use ops::command::{CommandError, failed, usage};
 use report::Entries;
 
 use crate::cli::MergeArgs;
-use crate::exit;
 use crate::folder::{OpenError, RecordedRun, RunFile};
-use crate::output::recorded;
-use crate::parquet_rows::Writing;
-use crate::run::{FolderError, RunFolder};
+use crate::output::{print, recorded};
+use crate::run::RunFolder;
 
 /// Joins the folders and prints what they come to together; gives the exit code.
 ///
@@ -50,20 +42,18 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
     let folder = RunFolder::create(args.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
-    let mut manifest_file = folder.open("manifest.json").map_err(usage)?;
-    let (writers, columns) = writers(&folder, manifest.rows()).map_err(usage)?;
-    let mut summary_file = folder.open("summary.json").map_err(usage)?;
+    let mut files = folder.open_all(manifest.rows()).map_err(usage)?;
     let unwritten = "cannot write the merged run; free some space or choose another --out";
-    let written = manifest.write_to(&mut manifest_file);
+    let written = manifest.write_to(&mut files.manifest);
     written.context(unwritten).map_err(failed)?;
-    let merged = merge(parts, &names, &manifest, writers);
-    if let Some(columns) = columns {
+    let merged = merge(parts, &names, &manifest, files.rows.writers);
+    if let Some(columns) = files.rows.columns {
         columns.finish().map_err(failed)?;
     }
     let summary = merged.map_err(unmerged)?;
-    let written = summary.write_to(&mut summary_file);
+    let written = summary.write_to(&mut files.summary);
     written.context(unwritten).map_err(failed)?;
-    drop(summary_file);
+    drop(files.summary);
     let page = recorded::write_html_after_run(folder.path()).map_err(failed)?;
     let (mut head, mut foot) = (Entries::default(), Entries::default());
     head.add("merged", names.join(", "));
@@ -71,9 +61,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     foot.add("report", page.display().to_string());
     let table = crate::output::table(&summary, &[], None);
     let text = head.text() + &table + &foot.text();
-    // A reader that has gone does not make the merge a failure.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
-    Ok(exit::DONE)
+    Ok(print(&text))
 }
 
 /// How far the clock of each generator is from that of the first, by the blocks that both saw.
@@ -110,20 +98,4 @@ fn part(run: &RecordedRun) -> Result<MergePart<RunFile>, OpenError> {
         hlog: run.hlog()?,
         txs: run.txs()?,
     })
-}
-
-fn writers(
-    folder: &RunFolder,
-    rows: KeptRows,
-) -> Result<(RunFolderWriters<File>, Option<Writing>), FolderError> {
-    let (txs, columns) = folder.open_rows(rows)?;
-    let writers = RunFolderWriters {
-        txs,
-        answers: folder.open("answers.csv")?,
-        series: folder.open("series.csv")?,
-        steps: folder.open("steps.csv")?,
-        blocks: folder.open("blocks.csv")?,
-        hlog: folder.open("latency.hlog")?,
-    };
-    Ok((writers, columns))
 }

@@ -3,13 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use ops::command::{CommandError, failed, print, usage};
+use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::Trust;
 
 use crate::cli::RecordArgs;
 use crate::clock::RunClock;
 use crate::observe::{Observers, discover};
+use crate::output::print;
 use crate::run::{RunFolder, default_folder, observed_tables};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
@@ -58,7 +59,7 @@ impl TargetVisitor for Recording<'_> {
         text.push_str(&format!("written to {}\n", folder.path().display()));
         match seen.write_error {
             Some(error) => Err(failed(error)),
-            None => Ok(print(text.as_bytes())),
+            None => Ok(print(&text)),
         }
     }
 }

@@ -8,15 +8,14 @@ use ops::command::{CommandError, failed, usage};
 use crate::cli::ReportArgs;
 use crate::exit;
 use crate::folder::RecordedRun;
+use crate::output::note;
 use crate::output::recorded::{self, ReportError, ReportFormat};
 
 /// Renders the report; gives the exit code.
 pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {
     let run = RecordedRun::open(&args.run).map_err(usage)?;
-    let mut err = io::stderr().lock();
-    for note in run.notes() {
-        // Nobody reads stderr: nothing to be done about it.
-        let _ = writeln!(err, "note: {note}");
+    for text in run.notes() {
+        note(&format!("note: {text}"));
     }
     let to_stdout = args.out.as_ref().is_some_and(|out| out.as_os_str() == "-");
     match &args.out {

@@ -14,7 +14,7 @@ use rpc::{Endpoint, Transport};
 use crate::cli::{TmBenchArgs, TmBenchFormat};
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::output::grouped;
+use crate::output::{self, grouped};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
 use crate::settings::Settings;
@@ -73,7 +73,7 @@ pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
     let settings = settings(args, endpoints);
     let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
     let words = if args.verbose { Words::All } else { Words::Few };
-    let _ = writeln!(io::stderr(), "{note}");
+    output::note(&note);
     let outcome = run::start_on_signals(&plan, words)?;
     let run = RecordedRun::open(&outcome.folder).map_err(failed)?;
     let blocks: Vec<BlockRow> = run.all_rows().map_err(failed)?;
@@ -90,11 +90,11 @@ pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
     // A reader that has gone does not make the run a failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     let folder = outcome.folder.display();
-    let _ = writeln!(io::stderr(), "the run folder is {folder}");
+    output::note(&format!("the run folder is {folder}"));
     match outcome.exit_code() {
         exit::INVALID => {
             let reasons = outcome.summary.verdict.reasons.join("; ");
-            let _ = writeln!(io::stderr(), "the load was not the planned one: {reasons}");
+            output::note(&format!("the load was not the planned one: {reasons}"));
             Ok(exit::INVALID)
         }
         code => Ok(code),

@@ -19,11 +19,18 @@ use crate::plan::LoadModel;
 use crate::signs::Signs;
 use crate::summary::Summary;
 
+/// What a plan says that no figure shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Whether the target answers only after it has checked a transaction.
+    pub(crate) checked: bool,
+    /// How many may be in flight, where what is due beyond waits for them.
+    pub(crate) waits_at: Option<u64>,
+}
+
 /// Draws the conclusions of a summary whose figures are complete.
-///
-/// `checked`: whether the target answers only after it has checked a transaction.
-pub(crate) fn conclude(summary: &mut Summary, signs: &Signs, checked: bool) {
-    summary.verdict = schedule::verdict(summary, checked);
+pub(crate) fn conclude(summary: &mut Summary, signs: &Signs, terms: Terms) {
+    summary.verdict = schedule::verdict(summary, terms);
     (summary.limited_by, summary.evidence) = limited_by::limited_by(summary, signs);
     (summary.knee, summary.knee_reason) = match summary.model {
         LoadModel::Closed => (None, "a closed loop has no offered rate".into()),

@@ -3,6 +3,7 @@
 use super::course::{self, Course};
 use crate::account::Account;
 use crate::counts::{AddUp, raise, sum};
+use crate::judge::Terms;
 use crate::latency::{Latencies, LatencyKind};
 use crate::plan::LoadModel;
 use crate::rows::BlockRow;
@@ -18,8 +19,7 @@ pub(super) struct Joined<'a> {
     pub(super) incomplete_files: Vec<String>,
     /// Whether blocks were watched.
     pub(super) followed: bool,
-    /// Whether the target answers only after it has checked a transaction.
-    pub(super) checked: bool,
+    pub(super) terms: Terms,
 }
 
 pub(super) fn summary(parts: &[&Summary], joined: Joined<'_>) -> Summary {
@@ -34,7 +34,7 @@ pub(super) fn summary(parts: &[&Summary], joined: Joined<'_>) -> Summary {
         model: parts.first().map_or(LoadModel::Open, |part| part.model),
         interrupted: parts.iter().any(|part| part.interrupted),
         followed: joined.followed,
-        checked: joined.checked,
+        terms: joined.terms,
         time,
         offered: total(parts, |part| &part.offered),
         fate: total(parts, |part| &part.fate),

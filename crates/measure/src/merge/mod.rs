@@ -95,7 +95,7 @@ pub fn merge<R: BufRead, W: Write>(
         windows,
         incomplete_files: files.incomplete(),
         followed: manifest.follows(),
-        checked: manifest.flag("checked"),
+        terms: manifest.terms(),
     };
     let mut summary = account::summary(&summaries, joined);
     summary.verdict.reasons.extend(clock_words(manifest));

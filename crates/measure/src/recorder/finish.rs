@@ -7,6 +7,7 @@ use pacing::Nanos;
 use super::{Recorder, RecorderConfig};
 use crate::account::Account;
 use crate::files::RecordError;
+use crate::judge::Terms;
 use crate::latency::LatencySet;
 use crate::plan::Plan;
 use crate::rows::StepRow;
@@ -126,7 +127,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             model: self.config.model,
             interrupted: end.interrupted,
             followed: self.config.followers > 0,
-            checked: self.config.checked,
+            terms: Terms {
+                checked: self.config.checked,
+                waits_at: self.config.waits_at,
+            },
             time: TimeSpans {
                 origin_unix_ns: self.config.origin_unix_ns,
                 warmup_s: self.config.warmup.as_secs_f64(),

@@ -69,6 +69,8 @@ pub struct RecorderConfig {
     pub answers: bool,
     /// Whether an answer says that the node has checked the transaction.
     pub checked: bool,
+    /// How many may be in flight, where what is due beyond waits for them instead of being given up.
+    pub waits_at: Option<u64>,
     /// Gas that a block may have, where that is limited and known.
     pub block_gas: Option<u64>,
     /// How ids are written in `txs.csv`.
@@ -95,6 +97,7 @@ impl RecorderConfig {
             hlog_interval_s: NonZeroU32::MIN,
             answers: true,
             checked: true,
+            waits_at: None,
             block_gas: None,
             ids: IdText::UpperHex,
             endpoints: Vec::new(),

@@ -8,18 +8,18 @@ use std::path::Path;
 
 use measure::read::{ReadError, RowReader, TableRow};
 use measure::{Bend, BendFound, NodeRow, SeriesRow, bend};
-use ops::command::{CommandError, print, usage};
+use ops::command::{CommandError, usage};
 
 use crate::cli::AnalyseArgs;
 use crate::folder::RecordedRun;
-use crate::output::grouped;
+use crate::output::{grouped, print};
 use nodes::Nodes;
 
 /// Prints the knee of each stage and what held the run back; gives the exit code.
 pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
     if args.run.join(NodeRow::FILE).exists() && !args.run.join("manifest.json").exists() {
         let nodes = observed(&args.run, None).map_err(usage)?;
-        return Ok(print(nodes.text().as_bytes()));
+        return Ok(print(&nodes.text()));
     }
     let run = RecordedRun::open(&args.run).map_err(usage)?;
     let rows: Vec<SeriesRow> = run.all_rows().map_err(usage)?;
@@ -42,7 +42,7 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
     for evidence in &summary.evidence {
         text.push_str(&format!("            - {}\n", evidence.text));
     }
-    Ok(print(text.as_bytes()))
+    Ok(print(&text))
 }
 
 /// The observed nodes of a folder, beside the rows of a run's offering if there was one; none where none were

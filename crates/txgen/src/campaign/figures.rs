@@ -32,6 +32,8 @@ pub(super) struct Figures {
     pub(super) commit_p50_ms: Option<LatencyFigure>,
     pub(super) commit_p95_ms: Option<LatencyFigure>,
     pub(super) commit_p99_ms: Option<LatencyFigure>,
+    /// How exactly commits were seen, where blocks were not announced.
+    pub(super) commit_resolution: Option<String>,
     pub(super) blocks: u64,
     /// The longest time between two blocks while the load was offered.
     pub(super) longest_gap_s: Option<f64>,
@@ -99,6 +101,7 @@ impl Figures {
             commit_p50_ms: latency.commit_from_due.figure("p50"),
             commit_p95_ms: latency.commit_from_due.figure("p95"),
             commit_p99_ms: latency.commit_from_due.figure("p99"),
+            commit_resolution: summary.blocks.resolution(),
             blocks: summary.blocks.count,
             longest_gap_s: blocks.longest_gap(span),
             knee_tps: summary.knee.as_ref().map(|knee| knee.rate_tps),

@@ -6,7 +6,7 @@ use report::{Page, text};
 
 use super::document::{Document, Run, State};
 use super::figures::{Burst, Figures};
-use super::table::{medians, name, rate_text, runs_table};
+use super::table::{medians, name, rate_text, resolution, runs_table};
 
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
@@ -18,6 +18,9 @@ pub(super) fn page(document: &Document) -> String {
         page.section("All runs over one another", &Page::grid(charts));
     }
     page.section("Runs", &runs_table(&document.runs).html());
+    if let Some(resolution) = resolution(&document.runs) {
+        page.paragraph(&format!("{resolution}."));
+    }
     if let Some(medians) = medians(&document.runs) {
         page.section("Repeated runs", &medians.html());
     }

@@ -8,7 +8,6 @@ mod prepare;
 mod record;
 mod table;
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use crate::cli::RunArgs;
 use crate::exit;
 use crate::live::{Display, DisplaySettings};
 use crate::managed::{ManagedError, Programs, Stage};
+use crate::output::print;
 use crate::plan::{Plan, fresh_seed};
 use crate::run::{self, Outcome, RunFolder, Words, default_folder};
 use crate::scenario::{NodeKind, ScenarioOptions, Script};
@@ -38,11 +38,7 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
     let settings = args.settings;
     let runs = prepare(&script, &settings, fresh_seed()).map_err(usage)?;
     if settings.dry_run {
-        // A reader that has gone has seen enough.
-        let _ = io::stdout()
-            .lock()
-            .write_all(dry_run(&script, &runs).as_bytes());
-        return Ok(exit::DONE);
+        return Ok(print(&dry_run(&script, &runs)));
     }
     if script.campaign.is_some() && !args.yes {
         patience(&script).map_err(usage)?;

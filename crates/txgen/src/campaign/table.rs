@@ -30,10 +30,20 @@ pub(super) fn line(figures: &Figures) -> String {
 /// The tables of the whole campaign.
 pub(super) fn table(runs: &[Run]) -> String {
     let mut text = runs_table(runs).text();
+    if let Some(resolution) = resolution(runs) {
+        text += &format!("  {resolution}\n");
+    }
     if let Some(medians) = medians(runs) {
         text += &format!("\n{}", medians.text());
     }
     text
+}
+
+/// How exactly commits were seen in the last run whose blocks were not announced.
+pub(super) fn resolution(runs: &[Run]) -> Option<&str> {
+    let figures = runs.iter().rev().filter_map(|run| run.figures.as_ref());
+    let mut resolutions = figures.filter_map(|it| it.commit_resolution.as_deref());
+    resolutions.next()
 }
 
 /// A row for each run, also for those without figures. With tm-bench's figures a terminal has no room for

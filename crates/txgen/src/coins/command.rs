@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use bitcoin::Transaction;
-use ops::command::{CommandError, failed, print, usage};
+use ops::command::{CommandError, failed, usage};
 use rpc::{Endpoint, Trust};
 
 use super::client::Node;
@@ -15,7 +15,7 @@ use super::{CoinError, WALLET, account, describe};
 use crate::cli::{BitcoinCommand, BitcoinPrepareArgs, BitcoinRebuildArgs, BitcoinSweepArgs};
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::output::grouped;
+use crate::output::{grouped, print};
 use crate::shutdown::Shutdown;
 use crate::workload::BitcoinWorkload;
 use crate::workload::bitcoin::{
@@ -28,7 +28,7 @@ pub(crate) fn execute(command: BitcoinCommand) -> Result<u8, CommandError> {
         BitcoinCommand::Address(args) => {
             let keys = Keys::new(args.wallet_seed, args.digest);
             let address = keys.address(args.network.version());
-            Ok(print(format!("{address}\n").as_bytes()))
+            Ok(print(&format!("{address}\n")))
         }
         BitcoinCommand::Prepare(args) => prepare(&args),
         BitcoinCommand::Sweep(args) => sweep(&args),
@@ -169,11 +169,11 @@ fn rebuild(args: &BitcoinRebuildArgs) -> Result<u8, CommandError> {
         .map_err(|error| coin_error(error.into()))?;
     let mut text = describe(&settlement);
     text.push_str(&told(&settlement.wallet, &args.wallet));
-    Ok(print(text.as_bytes()))
+    Ok(print(&text))
 }
 
 fn tell(wallet: &Wallet, path: &Path) -> u8 {
-    print(told(wallet, path).as_bytes())
+    print(&told(wallet, path))
 }
 
 fn told(wallet: &Wallet, path: &Path) -> String {

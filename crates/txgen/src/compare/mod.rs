@@ -5,12 +5,12 @@ mod render;
 mod side;
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::{CompareTerms, Difference};
 use ops::command::{CommandError, failed, usage};
+use report::text::fit;
 
 use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
@@ -81,7 +81,7 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
         },
     };
     let text = match args.format {
-        CompareFormat::Text => render::text(&comparison),
+        CompareFormat::Text => fit(&render::text(&comparison)),
         CompareFormat::Md => render::markdown(&comparison),
         CompareFormat::Json => render::json(&comparison),
         CompareFormat::Html => charts::page(&comparison),
@@ -93,7 +93,7 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
                 .map_err(failed)?;
         }
         // A reader that has gone does not make the comparison a failure.
-        _ => drop(io::stdout().lock().write_all(text.as_bytes())),
+        _ => drop(ops::command::print(text.as_bytes())),
     }
     Ok(match comparison.has_regression() {
         true => exit::THRESHOLD,

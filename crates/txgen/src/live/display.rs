@@ -261,10 +261,10 @@ impl Display {
 
     /// A reader that has gone does not make the run a failure.
     fn print(&self, text: &str) {
-        let text = text.as_bytes();
+        let text = report::text::fit(text);
         let _ = match self.json {
-            Some(_) => io::stderr().lock().write_all(text),
-            None => io::stdout().lock().write_all(text),
+            Some(_) => io::stderr().lock().write_all(text.as_bytes()),
+            None => io::stdout().lock().write_all(text.as_bytes()),
         };
     }
 

@@ -1,10 +1,10 @@
 //! A line a second, for logs and for terminals that cannot do more.
 
-use std::io::{self, Write as _};
-
 use measure::SeriesRow;
 use report::Table;
 use report::text::{grouped, narrow_millis};
+
+use crate::output::note;
 
 /// Writes lines to stderr.
 #[derive(Debug, Default)]
@@ -16,8 +16,7 @@ pub(super) struct Lines {
 impl Lines {
     /// Prints a message.
     pub(super) fn message(message: &str) {
-        // A closed stderr does not end the run.
-        let _ = writeln!(io::stderr(), "{message}");
+        note(message);
     }
 
     /// Prints one second; `unsent` is the count of the whole run.
@@ -105,6 +104,12 @@ mod tests {
         };
         let full = table(&row).text();
         let short = table(&SeriesRow::default()).text();
+        for word in ["origin", "due", "late"] {
+            assert!(
+                LEGEND.contains(word),
+                "{word} is defined where it is first used"
+            );
+        }
         for line in full.lines().chain(short.lines()).chain(LEGEND.lines()) {
             assert!(line.chars().count() <= 80, "{line}");
         }

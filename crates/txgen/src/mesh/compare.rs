@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use measure::{Change, Ignorance, Meaning, ValueDifference, Values, compare_values};
-use ops::command::{CommandError, failed, print, usage};
+use ops::command::{CommandError, failed, usage};
 use report::text::{number, percent_tenths};
 use report::{Page, Table};
 use serde_json::json;
@@ -16,6 +16,7 @@ use super::summary::MeshSummary;
 use crate::cli::MeshCompareArgs;
 use crate::compare::runs;
 use crate::exit;
+use crate::output::{note, print};
 use crate::run::{RunFolder, default_folder};
 use crate::shutdown::Shutdown;
 
@@ -61,7 +62,7 @@ pub(super) fn execute(args: MeshCompareArgs) -> Result<u8, CommandError> {
     .map_err(failed)?;
     write(&folder, "report.html", &comparison.page()).map_err(failed)?;
     let report = folder.path().join("report.html");
-    let _ = print(format!("{text}\nreport: {}\n", report.display()).as_bytes());
+    let _ = print(&format!("{text}\nreport: {}\n", report.display()));
     let all = sides.iter().flat_map(|side| &side.runs);
     let adds_up = all
         .clone()
@@ -119,7 +120,7 @@ impl Side {
             (Some(_), _) => "; not sustained",
             (None, _) => "",
         };
-        eprintln(&format!(
+        note(&format!(
             "{} {}/{repeats}: {} EPS at the host, {} in sum, {} bytes a message{problem}",
             self.name,
             round + 1,
@@ -134,11 +135,6 @@ impl Side {
     fn values(&self, metric: &Metric) -> Vec<f64> {
         self.runs.iter().filter_map(metric.of).collect()
     }
-}
-
-fn eprintln(line: &str) {
-    // A closed stderr does not end the comparison.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// A figure that is compared.

@@ -28,10 +28,11 @@ mod simulate;
 mod summary;
 mod table;
 
-use ops::command::{CommandError, failed, print, usage};
+use ops::command::{CommandError, failed, usage};
 
 use crate::cli::{MeshArgs, MeshCommand, MeshMergeArgs};
 use crate::exit;
+use crate::output::print;
 use crate::run::{RunFolder, default_folder};
 use crate::settings::mesh::MeshSettings;
 use crate::shutdown::Shutdown;
@@ -78,7 +79,7 @@ fn start(load: anyhow::Result<MeshLoad>, settings: MeshSettings) -> Result<u8, C
 fn tell(summary: &MeshSummary, folder: &RunFolder) -> u8 {
     let report = folder.path().join("report.html");
     let text = format!("{}\nreport: {}\n", table::text(summary), report.display());
-    let _ = print(text.as_bytes());
+    let _ = print(&text);
     exit_code(summary)
 }
 
@@ -99,7 +100,7 @@ fn play_part(
         machines.part,
         folder.path().display()
     );
-    let _ = print(text.as_bytes());
+    let _ = print(&text);
     Ok(match interrupted {
         true => exit::INTERRUPTED,
         false => exit::DONE,

@@ -1,7 +1,6 @@
 //! A line a second on stderr while a mesh run goes on.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
 
 use report::Table;
 use report::text::{narrow_millis, percent, short, tenths};
@@ -10,6 +9,7 @@ use super::account::{GENERATOR, NodeSecond};
 use super::counters::Counters;
 use super::crew::Member;
 use super::machine::MachineSecond;
+use crate::output::note;
 
 /// Puts the rows of all nodes together and prints a line for each second that all have told of.
 pub(crate) struct Progress {
@@ -63,8 +63,7 @@ impl Progress {
 
     /// Prints a message.
     pub(crate) fn message(&self, message: &str) {
-        // A closed stderr does not end the run.
-        let _ = writeln!(io::stderr(), "{message}");
+        note(message);
     }
 
     /// A node has ended: the lines do not wait for it any more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gossip::app::Mix;
 use gossip::sim::{LinkModel, Outcome, Prices, Processors, SimSettings, run};
 use gossip::{QueueLimits, Relayed, Settings, topology};
-use ops::command::{CommandError, failed, print, usage};
+use ops::command::{CommandError, failed, usage};
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::text::{millis, number, percent, percent_tenths, rate, whole};
@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::mix_file;
 use crate::cli::MeshSimulateArgs;
+use crate::output::{note, print};
 use crate::plan::fresh_seed;
 use crate::run::{RunFolder, default_folder};
 use crate::settings::mesh::{CpuQuota, LinkShape, Topology, Variant};
@@ -62,14 +63,12 @@ pub(super) fn execute(args: &MeshSimulateArgs) -> Result<u8, CommandError> {
             let settings = settings(args, &mix, nodes, *cpu, seed);
             let outcome = run(&settings, (*mix).clone(), &schedule, args.duration);
             let point = Point::of(nodes, *cpu, &outcome);
-            // A closed stderr does not end the simulation.
-            let _ = writeln!(
-                std::io::stderr(),
+            note(&format!(
                 "{nodes} nodes, {cpu} of a CPU each: {} EPS at the host, reach {}, busiest node {}",
                 number(point.eps_host),
                 percent(point.reach),
                 percent(point.busiest)
-            );
+            ));
             points.push(point);
         }
     }
@@ -80,7 +79,7 @@ pub(super) fn execute(args: &MeshSimulateArgs) -> Result<u8, CommandError> {
         table(&points).text(),
         report.display()
     );
-    Ok(print(text.as_bytes()))
+    Ok(print(&text))
 }
 
 fn settings(

@@ -65,11 +65,30 @@ impl RunFolder {
         &self.path
     }
 
-    /// What takes the rows of transactions as text, and who makes columns of them.
+    /// Creates all files of a run.
     ///
     /// # Errors
-    /// When the file cannot be created, or the system has nothing that keeps nothing.
-    pub(crate) fn open_rows(&self, rows: KeptRows) -> Result<(File, Option<Writing>), FolderError> {
+    /// When one cannot be created.
+    pub(crate) fn open_all(&self, rows: KeptRows) -> Result<Files, FolderError> {
+        let manifest = self.open("manifest.json")?;
+        let (txs, columns) = self.open_rows(rows)?;
+        let writers = RunFolderWriters {
+            txs,
+            answers: self.open("answers.csv")?,
+            series: self.open("series.csv")?,
+            steps: self.open("steps.csv")?,
+            blocks: self.open("blocks.csv")?,
+            hlog: self.open("latency.hlog")?,
+        };
+        Ok(Files {
+            manifest,
+            rows: RowFiles { writers, columns },
+            summary: self.open("summary.json")?,
+        })
+    }
+
+    /// What takes the rows of transactions as text, and who makes columns of them.
+    fn open_rows(&self, rows: KeptRows) -> Result<(File, Option<Writing>), FolderError> {
         match rows {
             KeptRows::All | KeptRows::Sample(_) => Ok((self.open("txs.csv")?, None)),
             KeptRows::None => {
@@ -104,10 +123,10 @@ impl RunFolder {
 }
 
 /// What the recorder writes on.
-pub(super) struct RowFiles {
-    pub(super) writers: RunFolderWriters<File>,
+pub(crate) struct RowFiles {
+    pub(crate) writers: RunFolderWriters<File>,
     /// Makes columns of the transactions' rows.
-    pub(super) columns: Option<Writing>,
+    pub(crate) columns: Option<Writing>,
 }
 
 /// The tables of observed nodes.
@@ -122,30 +141,10 @@ pub(crate) fn observed_tables(folder: &RunFolder) -> Result<Tables<File>, Folder
 }
 
 /// All files of the folder, open.
-pub(super) struct Files {
-    pub(super) rows: RowFiles,
-    pub(super) manifest: File,
-    pub(super) summary: File,
-}
-
-impl Files {
-    pub(super) fn open(folder: &RunFolder, rows: KeptRows) -> Result<Self, FolderError> {
-        let manifest = folder.open("manifest.json")?;
-        let (txs, columns) = folder.open_rows(rows)?;
-        let writers = RunFolderWriters {
-            txs,
-            answers: folder.open("answers.csv")?,
-            series: folder.open("series.csv")?,
-            steps: folder.open("steps.csv")?,
-            blocks: folder.open("blocks.csv")?,
-            hlog: folder.open("latency.hlog")?,
-        };
-        Ok(Self {
-            manifest,
-            rows: RowFiles { writers, columns },
-            summary: folder.open("summary.json")?,
-        })
-    }
+pub(crate) struct Files {
+    pub(crate) rows: RowFiles,
+    pub(crate) manifest: File,
+    pub(crate) summary: File,
 }
 
 #[cfg(test)]

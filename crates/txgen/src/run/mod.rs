@@ -8,6 +8,7 @@ mod folder;
 mod follow;
 mod host;
 mod outcome;
+mod planned;
 mod preflight;
 mod prepare;
 mod ramp;
@@ -39,7 +40,6 @@ use crate::target::{Target, TargetVisitor};
 use crate::workload::Workload;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Run, await_start};
-use folder::Files;
 pub(crate) use folder::observed_tables;
 pub(crate) use host::{default_folder, host};
 pub(crate) use words::Words;
@@ -155,7 +155,7 @@ impl TargetVisitor for Performance<'_> {
         let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
         let profiler = profiler.map_err(RunError::Profiler)?;
         let folder = open_folder(plan)?;
-        let files = Files::open(&folder, plan.rows)?;
+        let files = folder.open_all(plan.rows)?;
         if words == Words::All {
             introduce(display, plan, &folder);
         }

@@ -10,7 +10,7 @@ use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
 use super::error::{PreparationError, RunError, record_error};
-use super::folder::{Files, RunFolder};
+use super::folder::RunFolder;
 use super::preflight;
 use super::words::Words;
 use crate::live::{Display, Scene};
@@ -42,7 +42,7 @@ pub(super) fn prepare<T: Target>(
     let target: T = plan.target();
     let nodes = preflight::check(&target, &plan, guest)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
-    let mut files = Files::open(&folder, plan.rows)?;
+    let mut files = folder.open_all(plan.rows)?;
     let run = Run::new(target, &plan, &nodes, guest.is_some(), shutdown);
     display.begin(Scene {
         brief: true,

@@ -114,6 +114,8 @@ pub(super) struct PointRow {
     pub(super) commit_p50_ms: Option<LatencyFigure>,
     pub(super) commit_p95_ms: Option<LatencyFigure>,
     pub(super) commit_p99_ms: Option<LatencyFigure>,
+    /// How exactly commits were seen, where blocks were not announced.
+    pub(super) commit_resolution: Option<String>,
     /// Transactions that had not ended, where there were any: the latencies may be lower bounds.
     pub(super) unfinished: u64,
     /// How long the mempools took to empty once the run was over.
@@ -158,6 +160,7 @@ impl PointRow {
             commit_p50_ms: latency.commit_from_due.figure("p50"),
             commit_p95_ms: latency.commit_from_due.figure("p95"),
             commit_p99_ms: latency.commit_from_due.figure("p99"),
+            commit_resolution: summary.blocks.resolution(),
             unfinished: (latency.commit_from_due.censored).max(latency.accept_response.censored),
             recovered_s: 0.0,
             recovered: true,

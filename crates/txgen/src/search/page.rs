@@ -28,6 +28,9 @@ pub(super) fn page(account: &Account) -> String {
         order(account),
     ]));
     page.section("Points", &table::points(account).table().html());
+    if let Some(resolution) = table::resolution(account) {
+        page.paragraph(&format!("{resolution}."));
+    }
     page.paragraph(&format!(
         "{} points in {}, begun {}.",
         account.points.len(),

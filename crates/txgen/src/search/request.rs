@@ -1,6 +1,5 @@
 //! What is asked for, whatever chooses the rates.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -8,7 +7,6 @@ use ops::command::{CommandError, usage};
 use pacing::{Nanos, Rate};
 
 use crate::cli::PointArgs;
-use crate::exit;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::settings::{CosmosSettings, Settings};
@@ -30,8 +28,7 @@ impl SearchRequest {
     pub(super) fn preview(&self, rate: Rate, words: &str) -> Result<u8, CommandError> {
         let plan = self.plan(0, rate, self.points.duration, None)?;
         let text = format!("{words}\nthe first point:\n{}", output::preview(&plan));
-        let _ = io::stdout().lock().write_all(text.as_bytes());
-        Ok(exit::DONE)
+        Ok(output::print(&text))
     }
 
     /// The plan of one point. Every point has a seed of its own, so that no transaction comes twice.

@@ -20,7 +20,17 @@ pub(super) fn table(account: &Account) -> String {
     };
     entries.add("knee", knee);
     entries.add("", &*account.reason);
-    points(account).table().text() + &entries.text()
+    let mut text = points(account).table().text();
+    if let Some(resolution) = resolution(account) {
+        text += &format!("  {resolution}\n");
+    }
+    text + &entries.text()
+}
+
+/// How exactly commits were seen in the last point whose blocks were not announced.
+pub(super) fn resolution(account: &Account) -> Option<&str> {
+    let mut latest = account.points.iter().rev();
+    latest.find_map(|point| point.commit_resolution.as_deref())
 }
 
 /// The points by rate, one in a row.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{Behaviour, FakeNode, Node, Place, Summary, quick, wait_until};
+use crate::support::{Behaviour, Ended, FakeNode, Node, Place, Summary, quick, wait_until};
 
 const PLANNED: u64 = 50;
 
 /// A short run on a node that answers every broadcast with `behaviour`.
-fn run_on(behaviour: Behaviour, websocket: bool, drain_timeout: &str) -> (Summary, String) {
+fn run_on(behaviour: Behaviour, websocket: bool, drain_timeout: &str) -> (Summary, Ended) {
     let node = FakeNode::always(behaviour);
     let url = if websocket { node.ws_url() } else { node.url() };
     let place = Place::new();
@@ -36,7 +36,7 @@ fn run_on(behaviour: Behaviour, websocket: bool, drain_timeout: &str) -> (Summar
         place.run("run").table("txs.csv").rows.len() as u64,
         summary.count("fate.sent")
     );
-    (summary, ended.out)
+    (summary, ended)
 }
 
 /// Everything is sent, and everything fails in this way.
@@ -49,7 +49,7 @@ fn all_fail_as(behaviour: Behaviour, websocket: bool, kind: &str) {
         PLANNED,
         "{out}"
     );
-    assert!(out.contains(&format!("{kind}: {PLANNED}")), "{out}");
+    assert!(out.printed(&format!("{kind}: {PLANNED}")), "{out}");
 }
 
 /// Each behaviour and its kind, on nodes and in folders of their own.
@@ -157,7 +157,7 @@ fn rejections_are_counted_by_code() {
         let (summary, out) = run_on(Behaviour::Reject(7), websocket, "10s");
         assert_eq!(summary.count("fate.rejected"), PLANNED);
         assert_eq!(summary.count("fate.rejected_by_code.7"), PLANNED);
-        assert!(out.contains("50 × code 7"), "{out}");
+        assert!(out.printed("50 × code 7"), "{out}");
     }
 }
 

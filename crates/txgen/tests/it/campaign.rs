@@ -85,7 +85,7 @@ fn a_matrix_leaves_a_folder_for_each_run_and_one_account() {
     assert_eq!(runs[0]["seed"], runs[2]["seed"]);
     assert_ne!(runs[0]["seed"], runs[5]["seed"]);
     ended.prints("median (lowest to highest)");
-    fits_a_terminal(&ended.out);
+    ended.fits_a_terminal();
     ended.says("run 6 of 6: quiet, connections=1 #2");
     let page = fs::read_to_string(place.path().join("all/report.html")).unwrap();
     assert!(page.contains("loud, connections=2"));
@@ -157,9 +157,20 @@ fn what_is_planned_is_listed_and_days_are_asked_for() {
 }
 
 /// No line of the tables is wider than 80 columns.
-fn fits_a_terminal(text: &str) {
-    let long = text.lines().find(|line| line.chars().count() > 80);
-    assert_eq!(long, None, "{text}");
+#[test]
+fn the_resolution_of_polled_commits_stands_beside_the_latencies_of_runs() {
+    let place = Place::new();
+    let polled = format!("{SWEEP}\n[node.builtin.rpc]\nmax_subscription_clients = 0\n");
+    for (scenario, words) in [(&*polled, true), (SWEEP, false)] {
+        let name = if words { "polled" } else { "announced" };
+        place.write("sweep.toml", scenario);
+        let ended = place.txgen(&format!(
+            "run sweep.toml --only quiet --out {name} --no-tui"
+        ));
+        assert_eq!(ended.printed("Commits seen by polling ("), words, "{ended}");
+        let page = place.run(name).text("report.html");
+        assert_eq!(page.contains("Commits seen by polling ("), words);
+    }
 }
 
 #[test]
@@ -181,7 +192,7 @@ fn a_campaign_that_is_interrupted_keeps_what_is_done() {
     running.signal(Signal::INT);
     let ended = running.wait();
     ended.expect(130).prints("not run");
-    fits_a_terminal(&ended.out);
+    ended.fits_a_terminal();
     let document = document(&place, "all");
     assert_eq!(document["state"], "interrupted");
     let states: Vec<&str> = runs(&document)

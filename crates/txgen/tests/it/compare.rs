@@ -152,7 +152,7 @@ fn a_side_without_a_valid_run_is_no_side_without_a_regression() {
         .prints("cannot tell: a side has no valid run")
         .prints("cannot tell whether anything is worse");
     for wrong in ["a run has no figure", "no regression"] {
-        assert!(!ended.out.contains(wrong), "{ended}");
+        assert!(!ended.printed(wrong), "{ended}");
     }
 }
 

@@ -30,4 +30,5 @@ mod stall;
 mod support;
 mod target;
 mod tm_bench;
+mod width;
 mod workload;

@@ -30,6 +30,7 @@ fn summary(place: &Place, run: &str) -> Value {
 }
 
 fn assert_ended_well(ended: &Ended) {
+    ended.fits_a_terminal();
     assert!(
         matches!(ended.code, Some(0 | 98)),
         "{:?}: {}{}",
@@ -55,7 +56,7 @@ fn a_small_mesh_sees_every_message_on_every_node_and_its_account_adds_up() {
         );
         let ended = place.txgen(&line);
         assert_ended_well(&ended);
-        assert!(ended.out.contains("EPS at the host"), "{}", ended.out);
+        assert!(ended.printed("EPS at the host"), "{}", ended.out);
         let summary = summary(&place, protocol);
         assert_eq!(summary["format"], "tidegate.mesh/1");
         assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
@@ -296,7 +297,7 @@ fn the_parts_of_two_machines_are_one_run_whose_account_adds_up() {
     for (number, part) in (1..).zip(parts) {
         let ended = part.wait();
         assert_eq!(ended.code, Some(0), "{}", ended.err);
-        assert!(ended.out.contains("txgen mesh merge"), "{}", ended.out);
+        assert!(ended.printed("txgen mesh merge"), "{}", ended.out);
         let folder = place.path().join(format!("part-{number}"));
         assert!(
             !folder.join("summary.json").exists(),
@@ -417,8 +418,8 @@ fn a_comparison_of_single_runs_prints_figures_and_no_verdict() {
     );
     let ended = place.txgen(&line);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.out.contains("v9 against v11"), "{}", ended.out);
-    assert!(ended.out.contains("cannot tell (3 runs)"), "{}", ended.out);
+    assert!(ended.printed("v9 against v11"), "{}", ended.out);
+    assert!(ended.printed("cannot tell (3 runs)"), "{}", ended.out);
     let text = fs::read_to_string(place.path().join("cmp/compare.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["format"], "tidegate.mesh-compare/1");

@@ -48,11 +48,7 @@ fn check_ending(account: &Value, ended: &Ended) {
         assert_eq!(point["finding"] == "held", reasons.is_empty(), "{point}");
     }
     let found = account["knee"].is_object();
-    assert_eq!(
-        ended.out.contains("knee         not found"),
-        !found,
-        "{ended}"
-    );
+    assert_eq!(ended.printed("knee         not found"), !found, "{ended}");
     ended.expect(match account["ended"].as_str().unwrap() {
         "generator_limit" => 98,
         "not_recovered" | "failed" => 1,
@@ -81,6 +77,26 @@ fn a_scan_goes_through_its_rates_in_order() {
     assert!([100.0, 200.0, 600.0].starts_with(&rates), "{rates:?}");
 }
 
+#[test]
+fn the_resolution_of_polled_commits_stands_beside_the_latencies_of_points() {
+    for (subscribers, words) in [(0, true), (100, false)] {
+        let mut config = crate::support::quick();
+        config.rpc.max_subscription_clients = subscribers;
+        let node = Node::start(config);
+        let place = Place::new();
+        let ended = place.txgen(&format!(
+            "scan --rates 50 --duration 1s --out scan --endpoints {}",
+            node.url()
+        ));
+        let said = ended.printed("Commits seen by polling (");
+        assert_eq!(said, words, "{ended}");
+        let account = account(&place, "scan");
+        assert_eq!(points(&account)[0]["commit_resolution"].is_string(), words);
+        let page = place.run("scan").text("report.html");
+        assert_eq!(page.contains("Commits seen by polling ("), words);
+    }
+}
+
 /// A rate found on the built-in node says which of its settings it is.
 #[test]
 fn beside_a_knee_of_the_built_in_node_stands_the_setting_that_is_its_limit() {
@@ -96,7 +112,7 @@ fn beside_a_knee_of_the_built_in_node_stands_the_setting_that_is_its_limit() {
         "scan --rates 50 --duration 1s --out foreign --endpoints {}",
         node.url()
     ));
-    assert!(!ended.out.contains("built-in"), "{ended}");
+    assert!(!ended.printed("built-in"), "{ended}");
 }
 
 #[test]

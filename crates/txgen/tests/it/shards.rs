@@ -57,7 +57,7 @@ fn two_halves_are_the_whole_transaction_for_transaction() {
     // One machine, so one clock; but a busy one may run the generators at different times.
     let ended = place.txgen("merge 1-2 2-2 --out merged --max-clock-offset 1h");
     ended.expect(0).prints("merged       1-2, 2-2");
-    ended.prints("heights that both saw)");
+    ended.prints("heights that both saw)").fits_a_terminal();
     refuse_clocks_apart(&place);
     check_merged(&place.run("merged"), &run);
     refuse_what_does_not_belong_together(&place);

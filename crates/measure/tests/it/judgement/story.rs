@@ -54,6 +54,8 @@ pub(super) struct Story {
     pub(super) stall: u64,
     /// Whether answers come after the check, and whether blocks are watched.
     pub(super) checked: bool,
+    /// How many may be in flight, where the rest waits.
+    pub(super) waits_at: Option<u64>,
     pub(super) followed: bool,
     /// Which of the two endpoints a transaction goes to.
     pub(super) endpoint: fn(u64) -> u16,
@@ -93,6 +95,7 @@ impl Story {
             interrupted: false,
             stall: 0,
             checked: true,
+            waits_at: None,
             followed: true,
             endpoint: |_| 0,
             gas: None,
@@ -196,6 +199,7 @@ impl Story {
             model: self.model,
             warmup: ms(self.warmup),
             checked: self.checked,
+            waits_at: self.waits_at,
             endpoints: ENDPOINTS.map(str::to_owned).to_vec(),
             block_gas: self.gas.map(|(_, limit)| limit),
             ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, u16::from(self.followed))

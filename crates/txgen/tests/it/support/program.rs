@@ -215,6 +215,7 @@ impl Ended {
     #[track_caller]
     pub(crate) fn ends_as_judged(&self, code: i32, summary: &Summary) -> &Self {
         summary.assert_conserved();
+        self.fits_a_terminal();
         let schedule = summary.text("verdict.schedule");
         let invalid = format!("{schedule}: ");
         for reason in summary.list("verdict.reasons") {
@@ -232,7 +233,22 @@ impl Ended {
 
     #[track_caller]
     pub(crate) fn says(&self, phrase: &str) -> &Self {
-        assert!(self.err.contains(phrase), "no {phrase:?} in stderr\n{self}");
+        assert!(has(&self.err, phrase), "no {phrase:?} in stderr\n{self}");
+        self
+    }
+
+    /// No line is wider than a terminal, unless it is for programs or a path that ends it is as wide.
+    #[track_caller]
+    pub(crate) fn fits_a_terminal(&self) -> &Self {
+        let is_wide = |line: &&str| {
+            let ends_with_path = line
+                .rsplit(' ')
+                .next()
+                .is_some_and(|word| word.contains('/'));
+            line.chars().count() > 80 && !ends_with_path && !line.starts_with('{')
+        };
+        let wide = self.out.lines().chain(self.err.lines()).find(is_wide);
+        assert_eq!(wide, None, "{self}");
         self
     }
 
@@ -252,8 +268,13 @@ impl Ended {
 
     #[track_caller]
     pub(crate) fn prints(&self, phrase: &str) -> &Self {
-        assert!(self.out.contains(phrase), "no {phrase:?} in stdout\n{self}");
+        assert!(self.printed(phrase), "no {phrase:?} in stdout\n{self}");
         self
+    }
+
+    /// Whether stdout has a phrase.
+    pub(crate) fn printed(&self, phrase: &str) -> bool {
+        has(&self.out, phrase)
     }
 }
 
@@ -262,6 +283,12 @@ impl std::fmt::Display for Ended {
         let Self { code, out, err } = self;
         write!(f, "exit code {code:?}\n--- stdout\n{out}--- stderr\n{err}")
     }
+}
+
+/// Whether a text has a phrase, in one line or where long lines go on below.
+fn has(text: &str, phrase: &str) -> bool {
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.contains(phrase) || joined(text).contains(&joined(phrase))
 }
 
 /// Looks at something until it is as wanted; fails after 30 s.
