@@ -23,7 +23,7 @@ pub(super) fn of(overview: &Overview) -> String {
     text.extend(rows::nodes(overview).map(|node| line(format!("node {node}"))));
     let events = overview.events.iter().map(|event| {
         let ago = rows::seconds(event.ago_seconds);
-        format!("{ago:>9} ago {:<5}  {}", event.level, event.text)
+        format!("{ago:>9} ago {:<5} {}", event.level, event.text)
     });
     text.extend(events.map(line));
     fit(&text) + "\n"
