@@ -276,7 +276,7 @@ fn full_blocks_a_full_mempool_and_refusals_are_a_chain_of_causes_in_time() {
 fn blocks_of_100(of_two_chains: bool) -> Summary {
     let mut story = Story::of(constant("200/s", "20s"), |_, due| accepted_at(due));
     story.endpoint = |index| (index % 2) as u16;
-    let is_known = |index: &u64| !of_two_chains || index % 2 == 0;
+    let is_known = |index: &u64| !of_two_chains || index.is_multiple_of(2);
     let most = if of_two_chains { usize::MAX } else { 100 };
     story = story.with_blocks(every_second(60), most);
     for (_, txs) in &mut story.blocks {
