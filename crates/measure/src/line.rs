@@ -56,7 +56,8 @@ pub struct LineFit {
     /// By least squares. Its intervals hold where the scatter grows with x as well: the covariance is HC3
     /// (MacKinnon and White, Journal of Econometrics 29, 1985), the quantile Student's.
     pub least_squares: Line,
-    /// By the median of the slopes of all pairs, and of what is left at x = 0; intervals by resampling points.
+    /// By the median of the slopes of all pairs whose x are at least a hundredth of the range apart (between closer
+    /// ones scatter is all there is), and of what is left at x = 0; intervals by resampling points.
     pub median_slope: Line,
     /// What least squares leaves of each point, in the order given.
     pub residuals: Vec<f64>,
@@ -103,7 +104,7 @@ impl LineFit {
                 intercept: Estimate::within(level, 0.0),
                 slope: Estimate::within(slope, quantile * slope_variance.sqrt()),
             },
-            median_slope: median_line(points, seed),
+            median_slope: median_line(points, seed, CLOSEST),
             residuals,
             leverages,
             centre,
@@ -144,16 +145,18 @@ impl LineFit {
     }
 }
 
-/// The median of slopes, and of what is left.
-fn median_line(points: &[(f64, f64)], seed: u64) -> Line {
+/// The median of slopes, and of what is left. Pairs count from a share `closest` of the range on.
+fn median_line(points: &[(f64, f64)], seed: u64, closest: f64) -> Line {
     let stride = points.len().div_ceil(MOST_POINTS);
     let mut points = points.to_vec();
     points.sort_by(|one, other| one.0.total_cmp(&other.0));
     let points: Vec<(f64, f64)> = points.into_iter().step_by(stride).collect();
+    let (low, high) = extent(points.iter().map(|point| point.0));
+    let apart = closest * (high - low);
     let mut slopes: Vec<(f64, usize, usize)> = Vec::new();
     for (i, (x, y)) in points.iter().enumerate() {
         let later = points[i + 1..].iter().enumerate();
-        let rising = later.filter(|(_, (next, _))| next > x);
+        let rising = later.filter(|(_, (next, _))| next - x > apart);
         slopes.extend(rising.map(|(j, (next, up))| ((up - y) / (next - x), i, i + 1 + j)));
     }
     slopes.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -207,6 +210,9 @@ const LEAST_FREEDOM: f64 = 1e-6;
 /// The slopes of all pairs of so many points: 80,000. Of more points every n-th in the order of x is taken.
 const MOST_POINTS: usize = 400;
 const RESAMPLES: usize = 300;
+/// Full blocks differ in size by a few transactions: the slope between two of them is their scatter divided by nearly
+/// nothing, and where most blocks are full such pairs are most pairs.
+const CLOSEST: f64 = 0.01;
 /// Beyond ten times what was measured something else gives first.
 const FARTHEST: f64 = 10.0;
 
@@ -265,6 +271,35 @@ mod tests {
         let growing = |size: f64, random: &mut Random| 0.2 * size * normal(random);
         assert_promise(coverage(|fit| fit.least_squares, growing));
         assert_promise(coverage(|fit| fit.median_slope, growing));
+    }
+
+    /// Seven blocks of eight are full to within a transaction or two, as when transactions wait for room.
+    fn full_blocks(seed: u64) -> Vec<(f64, f64)> {
+        let mut random = Random::new(seed);
+        let block = |number: u32| {
+            let size = match number.is_multiple_of(8) {
+                true => 100.0 * random.unit(),
+                false => 100.0 - 0.1 * random.unit(),
+            };
+            (size, TAU0 + Z * size + 2.0 * normal(&mut random))
+        };
+        (0..80).map(block).collect()
+    }
+
+    #[test]
+    fn blocks_of_nearly_one_size_make_no_interval_useless() {
+        let points = full_blocks(1);
+        let all = median_line(&points, 1, 0.0).slope;
+        assert!(all.high - all.low > Z, "with all pairs: {all:?}");
+        let apart = median_line(&points, 1, CLOSEST).slope;
+        assert!(apart.high - apart.low < 0.25 * Z, "{apart:?}");
+        let mut held = [0, 0];
+        for seed in 0..400 {
+            let Line { intercept, slope } = median_line(&full_blocks(seed), seed, CLOSEST);
+            held[0] += u32::from(intercept.holds(TAU0));
+            held[1] += u32::from(slope.holds(Z));
+        }
+        assert_promise(held);
     }
 
     #[test]
