@@ -72,6 +72,7 @@ impl DevNode {
             api: None,
             events: None,
             control: None,
+            peers: None,
         };
         if let Some(address) = config.control {
             addresses.control = Some(listeners.open(Service::Control, address).await?);
@@ -80,6 +81,9 @@ impl DevNode {
             let BigchaindbConfig { listen, events, .. } = config.bigchaindb;
             addresses.api = Some(listeners.open(Service::Api, listen).await?);
             addresses.events = Some(listeners.open(Service::Events, events).await?);
+        }
+        if let (Application::Bitcoin, Some(address)) = (config.app, config.bitcoin.p2p_listen) {
+            addresses.peers = Some(listeners.open(Service::Peers, address).await?);
         }
         let stop = CancellationToken::new();
         let node = Arc::new(Node::new(config, addresses, stop.clone()));
@@ -127,6 +131,12 @@ impl DevNode {
     #[must_use]
     pub fn control_address(&self) -> Option<SocketAddr> {
         self.node.addresses.control
+    }
+
+    /// Where Bitcoin's peers connect to, if it is the application and listens for them.
+    #[must_use]
+    pub fn peers_address(&self) -> Option<SocketAddr> {
+        self.node.addresses.peers
     }
 
     /// The faults that can be injected.

@@ -46,6 +46,7 @@ pub(crate) struct Addresses {
     pub(crate) api: Option<SocketAddr>,
     pub(crate) events: Option<SocketAddr>,
     pub(crate) control: Option<SocketAddr>,
+    pub(crate) peers: Option<SocketAddr>,
 }
 
 /// Everything the parts of a node share.

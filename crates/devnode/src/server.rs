@@ -32,6 +32,8 @@ pub(crate) enum Service {
     Api,
     /// BigchainDB's event stream.
     Events,
+    /// Bitcoin's peer-to-peer protocol.
+    Peers,
     /// Commands to the node itself; no fault concerns it.
     Control,
 }
@@ -154,7 +156,7 @@ impl Connection {
         let stop = self.stop.clone();
         if stream.set_nodelay(true).is_ok() {
             tokio::select! {
-                () = self.http(stream) => {}
+                () = self.serve(stream) => {}
                 () = stop.cancelled() => {}
                 _ = faults.wait_for(|state| state.generation != generation) => {}
             }
@@ -164,10 +166,24 @@ impl Connection {
             .fetch_sub(counted, Ordering::Relaxed);
     }
 
+    async fn serve(self, stream: TcpStream) {
+        match self
+            .node
+            .bitcoin
+            .as_ref()
+            .filter(|_| self.service == Service::Peers)
+        {
+            Some(bitcoin) => bitcoin::peers::serve(bitcoin, &self.node.faults, stream).await,
+            None => self.http(stream).await,
+        }
+    }
+
     async fn http(self, stream: TcpStream) {
         let config = &self.node.config;
         let (idle, body) = match self.service {
-            Service::Rpc | Service::Events => (config.rpc.idle_timeout, config.rpc.max_body_bytes),
+            Service::Rpc | Service::Events | Service::Peers => {
+                (config.rpc.idle_timeout, config.rpc.max_body_bytes)
+            }
             Service::Api => {
                 let is_free = workers(&self.node, Service::Api) == 0;
                 let idle = if is_free {

@@ -4,7 +4,8 @@
 //! for an event loop that sends many transactions over few sockets, and an asynchronous side for
 //! everything that is not hot: queries ([`Client`]) and every block of a chain ([`follow`]). What a
 //! BigchainDB server in front of a node says is here too: its API and its events
-//! ([`follow_bigchaindb`]), and what a Bitcoin node says over its JSON-RPC ([`follow_bitcoin`]).
+//! ([`follow_bigchaindb`]), and what a Bitcoin node says over its JSON-RPC ([`follow_bitcoin`]) and to its
+//! peers ([`follow_bitcoin_peer`]).
 //!
 //! It is not a general HTTP or WebSocket client: it speaks what a node's RPC speaks, bounded in
 //! every dimension. Only the follower tries again by itself, and every stamp comes from the caller's
@@ -19,14 +20,15 @@ mod codec;
 mod connection;
 mod endpoint;
 mod follower;
+mod peer;
 
 pub use bigchaindb::{
     BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,
     follow_bigchaindb,
 };
 pub use bitcoin::{
-    BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinFollowerWorker, BitcoinInfo,
-    BitcoinOutput, BitcoinRefusal, BitcoinScript, follow_bitcoin,
+    BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinInfo, BitcoinOutput, BitcoinRefusal,
+    BitcoinScript, PeerInfo, follow_bitcoin, follow_bitcoin_peer, probe_peer,
 };
 pub use client::{
     BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Client, ClientError,
@@ -42,4 +44,5 @@ pub use follower::{
     FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker, Height,
     follow,
 };
+pub use peer::{PEER_NETWORKS, PeerNetwork, PeerRejection, write_peer_tx};
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

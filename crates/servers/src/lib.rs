@@ -22,6 +22,7 @@ pub use self::{
     cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions},
     dotted::{DottedError, assign, leaves, parse_assignment},
     error::StartError,
+    listening::listener,
     nearest::nearest,
     ports::free_port,
     process::{Process, Wait, find},

@@ -19,6 +19,19 @@ pub(crate) fn listens(group: u32, address: SocketAddr) -> bool {
         .any(|process| has_one_of(&process, &sockets))
 }
 
+/// A process that listens on this port of the machine's network, of those whose files may be read. Of several that
+/// share the socket it is any.
+#[must_use]
+pub fn listener(port: u16) -> Option<i32> {
+    let sockets = sockets(port);
+    let processes = fs::read_dir("/proc").ok()?;
+    let mut processes = processes.filter_map(|process| Some(process.ok()?.path()));
+    processes.find_map(|process| {
+        let pid = process.file_name()?.to_str()?.parse().ok()?;
+        has_one_of(&process, &sockets).then_some(pid)
+    })
+}
+
 /// The sockets that listen on a port, as `/proc/PID/fd` links to them.
 fn sockets(port: u16) -> HashSet<String> {
     let port = format!(":{port:04X}");
@@ -64,6 +77,7 @@ mod tests {
 
     use rustix::process::getpgrp;
 
+    use super::listener as listener_of;
     use super::*;
 
     #[test]
@@ -72,7 +86,12 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let group = getpgrp().as_raw_nonzero().get().cast_unsigned();
         assert!(listens(group, address));
+        assert_eq!(
+            listener_of(address.port()),
+            Some(std::process::id().cast_signed())
+        );
         drop(listener);
         assert!(!listens(group, address));
+        assert_eq!(listener_of(address.port()), None);
     }
 }

@@ -56,6 +56,9 @@ fn announce(node: &DevNode, config: &Config) -> io::Result<()> {
         writeln!(out, "rpc      http://{rpc}")?;
         writeln!(out, "ws       ws://{rpc}/websocket")?;
     }
+    if let Some(peers) = node.peers_address() {
+        writeln!(out, "peers    bitcoin-p2p://{peers}")?;
+    }
     if let (Some(api), Some(events)) = (node.api_address(), node.events_address()) {
         writeln!(out, "api      http://{api}")?;
         writeln!(
@@ -124,6 +127,10 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     if args.miningaddr.is_some() && config.app != Application::Bitcoin {
         return Err(anyhow!("--miningaddr is of Bitcoin: add --app bitcoin"));
     }
+    if args.p2p_listen.is_some() && config.app != Application::Bitcoin {
+        return Err(anyhow!("--p2p-listen is of Bitcoin: add --app bitcoin"));
+    }
+    config.bitcoin.p2p_listen = args.p2p_listen.or(config.bitcoin.p2p_listen);
     let mining_address = config.bitcoin.mining_address.take();
     config.bitcoin.mining_address = args.miningaddr.clone().or(mining_address);
     config.bigchaindb.server_workers = args.workers.unwrap_or(config.bigchaindb.server_workers);
@@ -200,6 +207,7 @@ mod tests {
             app: None,
             listen: Some(([127, 0, 0, 1], 0).into()),
             miningaddr: None,
+            p2p_listen: None,
             api: None,
             events: None,
             workers: None,

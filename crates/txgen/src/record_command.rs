@@ -9,7 +9,7 @@ use rpc::Trust;
 
 use crate::cli::RecordArgs;
 use crate::clock::RunClock;
-use crate::observe::{Observers, discover};
+use crate::observe::{Chosen, Observers, discover};
 use crate::output::print;
 use crate::run::{RunFolder, default_folder, observed_tables};
 use crate::shutdown::Shutdown;
@@ -44,7 +44,8 @@ impl TargetVisitor for Recording<'_> {
         let folder = RunFolder::create(out).map_err(failed)?;
         let clock = RunClock::default();
         let tables = observed_tables(&folder).map_err(failed)?;
-        let observers = Observers::start::<T>(&nodes, &trust, &clock, tables).map_err(failed)?;
+        let observers = Observers::start::<T>(&nodes, &trust, &clock, Chosen::OfAll, tables);
+        let observers = observers.map_err(failed)?;
         clock.start(Nanos::ZERO);
         while !shutdown.is_requested()
             && args.duration.is_none_or(|duration| clock.now() < duration)

@@ -24,8 +24,6 @@ const VERSION: i32 = 0x2000_0000;
 const SUBSIDY: Amount = Amount::from_int_btc(50);
 /// Blocks after which it is halved on the regression-test network (`chaincfg` of btcd).
 const HALVING: u32 = 150;
-/// Bytes of a block that are not transactions: header, count, coinbase.
-pub(super) const OVERHEAD: usize = 400;
 
 /// A block of these transactions on top of the chain.
 pub(super) fn mine(chain: &Chain, txs: Vec<Pooled>, payout: Option<ScriptBuf>, now: u64) -> Block {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bitcoin::block::Header;
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{Block, BlockHash, Network};
 
@@ -18,12 +19,13 @@ pub(super) struct Kept {
     bytes: usize,
 }
 
-/// All hashes, and the newest blocks.
+/// All headers, and the newest blocks.
 ///
-/// Its bound is that of kept blocks, and 40 bytes for each height.
+/// Its bound is that of kept blocks, and 152 bytes for each height.
 #[derive(Debug)]
 pub(super) struct Chain {
-    hashes: Vec<BlockHash>,
+    /// Of every height, for peers that ask from the first block on.
+    headers: Vec<(BlockHash, Header)>,
     heights: HashMap<BlockHash, u32>,
     /// The newest, with the tip last.
     kept: VecDeque<Kept>,
@@ -35,7 +37,7 @@ pub(super) struct Chain {
 impl Chain {
     pub(super) fn new(retain_blocks: usize, retain_bytes: usize) -> Self {
         let mut chain = Self {
-            hashes: Vec::new(),
+            headers: Vec::new(),
             heights: HashMap::new(),
             kept: VecDeque::new(),
             bytes: 0,
@@ -47,11 +49,11 @@ impl Chain {
     }
 
     pub(super) fn height(&self) -> u32 {
-        u32::try_from(self.hashes.len() - 1).unwrap_or(u32::MAX)
+        u32::try_from(self.headers.len() - 1).unwrap_or(u32::MAX)
     }
 
     pub(super) fn tip(&self) -> BlockHash {
-        self.hashes[self.hashes.len() - 1]
+        self.headers[self.headers.len() - 1].0
     }
 
     /// The lowest height whose block is kept.
@@ -61,7 +63,11 @@ impl Chain {
     }
 
     pub(super) fn hash_at(&self, height: u32) -> Option<BlockHash> {
-        self.hashes.get(height as usize).copied()
+        self.headers.get(height as usize).map(|(hash, _)| *hash)
+    }
+
+    pub(super) fn header_at(&self, height: u32) -> Option<Header> {
+        self.headers.get(height as usize).map(|(_, header)| *header)
     }
 
     pub(super) fn height_of(&self, hash: &BlockHash) -> Option<u32> {
@@ -83,9 +89,9 @@ impl Chain {
 
     pub(super) fn push(&mut self, block: Block, undo: Undo) -> BlockHash {
         let hash = block.block_hash();
-        let height = u32::try_from(self.hashes.len()).unwrap_or(u32::MAX);
+        let height = u32::try_from(self.headers.len()).unwrap_or(u32::MAX);
         self.heights.insert(hash, height);
-        self.hashes.push(hash);
+        self.headers.push((hash, block.header));
         let bytes = block.total_size();
         self.bytes += bytes;
         self.kept.push_back(Kept { block, undo, bytes });
@@ -108,7 +114,7 @@ impl Chain {
         let at = (height - self.base()) as usize;
         let popped: Vec<Kept> = self.kept.drain(at..).rev().collect();
         self.bytes -= popped.iter().map(|kept| kept.bytes).sum::<usize>();
-        for hash in self.hashes.drain(height as usize..) {
+        for (hash, _) in self.headers.drain(height as usize..) {
             self.heights.remove(&hash);
         }
         Some(popped)

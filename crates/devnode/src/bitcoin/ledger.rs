@@ -1,11 +1,9 @@
 //! Coins and the mempool: what transactions are held against.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use bitcoin::{Amount, Block, OutPoint, Transaction, TxOut, Txid};
-
-use super::Depth;
-use super::block::OVERHEAD;
+use bitcoin::{Amount, Block, OutPoint, Transaction, TxIn, TxOut, Txid};
 
 /// An unspent output of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +20,13 @@ pub(super) struct Spendable<'a> {
     /// None in the mempool.
     pub(super) height: Option<u32>,
     pub(super) is_coinbase: bool,
+}
+
+/// What the mempool holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Depth {
+    pub(crate) txs: usize,
+    pub(crate) bytes: u64,
 }
 
 /// A transaction of the mempool.
@@ -211,7 +216,7 @@ impl Ledger {
                 bytes: tx.total_size(),
                 fee: self.fee(&tx).unwrap_or(Amount::ZERO),
                 height,
-                added: super::now(),
+                added: now(),
                 priority: 0.0,
                 txid,
                 tx,
@@ -265,3 +270,30 @@ impl Spendable<'_> {
         !self.is_coinbase || age >= MATURITY
     }
 }
+
+/// Value times age of the inputs for each byte that is not an input's own (`mining.CalcPriority`).
+pub(super) fn priority(tx: &Transaction, coins: &[Spendable<'_>], next: u32) -> f64 {
+    let own = |input: &TxIn| 41 + input.script_sig.len().min(110);
+    let overhead: usize = tx.input.iter().map(own).sum();
+    let Some(bytes) = tx
+        .total_size()
+        .checked_sub(overhead)
+        .filter(|bytes| *bytes > 0)
+    else {
+        return 0.0;
+    };
+    let age = |coin: &Spendable<'_>| coin.height.map_or(0, |origin| next.saturating_sub(origin));
+    let aged = coins
+        .iter()
+        .map(|coin| coin.output.value.to_sat() as f64 * f64::from(age(coin)));
+    aged.sum::<f64>() / bytes as f64
+}
+
+/// Seconds since the Unix epoch.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+/// Bytes of a block that are not transactions: header, count, coinbase.
+const OVERHEAD: usize = 400;

@@ -1,4 +1,4 @@
-//! The methods, and their errors (`rpcserver.go` and `btcjson/jsonrpcerr.go` of btcd 0.26.2).
+//! The methods (`rpcserver.go` of btcd 0.26.2).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,54 +10,12 @@ use bitcoin::{Amount, BlockHash, OutPoint, Transaction, Txid};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::Bitcoin;
+use super::error::{NOT_DECODED, NOT_FOUND, OUT_OF_RANGE, RpcError, TX_REJECTED};
+use super::node::{Announcement, Bitcoin};
 use super::render::{self, DIFFICULTY, Detail, bitcoins};
 use super::rules::{self, Offered};
 use crate::app::admission::Gate;
 use crate::faults::Faults;
-
-/// An error answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RpcError {
-    pub(super) code: i32,
-    pub(super) message: String,
-}
-
-/// Breaks the chain's rules, or spends what nobody knows.
-pub(super) const TX_ERROR: i32 = -25;
-/// Breaks the mempool's rules.
-pub(super) const TX_REJECTED: i32 = -26;
-pub(super) const TX_ALREADY_IN_CHAIN: i32 = -27;
-const NOT_DECODED: i32 = -22;
-const NOT_FOUND: i32 = -5;
-const OUT_OF_RANGE: i32 = -1;
-
-impl RpcError {
-    pub(super) fn new(code: i32, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, message }
-    }
-
-    pub(super) fn parse(message: impl Into<String>) -> Self {
-        Self::new(-32_700, message)
-    }
-
-    pub(super) fn invalid_request(message: impl Into<String>) -> Self {
-        Self::new(-32_600, message)
-    }
-
-    fn method_not_found() -> Self {
-        Self::new(-32_601, "Method not found")
-    }
-
-    fn invalid_params(message: impl Into<String>) -> Self {
-        Self::new(-32_602, message)
-    }
-
-    pub(super) fn internal(message: impl Into<String>) -> Self {
-        Self::new(-32_603, message)
-    }
-}
 
 type Answer = Result<Value, RpcError>;
 
@@ -313,25 +271,45 @@ fn unspent(node: &Bitcoin, params: &[Value]) -> Answer {
 pub(super) const BROADCAST: &str = "sendrawtransaction";
 
 /// Admits transactions, each given by its parameters; the answers in their order.
-pub(super) async fn broadcast(app: &Bitcoin, faults: &Faults, calls: &[&[Value]]) -> Vec<Answer> {
+pub(super) async fn broadcast(
+    app: &Arc<Bitcoin>,
+    faults: &Faults,
+    calls: &[&[Value]],
+) -> Vec<Answer> {
+    let txs = calls.iter().map(|params| decode(params)).collect();
+    let answers = admit(app, faults, txs, None).await;
+    let shown = |answer: Result<Txid, RpcError>| answer.map(|txid| Value::from(txid.to_string()));
+    answers.into_iter().map(shown).collect()
+}
+
+/// Admits transactions of a peer, or of a client of the RPC, and tells the peers of what is accepted; the answers
+/// in their order.
+pub(super) async fn admit(
+    app: &Arc<Bitcoin>,
+    faults: &Faults,
+    txs: Vec<Result<Transaction, RpcError>>,
+    from: Option<u64>,
+) -> Vec<Result<Txid, RpcError>> {
+    let count = txs.len() as u64;
+    app.broadcasts.fetch_add(count, Ordering::Relaxed);
     let is_full = !faults.untouched() && faults.now().mempool_full;
     let mut offered = Vec::new();
     let mut places = Vec::new();
-    let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
-    for (at, params) in calls.iter().enumerate() {
-        let tx = match is_full {
-            true => Err(RpcError::new(TX_REJECTED, "TX rejected: mempool is full")),
-            false => decode(params),
-        };
-        answers.push(Ok(Value::Null));
+    let mut answers: Vec<Result<Txid, RpcError>> = Vec::with_capacity(txs.len());
+    for (at, tx) in txs.into_iter().enumerate() {
         match tx {
+            Ok(_) if is_full => answers.push(Err(RpcError::new(
+                TX_REJECTED,
+                "TX rejected: mempool is full",
+            ))),
             Ok(tx) => {
                 let txid = tx.compute_txid();
                 let (one, verdict) = Offered::new(tx, txid);
                 offered.push(one);
                 places.push((at, txid, verdict));
+                answers.push(Ok(txid));
             }
-            Err(error) => answers[at] = Err(error),
+            Err(error) => answers.push(Err(error)),
         }
     }
     let refused = app.gate.offer(offered).await;
@@ -344,12 +322,17 @@ pub(super) async fn broadcast(app: &Bitcoin, faults: &Faults, calls: &[&[Value]]
             _ => RpcError::new(TX_REJECTED, format!("TX rejected: {why}")),
         });
     }
-    for (at, _, verdict) in places {
+    for (at, txid, verdict) in places {
         // A refused one has been dropped, and with it the sender.
         if let Ok(verdict) = verdict.await {
-            answers[at] = verdict.map(|txid| Value::from(txid.to_string()));
+            if verdict.is_ok() {
+                app.announce(Announcement::Tx(txid, from));
+            }
+            answers[at] = verdict;
         }
     }
+    let refused = answers.iter().filter(|answer| answer.is_err()).count();
+    app.refused.fetch_add(refused as u64, Ordering::Relaxed);
     answers
 }
 

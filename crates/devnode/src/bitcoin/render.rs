@@ -5,8 +5,7 @@ use bitcoin::{Address, Amount, BlockHash, Network, Transaction, TxIn, TxOut};
 use serde_json::{Map, Number, Value, json};
 
 use super::chain::{Chain, Kept};
-use super::ledger::{Ledger, Pooled, Spendable};
-use super::rules::priority;
+use super::ledger::{Ledger, Pooled, Spendable, priority};
 use super::scripts::{class, disassembled, hex};
 
 /// What a block's header says in a transaction's own answer.

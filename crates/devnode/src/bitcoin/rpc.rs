@@ -2,13 +2,13 @@
 //! nothing for a request without an id.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Bitcoin;
-use super::methods::{self, BROADCAST, RpcError};
+use super::error::RpcError;
+use super::methods::{self, BROADCAST};
+use super::node::Bitcoin;
 use crate::faults::Faults;
 use crate::http::{Request, Response};
 
@@ -112,11 +112,7 @@ async fn answer_all(app: &Arc<Bitcoin>, faults: &Faults, calls: Vec<Call>) -> Ve
     for run in calls.chunk_by(|one, next| one.method == BROADCAST && next.method == BROADCAST) {
         if run.first().is_some_and(|call| call.method == BROADCAST) {
             let params: Vec<&[Value]> = run.iter().map(Call::params).collect();
-            app.broadcasts
-                .fetch_add(run.len() as u64, Ordering::Relaxed);
             let answers = methods::broadcast(app, faults, &params).await;
-            let refused = answers.iter().filter(|answer| answer.is_err()).count();
-            app.refused.fetch_add(refused as u64, Ordering::Relaxed);
             replies.extend(
                 run.iter()
                     .zip(answers)

@@ -14,8 +14,8 @@ use bitcoin::sighash::SighashCache;
 use bitcoin::{Amount, OutPoint, Transaction, TxIn, Txid};
 use tokio::sync::oneshot;
 
-use super::ledger::{Ledger, MATURITY, Pooled, Spendable};
-use super::methods::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
+use super::error::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
+use super::ledger::{self, Ledger, MATURITY, Pooled, Spendable, now};
 use super::render::go_float;
 use super::scripts::{check_p2pkh, hex};
 
@@ -196,14 +196,14 @@ impl Rules {
         let coins: Vec<Spendable<'_>> = tx.input.iter().map(find).collect::<Result<_, _>>()?;
         let fee = check_inputs(tx, txid, &coins, ledger.height() + 1)?;
         check_locks(tx)?;
-        let priority = priority(tx, &coins, ledger.height() + 1);
+        let priority = ledger::priority(tx, &coins, ledger.height() + 1);
         self.check_fee(tx, txid, fee, priority)?;
         self.check_room(tx, ledger)?;
         self.check_scripts(tx, txid, &coins)?;
         Ok(Checked {
             fee,
-            priority: self::priority(tx, &coins, ledger.height()),
-            added: super::now(),
+            priority: ledger::priority(tx, &coins, ledger.height()),
+            added: now(),
         })
     }
 
@@ -392,22 +392,4 @@ fn check_locks(tx: &Transaction) -> Result<(), Fault> {
         ));
     }
     Ok(())
-}
-
-/// Value times age of the inputs for each byte that is not an input's own (`mining.CalcPriority`).
-pub(super) fn priority(tx: &Transaction, coins: &[Spendable<'_>], next: u32) -> f64 {
-    let own = |input: &TxIn| 41 + input.script_sig.len().min(110);
-    let overhead: usize = tx.input.iter().map(own).sum();
-    let Some(bytes) = tx
-        .total_size()
-        .checked_sub(overhead)
-        .filter(|bytes| *bytes > 0)
-    else {
-        return 0.0;
-    };
-    let age = |coin: &Spendable<'_>| coin.height.map_or(0, |origin| next.saturating_sub(origin));
-    let aged = coins
-        .iter()
-        .map(|coin| coin.output.value.to_sat() as f64 * f64::from(age(coin)));
-    aged.sum::<f64>() / bytes as f64
 }

@@ -113,6 +113,12 @@ pub struct BitcoinConfig {
     pub max_block_bytes: usize,
     /// Least fee in satoshi for 1,000 bytes. Default 1,000.
     pub min_relay_fee: u64,
+    /// Where it listens for other nodes, and for loads that speak to it as one. None, the default: nowhere.
+    pub p2p_listen: Option<SocketAddr>,
+    /// How long accepted transactions wait to be announced to peers with others. Default `100ms`; btcd's
+    /// `--trickleinterval` is 10 s.
+    #[serde(with = "duration")]
+    pub trickle: Duration,
     /// Most unspent outputs that the chain may have, at about 150 bytes each; transactions that would make
     /// more are refused. Default 4,000,000.
     pub max_outputs: usize,
@@ -126,6 +132,8 @@ impl Default for BitcoinConfig {
             mining_address: None,
             max_block_bytes: 32_000_000,
             min_relay_fee: 1_000,
+            p2p_listen: None,
+            trickle: Duration::from_millis(100),
             max_outputs: 4_000_000,
         }
     }

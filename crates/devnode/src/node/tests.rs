@@ -24,6 +24,7 @@ fn node(config: Config) -> Arc<Node> {
         api: None,
         events: None,
         control: None,
+        peers: None,
     };
     Arc::new(Node::new(config, addresses, CancellationToken::new()))
 }

@@ -45,11 +45,16 @@ pub struct NodeRow {
     pub net_received_bytes: Option<u64>,
     /// Bytes that went out over them.
     pub net_sent_bytes: Option<u64>,
+    /// Bits a second in the busier direction of the link that is nearest its capacity, of those whose capacity the
+    /// system knows.
+    pub link_bits: Option<f64>,
+    /// What that link carries in a direction, in bits a second.
+    pub link_capacity_bits: Option<f64>,
 }
 
 impl TableRow for NodeRow {
     const FILE: &'static str = "nodes.csv";
-    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes\n";
+    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits\n";
 }
 
 /// A node had a block, or one of the sampled transactions, for the first time.

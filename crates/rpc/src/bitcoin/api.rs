@@ -175,6 +175,15 @@ impl BitcoinClient {
         Ok(Mempool { txs: size, bytes })
     }
 
+    /// The ids of all transactions in the mempool: 67 bytes of answer each.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn mempool_ids(&self) -> Result<Vec<[u8; 32]>, ClientError> {
+        let ids: Vec<Hash> = self.client.call("getrawmempool", "[]").await?;
+        Ok(ids.into_iter().map(|Hash(id)| id).collect())
+    }
+
     /// An output, if the chain has it unspent.
     ///
     /// # Errors

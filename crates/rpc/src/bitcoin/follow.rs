@@ -1,21 +1,71 @@
-//! Blocks of the best chain, from asking for its tip.
+//! Blocks of the best chain, from asking for its tip: over JSON-RPC, or as a peer that is told when there is a new one.
 
 use std::time::Duration;
 
 use pacing::Nanos;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::api::{BitcoinBlock, BitcoinClient};
 use super::branch::Branch;
+use super::observe::PeerSource;
 use crate::client::{ClientError, HeaderTime};
 use crate::endpoint::Endpoint;
 use crate::follower::{FollowEvent, FollowOptions, FollowedBlock, Follower};
+use crate::peer::PeerNetwork;
 
-/// The side of a follower of a Bitcoin node that works; see [`follow_bitcoin`].
-pub struct BitcoinFollowerWorker<C> {
-    client: BitcoinClient,
+/// Where the blocks of a chain come from.
+pub(super) trait Source: Send {
+    /// The hash of the newest block of the best chain.
+    fn best(&mut self) -> impl Future<Output = Result<[u8; 32], ClientError>> + Send;
+
+    /// A block by its hash.
+    fn block(
+        &mut self,
+        hash: &[u8; 32],
+    ) -> impl Future<Output = Result<BitcoinBlock, ClientError>> + Send;
+
+    /// Waits until an instant, or until the node says something unasked.
+    fn wait(&mut self, until: Instant) -> impl Future<Output = Result<Wake, ClientError>> + Send;
+}
+
+/// Why a wait is over.
+pub(super) enum Wake {
+    /// Its time is.
+    Due,
+    /// The node announced a block at this instant.
+    Block(Nanos),
+    /// It announced transactions.
+    Accepted(Vec<Announced>),
+}
+
+/// Transactions that a node announced together.
+#[derive(Debug)]
+pub(super) struct Announced {
+    pub(super) at: Nanos,
+    /// In the order of bytes in which they are shown.
+    pub(super) txs: Vec<[u8; 32]>,
+}
+
+impl Source for BitcoinClient {
+    async fn best(&mut self) -> Result<[u8; 32], ClientError> {
+        self.best_block().await
+    }
+
+    async fn block(&mut self, hash: &[u8; 32]) -> Result<BitcoinBlock, ClientError> {
+        Self::block(self, hash).await
+    }
+
+    async fn wait(&mut self, until: Instant) -> Result<Wake, ClientError> {
+        sleep_until(until).await;
+        Ok(Wake::Due)
+    }
+}
+
+/// The side of a follower that works.
+struct Worker<C, S> {
+    source: S,
     options: FollowOptions,
     clock: C,
     sender: mpsc::Sender<FollowEvent>,
@@ -24,10 +74,12 @@ pub struct BitcoinFollowerWorker<C> {
     connected: bool,
     /// When the tip was asked for last: a new one may be that much older.
     asked: Nanos,
+    /// When the last look found its tip: no later block was there before.
+    observed: Nanos,
 }
 
 /// Prepares to follow the best chain of a Bitcoin node: the blocks that come after the worker runs
-/// ([`BitcoinFollowerWorker::run`]), each once it has [`FollowOptions::confirmations`], as observed at that
+/// (the future that is given), each once it has [`FollowOptions::confirmations`], as observed at that
 /// instant.
 ///
 /// The tip is asked for each [`FollowOptions::poll_interval`]; the new blocks are those between it and what
@@ -41,13 +93,47 @@ pub fn follow_bitcoin<C>(
     options: FollowOptions,
     clock: C,
     shutdown: CancellationToken,
-) -> Result<(Follower, BitcoinFollowerWorker<C>), ClientError>
+) -> Result<(Follower, impl Future<Output = ()> + Send + use<C>), ClientError>
 where
     C: Fn() -> Nanos + Send,
 {
+    let client = BitcoinClient::new(endpoint, options.client())?;
+    Ok(follow_source(client, options, clock, shutdown))
+}
+
+/// Prepares to follow the best chain of a Bitcoin node as one of its peers, over a connection of its own on which
+/// nothing is sent but questions: blocks as [`follow_bitcoin`] tells of them, asked for when the node announces one
+/// and ten times a second, and transactions when it announces them ([`FollowEvent::Accepted`]). Nodes announce
+/// those some at a time, so that an announcement is later than the acceptance by up to their interval
+/// (`--trickleinterval` of btcd, 10 s by default).
+pub fn follow_bitcoin_peer<C>(
+    endpoint: &Endpoint,
+    network: PeerNetwork,
+    options: FollowOptions,
+    clock: C,
+    shutdown: CancellationToken,
+) -> (Follower, impl Future<Output = ()> + Send + use<C>)
+where
+    C: Fn() -> Nanos + Clone + Send + Sync,
+{
+    let limit = options.timeout.min(PEER_TIMEOUT);
+    let source = PeerSource::new(endpoint, network, limit, clock.clone());
+    follow_source(source, options, clock, shutdown)
+}
+
+fn follow_source<C, S>(
+    source: S,
+    options: FollowOptions,
+    clock: C,
+    shutdown: CancellationToken,
+) -> (Follower, impl Future<Output = ()> + Send)
+where
+    C: Fn() -> Nanos + Send,
+    S: Source,
+{
     let (sender, receiver) = mpsc::channel(options.events.max(1));
-    let worker = BitcoinFollowerWorker {
-        client: BitcoinClient::new(endpoint, options.client())?,
+    let worker = Worker {
+        source,
         options,
         clock,
         sender,
@@ -55,19 +141,17 @@ where
         branch: None,
         connected: false,
         asked: Nanos::ZERO,
+        observed: Nanos::ZERO,
     };
-    Ok((Follower::new(receiver), worker))
+    (Follower::new(receiver), worker.run())
 }
 
 /// Nobody listens any more.
 struct Deaf;
 
-impl<C: Fn() -> Nanos + Send> BitcoinFollowerWorker<C> {
+impl<C: Fn() -> Nanos + Send, S: Source> Worker<C, S> {
     /// Works until shutdown or until the [`Follower`] is dropped.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the follower; events that were not handed over are lost.
-    pub async fn run(mut self) {
+    async fn run(mut self) {
         let shutdown = self.shutdown.clone();
         tokio::select! {
             biased;
@@ -78,40 +162,60 @@ impl<C: Fn() -> Nanos + Send> BitcoinFollowerWorker<C> {
     }
 
     async fn poll(&mut self) -> Result<(), Deaf> {
-        let mut ticks = interval(self.options.poll_interval.min(MOST_BETWEEN_POLLS));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let between = self.options.poll_interval.min(MOST_BETWEEN_POLLS);
+        let mut due = Instant::now();
         loop {
-            ticks.tick().await;
-            let asked = (self.clock)();
-            match self.look().await {
-                Ok(events) => {
-                    self.asked = asked;
-                    self.reconnected().await?;
-                    for event in events {
-                        self.tell(event).await?;
-                    }
-                    // A block that comes into being from now on is seen at a later look.
-                    self.tell(FollowEvent::Watermark(asked)).await?;
+            let looked = match self.source.wait(due).await {
+                Ok(Wake::Accepted(announced)) => {
+                    self.tell_accepted(announced).await?;
+                    continue;
                 }
+                Ok(Wake::Due) => self.look(None).await,
+                Ok(Wake::Block(at)) => self.look(Some(at)).await,
+                Err(error) => Err(error),
+            };
+            match looked {
+                Ok(events) => self.tell_blocks(events).await?,
                 Err(error) => self.lost(&error).await?,
             }
+            due = Instant::now() + between;
         }
     }
 
-    /// Brings the branch to the node's tip: what comes of it.
-    async fn look(&mut self) -> Result<Vec<FollowEvent>, ClientError> {
-        let best = self.client.best_block().await?;
-        let observed = (self.clock)();
+    async fn tell_accepted(&mut self, announced: Vec<Announced>) -> Result<(), Deaf> {
+        for Announced { at, txs } in announced {
+            let observed = at;
+            self.tell(FollowEvent::Accepted { observed, txs }).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_blocks(&mut self, events: Vec<FollowEvent>) -> Result<(), Deaf> {
+        self.reconnected().await?;
+        for event in events {
+            self.tell(event).await?;
+        }
+        // What comes into being from now on is seen at a later look.
+        self.tell(FollowEvent::Watermark(self.asked)).await
+    }
+
+    /// Brings the branch to the node's tip: what comes of it. A tip that the node announced was there at that
+    /// instant; any other one may have been since the look before.
+    async fn look(&mut self, announced: Option<Nanos>) -> Result<Vec<FollowEvent>, ClientError> {
+        let asked = (self.clock)();
+        let best = self.source.best().await?;
+        let observed = announced.unwrap_or_else(&self.clock).max(self.observed);
         let Some(branch) = &mut self.branch else {
-            let tip = self.client.block(&best).await?;
+            let tip = self.source.block(&best).await?;
             self.branch = Some(Branch::behind(tip, self.options.confirmations));
+            self.asked = asked;
             return Ok(Vec::new());
         };
         let mut new: Vec<BitcoinBlock> = Vec::new();
         let mut next = (branch.tip().hash != best).then_some(best);
         // From the tip back to a block that is known.
         while let Some(hash) = next {
-            let block = self.client.block(&hash).await?;
+            let block = self.source.block(&hash).await?;
             let previous = block.previous.filter(|hash| !branch.has(hash));
             let goes_on = block.height > branch.lowest() && new.len() < MOST_AT_ONCE;
             next = previous.filter(|_| goes_on);
@@ -126,7 +230,11 @@ impl<C: Fn() -> Nanos + Send> BitcoinFollowerWorker<C> {
                 taken_back: taken.txs,
             });
         }
-        let resolution = Some(observed.saturating_sub(self.asked));
+        let resolution = match announced {
+            Some(_) => None,
+            None => Some(observed.saturating_sub(self.asked)),
+        };
+        (self.asked, self.observed) = (asked, observed);
         while let Some(block) = branch.next() {
             events.push(FollowEvent::Block(followed(block, observed, resolution)));
         }
@@ -159,7 +267,7 @@ impl<C: Fn() -> Nanos + Send> BitcoinFollowerWorker<C> {
         .await
     }
 
-    async fn tell(&self, event: FollowEvent) -> Result<(), Deaf> {
+    async fn tell(&mut self, event: FollowEvent) -> Result<(), Deaf> {
         self.sender.send(event).await.map_err(|_| Deaf)
     }
 }
@@ -183,7 +291,9 @@ fn followed(block: BitcoinBlock, observed: Nanos, resolution: Option<Nanos>) -> 
     }
 }
 
-/// The resolution of commit latencies: blocks are not announced over JSON-RPC.
+/// A node that is busy connecting blocks leaves questions of peers open for seconds.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The resolution of commit latencies over JSON-RPC, where blocks are not announced.
 const MOST_BETWEEN_POLLS: Duration = Duration::from_millis(100);
 /// A node that is replaced by one on another chain would be asked for all of its blocks.
 const MOST_AT_ONCE: usize = 1_000;

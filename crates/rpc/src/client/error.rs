@@ -78,6 +78,14 @@ pub enum ClientError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A Bitcoin node does not speak with us as its peers do.
+    #[error("{endpoint}: {reason}")]
+    Peer {
+        /// The node.
+        endpoint: String,
+        /// What is the matter.
+        reason: String,
+    },
     /// A JSON-RPC error.
     #[error("the node refused {method}: {message}{}{data} (code {code})", if data.is_empty() { "" } else { ": " })]
     Rpc {
@@ -107,7 +115,7 @@ pub enum ClientError {
 impl ClientError {
     pub(super) fn of_connection(endpoint: &Endpoint, error: &ConnectionError) -> Self {
         let (plain, tls) = match endpoint.transport() {
-            Transport::Http => ("http", "https"),
+            Transport::Http | Transport::P2p => ("http", "https"),
             Transport::Ws => ("ws", "wss"),
         };
         let endpoint = endpoint.to_string();

@@ -148,6 +148,23 @@ impl Client {
         self.call("num_unconfirmed_txs", "{}").await
     }
 
+    /// Transactions that wait in the mempool, the oldest first: a node gives 100 at most
+    /// (`rpc/core/env.go`, `maxPerPage`).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn unconfirmed_txs(&self) -> Result<Vec<Vec<u8>>, ClientError> {
+        #[derive(Deserialize)]
+        struct Waiting {
+            txs: Option<Vec<String>>,
+        }
+        let waiting: Waiting = self.call("unconfirmed_txs", r#"{"limit":"100"}"#).await?;
+        let decode = |text: &String| base64_simd::STANDARD.decode_to_vec(text);
+        let txs = waiting.txs.unwrap_or_default();
+        let txs: Result<Vec<Vec<u8>>, _> = txs.iter().map(decode).collect();
+        txs.map_err(|_| self.unexpected("unconfirmed_txs", "a transaction is not base64"))
+    }
+
     /// The block of a height: header and the hashes of its transactions.
     ///
     /// # Errors

@@ -9,6 +9,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::peer::PEER_NETWORKS;
+
 /// Limits and trust of a [`Connection`](super::Connection).
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
@@ -30,6 +32,8 @@ pub struct ConnectionOptions {
     pub arrival_stamps: bool,
     /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
     pub path: Option<String>,
+    /// What messages of the network begin with, over Bitcoin's peer-to-peer protocol. Default: regtest's.
+    pub magic: [u8; 4],
 }
 
 impl Default for ConnectionOptions {
@@ -42,6 +46,7 @@ impl Default for ConnectionOptions {
             source: None,
             arrival_stamps: false,
             path: None,
+            magic: PEER_NETWORKS[0].magic,
         }
     }
 }

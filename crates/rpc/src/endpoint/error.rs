@@ -12,8 +12,8 @@ pub enum EndpointError {
         /// The text as given.
         text: String,
     },
-    /// The scheme is not one of the four.
-    #[error("endpoint '{text}' has the scheme '{scheme}'; use http, https, ws or wss")]
+    /// The scheme is not one of the five.
+    #[error("endpoint '{text}' has the scheme '{scheme}'; use http, https, ws, wss or bitcoin-p2p")]
     Scheme {
         /// The text as given.
         text: String,

@@ -16,6 +16,8 @@ pub enum Transport {
     Http,
     /// WebSocket: many requests at a time on a connection, matched by id.
     Ws,
+    /// Bitcoin's peer-to-peer protocol: transactions without answers.
+    P2p,
 }
 
 impl fmt::Display for Transport {
@@ -23,6 +25,7 @@ impl fmt::Display for Transport {
         f.write_str(match self {
             Self::Http => "http",
             Self::Ws => "ws",
+            Self::P2p => P2P_SCHEME,
         })
     }
 }
@@ -39,10 +42,11 @@ impl FromStr for Transport {
     }
 }
 
-/// The RPC address of one node: `http`, `https`, `ws` or `wss`, a host, a port and a path.
+/// The address of one node: `http`, `https`, `ws` or `wss`, a host, a port and a path; or `bitcoin-p2p`, a host
+/// and a port.
 ///
 /// Two endpoints are equal when they mean the same place after normalisation: the host in lower
-/// case, the default port (26657, with TLS 443) and the default path (`/`, for WebSocket
+/// case, the default port (26657, with TLS 443, between Bitcoin nodes 18444) and the default path (`/`, for WebSocket
 /// `/websocket`) filled in. Names are not resolved, so `localhost` differs from `127.0.0.1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
@@ -217,7 +221,7 @@ impl Endpoint {
 
     fn path_of(&self, transport: Transport) -> String {
         match transport {
-            Transport::Http => format!("{}/", self.base),
+            Transport::Http | Transport::P2p => format!("{}/", self.base),
             Transport::Ws => format!("{}{}", self.base, self.websocket),
         }
     }
@@ -228,6 +232,7 @@ impl fmt::Display for Endpoint {
         let url = match self.transport {
             Transport::Http => self.http_url(),
             Transport::Ws => self.websocket_url(),
+            Transport::P2p => format!("{P2P_SCHEME}://{}", self.authority()),
         };
         // The lone slash of an address without a path is noise to a reader.
         let bare = self.transport == Transport::Http && self.base.is_empty();
@@ -263,7 +268,17 @@ impl FromStr for Endpoint {
             .map_or((rest, ""), |slash| rest.split_at(slash));
         let (host, port) = parse_authority(text, authority)?;
         let (base, websocket) = split_path(transport, path);
-        let port = port.unwrap_or(if tls { TLS_PORT } else { RPC_PORT });
+        if transport == Transport::P2p && !path.trim_end_matches('/').is_empty() {
+            return Err(EndpointError::Unsupported {
+                text: text.into(),
+                what: "a path, which nodes have none for among themselves",
+            });
+        }
+        let port = port.unwrap_or(match transport {
+            Transport::P2p => PEER_PORT,
+            _ if tls => TLS_PORT,
+            _ => RPC_PORT,
+        });
         Ok(Self {
             transport,
             tls,
@@ -294,6 +309,7 @@ fn parse_scheme(text: &str, scheme: &str) -> Result<(Transport, bool), EndpointE
         "https" => Ok((Transport::Http, true)),
         "ws" => Ok((Transport::Ws, false)),
         "wss" => Ok((Transport::Ws, true)),
+        P2P_SCHEME => Ok((Transport::P2p, false)),
         _ => Err(EndpointError::Scheme {
             text: text.into(),
             scheme: scheme.into(),
@@ -391,7 +407,7 @@ fn split_path(transport: Transport, path: &str) -> (String, String) {
     let default = WEBSOCKET_PATH.to_owned();
     match (transport, path.strip_suffix(WEBSOCKET_PATH)) {
         (_, Some(base)) => (base.to_owned(), default),
-        (Transport::Http, None) => (path.to_owned(), default),
+        (Transport::Http | Transport::P2p, None) => (path.to_owned(), default),
         (Transport::Ws, None) if path.is_empty() => (String::new(), default),
         (Transport::Ws, None) => (String::new(), path.to_owned()),
     }
@@ -400,6 +416,10 @@ fn split_path(transport: Transport, path: &str) -> (String, String) {
 /// CometBFT's RPC port (`rpc.laddr` in its default configuration).
 const RPC_PORT: u16 = 26657;
 const TLS_PORT: u16 = 443;
+/// Where nodes of Bitcoin's regression-test network listen for one another.
+const PEER_PORT: u16 = 18444;
+/// The scheme of nodes among themselves.
+const P2P_SCHEME: &str = "bitcoin-p2p";
 /// Where CometBFT serves its WebSocket.
 const WEBSOCKET_PATH: &str = "/websocket";
 

@@ -15,6 +15,10 @@ fn defaults_are_filled_in() {
         "wss://node:443/websocket"
     );
     assert_eq!(endpoint("ws://node:1").http_url(), "http://node:1/");
+    assert_eq!(
+        endpoint("bitcoin-p2p://node").to_string(),
+        "bitcoin-p2p://node:18444"
+    );
 }
 
 #[test]
@@ -47,6 +51,7 @@ fn display_parses_back() {
         "https://[::1]:2",
         "ws://a.b:3/websocket",
         "wss://x:4/y",
+        "bitcoin-p2p://[::1]:5",
     ] {
         assert_eq!(endpoint(text).to_string(), text);
     }
@@ -57,7 +62,7 @@ fn refusals_say_what_to_do() {
     let text = |input: &str| input.parse::<Endpoint>().unwrap_err().to_string();
     assert!(text("").contains("write for example http://127.0.0.1:26657"));
     assert!(text("127.0.0.1:26657").contains("write http://127.0.0.1:26657"));
-    assert!(text("tcp://a:1").contains("use http, https, ws or wss"));
+    assert!(text("tcp://a:1").contains("use http, https, ws, wss or bitcoin-p2p"));
     assert!(text("http://").contains("it is empty"));
     assert!(text("http://a:0").contains("1 to 65535"));
     assert!(text("http://a:70000").contains("1 to 65535"));
@@ -67,6 +72,8 @@ fn refusals_say_what_to_do() {
     assert!(text("http://[::1").contains("not closed"));
     assert!(text("http://a/?x=1").contains("a query"));
     assert!(text("http://me@a").contains("a user name"));
+    assert!(text("bitcoin-p2p://me:it@a").contains("a user name"));
+    assert!(text("bitcoin-p2p://a/x").contains("a path"));
     assert!(text("http://a b").contains("a space"));
     assert!(
         text("http://a,http://b").contains("may be part of a name")

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod bigchaindb;
+mod bitcoin_peer;
 mod client;
 mod comet;
 mod dialects;

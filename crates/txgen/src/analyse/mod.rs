@@ -10,7 +10,7 @@ use measure::read::{ReadError, RowReader, TableRow};
 use measure::{Bend, BendFound, NodeRow, SeriesRow, bend};
 use ops::command::{CommandError, usage};
 
-use crate::cli::AnalyseArgs;
+use crate::cli::{AnalyseArgs, BitRate};
 use crate::folder::RecordedRun;
 use crate::output::{grouped, print};
 use nodes::Nodes;
@@ -18,7 +18,7 @@ use nodes::Nodes;
 /// Prints the knee of each stage and what held the run back; gives the exit code.
 pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
     if args.run.join(NodeRow::FILE).exists() && !args.run.join("manifest.json").exists() {
-        let nodes = observed(&args.run, None).map_err(usage)?;
+        let nodes = observed(args, None).map_err(usage)?;
         return Ok(print(&nodes.text()));
     }
     let run = RecordedRun::open(&args.run).map_err(usage)?;
@@ -29,7 +29,7 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
         .iter()
         .position(|row| row.second as f64 + row.span_s > offered_s);
     let rows = &rows[..offering.unwrap_or(rows.len())];
-    let nodes = observed(&args.run, Some((&run, rows))).map_err(usage)?;
+    let nodes = observed(args, Some((&run, rows))).map_err(usage)?;
     let seed = run.manifest().seed;
     let mut text = String::new();
     for stage in &STAGES {
@@ -47,7 +47,10 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
 
 /// The observed nodes of a folder, beside the rows of a run's offering if there was one; none where none were
 /// observed.
-fn observed(folder: &Path, run: Option<(&RecordedRun, &[SeriesRow])>) -> Result<Nodes, ReadError> {
+fn observed(
+    args: &AnalyseArgs,
+    run: Option<(&RecordedRun, &[SeriesRow])>,
+) -> Result<Nodes, ReadError> {
     let summary = run.map(|(run, _)| run.summary());
     let own_late = |summary: &measure::Summary| {
         let late = summary.late.causes.schedule + summary.late.causes.source;
@@ -63,11 +66,12 @@ fn observed(folder: &Path, run: Option<(&RecordedRun, &[SeriesRow])>) -> Result<
         )
     };
     Ok(Nodes {
-        rows: table(folder)?,
-        sights: table(folder)?,
+        rows: table(&args.run)?,
+        sights: table(&args.run)?,
         offered: series.iter().map(second).collect(),
         cores: run.map_or(0.0, |(run, _)| f64::from(run.manifest().host.cpus)),
         own_late: summary.map_or(0.0, own_late),
+        link_rate: args.link_rate.map(BitRate::bits_per_second),
         seed: run.map_or(0, |(run, _)| run.manifest().seed),
     })
 }

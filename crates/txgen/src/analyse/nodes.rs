@@ -17,6 +17,8 @@ pub(super) struct Nodes {
     pub(super) cores: f64,
     /// Share of what was sent that left late by the generator's fault.
     pub(super) own_late: f64,
+    /// What the operator says that each node's link carries in a direction, in bits a second.
+    pub(super) link_rate: Option<f64>,
     pub(super) seed: u64,
 }
 
@@ -96,9 +98,14 @@ impl Nodes {
             busiest_thread: mean(&|row| row.busiest_thread),
             generator: generator.map(|(.., cores)| cores).sum::<f64>() / seconds,
             queue_growth: grown.map_or(0.0, |(first, last)| (last - first) / seconds),
-            link: mean(&|row| bits(row.net_received_bytes))
-                .max(mean(&|row| bits(row.net_sent_bytes))),
-            link_capacity: None,
+            link: match self.link_rate {
+                Some(_) => mean(&|row| bits(row.net_received_bytes))
+                    .max(mean(&|row| bits(row.net_sent_bytes))),
+                None => mean(&|row| row.link_bits),
+            },
+            link_capacity: self
+                .link_rate
+                .or_else(|| over.iter().find_map(|row| row.link_capacity_bits)),
             disk: mean(&disk),
             own_late: self.own_late,
         }
@@ -292,6 +299,7 @@ mod tests {
             offered: Vec::new(),
             cores: 4.0,
             own_late: 0.0,
+            link_rate: None,
             seed: 1,
         };
         let mut depth = [0.0, 0.0];
@@ -382,6 +390,36 @@ mod tests {
             text.contains("at 50,000/s: not supported by these points ("),
             "{text}"
         );
+    }
+
+    /// At the knee `a` receives 800 × 400 bytes a second: 2.6 Mbit/s.
+    #[test]
+    fn a_link_at_its_capacity_is_a_cause_and_one_with_room_is_not() {
+        let told = |link_rate: Option<f64>, capacity: Option<f64>| {
+            let mut nodes = nodes();
+            nodes.link_rate = link_rate;
+            for row in &mut nodes.rows {
+                row.link_bits = row.net_received_bytes.map(|bytes| bytes as f64 * 8.0);
+                row.link_capacity_bits = capacity;
+            }
+            nodes.text()
+        };
+        let full = "- the link: 2.6 of 2.7 Mbit/s in the busier direction";
+        assert!(
+            told(Some(2.7e6), None).contains(full),
+            "by the operator's figure"
+        );
+        assert!(told(None, Some(2.7e6)).contains(full), "by the system's");
+        for (rate, capacity) in [
+            (Some(10e6), None),
+            (None, Some(10e6)),
+            (Some(10e6), Some(2.7e6)),
+            (None, None),
+        ] {
+            let text = told(rate, capacity);
+            assert!(!text.contains("the link"), "{rate:?} {capacity:?}: {text}");
+            assert!(text.contains("a serial stage"), "{text}");
+        }
     }
 
     #[test]

@@ -53,7 +53,9 @@ pub(super) fn prepare<'a>(
                 anyhow::bail!(problem);
             }
             if run.node.kind() == NodeKind::Btcd && facts.built_in != BuiltIn::BitcoinRpc {
-                anyhow::bail!("a btcd takes Bitcoin transactions; use workload = \"bitcoin\"");
+                anyhow::bail!(
+                    "a btcd takes Bitcoin transactions, here over JSON-RPC; use workload = \"bitcoin\" and no other target"
+                );
             }
             let is_for_cosmos = matches!(made.settings.workload, Some(WorkloadKind::Cosmos(_)));
             if run.node.kind() == NodeKind::Simd && !is_for_cosmos {

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
@@ -53,6 +54,41 @@ pub struct CompareArgs {
 pub struct AnalyseArgs {
     /// The run's folder.
     pub run: PathBuf,
+    /// What the link of each observed node carries in a direction, e.g. 30Mbit/s: what passes all interfaces of its
+    /// network namespace is held against it [default: what the system knows of each interface].
+    #[arg(long, value_name = "RATE")]
+    pub link_rate: Option<BitRate>,
+}
+
+/// Bits a second, as they are written: a number and bit/s, kbit/s, Mbit/s or Gbit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BitRate(f64);
+
+impl BitRate {
+    pub(crate) const fn bits_per_second(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [
+            ("kbit/s", 1e3),
+            ("Mbit/s", 1e6),
+            ("Gbit/s", 1e9),
+            ("bit/s", 1.0),
+        ];
+        let found = units.iter().find_map(|(unit, factor)| {
+            let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+            Some(number * factor)
+        });
+        let rate = found.filter(|rate| rate.is_finite() && *rate > 0.0);
+        rate.map(Self).ok_or_else(|| {
+            "write a number above 0 and bit/s, kbit/s, Mbit/s or Gbit/s, as in 30Mbit/s".into()
+        })
+    }
 }
 
 /// `txgen record`
@@ -90,4 +126,22 @@ pub enum CompareFormat {
     Json,
     /// A page with the runs drawn over each other.
     Html,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_links_rate_has_a_unit_and_is_above_nothing() {
+        let rate = |text: &str| text.parse::<BitRate>().map(BitRate::bits_per_second);
+        assert_eq!(rate("30Mbit/s"), Ok(30e6));
+        assert_eq!(rate("2.5 Gbit/s"), Ok(2.5e9));
+        assert_eq!((rate("800kbit/s"), rate("9bit/s")), (Ok(800e3), Ok(9.0)));
+        for text in [
+            "30", "30MB/s", "0bit/s", "-1bit/s", "infbit/s", "x kbit/s", "",
+        ] {
+            assert!(rate(text).unwrap_err().contains("30Mbit/s"), "{text}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{Admission, Settings, Share};
-pub use analysis::{AnalyseArgs, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
+pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
 pub use bitcoin::{
     BitcoinAddressArgs, BitcoinArgs, BitcoinCommand, BitcoinPrepareArgs, BitcoinRebuildArgs,
     BitcoinSweepArgs,
@@ -321,6 +321,10 @@ pub struct DevnodeArgs {
     /// Address of Bitcoin's regression-test network to which blocks pay; without it `generate` is refused.
     #[arg(long, value_name = "ADDRESS")]
     pub miningaddr: Option<String>,
+    /// Where a Bitcoin node listens for other nodes, and for loads over bitcoin-p2p; port 0 takes a free one
+    /// [default: nowhere].
+    #[arg(long, value_name = "ADDRESS")]
+    pub p2p_listen: Option<std::net::SocketAddr>,
     /// How transactions are admitted: one at a time under one lock, or on several threads. BigchainDB then
     /// holds spends against the mempool too, which the original does not [default: with bitcoin serial, else
     /// as the original].

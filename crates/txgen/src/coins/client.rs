@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
-use rpc::{BitcoinClient, BitcoinOutput, ClientError, ClientOptions, Endpoint, Trust};
+use rpc::{BitcoinClient, BitcoinOutput, ClientError, ClientOptions, Endpoint, Transport, Trust};
 use tokio::runtime::Runtime;
 
-use super::CoinError;
+use super::error::CoinError;
 use crate::shutdown::Shutdown;
 use crate::workload::bitcoin::{Spend, Wallet, hash_text, shown};
 
@@ -21,6 +21,11 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn connect(endpoint: &Endpoint, trust: &Trust) -> Result<Self, CoinError> {
+        if endpoint.transport() == Transport::P2p {
+            return Err(CoinError::Peer {
+                endpoint: endpoint.to_string(),
+            });
+        }
         let options = ClientOptions {
             timeout: TIMEOUT,
             trust: trust.clone(),
@@ -60,14 +65,7 @@ impl Node {
 
     /// Refuses a wallet of another chain, and one of whose coins some are spent.
     pub(super) fn check(&self, path: &Path, wallet: &Wallet) -> Result<(), CoinError> {
-        let genesis = self.chain()?;
-        if genesis != wallet.info.chain {
-            return Err(CoinError::OtherChain {
-                path: path.into(),
-                wallet: wallet.info.chain.clone(),
-                node: genesis,
-            });
-        }
+        check_chain(path, wallet, &self.chain()?)?;
         let coins: Vec<Spend> = wallet.spendable().collect();
         let stride = coins.len().div_ceil(SAMPLES).max(1);
         for coin in coins.iter().step_by(stride) {
@@ -136,6 +134,18 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// Refuses a wallet of another chain than the one with this first block.
+pub(super) fn check_chain(path: &Path, wallet: &Wallet, genesis: &str) -> Result<(), CoinError> {
+    if genesis == wallet.info.chain {
+        return Ok(());
+    }
+    Err(CoinError::OtherChain {
+        path: path.into(),
+        wallet: wallet.info.chain.clone(),
+        node: genesis.into(),
+    })
 }
 
 /// A node that connects a large block answers nothing else meanwhile.

@@ -46,9 +46,10 @@ fn coin_error(error: CoinError) -> CommandError {
             code: exit::INTERRUPTED,
             source: error.into(),
         },
-        CoinError::Wallet(_) | CoinError::OtherChain { .. } | CoinError::NoMiner { .. } => {
-            usage(error)
-        }
+        CoinError::Wallet(_)
+        | CoinError::OtherChain { .. }
+        | CoinError::NoMiner { .. }
+        | CoinError::Peer { .. } => usage(error),
         error => failed(error),
     }
 }

@@ -4,8 +4,8 @@ use bitcoin::{OutPoint, ScriptBuf, Transaction};
 use pacing::mix;
 use rpc::ClientError;
 
-use super::CoinError;
 use super::client::Node;
+use super::error::CoinError;
 use super::tree::Tree;
 use crate::shutdown::Shutdown;
 use crate::workload::bitcoin::{

@@ -6,132 +6,31 @@
 mod admission;
 mod client;
 mod command;
+mod error;
 mod fund;
 mod miner;
 mod tree;
 
 use std::fs::File;
-use std::io::{self, BufReader};
-use std::net::SocketAddr;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use measure::Evidence;
-use measure::read::{ReadError, TxReader};
-use rpc::ClientError;
+use measure::read::TxReader;
+use rpc::Endpoint;
 use wire::encoding::decode_hash;
 
 use crate::output::grouped;
-use crate::plan::Plan;
+use crate::plan::{Guest, Plan};
 use crate::shutdown::Shutdown;
+use crate::workload::BitcoinWorkload;
 use crate::workload::bitcoin::{Settlement, Settler, Wallet, WalletLock};
-use crate::workload::{BitcoinWorkload, WalletError, WorkloadError};
 use admission::{AdmissionWatch, Busiest};
-use client::Node;
+use client::{Node, check_chain};
 pub(crate) use command::execute;
+pub(crate) use error::CoinError;
 use fund::Order;
 use miner::Miner;
-
-/// Why coins cannot be had, or were not conserved.
-#[derive(Debug, thiserror::Error)]
-pub enum CoinError {
-    /// The node does not answer as it should.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The wallet file cannot be used.
-    #[error(transparent)]
-    Wallet(#[from] WalletError),
-    /// The wallet does not suffice.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// The system refuses a runtime.
-    #[error("the node cannot be asked")]
-    System(#[source] io::Error),
-    /// The wallet is another network's.
-    #[error(
-        "the wallet {} is of the chain that begins with block {wallet}, and the node's begins with {node}; prepare a wallet on this node",
-        path.display()
-    )]
-    OtherChain {
-        /// The file.
-        path: PathBuf,
-        /// The wallet's first block.
-        wallet: String,
-        /// The node's.
-        node: String,
-    },
-    /// A coin is not on the chain any more.
-    #[error(
-        "the coin {outpoint} of the wallet {} is not unspent on the node's chain: it was spent elsewhere, or the chain was begun again; prepare a new wallet, or rebuild this one from the folder of the run that spent it",
-        path.display()
-    )]
-    Spent {
-        /// The file.
-        path: PathBuf,
-        /// Which coin.
-        outpoint: String,
-    },
-    /// The node mines nothing for the wallet.
-    #[error(
-        "the node mines no coins for the wallet ({reason}); start it with --miningaddr={regtest} on the regression-test network, --miningaddr={simnet} on the simulation network, or pay to that address and give --coins"
-    )]
-    NoMiner {
-        /// What the node said.
-        reason: String,
-        /// The wallet's address on the regression-test network.
-        regtest: String,
-        /// The same on the simulation network.
-        simnet: String,
-    },
-    /// Mining for the wallet did not bring enough.
-    #[error(
-        "{found} satoshi were found of the {wanted} that the coins need, after {blocks} blocks were mined; use fewer coins (a larger --chain-depth) or a node whose blocks still pay"
-    )]
-    Poor {
-        /// What was found.
-        found: u64,
-        /// What is needed.
-        wanted: u64,
-        /// How many blocks.
-        blocks: u64,
-    },
-    /// The node refused a transaction that splits or gathers coins.
-    #[error("the node refused a transaction that {doing} coins: {message} (code {code})")]
-    Refused {
-        /// `splits` or `gathers`.
-        doing: &'static str,
-        /// The code.
-        code: i64,
-        /// What it said.
-        message: String,
-    },
-    /// No block has it.
-    #[error(
-        "{txid} was accepted and is in no block after {tries} tries: the node mines nothing; start it with an interval or a mining address"
-    )]
-    Unconfirmed {
-        /// Its id.
-        txid: String,
-        /// How often blocks were asked for.
-        tries: u32,
-    },
-    /// The user stopped it.
-    #[error("interrupted while coins were prepared: nothing was offered")]
-    Interrupted,
-    /// The record of the run cannot be read.
-    #[error("the record of the run cannot be read")]
-    Record(#[from] ReadError),
-    /// A file of the run cannot be opened.
-    #[error("{} cannot be read", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The law is broken.
-    #[error("the coins are not conserved, so the node or the record is wrong: {}", .0.join("; "))]
-    NotConserved(Vec<String>),
-}
 
 /// The coins of a run under way.
 #[derive(Debug)]
@@ -157,7 +56,8 @@ pub(crate) struct Settled {
 /// Gives the plan's workload its wallet, if it spends one, and puts that into the run folder.
 pub(crate) fn supply(
     plan: &Plan,
-    guest: Option<SocketAddr>,
+    guest: Option<Guest>,
+    chain: Option<String>,
     folder: &Path,
     shutdown: &Shutdown,
     mut say: impl FnMut(&str),
@@ -165,11 +65,9 @@ pub(crate) fn supply(
     let Some(workload) = plan.workload.bitcoin() else {
         return Ok(None);
     };
-    let endpoints = plan.nodes.endpoints(guest);
-    let Some(endpoint) = endpoints.first() else {
-        return Ok(None);
-    };
-    let node = Node::connect(endpoint, &plan.trust)?;
+    let endpoint = plan.bitcoin_rpc.clone().or_else(|| plan.nodes.rpc(guest));
+    let connect = |endpoint: &Endpoint| Node::connect(endpoint, &plan.trust);
+    let node = endpoint.as_ref().map(connect).transpose()?;
     let file = match &plan.wallet {
         Some(path) => Some((path.clone(), Wallet::lock(path)?)),
         None => None,
@@ -177,10 +75,17 @@ pub(crate) fn supply(
     let wallet = match &plan.wallet {
         Some(path) => {
             let wallet = Wallet::read(path)?;
-            node.check(path, &wallet)?;
+            match &node {
+                Some(node) => node.check(path, &wallet)?,
+                None => check_chain(path, &wallet, &chain.unwrap_or_default())?,
+            }
             wallet
         }
         None => {
+            // The plan has seen to it.
+            let Some(node) = &node else {
+                return Ok(None);
+            };
             let spec = workload.spec();
             let order = Order {
                 coins: workload.needs(),
@@ -192,7 +97,7 @@ pub(crate) fn supply(
                 grouped(order.coins as u64),
                 grouped(order.value)
             ));
-            fund::mine(&node, workload.keys(), spec.wallet_seed, &order, shutdown)?
+            fund::mine(node, workload.keys(), spec.wallet_seed, &order, shutdown)?
         }
     };
     wallet.write(&folder.join(WALLET))?;
@@ -200,12 +105,9 @@ pub(crate) fn supply(
     Ok(Some(Supplied {
         workload: workload.clone(),
         file,
-        admission: AdmissionWatch::start(node),
-        miner: match plan.mine_every {
-            Some(every) => Some(Miner::start(
-                Node::connect(endpoint, &plan.trust)?,
-                every.as_duration(),
-            )),
+        admission: node.and_then(AdmissionWatch::start),
+        miner: match plan.mine_every.zip(endpoint) {
+            Some((every, endpoint)) => Some(Miner::start(connect(&endpoint)?, every.as_duration())),
             None => None,
         },
     }))

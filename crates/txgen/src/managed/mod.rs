@@ -89,7 +89,9 @@ enum Node {
 impl Node {
     fn endpoint(&self, transport: Transport) -> Endpoint {
         match self {
-            Self::BuiltIn(node, config) => plan::endpoint_of(config, transport, node.address()),
+            Self::BuiltIn(node, config) => {
+                plan::endpoint_of(config, transport, node.guest().address)
+            }
             Self::CometBft(nodes) => {
                 let address = nodes.first().map_or(UNSPECIFIED, CometBft::address);
                 Endpoint::of(transport, address)

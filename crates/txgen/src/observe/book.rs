@@ -2,10 +2,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use measure::read::TableRow;
-use measure::{IdText, NodeRow, SightRow, TxHash, write_row};
+use measure::{IdText, KeptRows, NodeRow, SightRow, TxHash, write_row};
 use pacing::Nanos;
 use report::text::grouped;
 use rpc::{FollowedBlock, Mempool};
@@ -47,6 +48,18 @@ impl Observation {
     }
 }
 
+/// Which transactions are sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// Of those that a load of ours sends.
+    OfOurs,
+    /// Of all that a node shows. All observers choose the same ones, by their hashes.
+    OfAll,
+}
+
+/// One transaction in 64, by its hash: at 2,000/s 31 a second, for which a node can be asked in one request.
+pub(super) const SAMPLED: KeptRows = KeptRows::Sample(NonZeroU64::new(64).expect("not zero"));
+
 /// All nodes.
 #[derive(Debug)]
 pub(super) struct Book<W> {
@@ -68,6 +81,11 @@ struct Node {
     seen: u64,
     blocks: u64,
     deepest: u64,
+    /// Sampled transactions that it has shown, the oldest first; of a load that is not ours.
+    shown: HashSet<TxHash>,
+    shown_order: VecDeque<TxHash>,
+    /// What became of its process.
+    processes: Vec<String>,
 }
 
 impl<W: Write> Book<W> {
@@ -164,21 +182,57 @@ impl<W: Write> Book<W> {
         node.awaited.retain(|(hash, sent)| {
             let seen = has.contains(hash);
             if seen {
-                sights.push(SightRow {
-                    kind: SightRow::TX.into(),
-                    id: ids.text(hash),
-                    node: name.clone(),
-                    seen_ns: at.as_nanos(),
-                    resolution_ms: resolution.map(|resolution| resolution.as_millis_f64()),
-                    sent_ns: Some(sent.as_nanos()),
-                    ..SightRow::default()
-                });
+                sights.push(sight_of(name, ids.text(hash), at, resolution, Some(*sent)));
             }
             !seen
         });
         node.seen += sights.len() as u64;
         for sight in &sights {
             self.write(sight);
+        }
+    }
+
+    /// The node has these, and may have had them for `resolution`: those of them that are sampled and that it shows
+    /// for the first time have a sight.
+    pub(super) fn shown(
+        &mut self,
+        node: usize,
+        at: Nanos,
+        resolution: Option<Nanos>,
+        has: Vec<TxHash>,
+    ) {
+        let ids = self.ids;
+        let node = &mut self.nodes[node];
+        let mut sights = Vec::new();
+        for hash in has {
+            if !SAMPLED.keeps(&hash) || !node.shown.insert(hash) {
+                continue;
+            }
+            node.shown_order.push_back(hash);
+            if node.shown_order.len() > MOST_SHOWN
+                && let Some(oldest) = node.shown_order.pop_front()
+            {
+                node.shown.remove(&oldest);
+            }
+            sights.push(sight_of(
+                &node.row.node,
+                ids.text(&hash),
+                at,
+                resolution,
+                None,
+            ));
+        }
+        node.seen += sights.len() as u64;
+        for sight in &sights {
+            self.write(sight);
+        }
+    }
+
+    /// Something became of the node's process.
+    pub(super) fn process(&mut self, node: usize, told: String) {
+        let processes = &mut self.nodes[node].processes;
+        if processes.len() < MOST_PROCESSES {
+            processes.push(told);
         }
     }
 
@@ -221,6 +275,7 @@ impl<W: Write> Book<W> {
                     "the observed node {name} was away {more} more times"
                 ));
             }
+            gaps.append(&mut node.processes);
             let unseen = node.unseen + node.awaited.len() as u64;
             lines.push(format!(
                 "{name}: {} blocks, up to {} in its mempool; of {} sampled transactions {} seen",
@@ -252,6 +307,25 @@ impl<W: Write> Book<W> {
     }
 }
 
+/// A sampled transaction at a node; `sent` if it is known when that was.
+fn sight_of(
+    node: &str,
+    id: String,
+    at: Nanos,
+    resolution: Option<Nanos>,
+    sent: Option<Nanos>,
+) -> SightRow {
+    SightRow {
+        kind: SightRow::TX.into(),
+        id,
+        node: node.into(),
+        seen_ns: at.as_nanos(),
+        resolution_ms: resolution.map(|resolution| resolution.as_millis_f64()),
+        sent_ns: sent.map(Nanos::as_nanos),
+        ..SightRow::default()
+    }
+}
+
 /// Every change leaves a whole book.
 pub(super) fn lock<W>(book: &Mutex<Book<W>>) -> MutexGuard<'_, Book<W>> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
@@ -259,6 +333,10 @@ pub(super) fn lock<W>(book: &Mutex<Book<W>>) -> MutexGuard<'_, Book<W>> {
 
 /// Sampled transactions that a node has not shown: what it drops first is the oldest.
 const MOST_AWAITED: usize = 2_048;
+/// Sampled transactions that are known to have been shown, 80 bytes each: those of an hour at 1,000/s.
+const MOST_SHOWN: usize = 65_536;
+/// What became of a node's process, told at the end.
+const MOST_PROCESSES: usize = 16;
 /// In one question.
 const MOST_ASKED: usize = 256;
 
@@ -317,6 +395,48 @@ mod tests {
         );
     }
 
+    /// A load that is not ours: what is sampled follows from the hash, so that every observer samples the same.
+    #[test]
+    fn what_a_node_shows_without_a_load_of_ours_is_sampled_by_hash_and_has_one_sight_at_each_node()
+    {
+        let mut book = book();
+        let hash = |number: u16| {
+            let mut hash = [9; 32];
+            hash[..2].copy_from_slice(&number.to_le_bytes());
+            hash
+        };
+        let all: Vec<TxHash> = (0..640).map(hash).collect();
+        book.shown(0, Nanos::from_secs(1), None, all[..320].to_vec());
+        book.shown(0, Nanos::from_secs(2), None, all.clone());
+        book.shown(1, Nanos::from_secs(3), Some(Nanos::from_millis(250)), all);
+        let sights = lines(&book.tables.sights);
+        let of = |node: &str| -> Vec<String> {
+            let sights = sights.iter().filter(|sight| sight.contains(node));
+            sights.map(|sight| sight[..67].to_owned()).collect()
+        };
+        assert_eq!((of(",a,").len(), of(",a,")), (10, of(",b,")));
+        assert!(
+            sights[19].ends_with("b,3000000000,250.000,,,"),
+            "{}",
+            sights[19]
+        );
+        let end = book.finish(Nanos::from_secs(4));
+        assert!(
+            end.lines[0].contains("of 10 sampled transactions 10 seen"),
+            "{end:?}"
+        );
+    }
+
+    #[test]
+    fn a_process_that_ended_is_told_of_with_the_gaps() {
+        let mut book = book();
+        for number in 0..20 {
+            book.process(1, format!("process {number} ended"));
+        }
+        let end = book.finish(Nanos::from_secs(4));
+        assert_eq!((end.gaps.len(), &*end.gaps[0]), (16, "process 0 ended"));
+    }
+
     #[test]
     fn a_second_has_a_row_with_its_own_blocks_and_the_last_depth() {
         let mut book = book();
@@ -348,8 +468,8 @@ mod tests {
         book.close(0, 0, |row| row.cpu = Some(1.5));
         book.close(0, 1, |_| ());
         let rows = lines(&book.tables.nodes);
-        assert_eq!(rows[0], "0,a,3,2,5,20,6000,1,2,700,1.500,,,,,,,,");
-        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,");
+        assert_eq!(rows[0], "0,a,3,2,5,20,6000,1,2,700,1.500,,,,,,,,,,");
+        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,");
         assert_eq!(lines(&book.tables.sights), ["block,5,a,400000000,,700,2,"]);
     }
 

@@ -1,8 +1,10 @@
 //! What a node's process has used: from /proc of this machine, or from the node's Prometheus metrics.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use measure::NodeRow;
+use procfs::net::DeviceStatus;
 use procfs::process::Process;
 use procfs::{CurrentSI as _, KernelStats, ticks_per_second};
 
@@ -20,6 +22,17 @@ pub(super) struct Counters {
     disk_written: Option<u64>,
     net_received: Option<u64>,
     net_sent: Option<u64>,
+    /// By their names, those whose capacity is known.
+    links: BTreeMap<String, Link>,
+}
+
+/// An interface of the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Link {
+    received: u64,
+    sent: u64,
+    /// Bits a second in a direction.
+    capacity: f64,
 }
 
 impl Counters {
@@ -39,7 +52,7 @@ impl Counters {
         // What others may not read of a process of another user's stays unknown.
         let io = process.io().ok();
         let interfaces = process.dev_status().ok();
-        let total = |of: fn(&procfs::net::DeviceStatus) -> u64| {
+        let total = |of: fn(&DeviceStatus) -> u64| {
             interfaces.as_ref().map(|all| all.values().map(of).sum())
         };
         let machine = KernelStats::current().ok().map(|stats| stats.total);
@@ -58,6 +71,15 @@ impl Counters {
             disk_written: io.as_ref().map(|io| io.write_bytes),
             net_received: total(|device| device.recv_bytes),
             net_sent: total(|device| device.sent_bytes),
+            links: match shares_our_network(process) {
+                true => links(
+                    interfaces
+                        .iter()
+                        .flatten()
+                        .map(|(name, device)| (&**name, device)),
+                ),
+                false => BTreeMap::new(),
+            },
         })
     }
 
@@ -111,7 +133,42 @@ impl Counters {
         row.disk_written_bytes = since(self.disk_written, before.disk_written);
         row.net_received_bytes = since(self.net_received, before.net_received);
         row.net_sent_bytes = since(self.net_sent, before.net_sent);
+        let links = self.links.iter().filter_map(|(name, now)| {
+            let before = before.links.get(name)?;
+            let bytes = now
+                .received
+                .checked_sub(before.received)?
+                .max(now.sent.checked_sub(before.sent)?);
+            Some((bytes as f64 * 8.0 / seconds, now.capacity))
+        });
+        let fullest = links.max_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
+        (row.link_bits, row.link_capacity_bits) = fullest.unzip();
     }
+}
+
+/// The capacities of links are read of our own network namespace alone.
+fn shares_our_network(process: &Process) -> bool {
+    let network = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let own = network("self");
+    own.is_some() && own == network(&process.pid().to_string())
+}
+
+/// Interfaces whose capacity the system knows: not the loopback, and not most of virtual machines.
+fn links<'a>(devices: impl Iterator<Item = (&'a str, &'a DeviceStatus)>) -> BTreeMap<String, Link> {
+    let capacity = |name: &str| {
+        let megabits = fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
+        let megabits: f64 = megabits.trim().parse().ok()?;
+        (megabits > 0.0).then_some(megabits * 1e6)
+    };
+    let link = |(name, device): (&str, &DeviceStatus)| {
+        let link = Link {
+            received: device.recv_bytes,
+            sent: device.sent_bytes,
+            capacity: capacity(name)?,
+        };
+        Some((name.to_owned(), link))
+    };
+    devices.filter_map(link).collect()
 }
 
 #[cfg(test)]
@@ -166,6 +223,35 @@ mod tests {
         assert_eq!(
             (row.cpu, row.busiest_thread, row.net_sent_bytes),
             (None, None, None)
+        );
+    }
+
+    #[test]
+    fn of_several_links_the_one_nearest_its_capacity_is_told_of() {
+        let counters = |wide: u64, narrow: u64| Counters {
+            links: [("eth0", wide, 10e9), ("eth1", narrow, 100e6)]
+                .map(|(name, sent, capacity)| {
+                    let link = Link {
+                        received: sent / 10,
+                        sent,
+                        capacity,
+                    };
+                    (name.to_owned(), link)
+                })
+                .into(),
+            ..Counters::default()
+        };
+        let mut row = NodeRow::default();
+        counters(200_000_000, 20_000_000).note(&counters(0, 0), 2.0, &mut row);
+        assert_eq!(
+            (row.link_bits, row.link_capacity_bits),
+            (Some(80e6), Some(100e6))
+        );
+        counters(1, 1).note(&counters(2, 2), 2.0, &mut row);
+        assert_eq!(
+            (row.link_bits, row.link_capacity_bits),
+            (None, None),
+            "it was replaced"
         );
     }
 

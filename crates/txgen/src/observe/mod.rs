@@ -9,6 +9,7 @@ mod discover;
 mod error;
 mod node;
 mod presence;
+mod process;
 
 use std::fs::File;
 use std::sync::{Arc, Mutex};
@@ -24,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::RunClock;
 use crate::settings::Observed;
 use crate::target::Target;
-use book::{Book, lock};
-pub(crate) use book::{Observation, Tables};
+use book::{Book, SAMPLED, lock};
+pub(crate) use book::{Chosen, Observation, Tables};
 pub(crate) use discover::discover;
 pub use error::ObserveError;
 use node::NodeWatch;
@@ -65,6 +66,7 @@ impl Observers {
         nodes: &[Observed],
         trust: &Trust,
         clock: &RunClock,
+        chosen: Chosen,
         tables: Tables<File>,
     ) -> Result<Self, ObserveError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -80,7 +82,8 @@ impl Observers {
         };
         let mut watches = Vec::new();
         for (number, node) in nodes.iter().enumerate() {
-            let watch = NodeWatch::<T>::new(number, node, options(), clock.clone(), book.clone())?;
+            let watch =
+                NodeWatch::<T>::new(number, node, options(), clock.clone(), book.clone(), chosen)?;
             runtime.block_on(watch.check())?;
             watches.push(watch);
         }
@@ -128,9 +131,6 @@ impl Observers {
     }
 }
 
-/// One transaction in 64 is looked for at every node: at 2,000/s 31 a second, which a node answers in a
-/// batch of one request.
-const SAMPLED: KeptRows = KeptRows::Sample(std::num::NonZeroU64::new(64).expect("not zero"));
 /// Sampled transactions on their way to the observers: a second's at 250,000/s.
 const SAMPLES_WAITING: usize = 4_096;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);

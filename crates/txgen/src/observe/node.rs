@@ -1,21 +1,20 @@
 //! One observed node: its blocks, its mempool, the sampled transactions, and its process.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use measure::TxHash;
 use pacing::{Nanos, Random};
-use procfs::process::Process;
 use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Book, lock};
+use super::book::{Book, Chosen, lock};
 use super::counters::Counters;
 use super::error::ObserveError;
+use super::process::{Look, Watched};
 use crate::clock::RunClock;
 use crate::settings::Observed;
 use crate::target::{Probe, Target};
@@ -30,12 +29,13 @@ pub(super) struct NodeWatch<T: Target> {
     resources: Resources,
     clock: RunClock,
     book: Arc<Mutex<Book<File>>>,
+    chosen: Chosen,
 }
 
 /// Where its process' figures come from.
 #[derive(Clone)]
 enum Resources {
-    Process(i32),
+    Process(Watched),
     Metrics(Client),
     Unknown,
 }
@@ -47,6 +47,7 @@ impl<T: Target> NodeWatch<T> {
         options: ClientOptions,
         clock: RunClock,
         book: Arc<Mutex<Book<File>>>,
+        chosen: Chosen,
     ) -> Result<Self, ObserveError> {
         let name = || node.name.clone();
         let silent = |source| ObserveError::Silent {
@@ -55,13 +56,12 @@ impl<T: Target> NodeWatch<T> {
         };
         let resources = match (node.pid, &node.metrics) {
             (Some(pid), _) => {
-                let process = Process::new(pid).and_then(|process| Counters::of_process(&process));
-                process.map_err(|error| ObserveError::Process {
+                let watched = Watched::new(pid, node.endpoint.port());
+                Resources::Process(watched.map_err(|error| ObserveError::Process {
                     name: name(),
                     pid,
                     reason: error.to_string(),
-                })?;
-                Resources::Process(pid)
+                })?)
             }
             (None, Some(metrics)) => {
                 let client = Client::with_options(metrics, options.clone());
@@ -77,6 +77,7 @@ impl<T: Target> NodeWatch<T> {
             resources,
             clock,
             book,
+            chosen,
         })
     }
 
@@ -123,10 +124,8 @@ impl<T: Target> NodeWatch<T> {
                 if block.observed.is_zero() {
                     continue;
                 }
-                let has: HashSet<TxHash> = block.hashes.iter().copied().collect();
-                let mut book = lock(&self.book);
-                book.block(self.number, &block);
-                book.seen(self.number, block.observed, block.resolution, &has);
+                lock(&self.book).block(self.number, &block);
+                self.note(block.observed, block.resolution, block.hashes);
             }
         };
         tokio::join!(task, read);
@@ -144,20 +143,41 @@ impl<T: Target> NodeWatch<T> {
                 continue;
             }
             lock(&self.book).mempool(self.number, now, told.ok().flatten());
-            let awaited = lock(&self.book).awaited(self.number);
-            if awaited.is_empty() {
+            let began = self.clock.now();
+            let Some(has) = self.held().await else {
                 continue;
-            }
-            if let Ok(Some(held)) = T::holds(&self.queries, &awaited).await {
-                let now = self.clock.now();
-                let held = awaited.into_iter().zip(held);
-                let has = held
-                    .filter_map(|(hash, held)| held.then_some(hash))
-                    .collect();
-                let since = now.saturating_sub(asked);
-                lock(&self.book).seen(self.number, now, Some(since), &has);
-                asked = now;
-            }
+            };
+            let now = self.clock.now();
+            self.note(now, Some(now.saturating_sub(asked)), has);
+            asked = now;
+            // A list of a deep mempool takes a node long: it is asked for it a tenth of the time at most.
+            sleep(now.saturating_sub(began).as_duration() * 9).await;
+        }
+    }
+
+    /// The sampled transactions that it has in its mempool; `None` where none is looked for, or it does not say.
+    async fn held(&self) -> Option<Vec<TxHash>> {
+        if self.chosen == Chosen::OfAll {
+            return T::listed(&self.queries).await.ok().flatten();
+        }
+        let awaited = lock(&self.book).awaited(self.number);
+        if awaited.is_empty() {
+            return None;
+        }
+        let held = T::holds(&self.queries, &awaited).await.ok().flatten()?;
+        let held = awaited.into_iter().zip(held);
+        Some(
+            held.filter_map(|(hash, held)| held.then_some(hash))
+                .collect(),
+        )
+    }
+
+    /// It has these, and may have had them for `resolution`.
+    fn note(&self, at: Nanos, resolution: Option<Nanos>, has: Vec<TxHash>) {
+        let mut book = lock(&self.book);
+        match self.chosen {
+            Chosen::OfOurs => book.seen(self.number, at, resolution, &has.into_iter().collect()),
+            Chosen::OfAll => book.shown(self.number, at, resolution, has),
         }
     }
 
@@ -166,14 +186,16 @@ impl<T: Target> NodeWatch<T> {
         while self.clock.now().is_zero() {
             sleep(BEFORE_THE_ORIGIN).await;
         }
-        let mut before = self.used().await;
+        let mut resources = self.resources.clone();
+        let mut before = self.used(&mut resources).await;
         loop {
             let second = self.clock.now().as_secs();
             let next = Nanos::from_secs(second + 1);
             sleep(next.saturating_sub(self.clock.now()).as_duration()).await;
-            let used = self.used().await;
+            let used = self.used(&mut resources).await;
             lock(&self.book).close(self.number, second, |row| {
-                if let (Some((at, now)), Some((since, before))) = (&used, &before) {
+                // Of a process that took another one's place it is not known what it used in this second.
+                if let (Some((at, now, false)), Some((since, before, _))) = (&used, &before) {
                     let seconds = at.saturating_sub(*since).as_secs_f64();
                     now.note(before, seconds, row);
                 }
@@ -182,22 +204,48 @@ impl<T: Target> NodeWatch<T> {
         }
     }
 
-    /// What its process has used by now; `None` where that is unknown, or it is gone.
-    async fn used(&self) -> Option<(Nanos, Counters)> {
-        let counters = match &self.resources {
-            Resources::Process(pid) => {
-                let process = Process::new(*pid);
-                process
-                    .and_then(|process| Counters::of_process(&process))
-                    .ok()
-            }
+    /// What its process has used by now, and whether that is another one than before; `None` where that is unknown,
+    /// or it is gone.
+    async fn used(&self, resources: &mut Resources) -> Option<(Nanos, Counters, bool)> {
+        let (counters, replaced) = match resources {
+            Resources::Process(watched) => self.look(watched)?,
             Resources::Metrics(client) => {
-                let text = client.text().await.ok();
-                text.map(|text| Counters::of_metrics(&text))
+                let text = client.text().await.ok()?;
+                (Counters::of_metrics(&text), false)
             }
-            Resources::Unknown => None,
+            Resources::Unknown => return None,
         };
-        counters.map(|counters| (self.clock.now(), counters))
+        Some((self.clock.now(), counters, replaced))
+    }
+
+    fn look(&self, watched: &mut Watched) -> Option<(Counters, bool)> {
+        let tell = |what: String| {
+            let at = self.clock.now().as_secs_f64();
+            let name = &self.node.name;
+            let told =
+                format!("the process of the observed node {name} ended by {at:.1} s: {what}");
+            lock(&self.book).process(self.number, told);
+        };
+        match watched.look() {
+            Look::There(counters) => Some((counters, false)),
+            Look::Replaced {
+                before,
+                now,
+                counters,
+            } => {
+                tell(format!(
+                    "from then on process {now} counts, which listens at its port, in place of {before}"
+                ));
+                Some((counters, true))
+            }
+            Look::Ended { pid } => {
+                tell(format!(
+                    "what process {pid} used is missing from there on, unless another one listens at its port later"
+                ));
+                None
+            }
+            Look::Away => None,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
-use rpc::{BroadcastMethod, Trust};
+use rpc::{BroadcastMethod, Endpoint, Trust};
 
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
@@ -29,7 +29,7 @@ use error::at_most;
 
 pub use error::PlanError;
 pub use load::{Load, RequestedLoad};
-pub use nodes::Nodes;
+pub use nodes::{Guest, Nodes};
 pub(crate) use nodes::{endpoint_of, fitting};
 
 /// Everything a run needs to know.
@@ -65,6 +65,8 @@ pub struct Plan {
     pub batch: NonZeroU32,
     /// Blocks that a committed transaction has, its own included.
     pub confirmations: NonZeroU32,
+    /// Where the first node answers JSON-RPC, if the load does not speak that to it.
+    pub bitcoin_rpc: Option<Endpoint>,
     /// How often the first node is told to mine a block.
     pub mine_every: Option<Nanos>,
     /// Threads that make transactions ahead, in all.
@@ -161,6 +163,7 @@ impl Plan {
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
             wallet: settings.bitcoin.wallet.clone(),
+            bitcoin_rpc: settings.bitcoin.bitcoin_rpc.clone(),
             mine_every: settings.bitcoin.mine_every,
             batch: settings.bitcoin.batch.unwrap_or(NonZeroU32::MIN),
             confirmations: settings.bitcoin.confirmations.unwrap_or(NonZeroU32::MIN),

@@ -24,16 +24,39 @@ pub enum Nodes {
     Endpoints(Vec<Endpoint>),
 }
 
+/// Where a node that the run has started listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guest {
+    /// For what the load speaks.
+    pub address: SocketAddr,
+    /// For its RPC.
+    pub rpc: SocketAddr,
+}
+
 impl Nodes {
     /// Where transactions go; a node that the run starts listens at `guest`.
     #[must_use]
-    pub fn endpoints(&self, guest: Option<SocketAddr>) -> Vec<Endpoint> {
+    pub fn endpoints(&self, guest: Option<Guest>) -> Vec<Endpoint> {
         match self {
             Self::BuiltIn { transport, config } => guest
-                .map(|address| endpoint_of(config, *transport, address))
+                .map(|guest| endpoint_of(config, *transport, guest.address))
                 .into_iter()
                 .collect(),
             Self::Endpoints(endpoints) => endpoints.clone(),
+        }
+    }
+
+    /// Where the first node answers JSON-RPC, if it is known: among peers it is said apart.
+    #[must_use]
+    pub(crate) fn rpc(&self, guest: Option<Guest>) -> Option<Endpoint> {
+        match self {
+            Self::BuiltIn { config, .. } => {
+                guest.map(|guest| endpoint_of(config, Transport::Http, guest.rpc))
+            }
+            Self::Endpoints(endpoints) => {
+                let answers = |endpoint: &&Endpoint| endpoint.transport() != Transport::P2p;
+                endpoints.first().filter(answers).cloned()
+            }
         }
     }
 
@@ -51,14 +74,11 @@ impl Nodes {
         match self {
             Self::BuiltIn { transport, .. } => *transport,
             Self::Endpoints(endpoints) => {
-                if endpoints
-                    .iter()
-                    .all(|endpoint| endpoint.transport() == Transport::Ws)
-                {
-                    Transport::Ws
-                } else {
-                    Transport::Http
-                }
+                let all = |wanted| endpoints.iter().all(|it| it.transport() == wanted);
+                let found = [Transport::Ws, Transport::P2p]
+                    .into_iter()
+                    .find(|it| all(*it));
+                found.unwrap_or(Transport::Http)
             }
         }
     }
@@ -72,7 +92,7 @@ pub(crate) fn endpoint_of(
 ) -> Endpoint {
     let endpoint = Endpoint::of(transport, address);
     match config.app {
-        devnode::Application::Bitcoin => {
+        devnode::Application::Bitcoin if transport != Transport::P2p => {
             let devnode::BitcoinConfig {
                 rpc_user,
                 rpc_password,
@@ -98,6 +118,17 @@ pub(super) fn resolve(
             .iter()
             .any(|endpoint| of(endpoint) == Transport::Ws);
     let facts = target.facts();
+    let usual = facts.transport.unwrap_or(Transport::Http);
+    let foreign = |of_peers: bool| of_peers != (facts.transport == Some(Transport::P2p));
+    let mut given = settings
+        .endpoints
+        .iter()
+        .map(Endpoint::transport)
+        .chain(transport);
+    if given.any(|it| foreign(it == Transport::P2p)) {
+        let problem = "takes bitcoin-p2p:// endpoints alone, and no other target takes those";
+        return Err(PlanError::of("--target bitcoin-p2p", problem));
+    }
     if let Some(problem) = facts.no_websocket.filter(|_| websocket) {
         return Err(PlanError::of(
             "--target",
@@ -107,7 +138,7 @@ pub(super) fn resolve(
     if settings.endpoints.is_empty() {
         return Ok(Nodes::BuiltIn {
             config: Box::new(fitting(builtin, settings)),
-            transport: transport.unwrap_or(Transport::Http),
+            transport: transport.unwrap_or(usual),
         });
     }
     let mut endpoints: Vec<Endpoint> = Vec::with_capacity(settings.endpoints.len());
@@ -135,6 +166,7 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
     let facts = settings.target().facts();
     let usual = match facts.built_in {
         BuiltIn::BitcoinRpc => devnode::Config::bitcoin(),
+        BuiltIn::BitcoinPeers => among_peers(devnode::Config::bitcoin()),
         BuiltIn::Rpc if !signed => return builtin,
         BuiltIn::Rpc | BuiltIn::BigchaindbApi => devnode::Config::bigchaindb(),
     };
@@ -155,6 +187,9 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
             config.admission.validators = validators.get() as usize;
         }
     }
+    if usual.bitcoin.p2p_listen.is_some() {
+        config = among_peers(config);
+    }
     config.app = usual.app;
     if config.mempool == devnode::MempoolConfig::default() {
         config.mempool = usual.mempool;
@@ -164,6 +199,17 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
     }
     config
 }
+
+/// A Bitcoin node that listens for peers, with blocks that fit into a message.
+fn among_peers(mut config: devnode::Config) -> devnode::Config {
+    let bitcoin = &mut config.bitcoin;
+    bitcoin.p2p_listen.get_or_insert(([127, 0, 0, 1], 0).into());
+    bitcoin.max_block_bytes = bitcoin.max_block_bytes.min(LARGEST_BLOCK_MESSAGE);
+    config
+}
+
+/// Below the bound of messages (`MAX_MSG_SIZE` of the `bitcoin` crate, 5,000,000).
+const LARGEST_BLOCK_MESSAGE: usize = 4_000_000;
 
 pub(super) fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {
     let Some(path) = &settings.ca_file else {

@@ -3,6 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use measure::KeptRows;
+use rpc::Transport;
 
 use super::error::PlanError;
 use crate::parquet_rows;
@@ -173,7 +174,7 @@ fn refuse_meaningless(
 
 /// Bitcoin's flags for something else, and the other way round.
 fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Result<(), PlanError> {
-    let of_target = facts.built_in == BuiltIn::BitcoinRpc;
+    let of_target = facts.built_in.is_bitcoin();
     let given = &settings.bitcoin;
     if bitcoin && !of_target {
         let problem = format!("means nothing to {}; leave out --target", facts.name);
@@ -200,6 +201,7 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
             return Err(PlanError::of(name, "needs --target bitcoin"));
         }
     }
+    refuse_of_peers(settings, facts)?;
     let of_builtin = given.admission.is_some() || given.validators.is_some();
     if of_builtin && (!of_target || !settings.endpoints.is_empty()) {
         let problem = "is of the built-in node with --workload bitcoin; leave out --endpoints";
@@ -220,6 +222,33 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
                 "is said by the --wallet file; leave it out",
             ));
         }
+    }
+    Ok(())
+}
+
+/// What needs JSON-RPC, or is of that alone.
+fn refuse_of_peers(settings: &Settings, facts: &Facts) -> Result<(), PlanError> {
+    let given = &settings.bitcoin;
+    let by_peers = facts.built_in == BuiltIn::BitcoinPeers;
+    if given.bitcoin_rpc.is_some() && (!by_peers || settings.endpoints.is_empty()) {
+        let problem = "is of loads on bitcoin-p2p:// endpoints; leave it out";
+        return Err(PlanError::of("--bitcoin-rpc", problem));
+    }
+    let first = settings.endpoints.first();
+    let is_peer = first.is_some_and(|first| first.transport() == Transport::P2p);
+    let alone = by_peers && given.bitcoin_rpc.is_none() && is_peer;
+    if given.batch.is_some() && by_peers {
+        let problem = "is of JSON-RPC: peers send transactions one by one";
+        return Err(PlanError::of("--batch", problem));
+    }
+    if alone && given.mine_every.is_some() {
+        let problem = "needs the node's JSON-RPC, which peers are not: add --bitcoin-rpc";
+        return Err(PlanError::of("--mine-every", problem));
+    }
+    if alone && given.wallet.is_none() {
+        let problem = "needs coins, and peers cannot be asked for any: give --wallet (`txgen bitcoin prepare` makes one \
+                       over JSON-RPC), or the node's JSON-RPC with --bitcoin-rpc";
+        return Err(PlanError::of("--workload bitcoin", problem));
     }
     Ok(())
 }

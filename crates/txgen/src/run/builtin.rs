@@ -1,18 +1,18 @@
 //! The built-in node as a guest of the run: on threads of its own, gone with the run.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use devnode::{Config, DevNode, DevNodeError};
 
+use crate::plan::Guest;
 use crate::target::{BuiltIn, Facts};
 
 /// A running built-in node.
 pub(crate) struct BuiltInNode {
     node: Option<DevNode>,
-    address: SocketAddr,
+    guest: Guest,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -55,18 +55,23 @@ impl BuiltInNode {
             .recv()
             .map_err(|_| io::Error::other("its thread ended early"))??;
         Ok(Self {
-            address: match (facts.built_in, node.api_address()) {
-                (BuiltIn::BigchaindbApi, Some(api)) => api,
-                _ => node.rpc_address(),
+            guest: Guest {
+                address: match facts.built_in {
+                    BuiltIn::BigchaindbApi => node.api_address(),
+                    BuiltIn::BitcoinPeers => node.peers_address(),
+                    BuiltIn::Rpc | BuiltIn::BitcoinRpc => None,
+                }
+                .unwrap_or_else(|| node.rpc_address()),
+                rpc: node.rpc_address(),
             },
             node: Some(node),
             thread: Some(thread),
         })
     }
 
-    /// Where it listens for what the run speaks.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens.
+    pub(crate) fn guest(&self) -> Guest {
+        self.guest
     }
 }
 

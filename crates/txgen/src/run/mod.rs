@@ -15,7 +15,6 @@ mod ramp;
 mod record;
 mod words;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use measure::{LimitedBy, ScheduleVerdict, Summary};
@@ -32,8 +31,8 @@ pub use preflight::PreflightError;
 use crate::clock::{Origin, RunClock};
 use crate::coins::{self, Settled};
 use crate::live::{Display, DisplaySettings, Scene};
-use crate::observe::{self, Observation, Observers};
-use crate::plan::{Nodes, Plan};
+use crate::observe::{self, Chosen, Observation, Observers};
+use crate::plan::{Guest, Nodes, Plan};
 use crate::profiler::{Profile, Profiler, ProfilerError};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
@@ -77,7 +76,7 @@ pub(crate) fn start_on(
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
     let guest = guest(plan)?;
-    let address = guest.as_ref().map(BuiltInNode::address);
+    let address = guest.as_ref().map(BuiltInNode::guest);
     perform(plan, address, shutdown, words, display)
 }
 
@@ -92,8 +91,8 @@ pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
 }
 
 /// Whether the target can be measured, without measuring it.
-pub(crate) fn check_target(plan: &Plan, guest: Option<SocketAddr>) -> Result<(), PreflightError> {
-    struct Check<'a>(&'a Plan, Option<SocketAddr>);
+pub(crate) fn check_target(plan: &Plan, guest: Option<Guest>) -> Result<(), PreflightError> {
+    struct Check<'a>(&'a Plan, Option<Guest>);
     impl TargetVisitor for Check<'_> {
         type Output = Result<(), PreflightError>;
 
@@ -107,7 +106,7 @@ pub(crate) fn check_target(plan: &Plan, guest: Option<SocketAddr>) -> Result<(),
 /// Plays a run; `guest` is the address of the plan's built-in node, if it has one.
 pub(crate) fn perform(
     plan: &Plan,
-    guest: Option<SocketAddr>,
+    guest: Option<Guest>,
     shutdown: &Shutdown,
     words: Words,
     display: &mut Display,
@@ -124,7 +123,7 @@ pub(crate) fn perform(
 /// A run, before it is known what kind of target it has.
 struct Performance<'a> {
     plan: &'a Plan,
-    guest: Option<SocketAddr>,
+    guest: Option<Guest>,
     shutdown: &'a Shutdown,
     words: Words,
     display: &'a mut Display,
@@ -148,7 +147,7 @@ impl TargetVisitor for Performance<'_> {
         let nodes = preflight::check(&target, plan, guest)?;
         let learnt = preflight::learn(&target, plan, &nodes)?;
         let plan = learnt.as_ref().unwrap_or(plan);
-        let target: T = plan.target();
+        let target = probed(plan.target::<T>(), &nodes);
         let slowest = nodes.iter().map(|node| node.round_trip).max();
         let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
         allow_open_files(plan, nodes.len(), guest.is_some());
@@ -160,13 +159,14 @@ impl TargetVisitor for Performance<'_> {
             introduce(display, plan, &folder);
         }
         prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
-        let coins = coins::supply(plan, guest, folder.path(), shutdown, |text| {
+        let chain = nodes.first().and_then(|node| node.probe.chain_id.clone());
+        let coins = coins::supply(plan, guest, chain, folder.path(), shutdown, |text| {
             if words == Words::All {
                 display.message(text);
             }
         })?;
         let mut run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
-        let observers = observers::<T>(plan, &run.clock, &folder, shutdown)?;
+        let observers = observers::<T::Observed>(plan, &run.clock, &folder, shutdown)?;
         run.samples = observers.as_ref().map(Observers::samples);
         display.begin(Scene {
             brief: words == Words::Few,
@@ -202,6 +202,14 @@ impl TargetVisitor for Performance<'_> {
         let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
         display_result(display, words, &(settled + &observed.text()));
         trouble.map_or(Ok(outcome), Err)
+    }
+}
+
+/// The target with what its first node said.
+fn probed<T: Target>(target: T, nodes: &[preflight::Node]) -> T {
+    match nodes.first() {
+        Some(node) => target.probed(&node.probe),
+        None => target,
     }
 }
 
@@ -248,6 +256,7 @@ fn observers<T: Target>(
         &nodes,
         &plan.trust,
         clock,
+        Chosen::OfOurs,
         tables,
     )?))
 }

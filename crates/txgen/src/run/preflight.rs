@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pacing::Nanos;
-use rpc::{ClientOptions, ConnectionOptions, Endpoint};
+use rpc::{ClientOptions, ConnectionOptions, Endpoint, PEER_NETWORKS};
 
 use crate::live::NodeState;
-use crate::plan::Plan;
+use crate::plan::{Guest, Plan};
 use crate::shard::Address;
 use crate::target::{Probe, ProbeError, Target};
 
@@ -91,7 +91,7 @@ pub enum PreflightError {
 pub(super) fn check<T: Target>(
     target: &T,
     plan: &Plan,
-    guest: Option<SocketAddr>,
+    guest: Option<Guest>,
 ) -> Result<Vec<Node>, PreflightError> {
     let endpoints = plan.nodes.endpoints(guest);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -157,6 +157,7 @@ async fn ask<T: Target>(
                 trust: plan.trust.clone(),
                 path: probe.path.clone(),
                 arrival_stamps: true,
+                magic: probe.network.unwrap_or(PEER_NETWORKS[0]).magic,
                 ..ConnectionOptions::default()
             }),
         },

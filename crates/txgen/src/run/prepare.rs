@@ -1,7 +1,6 @@
 //! What has to be committed before a load can be offered: a run of its own, in a folder inside the
 //! run's.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::preflight;
 use super::words::Words;
 use crate::live::{Display, Scene};
 use crate::output::grouped;
-use crate::plan::{Load, Plan};
+use crate::plan::{Guest, Load, Plan};
 use crate::shutdown::Shutdown;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -23,7 +22,7 @@ use crate::workload::Workload;
 /// Commits what the plan's workload spends, if it spends something, and prints a line about it.
 pub(super) fn prepare<T: Target>(
     plan: &Plan,
-    guest: Option<SocketAddr>,
+    guest: Option<Guest>,
     folder: &RunFolder,
     shutdown: &Shutdown,
     words: Words,
@@ -75,7 +74,7 @@ pub(super) fn prepare<T: Target>(
 fn preparation(plan: &Plan, workload: Workload, count: u64) -> Plan {
     let per_connection = match plan.nodes.transport() {
         Transport::Http => 1,
-        Transport::Ws => IN_FLIGHT_PER_WEBSOCKET,
+        Transport::Ws | Transport::P2p => IN_FLIGHT_PER_WEBSOCKET,
     };
     let slots = u64::from(plan.connections.get()) * per_connection;
     let slots = slots.min(count).min(plan.max_in_flight);

@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self, CommandError> {
         let plan = request.plan(0, first, request.points.duration, None)?;
         let guest = run::guest(&plan).map_err(failed)?;
-        let address = guest.as_ref().map(BuiltInNode::address);
+        let address = guest.as_ref().map(BuiltInNode::guest);
         run::check_target(&plan, address).map_err(usage)?;
         let endpoints = plan.nodes.endpoints(address);
         let folder = request.settings.out.clone();
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
         self.display.message(&format!(
             "{number:>3}   {offered} for {duration}: {because}"
         ));
-        let address = self.guest.as_ref().map(BuiltInNode::address);
+        let address = self.guest.as_ref().map(BuiltInNode::guest);
         let so_far = so_far(&self.account).map_or(String::new(), |text| format!(": {text}"));
         self.display
             .heading(format!("{} point {number}{so_far}", self.request.kind));

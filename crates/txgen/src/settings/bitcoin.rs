@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
+use rpc::Endpoint;
 use serde::Deserialize;
 
 use super::{Share, text};
@@ -60,6 +61,12 @@ pub struct BitcoinSettings {
     #[arg(long, value_name = "N")]
     pub confirmations: Option<NonZeroU32>,
 
+    /// JSON-RPC of the first node of a bitcoin-p2p:// load, http://user:password@host:port: mines and checks the
+    /// coins, which peers cannot be asked for [default: none; the coins come from --wallet].
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "text::option")]
+    pub bitcoin_rpc: Option<Endpoint>,
+
     /// Have the first node mine a block this often while the load goes on, for nodes that mine only when
     /// they are asked to (btcd on its test networks) [default: never].
     #[arg(long, value_name = "DURATION")]
@@ -109,6 +116,7 @@ impl BitcoinSettings {
             digest: self.digest.or(base.digest),
             batch: self.batch.or(base.batch),
             confirmations: self.confirmations.or(base.confirmations),
+            bitcoin_rpc: self.bitcoin_rpc.or(base.bitcoin_rpc),
             mine_every: self.mine_every.or(base.mine_every),
             admission: self.admission.or(base.admission),
             validators: self.validators.or(base.validators),
@@ -125,6 +133,7 @@ impl BitcoinSettings {
             ("--orphan-ratio", self.orphan_ratio.is_some()),
             ("--fee-rate", self.fee_rate.is_some()),
             ("--digest", self.digest.is_some()),
+            ("--bitcoin-rpc", self.bitcoin_rpc.is_some()),
             ("--mine-every", self.mine_every.is_some()),
         ];
         given

@@ -72,8 +72,9 @@ pub struct Settings {
     pub discover: Option<NonZeroU32>,
 
     /// What to speak to: cometbft (a node's RPC), bigchaindb (BigchainDB's HTTP API; commits come
-    /// from its event stream) or bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core)
-    /// [default: cometbft; with --workload bitcoin: bitcoin].
+    /// from its event stream), bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core) or bitcoin-p2p (their
+    /// peer-to-peer protocol)
+    /// [default: cometbft; with --workload bitcoin: bitcoin; with bitcoin-p2p:// endpoints: bitcoin-p2p].
     #[arg(long, value_enum, env = "TXGEN_TARGET", value_name = "KIND")]
     pub target: Option<TargetKind>,
 
@@ -304,9 +305,16 @@ impl Settings {
     #[must_use]
     pub fn target(&self) -> TargetKind {
         self.target.unwrap_or(match self.workload {
+            _ if self.is_of_peers() => TargetKind::BitcoinP2p,
             Some(WorkloadKind::Bitcoin) => TargetKind::Bitcoin,
             _ => TargetKind::default(),
         })
+    }
+
+    /// Whether the first endpoint is a Bitcoin node among peers.
+    fn is_of_peers(&self) -> bool {
+        let first = self.endpoints.first();
+        first.is_some_and(|endpoint| endpoint.transport() == Transport::P2p)
     }
 
     /// These settings where they are given, `base` elsewhere.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
+use measure::{Failure, IdText, Reply, TxHash};
 use rpc::{
     BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, bigchaindb_transactions_path,
@@ -24,6 +24,7 @@ pub(crate) struct Bigchaindb {
 
 impl Target for Bigchaindb {
     type Queries = BigchaindbClient;
+    type Observed = Self;
 
     fn facts() -> &'static Facts {
         static FACTS: Facts = Facts {
@@ -43,8 +44,10 @@ impl Target for Bigchaindb {
                 "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
             ),
             // Its server has a few workers, each of them busy with one connection.
+            transport: None,
             most_connections: NonZeroU32::new(16).expect("not zero"),
             answers_unchecked: false,
+            acceptance: None,
             method_prefix: "mode=",
             interface: Some("its HTTP API"),
             built_in: BuiltIn::BigchaindbApi,
@@ -124,7 +127,7 @@ impl Target for Bigchaindb {
             version: format!("BigchainDB {}", about.version),
             path: Some(format!("{}{path}", base.trim_end_matches('/'))),
             events,
-            limits: NodeLimits::default(),
+            ..Probe::default()
         })
     }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
+use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use rpc::{
     BitcoinClient, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message,
 };
@@ -35,6 +35,7 @@ pub(crate) struct BitcoinNode {
 
 impl Target for BitcoinNode {
     type Queries = BitcoinClient;
+    type Observed = Self;
 
     fn facts() -> &'static Facts {
         static FACTS: Facts = Facts {
@@ -49,9 +50,11 @@ impl Target for BitcoinNode {
             no_managed_cometbft: Some(
                 "Bitcoin runs on the built-in node; use --node builtin, or --endpoints of one",
             ),
+            transport: None,
             // btcd serves 10 clients by default (`--rpcmaxclients`), and followers are some of them.
             most_connections: NonZeroU32::new(8).expect("not zero"),
             answers_unchecked: false,
+            acceptance: None,
             method_prefix: "sendrawtransaction, ",
             interface: None,
             built_in: BuiltIn::BitcoinRpc,
@@ -150,9 +153,7 @@ impl Target for BitcoinNode {
         Ok(Probe {
             chain_id: Some(hash_text(&info.genesis)),
             version: format!("Bitcoin node {}", info.version),
-            path: None,
-            events: None,
-            limits: NodeLimits::default(),
+            ..Probe::default()
         })
     }
 
@@ -163,9 +164,9 @@ impl Target for BitcoinNode {
         clock: RunClock,
         shutdown: CancellationToken,
     ) -> Result<(Follower, FollowTask), ClientError> {
-        let (follower, worker) =
+        let (follower, task) =
             rpc::follow_bitcoin(endpoint, options, move || clock.now(), shutdown)?;
-        Ok((follower, Box::pin(worker.run())))
+        Ok((follower, Box::pin(task)))
     }
 
     /// The first output is unspent in the mempool's view as long as nothing in the mempool, or in a block, spends it.
@@ -176,6 +177,10 @@ impl Target for BitcoinNode {
         let first: Vec<(TxHash, u32)> = ids.iter().map(|id| (*id, 0)).collect();
         let outputs = queries.outputs(&first).await?;
         Ok(Some(outputs.iter().map(Option::is_some).collect()))
+    }
+
+    async fn listed(queries: &BitcoinClient) -> Result<Option<Vec<TxHash>>, ClientError> {
+        queries.mempool_ids().await.map(Some)
     }
 
     /// Peers say where they listen for other nodes, not for requests: asked is the same port as here.

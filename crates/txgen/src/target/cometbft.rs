@@ -29,6 +29,7 @@ pub(crate) struct Cometbft {
 
 impl Target for Cometbft {
     type Queries = Client;
+    type Observed = Self;
 
     fn facts() -> &'static Facts {
         static FACTS: Facts = Facts {
@@ -40,8 +41,10 @@ impl Target for Cometbft {
             no_sentinel: None,
             no_managed_cometbft: None,
             // A node takes 900 in all by default (`rpc.max_open_connections`).
+            transport: None,
             most_connections: NonZeroU32::new(512).expect("not zero"),
             answers_unchecked: true,
+            acceptance: None,
             method_prefix: "broadcast_tx_",
             interface: None,
             built_in: BuiltIn::Rpc,
@@ -129,9 +132,8 @@ impl Target for Cometbft {
         Ok(Probe {
             chain_id: Some(status.chain_id),
             version: status.version,
-            path: None,
-            events: None,
             limits,
+            ..Probe::default()
         })
     }
 
@@ -196,6 +198,13 @@ impl Target for Cometbft {
 
     const PEERS_HINT: &'static str =
         "; a peer is found by the rpc.laddr that it announces, which has to be reachable from here";
+
+    /// The oldest hundred; what is behind them is seen in blocks.
+    async fn listed(queries: &Client) -> Result<Option<Vec<TxHash>>, ClientError> {
+        let waiting = queries.unconfirmed_txs().await?;
+        let hash = |tx: &Vec<u8>| Sha256::digest(tx).into();
+        Ok(Some(waiting.iter().map(hash).collect()))
+    }
 
     async fn pending(queries: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
         queries.num_unconfirmed_txs().await.map(Some)

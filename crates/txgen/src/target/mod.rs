@@ -6,6 +6,7 @@
 
 mod bigchaindb;
 mod bitcoin;
+mod bitcoin_p2p;
 mod cometbft;
 mod drain;
 
@@ -18,13 +19,14 @@ use clap::ValueEnum;
 use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
-    Follower, Mempool, Message,
+    Follower, Mempool, Message, PeerNetwork, Transport,
 };
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use bigchaindb::Bigchaindb;
 pub(crate) use bitcoin::BitcoinNode;
+pub(crate) use bitcoin_p2p::BitcoinPeer;
 pub(crate) use cometbft::Cometbft;
 pub(crate) use drain::Drain;
 pub use drain::DrainError;
@@ -42,11 +44,20 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     /// Asks a node what the target's own interface answers; cheap to clone.
     type Queries: Clone + Send + Sync + 'static;
 
+    /// What nodes are observed through beside the load: this kind itself, where it tells enough.
+    type Observed: Target;
+
     /// What the kind is called and what it takes.
     fn facts() -> &'static Facts;
 
     /// A target that is given transactions in this way.
     fn new(options: TargetOptions) -> Self;
+
+    /// The same with what was learnt of the node before the load.
+    #[must_use]
+    fn probed(self, _: &Probe) -> Self {
+        self
+    }
 
     // Hot path.
 
@@ -153,6 +164,16 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
         async { Ok(None) }
     }
 
+    /// Transactions that wait in the node's mempool, as far as it lists them; `None` where it lists none.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn listed(
+        _queries: &Self::Queries,
+    ) -> impl Future<Output = Result<Option<Vec<TxHash>>, ClientError>> + Send {
+        async { Ok(None) }
+    }
+
     /// Where the nodes may be asked that this one is linked with.
     ///
     /// # Errors
@@ -200,10 +221,14 @@ pub(crate) struct Facts {
     pub(crate) no_sentinel: Option<&'static str>,
     /// Why it does not run on a CometBFT that the run starts, if it does not.
     pub(crate) no_managed_cometbft: Option<&'static str>,
+    /// How it is always spoken to, where that is no choice.
+    pub(crate) transport: Option<Transport>,
     /// Connections that are opened to a node without being asked for, at most.
     pub(crate) most_connections: NonZeroU32,
     /// Whether its answer to an `async` broadcast comes before any check of the transaction.
     pub(crate) answers_unchecked: bool,
+    /// What *accepted* means, where that is not the answer to the broadcast.
+    pub(crate) acceptance: Option<&'static str>,
     /// What stands before the name of the broadcast method in its requests.
     pub(crate) method_prefix: &'static str,
     /// What its requests go over, where the transport does not say it all.
@@ -221,6 +246,8 @@ pub(crate) enum BuiltIn {
     BigchaindbApi,
     /// btcd's JSON-RPC in place of the node's.
     BitcoinRpc,
+    /// Bitcoin's peer-to-peer protocol, beside that.
+    BitcoinPeers,
 }
 
 /// How a target is given transactions.
@@ -299,6 +326,8 @@ pub(crate) struct Probe {
     pub(crate) events: Option<Endpoint>,
     /// What it takes at most, as far as it says so.
     pub(crate) limits: NodeLimits,
+    /// The network of Bitcoin nodes that it is on, where peers have to know it.
+    pub(crate) network: Option<PeerNetwork>,
 }
 
 /// Why a node cannot be loaded.
@@ -346,6 +375,10 @@ pub enum TargetKind {
     Bigchaindb,
     /// The JSON-RPC of a Bitcoin node: btcd, bchd, Bitcoin Core.
     Bitcoin,
+    /// The peer-to-peer protocol of a Bitcoin node.
+    #[value(name = "bitcoin-p2p")]
+    #[serde(rename = "bitcoin-p2p")]
+    BitcoinP2p,
 }
 
 /// Something that is done with a target whatever its kind.
@@ -364,6 +397,7 @@ impl TargetKind {
             Self::Cometbft => visitor.visit::<Cometbft>(),
             Self::Bigchaindb => visitor.visit::<Bigchaindb>(),
             Self::Bitcoin => visitor.visit::<BitcoinNode>(),
+            Self::BitcoinP2p => visitor.visit::<BitcoinPeer>(),
         }
     }
 
@@ -378,6 +412,13 @@ impl TargetKind {
             }
         }
         self.visit(FactsOf)
+    }
+}
+
+impl BuiltIn {
+    /// Whether its application is Bitcoin.
+    pub(crate) const fn is_bitcoin(self) -> bool {
+        matches!(self, Self::BitcoinRpc | Self::BitcoinPeers)
     }
 }
 

@@ -198,7 +198,7 @@ fn endpoints_that_are_no_addresses() {
         ),
         (
             "constant --rate 5 --endpoints ftp://localhost",
-            "use http, https, ws or wss",
+            "use http, https, ws, wss or bitcoin-p2p",
         ),
         (
             "constant --rate 5 --endpoints http://localhost:99999",

@@ -52,6 +52,7 @@ pub(super) fn accepted(request: &str) -> String {
 
 impl Target for ScriptedTarget {
     type Queries = Client;
+    type Observed = Self;
 
     fn facts() -> &'static Facts {
         static FACTS: Facts = Facts {
@@ -62,8 +63,10 @@ impl Target for ScriptedTarget {
             no_websocket: None,
             no_sentinel: None,
             no_managed_cometbft: None,
+            transport: None,
             most_connections: NonZeroU32::MIN,
             answers_unchecked: false,
+            acceptance: None,
             method_prefix: "",
             interface: None,
             built_in: BuiltIn::Rpc,
