@@ -266,6 +266,8 @@ impl Node {
             return 0;
         };
         let block = Arc::new(block);
+        let txs = u32::try_from(block.txs.len()).unwrap_or(u32::MAX);
+        tokio::time::sleep(self.config.execute_cost.saturating_mul(txs)).await;
         let update = self.mempool.update().await;
         let node = Arc::clone(self);
         // So is adding ten thousand transactions to a ledger.

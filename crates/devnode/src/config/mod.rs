@@ -53,6 +53,10 @@ pub struct Config {
     /// mempool takes nothing in. Waited too. Default `0s`.
     #[serde(with = "duration")]
     pub recheck_cost: Duration,
+    /// Time the application needs to execute one transaction of a block, between the votes for it and its
+    /// announcement. Waited too. Default `0s`.
+    #[serde(with = "duration")]
+    pub execute_cost: Duration,
     /// What the node commits at most; none: as much as it can. Default none.
     pub capacity: Option<CapacityModel>,
     /// Where the control endpoint listens, if anywhere. Default none.
@@ -92,6 +96,7 @@ impl Default for Config {
             max_block_bytes: 22_020_096,
             check_cost: Duration::ZERO,
             recheck_cost: Duration::ZERO,
+            execute_cost: Duration::ZERO,
             capacity: None,
             control: None,
             tx_index: true,
@@ -167,9 +172,13 @@ impl Config {
         if let Some(model) = &self.capacity {
             ceilings.push((model.initial, "its capacity model, at first".to_owned()));
         }
-        if !self.check_cost.is_zero() {
-            let cost = Nanos::from(self.check_cost);
-            ceilings.push((1.0 / cost.as_secs_f64(), format!("check_cost {cost}")));
+        let costs = [
+            ("check_cost", self.check_cost),
+            ("execute_cost", self.execute_cost),
+        ];
+        for (name, cost) in costs.into_iter().filter(|(_, cost)| !cost.is_zero()) {
+            let cost = Nanos::from(cost);
+            ceilings.push((1.0 / cost.as_secs_f64(), format!("{name} {cost}")));
         }
         ceilings.sort_by(|(one, _), (two, _)| one.total_cmp(two));
         let (rate, why) = &ceilings[0];
@@ -400,6 +409,8 @@ mod tests {
         told(&config, "400/s: its capacity model, at first");
         config.check_cost = Duration::from_millis(10);
         told(&config, "100/s: check_cost 10ms");
+        config.execute_cost = Duration::from_millis(20);
+        told(&config, "50/s: execute_cost 20ms");
     }
 
     #[test]

@@ -114,3 +114,22 @@ fn whole_blocks_are_not_read_on_the_threads_that_serve() {
         });
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_block_is_announced_after_its_transactions_were_executed_one_after_the_other() {
+    let node = node(Config {
+        execute_cost: Duration::from_millis(100),
+        ..Config::default()
+    });
+    for tx in ["a=1", "b=2"] {
+        send(&node, BroadcastMethod::Sync, tx).await.unwrap();
+    }
+    let begin = Instant::now();
+    assert_eq!(node.commit_block().await, 2);
+    let took = begin.elapsed();
+    let expected = Duration::from_millis(200)..Duration::from_millis(250);
+    assert!(expected.contains(&took), "{took:?}");
+    let begin = Instant::now();
+    assert_eq!(node.commit_block().await, 0);
+    assert!(begin.elapsed() < Duration::from_millis(50));
+}
