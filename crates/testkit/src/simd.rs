@@ -22,6 +22,9 @@ pub enum SimdError {
     /// The binary is nowhere.
     #[error("simd is neither in SIMD_BIN nor in PATH: build it with .ci/simd")]
     NotInstalled,
+    /// The one of SDK 0.53 is nowhere.
+    #[error("SIMD_053_BIN names no simd of Cosmos SDK 0.53: build it with .ci/simd 0.53")]
+    NoUnordered,
     /// It does not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -56,6 +59,24 @@ impl Simd {
     ) -> Result<Self, SimdError> {
         let named = env::var_os("SIMD_BIN").map(PathBuf::from);
         let binary = servers::find(named.as_deref(), "simd").ok_or(SimdError::NotInstalled)?;
+        Self::launch(binary, (config, app), prepare)
+    }
+
+    /// A chain of SDK 0.53 that takes unordered transactions for up to ten minutes, at no price of gas.
+    ///
+    /// # Errors
+    /// [`SimdError`].
+    pub fn start_unordered(prepare: impl FnOnce(&Path)) -> Result<Self, SimdError> {
+        let named = env::var_os("SIMD_053_BIN").map(PathBuf::from);
+        let binary = named.ok_or(SimdError::NoUnordered)?;
+        Self::launch(binary, ("", ""), prepare)
+    }
+
+    fn launch(
+        binary: PathBuf,
+        (config, app): (&str, &str),
+        prepare: impl FnOnce(&Path),
+    ) -> Result<Self, SimdError> {
         let table = |text: &str| text.parse::<Table>().expect("values are TOML");
         let options = SimdOptions {
             binary,

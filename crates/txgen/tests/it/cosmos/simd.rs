@@ -268,3 +268,28 @@ fn a_chain_is_started_for_its_own_transactions_only() {
         .expect(1)
         .says("cannot run /nowhere");
 }
+
+/// Cosmos SDK 0.53, which has unordered transactions since ADR-070.
+#[test]
+#[ignore = "needs simd of SDK 0.53"]
+fn unordered_transactions_are_committed_by_a_chain_that_takes_them_for_so_long() {
+    let place = Place::new();
+    let chain = Simd::start_unordered(|genesis| funded(&place, genesis)).unwrap();
+    let run = |more: &str, out: &str| {
+        place.txgen(&format!(
+            "constant --rate 40 --duration 3s --workload cosmos-send {more} --transport ws --accounts 20 --seed 7 \
+             --endpoints {} --out {out}",
+            chain.rpc_url()
+        ))
+    };
+    let ended = run("--unordered 5m", "unordered");
+    let summary = place.run("unordered").summary();
+    ended.ends_as_judged(0, &summary);
+    summary.assert_all_committed(120);
+    // The accounts' sequences are where they were, and nothing else is.
+    run("", "ordered");
+    place.run("ordered").summary().assert_all_committed(120);
+    run("--unordered 20m", "long")
+        .expect(2)
+        .says("unordered tx ttl exceeds 10m0s");
+}
