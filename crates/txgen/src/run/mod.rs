@@ -120,6 +120,12 @@ pub(crate) fn perform(
     })
 }
 
+/// The profiler that the plan asks for.
+fn profiler(plan: &Plan) -> Result<Option<Profiler>, RunError> {
+    let checked = plan.profiling.as_ref().map(Profiler::check);
+    checked.transpose().map_err(RunError::Profiler)
+}
+
 /// A run, before it is known what kind of target it has.
 struct Performance<'a> {
     plan: &'a Plan,
@@ -151,8 +157,7 @@ impl TargetVisitor for Performance<'_> {
         let slowest = nodes.iter().map(|node| node.round_trip).max();
         let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
         allow_open_files(plan, nodes.len(), guest.is_some());
-        let profiler = plan.profiling.as_ref().map(Profiler::check).transpose();
-        let profiler = profiler.map_err(RunError::Profiler)?;
+        let profiler = profiler(plan)?;
         let folder = open_folder(plan)?;
         let files = folder.open_all(plan.rows)?;
         if words == Words::All {
