@@ -1,7 +1,7 @@
 //! Tables as terminal text, Markdown and HTML.
 
 use crate::html::{link, tag};
-use crate::text::{Figure, TERMINAL_WIDTH, escape, folded};
+use crate::text::{Figure, TERMINAL_WIDTH, escape, folded, longest_word};
 
 /// A finished table, which renders itself in three forms; [`Table::of`] begins one.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +21,8 @@ pub struct Columns<R> {
 struct Column {
     heading: String,
     align: Align,
-    /// Characters in terminal text: at least, at most.
-    width: (usize, usize),
+    /// Characters in terminal text, at least.
+    width: usize,
     /// In Markdown the cells are names as a program writes them.
     code: bool,
     /// Left out of terminal text.
@@ -105,12 +105,6 @@ impl<R> Columns<R> {
         self.last(|column| column.page_only = only)
     }
 
-    /// In terminal text cells of the last column are cut after `most` characters.
-    #[must_use]
-    pub fn cut(self, most: usize) -> Self {
-        self.last(|column| column.width.1 = most)
-    }
-
     /// In Markdown the cells of the last column are set as code.
     #[must_use]
     pub fn code(self) -> Self {
@@ -137,7 +131,7 @@ impl<R> Columns<R> {
         self.table.columns.push(Column {
             heading: heading.to_owned(),
             align,
-            width: (0, usize::MAX),
+            width: 0,
             code: false,
             page_only: false,
             cells: self.rows.iter().map(cell).collect(),
@@ -167,7 +161,7 @@ impl Table {
     #[must_use]
     pub fn at_least(mut self, widths: &[usize]) -> Self {
         for (column, width) in self.columns.iter_mut().zip(widths) {
-            column.width.0 = *width;
+            column.width = *width;
         }
         self
     }
@@ -298,25 +292,22 @@ impl Column {
 
     /// What stands in a line of terminal text; line 0 is the headings'.
     fn text_line(&self, line: usize) -> &str {
-        let text = match line.checked_sub(1) {
+        match line.checked_sub(1) {
             None => &self.heading,
             Some(row) => self.cells[row].text_or("-"),
-        };
-        let end = text.char_indices().nth(self.width.1);
-        end.map_or(text, |(end, _)| &text[..end])
+        }
     }
 
     fn text_width(&self) -> usize {
         let lines = 0..=self.cells.len();
         let widths = lines.map(|line| self.text_line(line).chars().count());
-        widths.fold(self.width.0, usize::max)
+        widths.fold(self.width, usize::max)
     }
 
     /// The width of the longest word, which no line can be narrower than.
     fn least_width(&self) -> usize {
-        let lines = (0..=self.cells.len()).map(|line| self.text_line(line));
-        let words = lines.flat_map(|line| line.split(' '));
-        words.fold(self.width.0, |width, word| width.max(word.chars().count()))
+        let lines = (0..=self.cells.len()).map(|line| longest_word(self.text_line(line)));
+        lines.fold(self.width, usize::max)
     }
 }
 
@@ -400,20 +391,19 @@ mod tests {
     }
 
     #[test]
-    fn columns_move_together_where_that_fits_a_terminal_and_long_cells_are_cut() {
+    fn columns_move_together_where_that_fits_a_terminal() {
         let wide = |characters: usize| {
-            let table = Table::of([("y".repeat(characters), "z", "ä".repeat(50))])
+            let table = Table::of([("y".repeat(characters), "z", "ä".repeat(10))])
                 .text("first", |row| row.0.clone())
                 .figure("second", |row| row.1)
-                .text("third", |row| row.2.clone())
-                .cut(10);
-            table.table().text()
+                .text("third", |row| row.2.clone());
+            let text = table.table().text();
+            text.lines().map(|line| line.chars().count()).max()
         };
-        let width = |text: &str| text.lines().map(|line| line.chars().count()).max();
-        assert_eq!(width(&wide(60)), Some(60 + 2 + 6 + 2 + 10));
-        assert_eq!(width(&wide(62)), Some(62 + 1 + 6 + 1 + 10));
+        assert_eq!(wide(60), Some(60 + 2 + 6 + 2 + 10));
+        assert_eq!(wide(62), Some(62 + 1 + 6 + 1 + 10));
         // A word is never broken.
-        assert_eq!(width(&wide(63)), Some(63 + 1 + 6 + 1 + 10));
+        assert_eq!(wide(63), Some(63 + 1 + 6 + 1 + 10));
     }
 
     #[test]
@@ -444,7 +434,7 @@ mod tests {
         ) {
             let mut table = Table::of(rows).text("why", |row| row.0.join(" "));
             for _ in 1..columns {
-                table = table.count("commit p50", |row| row.1).text("", |row| row.0.join(" ")).cut(5);
+                table = table.count("commit p50", |row| row.1).text("", |row| row.0.join(" "));
             }
             for line in table.table().text().lines() {
                 proptest::prop_assert!(line.chars().count() <= 80, "{line}");

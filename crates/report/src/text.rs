@@ -265,7 +265,7 @@ pub fn fit(text: &str) -> String {
     fitted
 }
 
-/// The column that a line's text begins at, behind its name if it has one.
+/// The column that a line's text begins at, behind its name if it has one, and behind the mark of a list.
 fn text_column(line: &str) -> usize {
     let indent = line
         .chars()
@@ -278,32 +278,50 @@ fn text_column(line: &str) -> usize {
             .take_while(|character| *character == ' ');
         indent + name.chars().count() + blanks.count()
     });
-    named
+    let column = named
         .filter(|column| *column <= WIDEST_NAME)
-        .unwrap_or(indent)
+        .unwrap_or(indent);
+    let mut rest = line.chars().skip(column);
+    match (rest.next(), rest.next()) {
+        (Some('-' | '!'), Some(' ')) => column + 2,
+        _ => column,
+    }
 }
 
-/// A text in parts of at most `width` characters, divided at blanks; a longer word is a part of its own.
+/// A text in parts of at most `width` characters, divided at blanks; what is longer is a part of its own. A number
+/// stays with its unit.
 pub(crate) fn folded(text: &str, width: usize) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), text);
-    while let Some((end, _)) = rest.char_indices().nth(width) {
-        let before = match rest[end..].starts_with(' ') {
-            true => end,
-            false => rest[..end].rfind(' ').unwrap_or(0),
+    while let Some((end, last)) = rest.char_indices().nth(width) {
+        let until = end + last.len_utf8();
+        let within = division_of(&rest[..until]).or_else(|| rest[..until].rfind(' '));
+        let within = within.filter(|at| !rest[..*at].trim_end_matches(' ').is_empty());
+        let Some(at) = within.or_else(|| Some(end + rest[end..].find(' ')?)) else {
+            break;
         };
-        let at = match (
-            rest[..before].trim_end_matches(' ').len(),
-            rest[end..].find(' '),
-        ) {
-            (0, None) => break,
-            (0, Some(beyond)) => end + beyond,
-            (at, _) => at,
-        };
-        parts.push(&rest[..at]);
+        parts.push(rest[..at].trim_end_matches(' '));
         rest = rest[at..].trim_start_matches(' ');
     }
     parts.push(rest);
     parts
+}
+
+/// The last blank that does not part a number from its unit.
+fn division_of(text: &str) -> Option<usize> {
+    let blanks = text.rmatch_indices(' ').map(|(at, _)| at);
+    let mut divisions =
+        blanks.filter(|at| !text[..*at].ends_with(|before: char| before.is_ascii_digit()));
+    divisions.next()
+}
+
+/// The length of the longest word, a number and its unit being one.
+pub(crate) fn longest_word(text: &str) -> usize {
+    let (mut longest, mut rest) = (0, text);
+    while let Some(at) = division_of(rest) {
+        longest = longest.max(rest[at + 1..].chars().count());
+        rest = &rest[..at];
+    }
+    longest.max(rest.chars().count())
 }
 
 /// Names of lines are no longer, with the blanks behind them.
@@ -395,6 +413,24 @@ mod tests {
             format!("{}\n{}", "ä ".repeat(40).trim_end(), "ä ".repeat(20))
         );
         assert_eq!(fit(""), "");
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit_and_a_list_hangs_behind_its_mark() {
+        let line = format!(
+            "             - {} 88.0 % of it",
+            "word ".repeat(12).trim_end()
+        );
+        assert_eq!(
+            fit(&line),
+            format!(
+                "             - {}\n               88.0 % of it",
+                "word ".repeat(12).trim_end()
+            )
+        );
+        assert_eq!(longest_word("0.7315 % of"), 8);
+        // What is nothing but numbers is divided all the same.
+        assert!(fit(&"1 ".repeat(60)).lines().all(|line| line.len() <= 80));
     }
 
     #[test]

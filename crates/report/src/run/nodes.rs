@@ -22,7 +22,10 @@ pub(super) fn section(report: &RunReport) -> String {
     for name in names {
         let rows = of(name);
         charts.push(rates(report, name, &rows));
-        charts.push(processors(report, name, &rows));
+        let used = |row: &&NodeRow| row.cpu.or(row.machine_cpu).is_some();
+        if rows.iter().any(used) {
+            charts.push(processors(report, name, &rows));
+        }
     }
     let charts: Vec<String> = charts.into_iter().map(|chart| chart.html()).collect();
     Page::grid(charts)
@@ -40,7 +43,7 @@ fn mempools<'a>(
     let mut chart = report
         .over_time("In each node's mempool", axis)
         .tall()
-        .line("accepted, in no block yet", Tone::Committed, waiting);
+        .line("accepted, in no block yet", Tone::Offered, waiting);
     for (number, name) in names.iter().enumerate() {
         let depths = of(name);
         let depths = depths.iter().map(|row| {
@@ -78,10 +81,9 @@ fn rates(report: &RunReport, name: &str, rows: &[&NodeRow]) -> Chart {
     let series = |of: fn(&measure::SeriesRow) -> u64| {
         let rows = report.series.iter();
         rows.map(move |row| {
-            (
-                middle(row.second),
-                of(row) as f64 / row.span_s.max(f64::MIN_POSITIVE),
-            )
+            let from = row.second as f64;
+            let rate = of(row) as f64 / row.span_s.max(f64::MIN_POSITIVE);
+            (from, from + row.span_s, rate)
         })
     };
     let own = admitted(rows).into_iter();
@@ -90,8 +92,8 @@ fn rates(report: &RunReport, name: &str, rows: &[&NodeRow]) -> Chart {
     let committed = committed.map(|row| (middle(row.second), row.block_txs as f64));
     report
         .over_time(&format!("Rates at {name}"), axis)
-        .line("offered", Tone::Offered, series(|row| row.counts.offered))
-        .line(
+        .steps("offered", Tone::Offered, series(|row| row.counts.offered))
+        .steps(
             "accepted by the loaded nodes",
             Tone::Accepted,
             series(|row| row.counts.accepted),

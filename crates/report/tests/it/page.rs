@@ -112,6 +112,8 @@ fn observed_nodes_are_drawn_each_and_their_mempools_over_one_another() {
         assert!(html.contains(part), "{part}");
     }
     assert!(!html.contains("<b>)") && !html.contains("NaN"));
+    report.nodes.iter_mut().for_each(|row| row.cpu = None);
+    assert!(!report.html().contains("Processors at"), "nothing to draw");
 }
 
 /// The page must open from a stick on a plane: nothing is fetched, nothing runs.

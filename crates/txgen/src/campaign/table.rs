@@ -54,7 +54,6 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
     let mut table = Table::of(runs.iter().map(|run| (run, run.figures.as_ref())))
         .figure("run", |(run, _)| run.number.to_string())
         .text("", |(run, _)| name(run))
-        .cut(NARROW_LABEL)
         .link(|(run, it)| it.map(|_| format!("{}/{}", run.folder, recorded::FILE)))
         .text("verdict", |(run, it)| {
             it.map_or_else(|| words(run), |it| it.verdict.name())
@@ -151,7 +150,6 @@ pub(super) fn medians(runs: &[Run]) -> Option<Table> {
     let table = Table::of(repeated)
         .figure("runs", |cell| cell.figures.len().to_string())
         .text(MEDIAN, |cell| cell.name)
-        .cut(WIDEST_LABEL)
         .figure("committed/s", |cell| cell.spread(|it| it.committed_tps))
         .figure("commit p95 ms", |cell| cell.spread(|it| it.commit_p95_ms))
         .table();
@@ -210,10 +208,6 @@ pub(super) fn rate_text(value: f64) -> String {
     text::by_size(value, &[(1_000.0, 1)])
 }
 
-/// So that a row of runs fits a terminal.
-const NARROW_LABEL: usize = 22;
-/// A longer label is cut.
-const WIDEST_LABEL: usize = 28;
 const MEDIAN: &str = "median (lowest to highest)";
 
 #[cfg(test)]

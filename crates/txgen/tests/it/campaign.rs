@@ -85,6 +85,8 @@ fn a_matrix_leaves_a_folder_for_each_run_and_one_account() {
     assert_eq!(runs[0]["seed"], runs[2]["seed"]);
     assert_ne!(runs[0]["seed"], runs[5]["seed"]);
     ended.prints("median (lowest to highest)");
+    // A label ends with what tells the repeats apart: it is folded where it has no room, and never cut.
+    ended.prints("quiet, connections=1 #2");
     ended.fits_a_terminal();
     ended.says("run 6 of 6: quiet, connections=1 #2");
     let page = fs::read_to_string(place.path().join("all/report.html")).unwrap();
