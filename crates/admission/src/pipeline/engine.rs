@@ -3,15 +3,19 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 
-use super::queues::Queues;
+use super::queues::{Queues, Settled, Wanted};
 use super::{Counters, Settings};
-use crate::admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
+use crate::admit::{Admit, Outcome, Refused, Verdict};
 use crate::corral::{Corral, Region};
 use crate::filter::Filter;
 use crate::sync::{Condvar, Mutex, RwLock, lock};
 
 /// Transactions that a validator checks in one stay in its region.
 const ROUND: usize = 200;
+/// Transactions that a validator takes from the queue at once: a lock that is taken twice for each of them, with
+/// another thread that submits, costs a third of what the check of two signatures does. A commit waits for the end
+/// of such a share, a millisecond.
+const HANDED_OVER: usize = 16;
 
 /// The state that the threads share. Each step may be called by any thread.
 pub(crate) struct Engine<A: Admit, F> {
@@ -44,20 +48,20 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
     pub(crate) fn submit(&self, tx: A::Tx) -> Result<(), Refused> {
         let id = self.admit.id(&tx);
         let keys: Vec<A::Key> = self.admit.spends(&tx).collect();
-        let (has_work, is_idle) = {
+        let wanted = {
             let mut queues = lock(&self.queues);
             queues.arrive(tx, id, keys)?;
-            (queues.has_work(), queues.is_idle())
+            queues.wanted()
         };
-        self.wake(has_work, is_idle);
+        self.wake(wanted);
         Ok(())
     }
 
-    fn wake(&self, has_work: bool, is_idle: bool) {
-        if has_work {
+    fn wake(&self, wanted: Wanted) {
+        if wanted.validator {
             self.work.notify_one();
         }
-        if is_idle {
+        if wanted.committer {
             self.due.notify_one();
         }
     }
@@ -66,10 +70,12 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
     pub(super) fn wait_for_work(&self) -> bool {
         let mut queues = lock(&self.queues);
         while !queues.has_work() && !queues.is_closed {
+            queues.waiting_validators += 1;
             queues = self
                 .work
                 .wait(queues)
                 .unwrap_or_else(PoisonError::into_inner);
+            queues.waiting_validators -= 1;
         }
         !queues.is_closed
     }
@@ -98,64 +104,48 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let mut checked = 0;
         while checked < ROUND && !inside.is_outranked() {
-            let txs = lock(&self.queues).take(A::TOGETHER.min(ROUND - checked));
+            let txs = lock(&self.queues).take(HANDED_OVER.max(A::TOGETHER).min(ROUND - checked));
             if txs.is_empty() {
                 break;
             }
             checked += txs.len();
-            let verdicts = catch_unwind(AssertUnwindSafe(|| self.admit.check_all(&txs, &view)));
-            self.settle(txs, verdicts.unwrap_or_default());
+            self.check(txs, &view);
         }
         checked
     }
 
-    /// Carries out the verdicts. A transaction without one, because its check panicked, is abandoned.
-    fn settle(&self, txs: Vec<A::Tx>, verdicts: Vec<VerdictOf<A>>) {
-        let settled = txs.len();
-        let mut verdicts = verdicts.into_iter();
-        for tx in txs {
-            self.settle_one(tx, verdicts.next());
-        }
-        let (has_work, is_idle) = {
-            let mut queues = lock(&self.queues);
-            queues.settled(settled);
-            (queues.has_work(), queues.is_idle())
-        };
-        self.wake(has_work, is_idle);
-    }
-
-    fn settle_one(&self, mut tx: A::Tx, verdict: Option<VerdictOf<A>>) {
-        let id = self.admit.id(&tx);
-        match verdict {
-            Some(Verdict::Accepted(checked)) => {
-                // Who hears of it may submit a child at once: the child finds it under way.
-                self.admit.decided(&mut tx, Outcome::Accepted(&checked));
-                let mut queues = lock(&self.queues);
-                queues.counters.accepted += 1;
-                queues.accepted.push((tx, checked));
-            }
-            Some(Verdict::Missing(parent)) => {
-                let orphan = lock(&self.queues).misses(tx, parent);
-                if let Some((parent, mut orphan)) = orphan {
-                    self.leave(self.admit.id(&orphan), |counters| &mut counters.orphaned);
-                    self.admit.decided(&mut orphan, Outcome::Orphaned(parent));
+    /// Checks what a validator has taken, and carries out the verdicts: who waits for an acceptance hears of it at
+    /// once, and the queues are told of all together.
+    fn check(&self, mut txs: Vec<A::Tx>, view: &A::View) {
+        let mut settled = Settled::<A>::new(txs.len());
+        while !txs.is_empty() {
+            let rest = txs.split_off(txs.len().min(A::TOGETHER));
+            let checked = catch_unwind(AssertUnwindSafe(|| self.admit.check_all(&txs, view)));
+            let mut verdicts = checked.unwrap_or_default().into_iter();
+            for mut tx in std::mem::replace(&mut txs, rest) {
+                match verdicts.next() {
+                    Some(Verdict::Accepted(checked)) => {
+                        // Who hears of it may submit a child at once: the child finds it under way.
+                        self.admit.decided(&mut tx, Outcome::Accepted(&checked));
+                        settled.accepted.push((tx, checked));
+                    }
+                    other => settled.others.push((tx, other)),
                 }
             }
-            Some(Verdict::Rejected(rejection)) => {
-                self.leave(id, |counters| &mut counters.rejected);
-                self.admit.decided(&mut tx, Outcome::Rejected(rejection));
-            }
-            None => {
-                self.leave(id, |counters| &mut counters.abandoned);
-                self.admit.decided(&mut tx, Outcome::Abandoned);
-            }
         }
+        self.settle(settled);
     }
 
-    fn leave(&self, id: A::Id, counter: impl FnOnce(&mut Counters) -> &mut u64) {
-        let mut queues = lock(&self.queues);
-        *counter(&mut queues.counters) += 1;
-        queues.leave(&self.admit, &id);
+    fn settle(&self, settled: Settled<A>) {
+        let (wanted, told) = {
+            let mut queues = lock(&self.queues);
+            let told = queues.settle(&self.admit, settled);
+            (queues.wanted(), told)
+        };
+        self.wake(wanted);
+        for (mut tx, outcome) in told {
+            self.admit.decided(&mut tx, outcome);
+        }
     }
 
     /// Commits what was accepted and begins the next epoch.
@@ -184,14 +174,14 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             }
             change(&mut view)
         };
-        let is_idle = {
+        let wanted = {
             let mut queues = lock(&self.queues);
             queues.next_epoch(&self.admit, &ids);
             then(&mut queues);
-            queues.is_idle()
+            queues.wanted()
         };
         self.work.notify_all();
-        self.wake(false, is_idle);
+        self.wake(wanted);
         changed
     }
 

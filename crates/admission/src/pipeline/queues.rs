@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::orphans::OrphanPool;
 use super::{Counters, Orphans, Settings};
-use crate::admit::{Admit, Refused};
+use crate::admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
 use crate::filter::Filter;
 
 /// So many deferred transactions, and all that arrive are deferred too: what conflicts is checked against
@@ -23,6 +23,8 @@ pub(super) struct Queues<A: Admit, F> {
     pub(super) accepted: Vec<(A::Tx, A::Checked)>,
     /// Transactions with validators.
     checking: usize,
+    /// Validators that wait for work: without any nobody needs to be woken.
+    pub(super) waiting_validators: usize,
     /// All that are under way, in whatever queue: it bounds them together.
     under_way: HashSet<A::Id>,
     /// Transactions in a commit: (24 · old + new) / 25.
@@ -30,6 +32,33 @@ pub(super) struct Queues<A: Admit, F> {
     pub(super) counters: Counters,
     pub(super) is_closed: bool,
     settings: Settings,
+}
+
+/// What a validator found of a share of what waited.
+pub(super) struct Settled<A: Admit> {
+    /// How many it took.
+    taken: usize,
+    /// Those that were told of it.
+    pub(super) accepted: Vec<(A::Tx, A::Checked)>,
+    /// The others; none for one whose check panicked.
+    pub(super) others: Vec<(A::Tx, Option<VerdictOf<A>>)>,
+}
+
+/// Who has something to do and waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) validator: bool,
+    pub(super) committer: bool,
+}
+
+impl<A: Admit> Settled<A> {
+    pub(super) fn new(taken: usize) -> Self {
+        Self {
+            taken,
+            accepted: Vec::with_capacity(taken),
+            others: Vec::new(),
+        }
+    }
 }
 
 impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
@@ -41,6 +70,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
             orphans: OrphanPool::new(settings.orphans),
             accepted: Vec::new(),
             checking: 0,
+            waiting_validators: 0,
             under_way: HashSet::new(),
             mean_commit: 0.0,
             counters: Counters::ZERO,
@@ -112,9 +142,48 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         self.incoming.drain(..share).collect()
     }
 
-    /// A validator is done with so many.
-    pub(super) fn settled(&mut self, txs: usize) {
-        self.checking -= txs;
+    /// Carries out what a validator found, except for what it has told already. Gives those that have to be told of
+    /// their end.
+    pub(super) fn settle(
+        &mut self,
+        admit: &A,
+        settled: Settled<A>,
+    ) -> Vec<(A::Tx, Outcome<'static, A>)> {
+        self.checking -= settled.taken;
+        self.counters.accepted += settled.accepted.len() as u64;
+        self.accepted.extend(settled.accepted);
+        let mut told = Vec::new();
+        for (tx, verdict) in settled.others {
+            let (tx, outcome, counter) = match verdict {
+                Some(Verdict::Missing(parent)) => match self.misses(tx, parent) {
+                    Some((parent, orphan)) => (
+                        orphan,
+                        Outcome::Orphaned(parent),
+                        &mut self.counters.orphaned,
+                    ),
+                    None => continue,
+                },
+                Some(Verdict::Rejected(why)) => {
+                    (tx, Outcome::Rejected(why), &mut self.counters.rejected)
+                }
+                // Its check panicked. What was accepted has been told.
+                Some(Verdict::Accepted(_)) | None => {
+                    (tx, Outcome::Abandoned, &mut self.counters.abandoned)
+                }
+            };
+            *counter += 1;
+            self.leave(admit, &admit.id(&tx));
+            told.push((tx, outcome));
+        }
+        told
+    }
+
+    /// Who has to be woken.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted {
+            validator: self.waiting_validators > 0 && self.has_work(),
+            committer: self.is_idle(),
+        }
     }
 
     /// Whether a commit is the only thing that can go on.
@@ -129,7 +198,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
 
     /// A transaction spends what nobody has: it waits, or it comes back as an orphan together with one
     /// that it displaced.
-    pub(super) fn misses(&mut self, tx: A::Tx, parent: A::Id) -> Option<(A::Id, A::Tx)> {
+    fn misses(&mut self, tx: A::Tx, parent: A::Id) -> Option<(A::Id, A::Tx)> {
         let waits = match self.settings.keep {
             Orphans::All => true,
             Orphans::OfKnown => self.under_way.contains(&parent),
@@ -143,7 +212,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
 
     /// A transaction is under way no more. Its children are tried again: they find it in the view, or are
     /// told that they are orphans.
-    pub(super) fn leave(&mut self, admit: &A, id: &A::Id) {
+    fn leave(&mut self, admit: &A, id: &A::Id) {
         self.under_way.remove(id);
         for child in self.orphans.release(id) {
             self.retry(admit, child);
