@@ -101,21 +101,16 @@ impl Peer {
             peer.greet(address, announcements).await?;
             Ok(peer)
         };
-        let late = || ClientError::Peer {
-            endpoint: endpoint.to_string(),
-            reason: format!(
-                "the node did not finish the handshake in {} s; it hangs, or another service listens there",
-                limit.as_secs_f64()
-            ),
-        };
         // What does not answer on one network does not on others: it is no refusal.
-        match timeout(limit, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(ClientError::Unreachable {
+        timeout(limit, opening).await.unwrap_or_else(|_| {
+            let limit = limit.as_secs_f64();
+            Err(ClientError::Setup {
                 endpoint: endpoint.to_string(),
-                reason: late().to_string(),
-            }),
-        }
+                reason: format!(
+                    "the node did not finish the handshake of peers in {limit} s; it hangs, or another service listens there"
+                ),
+            })
+        })
     }
 
     async fn greet(&mut self, address: SocketAddr, announcements: bool) -> Result<(), ClientError> {

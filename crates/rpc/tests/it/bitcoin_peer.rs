@@ -177,7 +177,7 @@ fn a_node_that_never_finishes_the_handshake_is_told_of_with_how_long_it_was_give
         .unwrap_err()
         .to_string();
     assert!(
-        text.contains("did not finish the handshake in 0.05 s"),
+        text.contains("did not finish the handshake of peers in 0.05 s"),
         "{text}"
     );
 }
