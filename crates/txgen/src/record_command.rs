@@ -1,5 +1,6 @@
 //! `txgen record`: nodes observed without a load.
 
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -7,11 +8,12 @@ use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::Trust;
 
+use crate::analyse::machines::RECORD;
 use crate::cli::RecordArgs;
 use crate::clock::RunClock;
 use crate::observe::{Chosen, Observers, discover};
 use crate::output::print;
-use crate::run::{RunFolder, default_folder, observed_tables};
+use crate::run::{RunFolder, default_folder, host, observed_tables};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
 
@@ -46,7 +48,14 @@ impl TargetVisitor for Recording<'_> {
         let tables = observed_tables(&folder).map_err(failed)?;
         let observers = Observers::start::<T>(&nodes, &trust, &clock, Chosen::OfAll, tables);
         let observers = observers.map_err(failed)?;
-        clock.start(Nanos::ZERO);
+        let origin = clock.start(Nanos::ZERO);
+        let note = serde_json::json!({
+            "format": FORMAT,
+            "origin_unix_ns": origin.unix_ns(),
+            "host": host(),
+        });
+        let note_file = folder.path().join(RECORD);
+        fs::write(&note_file, format!("{note:#}\n")).map_err(failed)?;
         while !shutdown.is_requested()
             && args.duration.is_none_or(|duration| clock.now() < duration)
         {
@@ -65,4 +74,5 @@ impl TargetVisitor for Recording<'_> {
     }
 }
 
+const FORMAT: &str = "tidegate-record/1";
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -5,12 +5,14 @@
 //! one instant, so the stamps of one height differ by the difference of the clocks, by the difference of
 //! the ways from the node, and by the resolution of polling.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::MergeError;
 use crate::manifest::{ClockBound, Manifest};
-use crate::rows::BlockRow;
+use crate::rows::{BlockRow, SightRow};
 
 /// How far a generator's clock is ahead of that of the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,34 @@ impl ClockOffset {
                 resolution_ms = resolution_ms.max(polled.unwrap_or(0.0));
             }
         }
+        Self::of(differences, resolution_ms)
+    }
+
+    /// From the blocks that the observers of two machines saw of the same nodes, each with its origin in nanoseconds
+    /// since the Unix epoch; `None` when no node showed both a block.
+    #[must_use]
+    pub fn of_observers(first: (&[SightRow], u64), other: (&[SightRow], u64)) -> Option<Self> {
+        let blocks = |sights: &'_ [SightRow]| -> BTreeMap<(String, String), (u64, f64)> {
+            let blocks = sights.iter().filter(|sight| sight.kind == SightRow::BLOCK);
+            let entry = |sight: &SightRow| {
+                let of = (sight.node.clone(), sight.id.clone());
+                (of, (sight.seen_ns, sight.resolution_ms.unwrap_or_default()))
+            };
+            blocks.map(entry).collect()
+        };
+        let ahead_ms = (i128::from(other.1) - i128::from(first.1)) as f64 / 1e6;
+        let twins = blocks(first.0);
+        let mut resolution_ms = 0.0_f64;
+        let difference = |(of, (seen, polled)): ((String, String), (u64, f64))| {
+            let (twin, twin_polled) = twins.get(&of)?;
+            resolution_ms = resolution_ms.max(polled).max(*twin_polled);
+            Some((seen as f64 - *twin as f64) / 1e6 + ahead_ms)
+        };
+        let differences = blocks(other.0).into_iter().filter_map(difference).collect();
+        Self::of(differences, resolution_ms)
+    }
+
+    fn of(mut differences: Vec<f64>, resolution_ms: f64) -> Option<Self> {
         differences.sort_unstable_by(f64::total_cmp);
         let last = differences.len().checked_sub(1)?;
         let at = |share: f64| differences[(last as f64 * share).round() as usize];
@@ -188,5 +218,43 @@ mod tests {
         let first = blocks(1..5, |height| height * 1_000);
         assert_eq!(ClockOffset::between(&first, &blocks(5..9, |_| 0)), None);
         assert!(words(2, None).contains("cannot be compared"));
+    }
+
+    #[test]
+    fn observers_of_one_node_say_how_far_their_clocks_are_apart_and_of_none_in_common_nothing() {
+        let sights = |node: &str, late_ns: u64| -> Vec<SightRow> {
+            let sight = |height: u64| SightRow {
+                kind: SightRow::BLOCK.into(),
+                id: height.to_string(),
+                node: node.into(),
+                seen_ns: height * 1_000_000_000 + late_ns + height % 3 * 1_000_000,
+                ..SightRow::default()
+            };
+            (5..25).map(sight).collect()
+        };
+        let first = sights("a", 0);
+        // It began 2 s later by its own clock, which is 40 ms ahead.
+        let other = sights("a", 40_000_000);
+        let other: Vec<SightRow> = other
+            .into_iter()
+            .map(|sight| SightRow {
+                seen_ns: sight.seen_ns - 2_000_000_000,
+                ..sight
+            })
+            .collect();
+        let origin = 1_700_000_000_000_000_000;
+        let offset =
+            ClockOffset::of_observers((&first, origin), (&other, origin + 2_000_000_000)).unwrap();
+        assert_eq!(
+            (offset.heights, offset.offset_ms, offset.uncertainty_ms),
+            (20, 40.0, 0.0)
+        );
+        let back =
+            ClockOffset::of_observers((&other, origin + 2_000_000_000), (&first, origin)).unwrap();
+        assert_eq!(back.offset_ms, -40.0);
+        assert_eq!(
+            ClockOffset::of_observers((&first, origin), (&sights("b", 0), origin)),
+            None
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! `txgen analyse`: which stage of a recorded run stopped following the load, and at what rate.
 
+pub(crate) mod machines;
 mod nodes;
 
 use std::fs::File;
@@ -13,6 +14,7 @@ use ops::command::{CommandError, usage};
 use crate::cli::{AnalyseArgs, BitRate};
 use crate::folder::RecordedRun;
 use crate::output::{grouped, print};
+use machines::Machine;
 use nodes::Nodes;
 
 /// Prints the knee of each stage and what held the run back; gives the exit code.
@@ -50,7 +52,8 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
 fn observed(
     args: &AnalyseArgs,
     run: Option<(&RecordedRun, &[SeriesRow])>,
-) -> Result<Nodes, ReadError> {
+) -> anyhow::Result<Nodes> {
+    let (machine, clocks) = machines(args)?;
     let summary = run.map(|(run, _)| run.summary());
     let own_late = |summary: &measure::Summary| {
         let late = summary.late.causes.schedule + summary.late.causes.source;
@@ -66,14 +69,30 @@ fn observed(
         )
     };
     Ok(Nodes {
-        rows: table(&args.run)?,
-        sights: table(&args.run)?,
+        rows: machine.rows,
+        sights: machine.sights,
+        clocks,
         offered: series.iter().map(second).collect(),
         cores: run.map_or(0.0, |(run, _)| f64::from(run.manifest().host.cpus)),
         own_late: summary.map_or(0.0, own_late),
         link_rate: args.link_rate.map(BitRate::bits_per_second),
         seed: run.map_or(0, |(run, _)| run.manifest().seed),
     })
+}
+
+/// What was observed on all machines, on the first one's clock, and what is said of the clocks.
+fn machines(args: &AnalyseArgs) -> anyhow::Result<(Machine, Vec<String>)> {
+    let mut clocks = Vec::new();
+    if args.with.is_empty() {
+        let machine = Machine::alone(&args.run)?;
+        return Ok((machine, clocks));
+    }
+    let mut first = Machine::read(&args.run)?;
+    for folder in &args.with {
+        let name = folder.display().to_string();
+        clocks.push(first.add(&name, Machine::read(folder)?, args.max_clock_offset)?);
+    }
+    Ok((first, clocks))
 }
 
 /// The rows of a table that not every folder has.

@@ -12,6 +12,8 @@ use crate::output::grouped;
 pub(super) struct Nodes {
     pub(super) rows: Vec<NodeRow>,
     pub(super) sights: Vec<SightRow>,
+    /// What is said of the clocks of the machines that observed them.
+    pub(super) clocks: Vec<String>,
     /// By second: transactions offered, and cores that the generator used.
     pub(super) offered: Vec<(u64, f64, f64)>,
     pub(super) cores: f64,
@@ -25,7 +27,11 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Everything that can be said.
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
+        let mut text: String = self
+            .clocks
+            .iter()
+            .map(|clock| format!("machines    {clock}\n"))
+            .collect();
         for name in self.names() {
             text.push_str(&self.node(&name));
         }
@@ -296,6 +302,7 @@ mod tests {
         let mut nodes = Nodes {
             rows: Vec::new(),
             sights: Vec::new(),
+            clocks: Vec::new(),
             offered: Vec::new(),
             cores: 4.0,
             own_late: 0.0,

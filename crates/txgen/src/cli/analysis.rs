@@ -58,6 +58,14 @@ pub struct AnalyseArgs {
     /// network namespace is held against it [default: what the system knows of each interface].
     #[arg(long, value_name = "RATE")]
     pub link_rate: Option<BitRate>,
+    /// The folder of a run or of txgen record that observed nodes of the same network from another machine; may be
+    /// given several times. One node has to be observed, under one name, from each.
+    #[arg(long, value_name = "FOLDER")]
+    pub with: Vec<PathBuf>,
+    /// How far the clocks of the machines may be apart, by the median over the blocks that a node showed to both, and
+    /// how uncertain that may be.
+    #[arg(long, value_name = "TIME", default_value = "100ms", requires = "with")]
+    pub max_clock_offset: Nanos,
 }
 
 /// Bits a second, as they are written: a number and bit/s, kbit/s, Mbit/s or Gbit/s.

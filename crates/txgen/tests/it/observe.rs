@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use devnode::{BitcoinConfig, Config};
+use rustix::process::Signal;
 use testkit::{CometBft, CometOptions};
 
-use crate::support::{Node, Place, quick};
+use crate::support::{Node, Place, quick, wait_until};
 
 /// A Bitcoin node that pays its blocks to the wallet with the default seed.
 fn bitcoin(place: &Place) -> Node {
@@ -106,6 +107,71 @@ fn nodes_are_recorded_without_a_load() {
         .txgen("record")
         .expect(2)
         .says("there is nothing to observe");
+}
+
+/// Two observers of one machine, as on two machines, of a load that is neither's.
+#[test]
+fn observers_without_a_load_sample_the_same_transactions_and_are_put_on_one_clock() {
+    let place = Place::new();
+    let node = bitcoin(&place);
+    let start = |out: &str| {
+        place.start(&format!(
+            "record --target bitcoin --observe a={} --out {out}",
+            url(&node)
+        ))
+    };
+    let observers = [start("one"), start("two")];
+    let rows = |run: &str, kind: &str| -> BTreeSet<String> {
+        let text =
+            fs::read_to_string(place.path().join(run).join("sights.csv")).unwrap_or_default();
+        let of_kind = text.lines().filter(|line| line.starts_with(kind));
+        of_kind
+            .map(|line| line.split(',').nth(1).unwrap().to_owned())
+            .collect()
+    };
+    let both = |kind: &str| rows("one", kind).len().min(rows("two", kind).len());
+    wait_until("blocks at both", || both("block") > 2);
+    place
+        .txgen(&format!(
+            "flood --count 640 --concurrency 8 --workload bitcoin --out load --endpoints {}",
+            url(&node)
+        ))
+        .expect(0);
+    let blocks = both("block");
+    wait_until("a block after the load", || both("block") > blocks + 1);
+    for observer in observers {
+        observer.signal(Signal::INT);
+        observer.wait();
+    }
+    let txs = place.run("load").table("txs.csv");
+    let own: BTreeSet<String> = txs.column("txid").map(str::to_owned).collect();
+    let sampled = |id: &&String| {
+        let bytes: Vec<u64> = (0..8)
+            .map(|at| u64::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap())
+            .collect();
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | byte)
+            .is_multiple_of(64)
+    };
+    let wanted: BTreeSet<String> = own.iter().filter(sampled).cloned().collect();
+    for observer in ["one", "two"] {
+        let seen = rows(observer, "tx");
+        assert!(seen.iter().all(|id| sampled(&id)), "{seen:?}");
+        assert!(
+            wanted.is_subset(&seen),
+            "{observer}: {wanted:?} of {seen:?}"
+        );
+    }
+    place
+        .txgen("analyse one --with two --max-clock-offset 1h")
+        .expect(0)
+        .prints("blocks that nodes showed to both");
+    place
+        .txgen("analyse load --with idle")
+        .expect(2)
+        .says("it is no folder of a run or of txgen record");
 }
 
 #[test]
