@@ -3,20 +3,22 @@
 //!
 //! **Check.** A server that works on one at a time and takes s for each gives 1/s answers a second, however many wait.
 //! So where answers a second, at most, times what one takes when none waits come to 1, there is one such server; m that
-//! work side by side come to m (the utilisation law, Denning and Buzen, Computing Surveys 10, 1978).
+//! work side by side come to m at least (the utilisation law, Denning and Buzen, Computing Surveys 10, 1978).
 //!
 //! **Execution and recheck.** The header of a block carries the time of the votes for the block before it (BFT time,
 //! CometBFT 0.38 spec/consensus/bft-time.md), and a node announces a block once it was executed, committed and the
 //! mempool checked again (`ApplyBlock` in state/execution.go). What lies between the two, less a constant, is what the
 //! block's transactions and those that it left behind cost: a plane through these points gives both.
 
+use std::fmt;
+
 use crate::rows::{BlockRow, SeriesRow};
 
 /// What the course of a load says of the node's stages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stages {
-    pub(crate) checks: Checks,
-    pub(crate) blocks: BlockCosts,
+    checks: Checks,
+    blocks: BlockCosts,
 }
 
 impl Stages {
@@ -31,19 +33,66 @@ impl Stages {
         let left = row.mempool_min.or(row.mempool_txs);
         self.blocks.left = left.unwrap_or(self.blocks.left);
     }
+
+    /// Which stage was at work all the time, in words, and since when if that is known. `followed`: blocks were
+    /// watched; `behind`: they did not take up what was accepted, which then says nothing of the checks.
+    pub(crate) fn finding(&self, followed: bool, behind: bool) -> Option<(Option<f64>, String)> {
+        let shares = self.blocks.shares().filter(|_| followed);
+        let busy = shares.filter(|it| it.execution + it.recheck >= BUSY_SHARE);
+        let checks = || (Some(self.checks.since_s), self.checks.to_string());
+        let serial = !behind && self.checks.are_serial();
+        let blocks = busy.map(|shares| (None, shares.to_string()));
+        blocks.or_else(|| serial.then(checks))
+    }
+}
+
+/// That transactions are checked one after the other, and one always is.
+impl fmt::Display for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CheckTx takes one transaction at a time: {:.0}/s were answered at most, {:.2} ms each when none waited \
+             ({:.1} in work at once), up to {:.0} ms when others did; more connections carry no more",
+            self.most_tps,
+            self.alone_ms.unwrap_or_default(),
+            self.at_once().unwrap_or_default(),
+            self.crowded_ms
+        )
+    }
+}
+
+/// That the work of blocks takes the time between them.
+impl fmt::Display for BlockShares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match (self.execution >= BUSY_SHARE, self.recheck >= BUSY_SHARE) {
+            (true, _) => "execution (FinalizeBlock)",
+            (_, true) => "recheck (CheckTx of what a block left in the mempool)",
+            _ => "execution and recheck together",
+        };
+        write!(
+            f,
+            "{stage} takes the time between blocks: a transaction costs {:.2} ms in its block and {:.2} ms in the mempool \
+             after one, {:.0} % and {:.0} % of the {:.1} s between blocks",
+            self.execution_ms,
+            self.recheck_ms,
+            self.execution * 100.0,
+            self.recheck * 100.0,
+            self.gap_ms / 1e3
+        )
+    }
 }
 
 /// Answers, and what they take.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Checks {
+struct Checks {
     /// The shortest median of a second from sent to accepted, in milliseconds.
-    pub(crate) alone_ms: Option<f64>,
+    alone_ms: Option<f64>,
     /// The most that were accepted in a second.
-    pub(crate) most_tps: f64,
+    most_tps: f64,
     /// Seconds in which answers took [`CROWDED`] times as long, the first of them, and the longest median.
     crowded: u64,
-    pub(crate) since_s: f64,
-    pub(crate) crowded_ms: f64,
+    since_s: f64,
+    crowded_ms: f64,
 }
 
 impl Checks {
@@ -67,13 +116,13 @@ impl Checks {
     }
 
     /// How many transactions were in work at once when most were accepted, if many waited: 1 of a serial stage.
-    pub(crate) fn at_once(&self) -> Option<f64> {
+    fn at_once(&self) -> Option<f64> {
         let at_once = self.most_tps * self.alone_ms? / 1e3;
         (self.crowded >= FEWEST_SECONDS).then_some(at_once)
     }
 
     /// Whether one transaction is checked at a time, and that is all the node does.
-    pub(crate) fn are_serial(&self) -> bool {
+    fn are_serial(&self) -> bool {
         self.at_once().is_some_and(|at_once| ONE.contains(&at_once))
     }
 }
@@ -87,11 +136,13 @@ struct Last {
     /// Since the block before it was announced.
     gap_ms: f64,
     left: f64,
+    /// Whether the node announced it: a height is known before its block was executed.
+    announced: bool,
 }
 
 /// What blocks cost by their transactions (x) and by those that they left in the mempool (z), in milliseconds (y).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BlockCosts {
+struct BlockCosts {
     /// In the mempool, last time that this was known.
     left: u64,
     /// The offering ended.
@@ -100,6 +151,7 @@ pub(crate) struct BlockCosts {
     /// What the clocks differ by and the first block cost: taken off all, so that sums stay exact.
     base_ns: Option<i128>,
     sums: Sums,
+    weights: Weights,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -114,30 +166,44 @@ struct Sums {
     xy: f64,
     zy: f64,
     yy: f64,
-    /// Of x times the time since the block before.
-    x_gap: f64,
 }
 
-/// Shares of the time between the blocks in which transactions were.
+/// How large blocks were, how much they left, and how long after the block before they came, weighted by both: what most
+/// transactions met.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weights {
+    x: f64,
+    z: f64,
+    xx: f64,
+    zz: f64,
+    x_gap: f64,
+    z_gap: f64,
+}
+
+/// Shares of the time between the blocks in which transactions were, and that left some behind.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct BlockShares {
-    pub(crate) execution: f64,
-    pub(crate) recheck: f64,
+struct BlockShares {
+    execution: f64,
+    recheck: f64,
     /// What a transaction costs, in milliseconds.
-    pub(crate) execution_ms: f64,
-    pub(crate) recheck_ms: f64,
+    execution_ms: f64,
+    recheck_ms: f64,
     /// The time between these blocks, in milliseconds.
-    pub(crate) gap_ms: f64,
+    gap_ms: f64,
 }
 
 impl BlockCosts {
     fn block(&mut self, block: &BlockRow) {
         let before = self.last.filter(|last| last.height + 1 == block.height);
-        if let Some(last) = before.filter(|_| !self.over) {
+        // Of the first block it is not known when the one before came.
+        if let Some(last) = before.filter(|last| !self.over && last.gap_ms > 0.0) {
+            self.weights.add(&last);
             let voted_ns = i128::from(block.header_time_unix_ns);
             let took_ns = i128::from(last.observed_ns) - voted_ns;
             let took_ns = took_ns - *self.base_ns.get_or_insert(took_ns);
-            self.sums.add(&last, took_ns as f64 / 1e6);
+            if last.announced {
+                self.sums.add(&last, took_ns as f64 / 1e6);
+            }
         }
         let gap_ns = before.map_or(0, |last| block.observed_ns.saturating_sub(last.observed_ns));
         self.last = Some(Last {
@@ -146,17 +212,25 @@ impl BlockCosts {
             observed_ns: block.observed_ns,
             gap_ms: gap_ns as f64 / 1e6,
             left: self.left as f64,
+            announced: block.resolution_ms.is_none(),
         });
     }
 
     /// `None` where there are too few blocks, or they say nothing of what they cost.
-    pub(crate) fn shares(&self) -> Option<BlockShares> {
-        let sums = &self.sums;
-        let (execution_ms, recheck_ms) = sums.plane()?;
-        let gap_ms = sums.x_gap / sums.x;
+    fn shares(&self) -> Option<BlockShares> {
+        let weights = &self.weights;
+        let (execution_ms, recheck_ms) = self.sums.plane()?;
+        let share =
+            |ms: f64, squares: f64, gap: f64| if gap > 0.0 { ms * squares / gap } else { 0.0 };
+        let execution = share(execution_ms, weights.xx, weights.x_gap);
+        let recheck = share(recheck_ms, weights.zz, weights.z_gap);
+        let gap_ms = match execution >= recheck {
+            true => weights.x_gap / weights.x,
+            false => weights.z_gap / weights.z,
+        };
         Some(BlockShares {
-            execution: execution_ms * (sums.xx / sums.x) / gap_ms,
-            recheck: recheck_ms * (sums.xz / sums.x) / gap_ms,
+            execution,
+            recheck,
             execution_ms,
             recheck_ms,
             gap_ms,
@@ -166,10 +240,6 @@ impl BlockCosts {
 
 impl Sums {
     fn add(&mut self, of: &Last, y: f64) {
-        // Of the first block it is not known when the one before came.
-        if of.gap_ms <= 0.0 {
-            return;
-        }
         let (x, z) = (of.txs, of.left);
         self.n += 1.0;
         self.x += x;
@@ -181,13 +251,12 @@ impl Sums {
         self.xy += x * y;
         self.zy += z * y;
         self.yy += y * y;
-        self.x_gap += x * of.gap_ms;
     }
 
     /// What y rises by for each of x and of z, by least squares; neither below zero. `None` unless this explains most
     /// of y.
     fn plane(&self) -> Option<(f64, f64)> {
-        if self.n < FEWEST_BLOCKS || self.x_gap <= 0.0 {
+        if self.n < FEWEST_BLOCKS {
             return None;
         }
         let n = self.n;
@@ -218,6 +287,18 @@ impl Sums {
     }
 }
 
+impl Weights {
+    fn add(&mut self, of: &Last) {
+        let (x, z) = (of.txs, of.left);
+        self.x += x;
+        self.z += z;
+        self.xx += x * x;
+        self.zz += z * z;
+        self.x_gap += x * of.gap_ms;
+        self.z_gap += z * of.gap_ms;
+    }
+}
+
 /// A sum of squares about the mean; zero where it is nothing beside the sum of squares itself.
 fn scatter(about_mean: f64, of_squares: f64) -> f64 {
     match about_mean > ROUNDING * of_squares {
@@ -228,14 +309,16 @@ fn scatter(about_mean: f64, of_squares: f64) -> f64 {
 
 /// Of sums of thousands of squares.
 const ROUNDING: f64 = 1e-9;
+/// Most of the time.
+const BUSY_SHARE: f64 = 0.5;
 /// Fewer answers make no median.
 const FEWEST_ANSWERS: u64 = 20;
 /// Answers that take so many times as long as they can wait for others.
 const CROWDED: f64 = 3.0;
 /// Two seconds are chance.
 const FEWEST_SECONDS: u64 = 3;
-/// One in work at once: some of the time of an answer is the network's, and a busy machine is slower than an idle one.
-const ONE: std::ops::RangeInclusive<f64> = 0.6..=1.5;
+/// One in work at once. The network's part of an answer's time makes it more, and two servers make it two at least.
+const ONE: std::ops::RangeInclusive<f64> = 0.6..=1.8;
 /// Fewer blocks than this for three parameters are chance.
 const FEWEST_BLOCKS: f64 = 10.0;
 /// The share of the scatter of x and z that is not common to both, below which they are not told apart.

@@ -5,7 +5,6 @@ use crate::evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
 use crate::limits::{BACKLOG_BLOCKS, SUSTAINED_SHARE};
 use crate::plan::LoadModel;
 use crate::silence::Stretch;
-use crate::stages::{BlockShares, Checks};
 
 impl Case<'_> {
     /// What the chain could not take up.
@@ -90,65 +89,19 @@ impl Case<'_> {
             EvidenceKind::BlocksOutOfGas,
         ];
         let behind = strong.iter().any(|it| of_blocks.contains(&it.kind));
-        let stages = &self.signs.stages;
-        let shares = stages.blocks.shares().filter(|_| self.summary.followed);
-        let found = match shares {
-            Some(shares) if shares.execution + shares.recheck >= BUSY_SHARE => {
-                (None, block_work(&shares))
-            }
-            // What blocks do not take up says nothing of the checks.
-            _ if !behind && stages.checks.are_serial() => {
-                let from_s = stages.checks.since_s;
-                let until_s = self.summary.time.offered_s;
-                let stretch = Stretch {
-                    from_s,
-                    until_s,
-                    txs,
-                };
-                (Some(stretch), serial_checks(&stages.checks))
-            }
-            _ => return,
+        let finding = self.signs.stages.finding(self.summary.followed, behind);
+        let Some((since_s, text)) = finding else {
+            return;
         };
+        let until_s = self.summary.time.offered_s;
+        let stretch = since_s.map(|from_s| Stretch {
+            from_s,
+            until_s,
+            txs,
+        });
         let kind = (EvidenceKind::SerialStage, LimitedBy::Node);
-        self.add(kind, Strength::Strong, txs, found.0, found.1);
+        self.add(kind, Strength::Strong, txs, stretch, text);
         // Before what it explains.
         self.found.rotate_right(1);
     }
 }
-
-/// That the work of blocks takes the time between them.
-fn block_work(shares: &BlockShares) -> String {
-    let BlockShares {
-        execution,
-        recheck,
-        execution_ms,
-        recheck_ms,
-        gap_ms,
-    } = shares;
-    let stage = match (*execution >= BUSY_SHARE, *recheck >= BUSY_SHARE) {
-        (true, _) => "execution (FinalizeBlock)",
-        (_, true) => "recheck (CheckTx of what a block left in the mempool)",
-        _ => "execution and recheck together",
-    };
-    let seconds = gap_ms / 1e3;
-    format!(
-        "{stage} takes the time between blocks: a transaction costs {execution_ms:.2} ms in its block and {recheck_ms:.2} ms \
-         in the mempool after one, {:.0} % and {:.0} % of the {seconds:.1} s between blocks",
-        execution * 100.0,
-        recheck * 100.0
-    )
-}
-
-/// That transactions are checked one after the other, and one always is.
-fn serial_checks(checks: &Checks) -> String {
-    let (alone_ms, tps) = (checks.alone_ms.unwrap_or_default(), checks.most_tps);
-    format!(
-        "CheckTx takes one transaction at a time: {tps:.0}/s were answered at most, {alone_ms:.2} ms each when none waited \
-         ({:.1} in work at once), up to {:.0} ms when others did; more connections carry no more",
-        checks.at_once().unwrap_or_default(),
-        checks.crowded_ms
-    )
-}
-
-/// Most of the time.
-const BUSY_SHARE: f64 = 0.5;
