@@ -362,7 +362,7 @@ fn a_load_among_peers_needs_nothing_but_the_target_and_loses_no_satoshi() {
             "flood --count 200 --concurrency 4 --workload bitcoin --target bitcoin-p2p --out {run} {more}"
         ));
         ended.expect(0).says("over bitcoin-p2p").prints("funded ");
-        assert!(!ended.out.contains("NOT conserved"), "{ended}");
+        assert!(!ended.printed("NOT conserved"), "{ended}");
         place.run(run).summary().assert_all_committed(200);
         let manifest = place.run(run).manifest();
         let acceptance = manifest["plan"]["acceptance"].as_str().unwrap();
@@ -390,7 +390,7 @@ fn among_peers_what_is_never_announced_is_no_refusal_of_the_node() {
          --endpoints {peers} --bitcoin-rpc {} --out run",
         url(&node)
     ));
-    assert!(!ended.out.contains("NOT conserved"), "{ended}");
+    assert!(!ended.printed("NOT conserved"), "{ended}");
     let summary = place.run("run").summary();
     let (accepted, unanswered) = (
         summary.count("fate.accepted"),
@@ -539,7 +539,7 @@ fn a_btcd_takes_a_load_among_peers_and_announces_what_it_accepts() {
          --endpoints bitcoin-p2p://{} --bitcoin-rpc {rpc}",
         node.peers()
     ));
-    assert!(!ended.out.contains("NOT conserved"), "{ended}");
+    assert!(!ended.printed("NOT conserved"), "{ended}");
     let summary = place.run("run").summary();
     let (committed, unanswered) = (
         summary.count("fate.committed"),

@@ -76,7 +76,7 @@ fn check_transactions(run: &RunFolder) {
     assert_eq!(
         txs.header.join(","),
         "txid,size,ts_send,ts_accept,ts_commit,ts_error,\
-         due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step"
+         due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step,codespace"
     );
     assert_eq!(txs.rows.len() as u64, PLANNED);
     let ids: HashSet<&str> = txs.column("txid").collect();
