@@ -21,14 +21,14 @@
 
 #![allow(clippy::print_stdout)]
 
-use std::collections::HashSet;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use admission::coins::{self, Coin, Coins, Fate, GENESIS, Ledger, Witness};
 use admission::{
-    Admit, Counters, ExactSet, FastFilter, Filter, KeyBits, Layout, Outcome, Pipeline,
-    RollingFilter, Secret, Serial, Settings, Sharded, TwoGenerationFilter, Verdict,
+    Counters, ExactSet, FastFilter, Filter, KeyBits, Layout, Pipeline, RollingFilter, Secret,
+    Serial, Settings, Sharded, TwoGenerationFilter,
 };
 use bitcoin::secp256k1::{self, Message, Secp256k1, SecretKey, VerifyOnly};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -37,17 +37,6 @@ use sha2::{Digest as _, Sha256};
 
 const CLAIMS: u32 = 1_000;
 const TRANSACTIONS: u32 = 2_000;
-
-/// A coin: the transaction that made it and its output; transaction 0 made all that are there at first.
-type Coin = (u32, u32);
-
-#[derive(Clone)]
-struct Payment {
-    id: u32,
-    spends: [Coin; 2],
-    proofs: Proofs,
-    submitted: Instant,
-}
 
 /// A signature for each input.
 #[derive(Clone)]
@@ -62,17 +51,21 @@ enum Scheme {
     Ed25519,
 }
 
-struct Payments {
+/// What a payment carries: its signatures, and when it was submitted.
+#[derive(Clone)]
+struct Signed {
+    proofs: Proofs,
+    submitted: Instant,
+}
+
+type Payment = coins::Payment<Signed>;
+
+/// Checks signatures, and says how long each payment waited for its verdict.
+struct Signatures {
     secp: Secp256k1<VerifyOnly>,
     ecdsa: secp256k1::PublicKey,
     ed25519: VerifyingKey,
     decided: Sender<Duration>,
-}
-
-#[derive(Default)]
-struct Ledger {
-    made: HashSet<u32>,
-    spent: HashSet<Coin>,
 }
 
 fn digest(id: u32, input: usize) -> [u8; 32] {
@@ -83,47 +76,24 @@ fn secret_key() -> SecretKey {
     SecretKey::from_slice(&[7; 32]).expect("the key is in range")
 }
 
-impl Payments {
-    fn new() -> (Self, Receiver<Duration>) {
+impl Signatures {
+    fn new() -> (Coins<Self>, Receiver<Duration>) {
         let (decided, verdicts) = channel();
-        let payments = Self {
+        let signatures = Self {
             secp: Secp256k1::verification_only(),
             ecdsa: secret_key().public_key(&Secp256k1::new()),
             ed25519: SigningKey::from_bytes(&[7; 32]).verifying_key(),
             decided,
         };
-        (payments, verdicts)
+        (Coins(signatures), verdicts)
     }
 }
 
-impl Admit for Payments {
-    type Tx = Payment;
-    type Id = u32;
-    type Key = KeyBits;
-    type View = Ledger;
-    type Checked = ();
-    type Rejection = ();
+impl Witness for Signatures {
+    type Proof = Signed;
 
-    fn id(&self, tx: &Payment) -> u32 {
-        tx.id
-    }
-
-    fn spends(&self, tx: &Payment) -> impl Iterator<Item = KeyBits> {
-        tx.spends
-            .iter()
-            .map(|coin| key(u64::from(coin.0) << 32 | u64::from(coin.1)))
-    }
-
-    fn check(&self, tx: &Payment, view: &Ledger) -> Verdict<(), u32, ()> {
-        for coin in tx.spends {
-            if coin.0 != 0 && !view.made.contains(&coin.0) {
-                return Verdict::Missing(coin.0);
-            }
-            if view.spent.contains(&coin) {
-                return Verdict::Rejected(());
-            }
-        }
-        let good = match &tx.proofs {
+    fn proves(&self, tx: &Payment) -> bool {
+        match &tx.proof.proofs {
             Proofs::Ecdsa(proofs) => proofs.iter().enumerate().all(|(input, proof)| {
                 let message = Message::from_digest(digest(tx.id, input));
                 self.secp.verify_ecdsa(&message, proof, &self.ecdsa).is_ok()
@@ -133,22 +103,16 @@ impl Admit for Payments {
                     .verify_strict(&digest(tx.id, input), proof)
                     .is_ok()
             }),
-        };
-        if good {
-            Verdict::Accepted(())
-        } else {
-            Verdict::Rejected(())
         }
     }
 
-    fn decided(&self, tx: &mut Payment, _: Outcome<'_, Self>) {
+    fn decided(&self, tx: &Payment, _: Fate) {
         // Nobody waits any more once the case is over.
-        let _ = self.decided.send(tx.submitted.elapsed());
+        let _ = self.decided.send(tx.proof.submitted.elapsed());
     }
 
-    fn commit(&self, view: &mut Ledger, tx: Payment, (): ()) {
-        view.made.insert(tx.id);
-        view.spent.extend(tx.spends);
+    fn key(coin: Coin) -> KeyBits {
+        key(u64::from(coin.0) << 32 | u64::from(coin.1))
     }
 }
 
@@ -170,11 +134,11 @@ fn payments(scheme: Scheme, conflicts: u32, depth: u32) -> Vec<Payment> {
     let mut all: Vec<Payment> = Vec::with_capacity(TRANSACTIONS as usize);
     for id in 1..=TRANSACTIONS {
         let spends = if id > 1 && id * 61 % 100 < conflicts {
-            all[id as usize - 2].spends
+            all[id as usize - 2].spends.clone()
         } else if !(id - 1).is_multiple_of(depth) {
-            [(id - 1, 0), (id - 1, 1)]
+            vec![(id - 1, 0), (id - 1, 1)]
         } else {
-            [(0, 2 * id), (0, 2 * id + 1)]
+            vec![(GENESIS, 2 * id), (GENESIS, 2 * id + 1)]
         };
         let proofs = match scheme {
             Scheme::Ecdsa => Proofs::Ecdsa([0, 1].map(|input| {
@@ -187,8 +151,10 @@ fn payments(scheme: Scheme, conflicts: u32, depth: u32) -> Vec<Payment> {
         all.push(Payment {
             id,
             spends,
-            proofs,
-            submitted: Instant::now(),
+            proof: Signed {
+                proofs,
+                submitted: Instant::now(),
+            },
         });
     }
     all
@@ -364,15 +330,13 @@ struct Ran {
 }
 
 fn parallel<F: Filter<KeyBits> + 'static>(txs: Vec<Payment>, filter: F, settings: Settings) -> Ran {
-    let (payments, verdicts) = Payments::new();
+    let (payments, verdicts) = Signatures::new();
     let count = txs.len();
-    let pipeline = Pipeline::start(payments, Ledger::default(), filter, settings);
+    let pipeline = Pipeline::start(payments, Ledger::genesis(), filter, settings);
     let started = Instant::now();
-    for tx in txs {
-        let submitted = Instant::now();
-        pipeline
-            .submit(Payment { submitted, ..tx })
-            .expect("all fit");
+    for mut tx in txs {
+        tx.proof.submitted = Instant::now();
+        pipeline.submit(tx).expect("all fit");
     }
     let waits = verdicts.iter().take(count).collect();
     let took = started.elapsed();
@@ -380,15 +344,13 @@ fn parallel<F: Filter<KeyBits> + 'static>(txs: Vec<Payment>, filter: F, settings
 }
 
 fn serial(txs: Vec<Payment>) -> Ran {
-    let (payments, verdicts) = Payments::new();
+    let (payments, verdicts) = Signatures::new();
     let count = txs.len();
-    let serial = Serial::new(payments, Ledger::default());
+    let serial = Serial::new(payments, Ledger::genesis());
     let started = Instant::now();
-    for tx in txs {
-        serial.submit(Payment {
-            submitted: started,
-            ..tx
-        });
+    for mut tx in txs {
+        tx.proof.submitted = started;
+        serial.submit(tx);
     }
     let waits = verdicts.iter().take(count).collect();
     ran(started.elapsed(), serial.counters(), waits)

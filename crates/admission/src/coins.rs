@@ -1,97 +1,152 @@
-//! A ledger of coins, small enough to be checked in every interleaving; for tests.
+//! A ledger of coins, small enough to be checked in every interleaving; for the tests and the bench.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
 
 use crate::admit::{Admit, Outcome, Verdict};
 use crate::filter::Filter;
 use crate::key::{Key, KeyBits};
 
 /// A transaction and the number of one of its outputs.
-pub(crate) type Coin = (u32, u32);
+pub type Coin = (u32, u32);
 
-/// Outputs of each transaction.
-pub(crate) const OUTPUTS: u32 = 2;
+/// Outputs of each transaction, as keys tell them apart.
+pub const OUTPUTS: u32 = 2;
 /// The transaction that is in the ledger from the beginning.
-pub(crate) const GENESIS: u32 = 0;
+pub const GENESIS: u32 = 0;
 
+/// A transaction, with what shows that it may spend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Payment {
-    pub(crate) id: u32,
-    pub(crate) spends: Vec<Coin>,
+pub struct Payment<P = ()> {
+    /// Its number.
+    pub id: u32,
+    /// What it spends.
+    pub spends: Vec<Coin>,
+    /// What is checked beside that.
+    pub proof: P,
 }
 
-pub(crate) fn payment(id: u32, spends: &[Coin]) -> Payment {
+/// A payment without a proof.
+#[must_use]
+pub fn payment(id: u32, spends: &[Coin]) -> Payment {
     let spends = spends.to_vec();
-    Payment { id, spends }
+    Payment {
+        id,
+        spends,
+        proof: (),
+    }
 }
 
 /// What is committed, in order.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger {
-    pub(crate) order: Vec<Payment>,
-    made: BTreeSet<u32>,
-    spent: BTreeSet<Coin>,
+#[derive(Debug, Clone)]
+pub struct Ledger<P = ()> {
+    /// The payments.
+    pub order: Vec<Payment<P>>,
+    made: HashSet<u32>,
+    spent: HashSet<Coin>,
 }
 
-impl Ledger {
-    pub(crate) fn genesis() -> Self {
-        let made = BTreeSet::from([GENESIS]);
+impl<P> Ledger<P> {
+    /// With the first transaction alone.
+    #[must_use]
+    pub fn genesis() -> Self {
         Self {
-            made,
-            ..Self::default()
+            order: Vec::new(),
+            made: HashSet::from([GENESIS]),
+            spent: HashSet::new(),
         }
     }
 
     /// As a block of somebody else's does.
-    pub(crate) fn spend(&mut self, coin: Coin) {
+    pub fn spend(&mut self, coin: Coin) {
         self.spent.insert(coin);
     }
 }
 
+/// What became of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
+    /// It is committed.
     Accepted,
+    /// It is not, and why.
     Rejected(&'static str),
+    /// It spends what this transaction did not make.
     Orphaned(u32),
+    /// Nobody decided.
     Abandoned,
 }
 
-/// The application. It writes down what was decided.
+/// How payments are proved, and who hears of their fate.
+pub trait Witness: Send + Sync + 'static {
+    /// What shows that a payment may spend.
+    type Proof: Send + 'static;
+
+    /// Whether it does.
+    fn proves(&self, payment: &Payment<Self::Proof>) -> bool;
+
+    /// A payment met its fate.
+    fn decided(&self, payment: &Payment<Self::Proof>, fate: Fate);
+
+    /// The key of a coin.
+    fn key(coin: Coin) -> KeyBits {
+        [coin.0 * OUTPUTS + coin.1, coin.0, coin.1, 0, 0, 0, 0, 0]
+    }
+}
+
+/// The application.
 #[derive(Debug, Default)]
-pub(crate) struct Coins {
-    pub(crate) fates: std::sync::Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>,
+pub struct Coins<W = Book>(pub W);
+
+/// A witness that believes everything and writes down what was decided.
+#[derive(Debug, Default)]
+pub struct Book(pub Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>);
+
+impl Witness for Book {
+    type Proof = ();
+
+    fn proves(&self, payment: &Payment) -> bool {
+        assert!(payment.id != PANICS, "this transaction's check panics");
+        true
+    }
+
+    fn decided(&self, payment: &Payment, fate: Fate) {
+        // A test that panicked elsewhere has failed already.
+        if let Ok(mut fates) = self.0.lock() {
+            fates.entry(payment.id).or_default().push(fate);
+        }
+    }
 }
 
 impl Coins {
     /// With the book that it writes to.
     #[expect(clippy::type_complexity, reason = "a test's book")]
-    pub(crate) fn new() -> (Self, std::sync::Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>) {
-        let coins = Self::default();
-        let fates = std::sync::Arc::clone(&coins.fates);
-        (coins, fates)
+    #[must_use]
+    pub fn new() -> (Self, Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>) {
+        let fates = Arc::default();
+        (Self(Book(Arc::clone(&fates))), fates)
     }
 }
 
-impl Admit for Coins {
-    type Tx = Payment;
+impl<W: Witness> Admit for Coins<W>
+where
+    W::Proof: Sync,
+{
+    type Tx = Payment<W::Proof>;
     type Id = u32;
     type Key = KeyBits;
-    type View = Ledger;
+    type View = Ledger<W::Proof>;
     type Checked = ();
     type Rejection = &'static str;
 
-    fn id(&self, tx: &Payment) -> u32 {
+    fn id(&self, tx: &Self::Tx) -> u32 {
         tx.id
     }
 
-    fn spends(&self, tx: &Payment) -> impl Iterator<Item = KeyBits> {
-        let key = |(id, output): &Coin| [id * OUTPUTS + output, *id, *output, 0, 0, 0, 0, 0];
-        tx.spends.iter().map(key)
+    fn spends(&self, tx: &Self::Tx) -> impl Iterator<Item = KeyBits> {
+        tx.spends.iter().map(|coin| W::key(*coin))
     }
 
-    fn check(&self, tx: &Payment, view: &Ledger) -> Verdict<(), u32, &'static str> {
-        assert!(tx.id != PANICS, "this transaction's check panics");
+    fn check(&self, tx: &Self::Tx, view: &Self::View) -> Verdict<(), u32, &'static str> {
         if view.made.contains(&tx.id) {
             return Verdict::Rejected("known");
         }
@@ -106,21 +161,23 @@ impl Admit for Coins {
                 return Verdict::Rejected("spent");
             }
         }
-        Verdict::Accepted(())
+        match self.0.proves(tx) {
+            true => Verdict::Accepted(()),
+            false => Verdict::Rejected("not proved"),
+        }
     }
 
-    fn decided(&self, tx: &mut Payment, outcome: Outcome<'_, Self>) {
+    fn decided(&self, tx: &mut Self::Tx, outcome: Outcome<'_, Self>) {
         let fate = match outcome {
             Outcome::Accepted(()) => Fate::Accepted,
             Outcome::Rejected(why) => Fate::Rejected(why),
             Outcome::Orphaned(parent) => Fate::Orphaned(parent),
             Outcome::Abandoned => Fate::Abandoned,
         };
-        let mut fates = self.fates.lock().unwrap();
-        fates.entry(tx.id).or_default().push(fate);
+        self.0.decided(tx, fate);
     }
 
-    fn commit(&self, view: &mut Ledger, tx: Payment, (): ()) {
+    fn commit(&self, view: &mut Self::View, tx: Self::Tx, (): ()) {
         view.made.insert(tx.id);
         view.spent.extend(&tx.spends);
         view.order.push(tx);
@@ -128,14 +185,16 @@ impl Admit for Coins {
 }
 
 /// A transaction whose check is a mistake of the application.
-pub(crate) const PANICS: u32 = 4_000_000_000;
+pub const PANICS: u32 = 4_000_000_000;
 
 /// A filter of a few bits: nearly everything conflicts, also the keys of one transaction.
 #[derive(Debug)]
-pub(crate) struct Narrow(Vec<bool>);
+pub struct Narrow(Vec<bool>);
 
 impl Narrow {
-    pub(crate) fn new(bits: usize) -> Self {
+    /// Of so many bits.
+    #[must_use]
+    pub fn new(bits: usize) -> Self {
         Self(vec![false; bits])
     }
 }

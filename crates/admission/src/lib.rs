@@ -30,8 +30,8 @@ mod pipeline;
 mod serial;
 mod sync;
 
-#[cfg(test)]
-mod coins;
+#[cfg(any(test, feature = "coins"))]
+pub mod coins;
 #[cfg(test)]
 #[cfg(any(loom, shuttle))]
 mod model;
