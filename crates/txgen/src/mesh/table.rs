@@ -78,6 +78,7 @@ pub(crate) fn steps(steps: &[StepSummary]) -> Table {
         .number("parcels/s", rate, |it| it.parcels_per_s)
         .on_page_if(true)
         .number("MB/s", number, |it| it.bytes_per_s / 1e6)
+        .on_page_if(true)
         .number("duplicates", percent, |it| it.duplicate_share)
         .on_page_if(true)
         .count("dropped", |it| it.dropped)
@@ -101,7 +102,9 @@ pub(crate) fn nodes(nodes: &[NodeSummary]) -> Table {
         .count("parcels out", |it| it.total.parcels_out)
         .count("in", |it| it.total.parcels_in)
         .count("writes", |it| it.total.writes)
+        .on_page_if(true)
         .number("MB in", number, |it| it.total.bytes_in as f64 / 1e6)
+        .on_page_if(true)
         .count("first seen", |it| it.total.first_seen)
         .count("again", |it| it.total.duplicates)
         .count("dropped", |it| {
