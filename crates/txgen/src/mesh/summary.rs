@@ -250,3 +250,61 @@ fn remark(step: &StepAccount, judgement: &Judgement) -> &'static str {
 
 /// The remark of a step before anything gave.
 pub(crate) const KEPT_UP: &str = "kept up";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::mesh::load::MeshLoad;
+
+    fn judgement(cause: Cause, step: u32) -> Judgement {
+        Judgement {
+            schedule: Kept::Valid,
+            gave_first: Some(GaveFirst {
+                cause,
+                since_s: 0,
+                step,
+                sentence: String::new(),
+            }),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Each step of 1,000 offered with what came back to the host and what was dropped.
+    fn remarks(steps: [(u64, u64); 3], judgement: &Judgement) -> Vec<&'static str> {
+        let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "1s", "to": "3000/s"});
+        let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
+        let mut account = Account::new(2, &load);
+        for (step, (came, dropped)) in account.steps.iter_mut().zip(steps) {
+            step.host.offered = 1000;
+            step.host.entries = came;
+            step.all.dropped_full = dropped;
+        }
+        assert_eq!(account.steps.len(), 3);
+        let steps = account.steps.iter();
+        steps.map(|step| remark(step, judgement)).collect()
+    }
+
+    #[test]
+    fn a_step_after_the_first_symptom_is_judged_by_what_came_back_in_it() {
+        let gave = judgement(Cause::MachineCpu, 1);
+        let again = remarks([(1000, 0), (700, 9), (1000, 0)], &gave);
+        assert_eq!(again, ["kept up", "gave here", "kept up again"]);
+        let lost = remarks([(1000, 0), (700, 9), (900, 0)], &gave);
+        assert_eq!(lost[2], "after it gave");
+        let dropped = remarks([(1000, 0), (700, 9), (1000, 1)], &gave);
+        assert_eq!(dropped[2], "after it gave");
+    }
+
+    #[test]
+    fn a_step_that_other_programs_disturbed_did_not_give() {
+        let steps = [(1000, 0), (700, 9), (1000, 0)];
+        assert_eq!(
+            remarks(steps, &judgement(Cause::OtherPrograms, 1))[1],
+            "disturbed by other programs"
+        );
+    }
+}
