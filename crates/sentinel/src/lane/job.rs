@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
+use crate::config::WriteOrder;
 use crate::ledger::Reservation;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
@@ -33,6 +34,9 @@ pub(super) struct Job {
     pub(super) recipient: Recipient,
     pub(super) reservation: Reservation,
 }
+
+/// Transactions of more bytes are hashed when they come: some 10 µs each.
+const HASHED_AT_ONCE: usize = 16 << 10;
 
 /// What the lane has found out about a write.
 #[derive(Debug, Default)]
@@ -109,6 +113,23 @@ impl Job {
     pub(super) fn hash(&self) -> Option<TxHash> {
         self.tx()
             .map(|tx| *self.notes.hash.get_or_init(|| Sha256::digest(tx).into()))
+    }
+
+    /// Finds out now, in its connection's turn, what would take long later: under the queue's lock, or in the
+    /// worker when the answers to many large transactions come at once.
+    pub(super) fn prepare(&self, order: WriteOrder) {
+        if order == WriteOrder::Account {
+            let _ = self.place();
+        }
+        if self.bytes() > HASHED_AT_ONCE {
+            let _ = self.hash();
+        }
+    }
+
+    /// Whether the hash is known already.
+    #[cfg(test)]
+    pub(super) fn is_hashed(&self) -> bool {
+        self.notes.hash.get().is_some()
     }
 
     fn outline(&self) -> Option<&Outline> {

@@ -107,10 +107,7 @@ impl Lane {
             },
             reservation: write.reservation,
         };
-        if self.order == WriteOrder::Account {
-            // Read now and kept, so that it is not read under the lock.
-            let _ = job.place();
-        }
+        job.prepare(self.order);
         let is_answered_now =
             self.async_ack == AsyncAck::Buffered && job.class() == MethodClass::BroadcastAsync;
         let acknowledged = is_answered_now.then(|| job.hash()).flatten().map(|hash| {
