@@ -25,6 +25,8 @@ where
     A::Stream: Stream,
 {
     let mut connections = JoinSet::new();
+    let mut turns = JoinSet::new();
+    turns.spawn(front.turns.clone().hand_out());
     let mut acceptor = Acceptor::new(listener);
     let stop = front.stop.clone();
     let mut stopped = std::pin::pin!(stop.cancelled());

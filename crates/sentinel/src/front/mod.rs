@@ -24,6 +24,7 @@ mod slots;
 mod socket;
 #[cfg(test)]
 mod testing;
+mod turns;
 mod websocket;
 
 use std::sync::Arc;
@@ -32,7 +33,6 @@ use std::time::Instant;
 
 use fairq::ClientKey;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
@@ -41,6 +41,7 @@ use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use self::slots::{SlotLimits, Slots};
+use self::turns::Turns;
 use crate::config::Config;
 use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
@@ -68,8 +69,8 @@ pub(crate) struct Shared<B> {
     json_limits: JsonLimits,
     refusals: RefusalLog,
     origins: Origins,
-    /// How many sessions write a large event at once: one on each thread.
-    event_turns: Arc<Semaphore>,
+    /// One for each thread.
+    turns: Turns,
     connections: AtomicU64,
     requests: AtomicU64,
 }
@@ -140,7 +141,7 @@ impl<B: Backend> Shared<B> {
             },
             refusals: RefusalLog::new(Instant::now()),
             origins: Origins::default(),
-            event_turns: Arc::new(Semaphore::new(config.listen.threads)),
+            turns: Turns::new(config.listen.threads, config.fair.clients_max, seed)?,
             ledger,
             metrics,
             stop,

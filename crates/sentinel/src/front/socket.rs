@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::backlog::Backlog;
 use super::buffer::{Buffer, READ_BYTES};
+use super::turns::{LONG_BYTES, Turn};
 use crate::ledger::{Ledger, Reservation};
 use crate::timer::Timer;
 
@@ -40,14 +41,21 @@ pub(crate) struct Socket<IO> {
     pub(crate) input: Buffer,
     /// What the client is to get.
     pub(crate) output: Buffer,
-    /// Something in the middle of that which other sockets write too.
-    shared: Option<Box<Shared>>,
+    long: Box<Long>,
     timer: Timer,
     /// Bytes of a request or message that is held apart from the input: what came in chunks or
     /// fragments.
     pub(crate) apart: usize,
     /// What its client holds in the account.
     held: Reservation,
+}
+
+/// What only long requests, answers and events need.
+#[derive(Debug)]
+struct Long {
+    turn: Turn,
+    /// Something in the middle of the output which other sockets write too.
+    shared: Option<Shared>,
 }
 
 /// Bytes that many sockets write, each from the one copy there is.
@@ -79,12 +87,12 @@ const SHARED_AT_ONCE: usize = 128 << 10;
 
 impl<IO: Stream> Socket<IO> {
     /// Nothing read, nothing to write.
-    pub(crate) fn new(io: IO, ledger: &Ledger) -> Self {
+    pub(crate) fn new(io: IO, ledger: &Ledger, turn: Turn) -> Self {
         Self {
             io,
             input: Buffer::new(),
             output: Buffer::new(),
-            shared: None,
+            long: Box::new(Long { turn, shared: None }),
             timer: Timer::default(),
             apart: 0,
             held: ledger.nothing(),
@@ -94,6 +102,11 @@ impl<IO: Stream> Socket<IO> {
     /// Whether the client has ended its side, even if not all it sent was read.
     pub(crate) fn is_hung_up(&self) -> bool {
         self.io.is_hung_up()
+    }
+
+    /// Its turns at what takes long.
+    pub(crate) fn turn(&mut self) -> &mut Turn {
+        &mut self.long.turn
     }
 
     /// The account its waiting bytes are charged to.
@@ -125,8 +138,12 @@ impl<IO: Stream> Socket<IO> {
         self.fill_unless(until, pin!(std::future::pending())).await
     }
 
-    /// Reads more behind what is there. Memory is held only for what came.
+    /// Reads more behind what is there, in turns if that is long. Memory is held only for what came.
     pub(crate) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        if self.input.len() > LONG_BYTES {
+            ready!(self.turn().poll_begin(context));
+            self.turn().used();
+        }
         self.input.make_read_room();
         let read = pin!(self.io.read_buf(self.input.tail())).poll(context);
         match read {
@@ -261,30 +278,36 @@ impl<IO: Stream> Socket<IO> {
     /// Puts bytes that other sockets write too behind what is in `output`; what comes into `output`
     /// afterwards follows them. Only one such piece may wait at a time.
     pub(crate) fn share(&mut self, bytes: Bytes) {
-        debug_assert!(self.shared.is_none(), "a second piece would lose the first");
+        debug_assert!(
+            self.long.shared.is_none(),
+            "a second piece would lose the first"
+        );
         let after = self.output.len();
-        self.shared = Some(Box::new(Shared { after, bytes }));
+        self.long.shared = Some(Shared { after, bytes });
     }
 
     /// Whether shared bytes wait.
-    pub(crate) const fn is_sharing(&self) -> bool {
-        self.shared.is_some()
+    pub(crate) fn is_sharing(&self) -> bool {
+        self.long.shared.is_some()
     }
 
     /// Whether shared bytes are what is written next.
     pub(crate) fn shares_next(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.after == 0)
+        self.long
+            .shared
+            .as_ref()
+            .is_some_and(|shared| shared.after == 0)
     }
 
     /// How much the client has still to take.
     pub(crate) fn unsent(&self) -> usize {
-        let shared = self.shared.as_ref();
+        let shared = self.long.shared.as_ref();
         self.output.len() + shared.map_or(0, |shared| shared.bytes.len())
     }
 
     /// Writes some of `output` and of what is shared: whether there was anything to write.
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Ended>> {
-        let next = match &self.shared {
+        let next = match &self.long.shared {
             None => self.output.filled(),
             Some(shared) if shared.after > 0 => &self.output.filled()[..shared.after],
             Some(shared) => &shared.bytes[..shared.bytes.len().min(SHARED_AT_ONCE)],
@@ -305,7 +328,7 @@ impl<IO: Stream> Socket<IO> {
     }
 
     fn written(&mut self, count: usize) {
-        match &mut self.shared {
+        match &mut self.long.shared {
             None => self.output.consume(count),
             Some(shared) if shared.after > 0 => {
                 shared.after -= count;
@@ -314,7 +337,7 @@ impl<IO: Stream> Socket<IO> {
             Some(shared) => {
                 shared.bytes.advance(count);
                 if shared.bytes.is_empty() {
-                    self.shared = None;
+                    self.long.shared = None;
                 }
             }
         }
@@ -348,7 +371,11 @@ impl<IO: Stream> Socket<IO> {
             true => 0,
             false => buffer.capacity(),
         };
-        let shared = self.shared.as_ref().map_or(0, |shared| shared.bytes.len());
+        let shared = self
+            .long
+            .shared
+            .as_ref()
+            .map_or(0, |shared| shared.bytes.len());
         used(&self.input) + used(&self.output) + shared + self.apart
     }
 

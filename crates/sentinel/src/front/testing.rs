@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -202,14 +203,16 @@ impl Backend for Fake {
     }
 }
 
-/// The pieces of an answer; an empty one breaks it off. Beside them what it was admitted with.
+/// The pieces of an answer; an empty one breaks it off. Beside them how many were taken, which lives as long
+/// as what it was admitted with.
 #[derive(Debug)]
-pub(super) struct Body(VecDeque<Bytes>, pub(super) Arc<()>);
+pub(super) struct Body(VecDeque<Bytes>, pub(super) Arc<AtomicUsize>);
 
 impl Pieces for Body {
     type Error = Refusal;
 
     fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
         Poll::Ready(self.0.pop_front().map(|piece| match piece.is_empty() {
             true => Err(Refusal::new(Reason::Upstream, "the node broke off")),
             false => Ok(piece),
@@ -291,6 +294,8 @@ pub(super) struct Client(pub(super) DuplexStream);
 
 /// What fits between client and front.
 const PIPE: usize = 64 << 10;
+/// Looks at the sockets after which nothing more is expected.
+const MOST_LOOKS: usize = 10_000;
 
 impl Bench {
     /// With the default configuration.
@@ -334,6 +339,19 @@ impl Bench {
     /// Connects.
     pub(super) fn connect(&self) -> Client {
         self.connect_from([192, 0, 2, 1])
+    }
+
+    /// What `count` rises by between any two looks of the runtime at its sockets, until it is `all`.
+    pub(super) async fn rises(&self, all: usize, count: impl Fn(&Self) -> usize) -> Vec<usize> {
+        let (mut rises, mut before) = (Vec::new(), count(self));
+        while before < all {
+            assert!(rises.len() < MOST_LOOKS, "{before} of {all}: {rises:?}");
+            tokio::task::yield_now().await;
+            let now = count(self);
+            rises.push(now - before);
+            before = now;
+        }
+        rises
     }
 
     /// The value of a metric.

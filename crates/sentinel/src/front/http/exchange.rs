@@ -61,7 +61,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             false => front.ledger.of(peer.identity.client),
         };
         Self {
-            socket: Socket::new(io, &ledger),
+            socket: Socket::new(io, &ledger, front.turns.clone().of(peer.identity.client)),
             queue: Queue::new(front.backend.clone(), front.next_connection()),
             client: peer.identity.client,
             slowdown: Slowdown::default(),

@@ -10,6 +10,7 @@ use super::work::{CallInfo, Forward, Next};
 use crate::front::backend::Backend;
 use crate::front::backlog::Backlog;
 use crate::front::socket::{Ended, Stream};
+use crate::front::turns::LONG_BYTES;
 use crate::lane::Permit;
 use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::respond::Asked;
@@ -70,23 +71,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let is_chunked = has_body && length == BodyLength::Chunked;
         if let Some(piece) = first {
             push(self.socket().output.tail(), &piece, is_chunked);
-            let (patience, most) = self.stream_limits();
-            let (socket, body) = (self.socket(), &mut answer.body);
-            let mut backlog = Backlog::default();
-            let passing = poll_fn(|context| {
-                loop {
-                    let written = socket.poll_flush(&mut backlog, patience, context)?;
-                    if written.is_pending() && !socket.make_output_room(most) {
-                        return Poll::Pending;
-                    }
-                    match ready!(body.poll_next(context)) {
-                        Some(Ok(piece)) => push(socket.output.tail(), &piece, is_chunked),
-                        end => return Poll::Ready(Ok(end.is_none())),
-                    }
-                }
-            });
             // Half an answer cannot be taken back: the connection ends, and the client sees that.
-            if !passing.await? {
+            if !self.pass_on(&mut answer.body, is_chunked).await? {
                 self.flush().await?;
                 return Err(Ended::Closed);
             }
@@ -96,6 +82,36 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             self.socket().output.tail().extend_from_slice(LAST_CHUNK);
         }
         Ok(Next::after(asked.keep_alive))
+    }
+
+    /// Passes the pieces of a body on, in turns what is long: whether they came to its end.
+    async fn pass_on(&mut self, body: &mut B::Body, is_chunked: bool) -> Result<bool, Ended> {
+        let (patience, most) = self.stream_limits();
+        let socket = self.socket();
+        let mut backlog = Backlog::default();
+        // Since the last turn.
+        let mut passed = 0;
+        poll_fn(|context| {
+            loop {
+                let written = socket.poll_flush(&mut backlog, patience, context)?;
+                if written.is_pending() && !socket.make_output_room(most) {
+                    return Poll::Pending;
+                }
+                if passed > LONG_BYTES {
+                    ready!(socket.turn().poll_begin(context));
+                    socket.turn().finish();
+                    passed = 0;
+                }
+                match ready!(body.poll_next(context)) {
+                    Some(Ok(piece)) => {
+                        passed += piece.len();
+                        push(socket.output.tail(), &piece, is_chunked);
+                    }
+                    end => return Poll::Ready(Ok(end.is_none())),
+                }
+            }
+        })
+        .await
     }
 }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::config::Config;
 use crate::front::Shared;
 use crate::front::socket::{Ended, Socket, Stream};
+use crate::front::turns::LONG_BYTES;
 use crate::refusal::Refusal;
 use wire::http::{BodyReader, CONTINUE, Expect, Framing, Head, HeadLimits, HeadReader, HttpError};
 
@@ -185,6 +186,10 @@ impl RequestReader {
         if socket.input.len() < whole {
             self.rest_of_body(socket, &head, whole).await?;
         }
+        if whole > LONG_BYTES {
+            // To be decoded and hashed. Seldom, and so not a part of the connection's task.
+            Box::pin(socket.turn().take()).await;
+        }
         Ok(Request {
             head,
             bytes: Whole::InPlace(whole),
@@ -216,6 +221,7 @@ impl RequestReader {
     ) -> Result<Request, NoRequest> {
         let mut reader = BodyReader::new(head.framing, self.config.limits.body_bytes)?;
         let mut bytes = socket.input.filled()[..head.len].to_vec();
+        let mut next_turn = LONG_BYTES;
         socket.input.consume(head.len);
         if head.expect == Expect::Continue && socket.input.is_empty() {
             self.ask_for_body(socket).await?;
@@ -227,6 +233,10 @@ impl RequestReader {
             socket.apart = bytes.capacity();
             if !socket.charge() {
                 return Err(no_room());
+            }
+            if bytes.len() > next_turn {
+                next_turn = bytes.len() + LONG_BYTES;
+                socket.turn().take().await;
             }
             if progress.done {
                 return Ok(Request {

@@ -1,6 +1,7 @@
 use tokio::io::duplex;
 
 use super::super::buffer::READ_BYTES;
+use super::super::turns::Turns;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -10,7 +11,9 @@ fn socket(
     ledger: usize,
 ) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
     let (client, server) = duplex(capacity);
-    (client, Socket::new(server, &Ledger::new(ledger)))
+    let turns = Turns::new(1, 1, [1, 2]).unwrap();
+    let turn = turns.of(fairq::KeyScheme::default().key([192, 0, 2, 1].into()));
+    (client, Socket::new(server, &Ledger::new(ledger), turn))
 }
 
 #[tokio::test(start_paused = true)]

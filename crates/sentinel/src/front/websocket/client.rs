@@ -15,6 +15,7 @@ use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
+use crate::front::turns::{LONG_BYTES, Turn as LongTurn};
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
 use crate::ledger::Ledger;
@@ -41,8 +42,6 @@ struct PendingCall {
     class: MethodClass,
 }
 
-/// Events of more bytes are written from the one copy that all their readers share, in turns.
-const LARGE_EVENT: usize = 64 << 10;
 /// Places for pending writes that are kept when nothing is under way.
 const KEPT_PLACES: usize = 64;
 
@@ -83,6 +82,11 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         &mut self.socket
     }
 
+    /// The session's turns at what takes long.
+    pub(super) fn turn(&mut self) -> &mut LongTurn {
+        self.socket.turn()
+    }
+
     /// What the client is to get.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         self.socket.output.tail()
@@ -93,12 +97,13 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         self.socket.unsent()
     }
 
-    /// Puts an event behind what the client is to get; a large one is not copied.
+    /// Puts an event behind what the client is to get. A long one is written from the one copy that all its
+    /// readers share, in turns.
     pub(super) fn event(&mut self, head: &[u8], rest: Bytes) {
         let out = self.out();
         write_text_head(out, head.len() + rest.len());
         out.extend_from_slice(head);
-        if rest.len() > LARGE_EVENT {
+        if rest.len() > LONG_BYTES {
             self.socket.share(rest);
         } else {
             out.extend_from_slice(&rest);

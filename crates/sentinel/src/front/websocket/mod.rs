@@ -12,7 +12,6 @@ mod reading;
 mod relay;
 #[cfg(test)]
 mod tests;
-mod turn;
 mod waiting;
 
 use std::future::poll_fn;
@@ -32,13 +31,13 @@ use self::clocks::Clocks;
 use self::message::{Act, Read};
 use self::reading::{Input, MessageReader};
 use self::relay::NodeLink;
-use self::turn::Turn;
 use self::waiting::Waiting;
 use super::Shared;
 use super::backend::Backend;
 use super::queue::Queue;
 use super::slots::Slot;
 use super::socket::{Ended, Socket, Stream};
+use super::turns::LONG_BYTES;
 use crate::metrics::{LaneLabel, MethodClass, Metrics, OutcomeLabel};
 use crate::upstream::RelayEvent;
 
@@ -50,7 +49,6 @@ pub(crate) struct Session<B: Backend, IO> {
     waiting: Waiting,
     /// The connection to the node for everything that is no write.
     node: NodeLink<B::Relay>,
-    turn: Turn,
     clocks: Clocks,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     is_leaving: bool,
@@ -105,17 +103,18 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// A session that was just opened.
     pub(super) fn new(
         front: Arc<Shared<B>>,
-        socket: Socket<IO>,
+        mut socket: Socket<IO>,
         queue: Queue<B>,
         client: ClientKey,
         slots: (Slot, Option<Slot>),
     ) -> Self {
+        // Behind a trusted proxy it is another one's than the socket's.
+        *socket.turn() = front.turns.clone().of(client);
         let config = &front.config;
         Self {
             messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
             waiting: Waiting::default(),
             node: NodeLink::new(),
-            turn: Turn::new(&front.event_turns),
             clocks: Clocks::new(&config.ws, config.limits.write_timeout),
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
@@ -144,13 +143,15 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
-        self.turn.end();
         loop {
             match self.advance(context) {
                 Ok(true) => {}
                 Ok(false) => match self.watch(context) {
                     Ok(true) => {}
-                    Ok(false) => return Poll::Pending,
+                    Ok(false) => {
+                        self.client.turn().finish();
+                        return Poll::Pending;
+                    }
                     Err(end) => return Poll::Ready(end),
                 },
                 Err(end) => return Poll::Ready(end),
@@ -179,15 +180,21 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         true
     }
 
-    /// Takes what came from the node, as long as the client keeps up: whether anything did.
+    /// Takes what came from the node, as long as the client keeps up: whether anything did. Questions are
+    /// passed on, and answers taken, in turns.
     fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let most = self.client.front().config.ws.out_bytes / 2;
+        let is_asked = self.node.unanswered() > 0 && !self.client.turn().is_held();
+        if is_asked && self.client.turn().poll_begin(context).is_pending() {
+            return Ok(false);
+        }
         let mut progress = false;
         while self.client.unsent() <= most && !self.client.socket().is_sharing() {
             let Poll::Ready(event) = self.node.poll_event(context) else {
                 break;
             };
             progress = true;
+            self.client.turn().used();
             match event {
                 RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
                     write_text(self.client.out(), &text);
@@ -226,10 +233,17 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn take_messages(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let mut progress = false;
         loop {
+            let was_waiting = self.waiting.is_some();
             let goes_on = self
                 .waiting
                 .advance(&mut self.client, &mut self.node, context);
+            // What was waited for may be something to write.
+            progress |= was_waiting && goes_on;
             if !goes_on || self.is_backed_up() || self.is_leaving {
+                return Ok(progress);
+            }
+            let is_long = self.client.socket().input.len() > LONG_BYTES;
+            if is_long && self.client.turn().poll_begin(context).is_pending() {
                 return Ok(progress);
             }
             match self.messages.next(self.client.socket(), context)? {
@@ -238,6 +252,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 Input::Frame(act) => {
                     self.clocks.received();
                     self.act(act)?;
+                    if is_long {
+                        self.client.turn().used();
+                    }
                     progress = true;
                 }
             }
@@ -304,11 +321,11 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let before = self.client.unsent();
         loop {
             let is_large = self.client.socket().shares_next();
-            if is_large && self.turn.poll_begin(context).is_pending() {
+            if is_large && self.client.turn().poll_begin(context).is_pending() {
                 return Ok(());
             }
             match self.client.socket().poll_write(context) {
-                Poll::Ready(Ok(true)) if is_large => Turn::written(context),
+                Poll::Ready(Ok(true)) if is_large => self.client.turn().used(),
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
                     self.clocks.backlog.written();
@@ -316,8 +333,6 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 }
                 Poll::Ready(Err(_)) => return Err(End::Gone),
                 Poll::Pending => {
-                    // The socket wakes the session; a turn of its own would only come for nothing.
-                    self.turn.end();
                     let waiting = self.client.unsent();
                     let taken = before.saturating_sub(waiting);
                     self.clocks.backlog.blocked(taken, waiting);

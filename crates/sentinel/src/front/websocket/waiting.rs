@@ -31,7 +31,7 @@ enum Wait {
         tx: Bytes,
         room: Pin<Box<dyn Future<Output = ()> + Send>>,
     },
-    /// Room in the relay.
+    /// Room in the relay, and the session's turn to ask.
     RelayRoom(Read),
     /// The answers to all writes before this one, which goes another way and must not overtake
     /// them.
@@ -175,7 +175,10 @@ fn step<B: Backend, IO: Stream>(
             client.submit(id, method, tx);
             Step::To(None)
         }
-        Wait::RelayRoom(read) if node.has_room() => {
+        Wait::RelayRoom(read)
+            if node.has_room() && client.turn().poll_begin(context).is_ready() =>
+        {
+            client.turn().used();
             let Read { class, message } = read;
             if let Err(refusal) = node.send(client.front(), client.key(), &message, class) {
                 client.reject(LaneLabel::Read, class, message.id.as_ref(), &refusal);

@@ -1,5 +1,8 @@
 //! What one client may take from the others.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -81,10 +84,13 @@ async fn sharing_64_a_denied_network_gets_neither_slot_nor_buffer() {
 }
 
 /// An answer of 400 kB, and what it was admitted with.
-fn long_answer() -> (ReadAnswer<crate::front::testing::Body>, std::sync::Weak<()>) {
+fn long_answer() -> (
+    ReadAnswer<crate::front::testing::Body>,
+    std::sync::Weak<AtomicUsize>,
+) {
     let piece = "x".repeat(10_000);
     let answer = ReadAnswer::pieces(200, &[piece.as_str(); 40]);
-    let place = std::sync::Arc::downgrade(&answer.body.1);
+    let place = Arc::downgrade(&answer.body.1);
     (answer, place)
 }
 
@@ -121,4 +127,73 @@ async fn sharing_65_beyond_its_share_a_slow_reader_holds_the_node_back() {
     let (_, body) = client.answer().await;
     assert!(body.len() > 400_000);
     assert!(place.upgrade().is_none());
+}
+
+/// At be368fd all of them were read, decoded and hashed before anybody else had a turn: 8 connections with
+/// transactions of 60 kB tripled the others' p99.
+#[tokio::test(start_paused = true)]
+async fn sharing_73_long_requests_are_served_one_between_two_looks_at_the_sockets() {
+    let bench = Bench::new();
+    let long = "b".repeat(36_000);
+    let mut greedy = Vec::new();
+    for _ in 0..20 {
+        let mut client = bench.connect();
+        client.post(&sync("1", &long)).await;
+        greedy.push(client);
+    }
+    let mut other = bench.connect_from([192, 0, 2, 2]);
+    other.post(&sync("2", "a=1")).await;
+    let rises = bench.rises(21, |bench| bench.fake.state().txs.len());
+    // The short one waits for nobody's turn, but connections are accepted four at a time.
+    let alone = rises.await.into_iter().filter(|rise| *rise > 1).count();
+    assert!(alone <= 1);
+    let place = bench.fake.state().txs.iter().position(|tx| tx == "a=1");
+    assert!(place.is_some_and(|place| place <= 6), "{place:?}");
+    for client in &mut greedy {
+        assert_eq!(client.status().await.0, 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharing_65_long_answers_are_passed_on_a_piece_between_two_looks_at_the_sockets() {
+    let bench = Bench::new();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let (mut answer, _) = long_answer();
+        answer.body.1 = Arc::clone(&taken);
+        bench.fake.state().answers.push_back(Ok(answer));
+        let mut client = bench.connect();
+        client.post(&call("1", "genesis")).await;
+        clients.push(client);
+    }
+    // Four connections are accepted at a time. Of each answer 50 kB go out at once, because most answers are
+    // short; then 40 kB of one of them.
+    let rises = bench.rises(20 * 41, |_| taken.load(Ordering::Relaxed));
+    let rises = rises.await;
+    let (first, then) = rises.split_at(5);
+    assert!(first.iter().all(|rise| *rise <= 4 * 5 + 4), "{first:?}");
+    assert!(
+        then.len() > 150 && then.iter().all(|rise| *rise <= 4),
+        "{then:?}"
+    );
+    for client in &mut clients {
+        assert!(client.status().await.1.len() > 400_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharing_63_a_long_body_in_chunks_is_taken_in_turns() {
+    let bench = Bench::new();
+    let body = sync("1", &"c".repeat(36_000));
+    let mut greedy = Vec::new();
+    for _ in 0..20 {
+        let mut client = bench.connect();
+        let head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+        client.send(chunk).await;
+        greedy.push(client);
+    }
+    let rises = bench.rises(20, |bench| bench.fake.state().txs.len()).await;
+    assert!(rises.iter().all(|rise| *rise <= 1), "{rises:?}");
 }

@@ -356,3 +356,54 @@ async fn sharing_63_fragments_are_in_the_account() {
     other.send(text(&sync(1, "a=1"))).await;
     assert_eq!(other.frame().await.1, answer_to(1, "a=1").as_bytes());
 }
+
+/// At be368fd the questions of all 512 WebSockets of four clients were passed on before anybody else was read
+/// from, and the last of them waited for all the others.
+#[tokio::test(start_paused = true)]
+async fn sharing_69_questions_are_passed_on_one_between_two_looks_at_the_sockets() {
+    let bench = Bench::new();
+    let mut greedy = Vec::new();
+    for _ in 0..20 {
+        greedy.push(Client::open(&bench).await);
+    }
+    let mut other = Client::open_from(&bench, [192, 0, 2, 2]).await;
+    for client in &mut greedy {
+        client
+            .send([text(&call(1, "status")), text(&call(2, "health"))].concat())
+            .await;
+    }
+    other.send(text(&call(3, "status"))).await;
+    let rises = bench.rises(41, |bench| bench.fake.state().relayed.len());
+    let rises = rises.await;
+    assert!(rises.iter().all(|rise| *rise <= 1), "{rises:?}");
+    let last = call(3, "status");
+    let place = bench
+        .fake
+        .state()
+        .relayed
+        .iter()
+        .position(|text| *text == last);
+    assert!(place.is_some_and(|place| place <= 2), "{place:?}");
+    for client in &mut greedy {
+        assert_eq!(client.text().await, "relayed 1");
+        assert_eq!(client.text().await, "relayed 2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sharing_73_long_messages_are_served_one_between_two_looks_at_the_sockets() {
+    let bench = Bench::new();
+    let long = "b".repeat(36_000);
+    let mut greedy = Vec::new();
+    for _ in 0..20 {
+        greedy.push(Client::open(&bench).await);
+    }
+    for client in &mut greedy {
+        client.send(text(&sync(1, &long))).await;
+    }
+    let rises = bench.rises(20, |bench| bench.fake.state().txs.len()).await;
+    assert!(rises.iter().all(|rise| *rise <= 1), "{rises:?}");
+    for client in &mut greedy {
+        assert_eq!(client.text().await, answer_to(1, &long));
+    }
+}
