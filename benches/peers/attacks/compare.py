@@ -28,7 +28,7 @@ AHEAD_SECONDS = 2
 # first, and the attack what nobody needs; how much it did of what it wants is in the table.
 ATTACK_NICE = 19
 METER_NICE = -10
-VARIANTS = ["quiet", "elsewhere", "attack"]
+VARIANTS = ["quiet", "one", "elsewhere", "attack"]
 NAMES = [kind.__name__ for kind in hostile.KINDS]
 
 
@@ -44,7 +44,7 @@ def main():
     }  # fmt: skip
     heading(result["machine"], result["versions"])
     for attack in args.attacks:
-        for round_, variant in turns(VARIANTS, args.rounds):
+        for round_, variant in turns(args.variants, args.rounds):
             with tempfile.TemporaryDirectory(prefix="attacks-") as folder:
                 run = measure(args, attack, variant, folder)
             run.update(kind=attack, variant=variant, round=round_)
@@ -70,7 +70,8 @@ def guarded_node(args, stack, folder):
 
 def measure(args, attack, variant, folder):
     """The others' figures. An attack elsewhere goes to another node behind another sentinel: what it takes from
-    the others then is the machine's, not sentinel's."""
+    the others then is the machine's, not sentinel's. With one connection in place of all it is what a single such
+    client costs."""
     with contextlib.ExitStack() as stack:
         sentinel = guarded_node(args, stack, os.path.join(folder, "here"))
         target = guarded_node(args, stack, os.path.join(folder, "elsewhere")) if variant == "elsewhere" else sentinel
@@ -80,7 +81,7 @@ def measure(args, attack, variant, folder):
         attackers = None
         if variant != "quiet":
             seconds = AHEAD_SECONDS * 2 + args.seconds
-            command = [sys.executable, hostile.__file__, attack, target.port, seconds]
+            command = [sys.executable, hostile.__file__, attack, target.port, seconds, *([1] if variant == "one" else [])]
             log = os.path.join(folder, "attack.log")
             attackers = stack.enter_context(Child(attack, command, log, ATTACK_NICE))
         time.sleep(AHEAD_SECONDS)
@@ -130,40 +131,47 @@ def table(args, runs):
     """Ratios of runs of the same round, as medians."""
     plan = args.buffer_mib * MEBIBYTE + REST_BYTES
     lines = [
-        "| attack | connections, pieces sent | others' throughput | p99 quiet | elsewhere | under it | / quiet | / elsewhere | memory / plan | most buffered |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| attack | connections, pieces sent | others' throughput | p99 quiet | one | elsewhere | under it | / quiet | / elsewhere | memory / plan | most buffered |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for attack in dict.fromkeys(run["kind"] for run in runs):
-        quiet, elsewhere, under = ([run for run in runs if (run["kind"], run["variant"]) == (attack, variant)] for variant in VARIANTS)
+        by_variant = {variant: [run for run in runs if (run["kind"], run["variant"]) == (attack, variant)] for variant in VARIANTS}
+        quiet, elsewhere, under = (by_variant[variant] for variant in ("quiet", "elsewhere", "attack"))
         if not under:
             continue
         throughput, p99 = ratio("accepted_per_second", under, quiet), ratio("p99_ms", under, quiet)
         rss = max(run["rss_bytes"] for run in under) / plan
         lines.append(
-            f"| {attack} | {done(elsewhere)} elsewhere, {done(under)} here | {mark(throughput >= LEAST_THROUGHPUT)}{throughput:.2f} x "
-            f"| {median_ms(quiet)} | {median_ms(elsewhere)} | {median_ms(under)} | {mark(p99 <= MOST_P99)}{p99:.2f} x "
-            f"| {ratio('p99_ms', under, elsewhere):.2f} x | {mark(rss <= MOST_RSS)}{rss:.2f} x "
+            f"| {attack} | {done(elsewhere)} elsewhere, {done(under)} here | {marked(throughput, throughput and throughput >= LEAST_THROUGHPUT)} "
+            f"| {' | '.join(median_ms(by_variant[variant]) for variant in VARIANTS)} | {marked(p99, p99 and p99 <= MOST_P99)} "
+            f"| {marked(ratio('p99_ms', under, elsewhere), True)} | {marked(rss, rss <= MOST_RSS)} "
             f"| {max(run['buffered_bytes'] for run in under) / MEBIBYTE:.1f} MiB |"
         )
     return "\n".join(lines)
 
 
 def ratio(key, runs, bases):
+    """The median; none without a run of the same round to compare with."""
     bases = {run["round"]: run[key] for run in bases}
-    return spread([run[key] / bases[run["round"]] for run in runs])["median"]
+    ratios = [run[key] / bases[run["round"]] for run in runs if run["round"] in bases]
+    return spread(ratios)["median"] if ratios else None
 
 
 def median_ms(runs):
-    return f"{spread([run['p99_ms'] for run in runs])['median']:.1f} ms"
+    return f"{spread([run['p99_ms'] for run in runs])['median']:.1f} ms" if runs else "–"
 
 
 def done(runs):
     """What the attackers came to."""
+    if not runs:
+        return "–"
     return " and ".join(f"{spread([run['attack'][key] for run in runs])['median']:,.0f}" for key in ("connections", "sent"))
 
 
-def mark(is_met):
-    return "" if is_met else "**missed** "
+def marked(ratio, is_met):
+    if ratio is None:
+        return "–"
+    return f"{'' if is_met else '**missed** '}{ratio:.2f} x"
 
 
 def arguments():
@@ -172,6 +180,7 @@ def arguments():
         parser.add_argument(f"--{program}", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--json", required=True, help="where all figures go")
     parser.add_argument("--attacks", type=choice(NAMES), default=NAMES, help="which attacks, with commas between them")
+    parser.add_argument("--variants", type=choice(VARIANTS), default=VARIANTS, help=f"any of {','.join(VARIANTS)} [all]")
     parser.add_argument("--rounds", type=int, default=2, help="pairs of runs for each attack")
     parser.add_argument("--seconds", type=int, default=8, help="length of a run")
     parser.add_argument("--rate", type=int, default=1000, help="writes a second of the others")

@@ -1,4 +1,4 @@
-"""Hostile clients, one kind at a time: hostile.py KIND PORT SECONDS. See README.md."""
+"""Hostile clients, one kind at a time: hostile.py KIND PORT SECONDS [CONNECTIONS]. See README.md."""
 
 import asyncio
 import base64
@@ -188,6 +188,7 @@ async def again(kind, port, number):
 async def main():
     name, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     kind, count = next((kind, count) for kind, count in KINDS.items() if kind.__name__ == name)
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else count
     attackers = [asyncio.create_task(again(kind, port, number)) for number in range(count)]
     await asyncio.wait(attackers, timeout=seconds)
     print(json.dumps(DONE), flush=True)
