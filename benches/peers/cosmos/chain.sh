@@ -28,12 +28,12 @@ chain() { # folder, mempool: starts a chain and sets url
   until curl -fs "http://$url/status" | grep -qE '"latest_block_height": ?"[1-9]'; do sleep 0.2; done
 }
 
-proxy() { # folder: starts a sentinel in front of url and sets url to it
+proxy() { # folder, flags…: starts a sentinel in front of url and sets url to it
   local port
   port=$(free_port)
   # The load comes from one address: its queue is as long as what it may have in flight.
   "$sentinel" --listen "127.0.0.1:$port" --admin "127.0.0.1:$(free_port)" --upstream "http://$url" \
-    --max-req 20000/s --queue-per-client 20000 --queue-timeout 60s >"$1/sentinel.log" 2>&1 &
+    --max-req 20000/s --queue-per-client 20000 --queue-timeout 60s "${@:2}" >"$1/sentinel.log" 2>&1 &
   started+=($!)
   url=127.0.0.1:$port
   until curl -fs "http://$url/status" >/dev/null; do sleep 0.1; done
