@@ -181,11 +181,11 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Takes what came from the node, as long as the client keeps up: whether anything did. Questions are
-    /// passed on, and answers taken, in turns.
+    /// passed on, answers and events taken, in turns.
     fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let most = self.client.front().config.ws.out_bytes / 2;
-        let is_asked = self.node.unanswered() > 0 && !self.client.turn().is_held();
-        if is_asked && self.client.turn().poll_begin(context).is_pending() {
+        let needs_turn = self.node.is_open() && !self.client.turn().is_held();
+        if needs_turn && self.client.turn().poll_begin(context).is_pending() {
             return Ok(false);
         }
         let mut progress = false;
@@ -320,12 +320,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         let before = self.client.unsent();
         loop {
-            let is_large = self.client.socket().shares_next();
-            if is_large && self.client.turn().poll_begin(context).is_pending() {
+            let is_sharing = self.client.socket().is_sharing();
+            if is_sharing && self.client.turn().poll_begin(context).is_pending() {
                 return Ok(());
             }
+            let is_piece = self.client.socket().shares_next();
             match self.client.socket().poll_write(context) {
-                Poll::Ready(Ok(true)) if is_large => self.client.turn().used(),
+                Poll::Ready(Ok(true)) if is_piece => self.client.turn().used(),
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
                     self.clocks.backlog.written();

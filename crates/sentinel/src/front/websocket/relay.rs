@@ -26,6 +26,11 @@ impl<R: RelayLink> NodeLink<R> {
         }
     }
 
+    /// Whether anything was ever sent, so that something may come.
+    pub(super) const fn is_open(&self) -> bool {
+        self.relay.is_some()
+    }
+
     /// Messages without an answer.
     pub(super) const fn unanswered(&self) -> usize {
         self.unanswered

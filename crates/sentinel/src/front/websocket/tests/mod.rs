@@ -407,3 +407,33 @@ async fn sharing_73_long_messages_are_served_one_between_two_looks_at_the_socket
         assert_eq!(client.text().await, answer_to(1, &long));
     }
 }
+
+/// At be368fd an event woke all its subscribers at once, and each wrote its first bytes before anybody else was
+/// read from.
+#[tokio::test(start_paused = true)]
+async fn sharing_71_events_are_taken_by_one_reader_between_two_looks_at_the_sockets() {
+    let bench = Bench::new();
+    let mut readers = Vec::new();
+    for _ in 0..20 {
+        let mut reader = Client::open(&bench).await;
+        reader.send(text(&call(1, "subscribe"))).await;
+        assert_eq!(reader.text().await, "relayed 1");
+        readers.push(reader);
+    }
+    settle().await;
+    // Each session takes one of them, because it is long.
+    let event = "e".repeat(40_000);
+    let events = std::iter::repeat_n(event.clone().into(), readers.len());
+    bench.fake.state().events = events.collect();
+    for reader in &mut readers {
+        // Something has to wake the session, as an event would.
+        reader.send(frame(FIN | PING, b"")).await;
+    }
+    let taken = |bench: &Bench| 20 - bench.fake.state().events.len();
+    let rises = bench.rises(20, taken).await;
+    assert!(rises.iter().all(|rise| *rise <= 1), "{rises:?}");
+    for reader in &mut readers {
+        let frames = [reader.frame().await.1, reader.frame().await.1];
+        assert!(frames.contains(&event.clone().into_bytes()));
+    }
+}
