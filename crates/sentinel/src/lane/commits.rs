@@ -239,12 +239,12 @@ mod tests {
 
     use super::*;
     use crate::lane::api::WriteBody;
-    use crate::lane::job::Notes;
+    use crate::lane::job::{Notes, Record};
     use crate::ledger::Ledger;
 
     /// A commit of the transaction that is this one byte.
     fn job(tx: u8, outbox: &Arc<Outbox>, tag: u64) -> Job {
-        Job {
+        Job::from(Record {
             client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
             connection: 1,
             body: WriteBody::Tx {
@@ -260,7 +260,7 @@ mod tests {
                 tag,
             },
             reservation: Ledger::new(100).reserve(1).unwrap(),
-        }
+        })
     }
 
     fn answers(outbox: &Outbox) -> Vec<(u64, String)> {

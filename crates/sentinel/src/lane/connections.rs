@@ -361,14 +361,14 @@ mod tests {
     use rpc::BroadcastMethod;
 
     use super::super::api::WriteBody;
-    use super::super::job::Recipient;
+    use super::super::job::{Recipient, Record};
     use super::*;
     use crate::ledger::Ledger;
 
     fn large_write(number: u8) -> Job {
         let mut tx = format!("large{number}=").into_bytes();
         tx.resize(60_000, b'x');
-        Job {
+        Job::from(Record {
             client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
             connection: 1,
             body: WriteBody::Tx {
@@ -381,7 +381,7 @@ mod tests {
             ambiguous: false,
             recipient: Recipient::AcceptedBefore,
             reservation: Ledger::new(0).nothing(),
-        }
+        })
     }
 
     /// At be368fd the worker hashed them when their answers came, up to 512 in one go: 0.4 ms for each of 750 kB.

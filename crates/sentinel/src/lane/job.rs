@@ -1,6 +1,7 @@
 //! A write on its way through the lane.
 
 use std::cell::OnceCell;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,9 +21,14 @@ use crate::refusal::Refusal;
 /// SHA-256 of a transaction, by which blocks are searched for it.
 pub(super) type TxHash = [u8; 32];
 
-/// A write on its way through the lane: queued, under way, or waiting to be offered again.
+/// A write on its way through the lane: queued, under way, or waiting to be offered again. A pointer, because
+/// it goes from list to list about ten times.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct Job(Box<Record>);
+
+/// What is known of a write.
+#[derive(Debug)]
+pub(super) struct Record {
     pub(super) client: ClientKey,
     pub(super) connection: u64,
     pub(super) body: WriteBody,
@@ -65,7 +71,27 @@ pub(super) enum Recipient {
     AcceptedBefore,
 }
 
-impl Job {
+impl From<Record> for Job {
+    fn from(record: Record) -> Self {
+        Self(Box::new(record))
+    }
+}
+
+impl Deref for Job {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.0
+    }
+}
+
+impl DerefMut for Job {
+    fn deref_mut(&mut self) -> &mut Record {
+        &mut self.0
+    }
+}
+
+impl Record {
     /// How the transaction goes to the node: a commit is a sync, and the block is awaited here. So is an
     /// acknowledged async of an account with sequences: only the answer of its check tells a refusal, after
     /// which the account's order has to be kept.

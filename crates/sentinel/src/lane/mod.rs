@@ -39,7 +39,7 @@ pub use self::accounts::Accounts;
 use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
 pub use self::explained::{Explained, Tally};
-use self::job::{Job, Notes, Recipient};
+use self::job::{Job, Notes, Recipient, Record};
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
 use self::shared::Shared;
@@ -93,7 +93,7 @@ impl Lane {
     /// Why it was not taken, and when to try again. Nothing was forwarded.
     pub fn submit(&self, write: Write) -> Result<(), Refusal> {
         let now = self.shared.clock.now();
-        let mut job = Job {
+        let mut job = Job::from(Record {
             client: write.client,
             connection: write.connection,
             body: write.body,
@@ -106,7 +106,7 @@ impl Lane {
                 tag: write.tag,
             },
             reservation: write.reservation,
-        };
+        });
         job.prepare(self.order);
         let is_answered_now =
             self.async_ack == AsyncAck::Buffered && job.class() == MethodClass::BroadcastAsync;

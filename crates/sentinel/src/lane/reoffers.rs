@@ -250,11 +250,11 @@ mod tests {
 
     use super::*;
     use crate::lane::api::WriteBody;
-    use crate::lane::job::{Notes, Recipient};
+    use crate::lane::job::{Notes, Recipient, Record};
     use crate::ledger::Ledger;
 
     fn job(name: u8, deadline: u64) -> Job {
-        Job {
+        Job::from(Record {
             client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
             connection: 1,
             body: WriteBody::Tx {
@@ -267,7 +267,7 @@ mod tests {
             ambiguous: false,
             recipient: Recipient::AcceptedBefore,
             reservation: Ledger::new(100).reserve(1).unwrap(),
-        }
+        })
     }
 
     fn names(jobs: &[Job]) -> Vec<u8> {

@@ -141,12 +141,12 @@ const RETAINED_FOR: Nanos = Nanos::from_secs(60);
 mod tests {
 
     use super::*;
-    use crate::lane::job::Notes;
+    use crate::lane::job::{Notes, Record};
     use crate::ledger::Ledger;
 
     /// A write of ten bytes that are all the same.
     fn job(ledger: &Ledger, name: u8) -> Job {
-        Job {
+        Job::from(Record {
             client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
             connection: 1,
             body: WriteBody::Tx {
@@ -159,7 +159,7 @@ mod tests {
             ambiguous: false,
             recipient: Recipient::AcceptedBefore,
             reservation: ledger.reserve(30).unwrap(),
-        }
+        })
     }
 
     fn hash(name: u8) -> TxHash {

@@ -3,7 +3,7 @@ use rpc::BroadcastMethod;
 
 use super::*;
 use crate::lane::api::WriteBody;
-use crate::lane::job::Notes;
+use crate::lane::job::{Notes, Record};
 use crate::ledger::Ledger;
 
 fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
@@ -11,7 +11,7 @@ fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
 }
 
 fn job_of(client: ClientKey, ledger: &Ledger, bytes: usize, tx: usize) -> Option<Job> {
-    Some(Job {
+    Some(Job::from(Record {
         client,
         connection: 1,
         body: WriteBody::Tx {
@@ -24,7 +24,7 @@ fn job_of(client: ClientKey, ledger: &Ledger, bytes: usize, tx: usize) -> Option
         ambiguous: false,
         recipient: Recipient::AcceptedBefore,
         reservation: ledger.of(client).reserve(bytes)?,
-    })
+    }))
 }
 
 #[test]
@@ -128,14 +128,13 @@ fn transfer(account: u8, sequence: u64) -> Vec<u8> {
 /// A write of this account, by a client over a connection of its.
 fn job_by(client: u8, connection: u64, tx: Vec<u8>, ledger: &Ledger) -> Job {
     let client = KeyScheme::default().key([192, 0, 2, client].into());
-    Job {
-        connection,
-        body: WriteBody::Tx {
-            method: BroadcastMethod::Sync,
-            tx: tx.into(),
-        },
-        ..job(client, ledger, 300).unwrap()
-    }
+    let mut job = job(client, ledger, 300).unwrap();
+    job.connection = connection;
+    job.body = WriteBody::Tx {
+        method: BroadcastMethod::Sync,
+        tx: tx.into(),
+    };
+    job
 }
 
 fn in_account_order() -> WriteQueue {
