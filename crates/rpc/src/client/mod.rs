@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use self::decode::ResultsHash;
+use self::decode::held_back;
 pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
 pub use self::error::ClientError;
 pub(crate) use self::types::number;
@@ -248,18 +249,23 @@ impl Client {
         self.decode(method, &body)
     }
 
-    /// Calls and leaves the answer's body in `body`.
+    /// Calls and leaves the answer's body in `body`. What a proxy holds back unasked is asked again.
     pub(crate) async fn fetch(
         &self,
         method: &str,
         params: &str,
         body: &mut Vec<u8>,
     ) -> Result<(), ClientError> {
-        self.post(
-            encode_call(self.next_id(), method, params).into_bytes(),
-            body,
-        )
-        .await
+        let request = encode_call(self.next_id(), method, params).into_bytes();
+        let end = Instant::now() + self.inner.timeout;
+        loop {
+            self.post_for(b"{", &request, body).await?;
+            let pause = held_back(body).map(|pause| pause.max(LEAST_PAUSE));
+            match pause.filter(|pause| *pause < end.saturating_duration_since(Instant::now())) {
+                Some(pause) => sleep(pause).await,
+                None => return Ok(()),
+            }
+        }
     }
 
     fn next_id(&self) -> u64 {
@@ -465,4 +471,6 @@ fn is_answer(body: &[u8]) -> bool {
 
 /// Connections that are kept for later queries; a follower has two queries under way at most.
 const MAX_IDLE: usize = 4;
+/// Before a question is asked again: many of them may wait.
+const LEAST_PAUSE: Duration = Duration::from_millis(20);
 const READ_BUFFER_BYTES: usize = 64 << 10;

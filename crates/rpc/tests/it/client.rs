@@ -1,5 +1,7 @@
 //! Queries against a server that answers, and one that does not.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rpc::{BroadcastMethod, Client, ClientError, ClientOptions};
@@ -192,5 +194,37 @@ async fn answers_are_bounded() {
             matches!(error, ClientError::TooLarge { limit: 1000, .. }),
             "{error:?}"
         );
+    }
+}
+
+/// Two hundred accounts are more questions than sentinel lets one client ask in a second: a run ended there, and one
+/// whose accounts were asked for within the second before ended at `status`.
+#[tokio::test]
+async fn a_question_that_a_proxy_holds_back_is_asked_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = ScriptedServer::start(move |connection| {
+        while connection.read_request().is_some() {
+            let refusal = |text: &str| {
+                json!({"jsonrpc": "2.0", "id": 1,
+                    "error": {"code": -32603, "message": "Internal error", "data": text}})
+            };
+            let held = "mempool is full: more than 200/s reads of one client (reason: rate, retry_after_ms: 1, not forwarded)";
+            let body = match count.fetch_add(1, Ordering::Relaxed) {
+                0 | 1 => refusal(held),
+                2 => json!({"jsonrpc": "2.0", "id": 1, "result": 7}),
+                3 => refusal("(reason: node, retry_after_ms: 1, forwarded, outcome unknown)"),
+                _ => refusal("(reason: rate, retry_after_ms: 18446744073709551615, not forwarded)"),
+            };
+            connection.send(http_answer(200, &body.to_string()));
+        }
+    });
+    let client = client(&server.http_url());
+    assert_eq!(client.call::<u64>("x", "{}").await.unwrap(), 7);
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    // What the node may have seen is not asked again, nor is it waited for longer than a call may take.
+    for calls in [4, 5] {
+        assert!(client.call::<u64>("x", "{}").await.is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), calls);
     }
 }

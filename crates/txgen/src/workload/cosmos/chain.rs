@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use cosmos::{Coin, Fee, GasPrice, Key, Prefix, Signing, query};
 use rpc::{Client, ClientError};
@@ -75,16 +74,7 @@ impl ChainClient {
         request: &[u8],
     ) -> Result<Result<Vec<u8>, String>, ChainError> {
         let params = query_hex(path, request);
-        let mut tries = 0;
-        let answer: QueryAnswer = loop {
-            let answer = self.client.call("abci_query", &params).await;
-            let pause = answer.as_ref().err().and_then(told_to_wait);
-            match pause.filter(|_| tries < MOST_TRIES) {
-                Some(pause) => tokio::time::sleep(pause.max(LEAST_PAUSE)).await,
-                None => break answer?,
-            }
-            tries += 1;
-        };
+        let answer: QueryAnswer = self.client.call("abci_query", &params).await?;
         let QueryResponse {
             code,
             codespace,
@@ -439,18 +429,6 @@ where
     Ok(found.into_iter().flatten().collect())
 }
 
-/// How long a proxy wants to be left alone, which held a question back and did not ask the node: sentinel's
-/// `(reason: rate, retry_after_ms: 5, not forwarded)`, where one client reads faster than it may.
-fn told_to_wait(error: &ClientError) -> Option<Duration> {
-    let ClientError::Rpc { data, .. } = error else {
-        return None;
-    };
-    let (_, rest) = data.split_once("retry_after_ms: ")?;
-    let (millis, rest) = rest.split_once(',')?;
-    let is_held_back = rest.contains("not forwarded");
-    is_held_back.then_some(Duration::from_millis(millis.parse().ok()?))
-}
-
 fn refused(text: String) -> ChainError {
     ChainError::Refused(text)
 }
@@ -463,9 +441,6 @@ fn unusable(error: cosmos::Error) -> ChainError {
     refused(error.to_string())
 }
 
-/// With the pauses between them twenty seconds at least.
-const MOST_TRIES: u32 = 1_000;
-const LEAST_PAUSE: Duration = Duration::from_millis(20);
 /// A chain answers one in about 0.2 ms; more at a time would only load it.
 const AT_A_TIME: usize = 16;
 /// `handleQueryApp` of Cosmos SDK 0.50, baseapp/abci.go.
@@ -477,42 +452,3 @@ const TYPICAL_GAS: u64 = 100_000;
 /// The part of the gas used that is added: 1 / 2. Gas depends on the state: the first transaction of an
 /// account stores its key, and amounts get longer.
 const GAS_MARGIN: u64 = 2;
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use testkit::{ScriptedServer, http_answer};
-
-    use super::*;
-
-    /// Two hundred accounts are more questions than sentinel lets one client ask in a second: at c71167a the run
-    /// ended there.
-    #[tokio::test]
-    async fn a_question_that_a_proxy_holds_back_is_asked_again() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
-        let server = ScriptedServer::start(move |connection| {
-            while connection.read_request().is_some() {
-                let body = match count.fetch_add(1, Ordering::Relaxed) {
-                    0 | 1 => {
-                        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"mempool is full: more than 200/s reads of one client (reason: rate, retry_after_ms: 1, not forwarded)"}}"#
-                    }
-                    2 => r#"{"jsonrpc":"2.0","id":1,"result":{"response":{"value":"AP8="}}}"#,
-                    _ => {
-                        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"(reason: node, retry_after_ms: 1, forwarded, outcome unknown)"}}"#
-                    }
-                };
-                connection.send(http_answer(200, body));
-            }
-        });
-        let endpoint = server.http_url().parse().unwrap();
-        let chain = ChainClient::new(Client::new(&endpoint, Duration::from_secs(20)).unwrap());
-        let reply = chain.ask("/x", b"").await.unwrap();
-        assert_eq!(reply, Ok(vec![0, 255]));
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
-        // What the node may have seen is not asked again.
-        assert!(chain.ask("/x", b"").await.is_err());
-        assert_eq!(asked.load(Ordering::Relaxed), 4);
-    }
-}
