@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
-use cosmos::{Coin, Fee, GasPrice, Key, Prefix, Signing, query};
+use cosmos::{Coin, Fee, GasPrice, Prefix, Signing, query};
 use rpc::{Client, ClientError};
 use serde::Deserialize;
 use tokio::task::JoinSet;
@@ -217,18 +217,14 @@ impl CosmosWorkload {
             Some(coin) => coin.clone(),
             None => Coin::new(1, chain.bond_denom().await?),
         };
-        let keys = keys(content)?;
-        let found = accounts(&chain, &prefix, &keys, chain_id).await?;
-        let (numbers, starts): (Vec<u64>, Vec<u64>) = found.into_iter().unzip();
-        let signers = keys.into_iter().zip(numbers);
+        let mut signers = signers(content)?;
+        let starts = sequences(&chain, &prefix, &mut signers, chain_id).await?;
         let mut ready = Ready {
             chain_id: chain_id.to_owned(),
             prefix,
             coin,
             fee: Fee::default(),
-            signers: signers
-                .map(|(key, number)| Account { key, number })
-                .collect(),
+            signers,
             sequences: Arc::new(Sequences::new(starts.into_iter(), content.on_gap)),
             size: 0,
             unordered_from_ns: content.unordered.map(unordered_from),
@@ -306,53 +302,88 @@ fn fee(content: &CosmosContent, price: Option<&GasPrice>, gas: u64) -> Fee {
     }
 }
 
-/// The keys of all accounts, made by as many threads as there are cores.
-fn keys(content: &CosmosContent) -> Result<Vec<Key>, ChainError> {
-    let count = content.accounts.get();
-    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) as u32;
-    let each = count.div_ceil(threads).max(1);
+/// All accounts with their keys, which as many threads make as there are cores.
+fn signers(content: &CosmosContent) -> Result<Vec<Account>, ChainError> {
+    let count = content.accounts.get() as usize;
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let keys = &content.wallet.keys;
-    let made: Result<Vec<Vec<Key>>, cosmos::Error> = thread::scope(|scope| {
-        let parts = (0..count).step_by(each as usize).map(|first| {
-            let last = (first + each).min(count);
-            scope.spawn(move || (first..last).map(|number| keys.key(number)).collect())
+    let key = keys.key(0).map_err(unusable)?;
+    // In place: there may be a million of them.
+    let mut signers = vec![Account { key, number: 0 }; count];
+    let each = count.div_ceil(threads);
+    thread::scope(|scope| {
+        let parts = signers.chunks_mut(each).zip((0..).step_by(each));
+        let parts = parts.map(|(part, first)| {
+            scope.spawn(move || {
+                let mut numbered = part.iter_mut().zip(first..);
+                numbered.try_for_each(|(account, number)| {
+                    account.key = keys.key(number)?;
+                    Ok(())
+                })
+            })
         });
         let parts: Vec<_> = parts.collect();
-        parts
-            .into_iter()
-            .map(|part| part.join().expect("making keys does not panic"))
-            .collect()
-    });
-    Ok(made.map_err(unusable)?.concat())
+        let mut parts = parts.into_iter();
+        parts.try_for_each(|part| part.join().expect("making keys does not panic"))
+    })
+    .map_err(unusable)?;
+    Ok(signers)
 }
 
-/// Number and sequence of each account.
-async fn accounts(
+/// Asks for the number of each account, and gives their sequences.
+async fn sequences(
     chain: &ChainClient,
     prefix: &Prefix,
-    keys: &[Key],
+    signers: &mut [Account],
     chain_id: &str,
-) -> Result<Vec<(u64, u64)>, ChainError> {
-    let addresses = keys.iter().map(|key| prefix.write(key.address()));
-    let found = each(addresses.collect(), |address| {
+) -> Result<Vec<u64>, ChainError> {
+    let mut sequences = vec![0; signers.len()];
+    let mut missing = Missing::default();
+    let ask = |address: String| {
         let chain = chain.clone();
         async move { chain.account(&address).await }
-    });
-    let found = found.await?;
-    let missing: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
-    if let Some(first) = missing.first() {
-        let address = prefix.write(keys[*first].address());
+    };
+    let addresses = addresses(prefix, signers);
+    let mut numbers = vec![0; signers.len()];
+    each(addresses, ask, |at, found| match found {
+        Some(found) => (numbers[at], sequences[at]) = (found.number, found.sequence),
+        None => missing.add(at),
+    })
+    .await?;
+    if let Some(first) = missing.first {
+        let address = prefix.write(signers[first].key.address());
         return Err(refused(format!(
             "{} of the {} accounts are unknown to {chain_id}, the first of them account {first}, {address}; fund \
              them with `txgen cosmos prepare`, or correct --seed, --mnemonic or --hd-path",
-            missing.len(),
-            keys.len()
+            missing.count,
+            signers.len()
         )));
     }
-    let found = found.into_iter().flatten();
-    Ok(found
-        .map(|account| (account.number, account.sequence))
-        .collect())
+    for (account, number) in signers.iter_mut().zip(numbers) {
+        account.number = number;
+    }
+    Ok(sequences)
+}
+
+/// Accounts that lack something.
+#[derive(Default)]
+struct Missing {
+    count: usize,
+    first: Option<usize>,
+}
+
+impl Missing {
+    fn add(&mut self, at: usize) {
+        self.count += 1;
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+    }
+}
+
+/// The addresses of accounts, each written when it is needed.
+fn addresses(prefix: &Prefix, signers: &[Account]) -> impl Iterator<Item = String> {
+    signers
+        .iter()
+        .map(|account| prefix.write(account.key.address()))
 }
 
 /// Refuses accounts that cannot pay for their part of the run, or for one transaction when the run has
@@ -376,42 +407,44 @@ async fn check_funds(
     });
     // Warm recipients pay each other, so only fees are lost; but nothing says in which order.
     let needed = each_costs.saturating_mul(u128::from(count));
-    let addresses = ready
-        .signers
-        .iter()
-        .map(|account| ready.prefix.write(account.key.address()));
-    let addresses: Vec<String> = addresses.collect();
-    let balances = each(addresses.clone(), |address| {
+    let mut poor = Missing::default();
+    let ask = |address: String| {
         let (chain, denom) = (chain.clone(), denom.clone());
         async move { chain.balance(&address, &denom).await }
-    });
-    let balances = balances.await?;
-    let poor: Vec<usize> = (0..balances.len())
-        .filter(|at| balances[*at] < needed)
-        .collect();
-    match poor.first() {
-        None => Ok(()),
-        Some(first) => Err(refused(format!(
-            "{} of the {} accounts cannot pay for {count} transactions of {each_costs}{denom} each, the first of them \
-             account {first}, {}, which has {}{denom} of {needed}{denom}; fund them with `txgen cosmos prepare`",
-            poor.len(),
-            balances.len(),
-            addresses[*first],
-            balances[*first],
-        ))),
-    }
+    };
+    each(
+        addresses(&ready.prefix, &ready.signers),
+        ask,
+        |at, balance| {
+            if balance < needed {
+                poor.add(at);
+            }
+        },
+    )
+    .await?;
+    let Some(first) = poor.first else {
+        return Ok(());
+    };
+    let address = ready.prefix.write(ready.signers[first].key.address());
+    let balance = chain.balance(&address, denom).await?;
+    Err(refused(format!(
+        "{} of the {} accounts cannot pay for {count} transactions of {each_costs}{denom} each, the first of them \
+         account {first}, {address}, which has {balance}{denom} of {needed}{denom}; fund them with `txgen cosmos prepare`",
+        poor.count,
+        ready.signers.len(),
+    )))
 }
 
-/// Asks for each, [`AT_A_TIME`] at a time, and keeps the order.
+/// Asks for each, [`AT_A_TIME`] at a time, and puts the answers as they come, each with its place.
 async fn each<T: Send + 'static, F>(
-    of: Vec<String>,
+    of: impl Iterator<Item = String>,
     ask: impl Fn(String) -> F,
-) -> Result<Vec<T>, ChainError>
+    mut put: impl FnMut(usize, T),
+) -> Result<(), ChainError>
 where
     F: Future<Output = Result<T, ChainError>> + Send + 'static,
 {
-    let mut found: Vec<Option<T>> = of.iter().map(|_| None).collect();
-    let mut waiting = of.into_iter().enumerate();
+    let mut waiting = of.enumerate();
     let mut asking = JoinSet::new();
     loop {
         while asking.len() < AT_A_TIME
@@ -421,12 +454,11 @@ where
             asking.spawn(async move { (at, answer.await) });
         }
         let Some(answered) = asking.join_next().await else {
-            break;
+            return Ok(());
         };
         let (at, answer) = answered.expect("asking does not panic");
-        found[at] = Some(answer?);
+        put(at, answer?);
     }
-    Ok(found.into_iter().flatten().collect())
 }
 
 fn refused(text: String) -> ChainError {

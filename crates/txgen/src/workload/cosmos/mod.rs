@@ -50,7 +50,7 @@ pub(crate) struct Ready {
 }
 
 /// One of the run's accounts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) key: Key,
     pub(crate) number: u64,
