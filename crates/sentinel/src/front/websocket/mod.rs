@@ -164,8 +164,17 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let answered = self.take_answers(context);
         let relayed = self.take_relayed(context)?;
         let received = self.take_messages(context)?;
+        let was_behind = self.is_behind();
         self.write(context)?;
-        Ok(answered || relayed || received)
+        // What comes next from the node has not been looked at while the client was behind.
+        let has_caught_up = was_behind && !self.is_behind();
+        Ok(answered || relayed || received || has_caught_up)
+    }
+
+    /// Whether the client has so much to take that nothing more is taken from the node.
+    fn is_behind(&mut self) -> bool {
+        self.client.socket().is_sharing()
+            || self.client.unsent() > self.client.front().config.ws.out_bytes / 2
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
@@ -183,13 +192,12 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Takes what came from the node, as long as the client keeps up: whether anything did. Questions are
     /// passed on, answers and events taken, in turns.
     fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
-        let most = self.client.front().config.ws.out_bytes / 2;
         let needs_turn = self.node.is_open() && !self.client.turn().is_held();
         if needs_turn && self.client.turn().poll_begin(context).is_pending() {
             return Ok(false);
         }
         let mut progress = false;
-        while self.client.unsent() <= most && !self.client.socket().is_sharing() {
+        while !self.is_behind() {
             let Poll::Ready(event) = self.node.poll_event(context) else {
                 break;
             };
