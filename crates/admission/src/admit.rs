@@ -9,7 +9,7 @@ use crate::key::Key;
 /// An application whose transactions are admitted.
 ///
 /// `check` is called by many threads at once with a view that does not change meanwhile; `commit` by one
-/// thread alone. A transaction that `check` accepted is committed in any case, so two that may not both be
+/// thread at a time. A transaction that `check` accepted is committed in any case, so two that may not both be
 /// committed have to share a key.
 pub trait Admit: Send + Sync + 'static {
     /// A transaction, with whatever is needed to answer whoever submitted it.
@@ -25,10 +25,6 @@ pub trait Admit: Send + Sync + 'static {
     /// Why a transaction is rejected.
     type Rejection: Send + 'static;
 
-    /// Transactions that a validator takes at a time, if so many wait: more than one only if
-    /// [`Self::check_all`] is cheaper together.
-    const TOGETHER: usize = 1;
-
     /// The identity of a transaction.
     fn id(&self, tx: &Self::Tx) -> Self::Id;
 
@@ -37,11 +33,6 @@ pub trait Admit: Send + Sync + 'static {
 
     /// Checks a transaction completely.
     fn check(&self, tx: &Self::Tx, view: &Self::View) -> VerdictOf<Self>;
-
-    /// Checks several; one verdict for each, in their order.
-    fn check_all(&self, txs: &[Self::Tx], view: &Self::View) -> Vec<VerdictOf<Self>> {
-        txs.iter().map(|tx| self.check(tx, view)).collect()
-    }
 
     /// Tells what was decided about a transaction. Called once for each that was taken in, by the thread
     /// that found out; it must not block.

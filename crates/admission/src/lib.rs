@@ -11,7 +11,7 @@
 //! [`Admit`] tells it what one spends and how it is checked.
 //!
 //! Read first: [`Admit`] (what an application provides), [`Pipeline`] and its [`Settings`], and
-//! [`Corral`] (the lock between validators, committer and pauses). [`Serial`] is the same admission
+//! [`Corral`] (the lock between checks, commits and pauses). [`Serial`] is the same admission
 //! under one lock, one transaction at a time.
 //!
 //! # Which filter

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 
-use super::queues::{Queues, Settled, Wanted};
+use super::queues::{Found, Queues, Work};
 use super::{Counters, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict};
 use crate::corral::{Corral, Region};
@@ -22,10 +22,10 @@ pub(crate) struct Engine<A: Admit, F> {
     admit: A,
     settings: Settings,
     queues: Mutex<Queues<A, F>>,
-    /// Something came in.
+    /// There is something for a validator to do.
     work: Condvar,
-    /// A commit is due.
-    due: Condvar,
+    /// Nothing more is taken in: who waits for the end of an epoch waits no longer.
+    closed: Condvar,
     corral: Corral,
     /// Read in [`Region::Validate`], written in the others: the corral gives the order, the lock is never
     /// waited for.
@@ -39,7 +39,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             settings,
             queues: Mutex::new(Queues::new(filter, settings)),
             work: Condvar::new(),
-            due: Condvar::new(),
+            closed: Condvar::new(),
             corral: Corral::default(),
             view: RwLock::new(view),
         }
@@ -48,28 +48,24 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
     pub(crate) fn submit(&self, tx: A::Tx) -> Result<(), Refused> {
         let id = self.admit.id(&tx);
         let keys: Vec<A::Key> = self.admit.spends(&tx).collect();
-        let wanted = {
+        let is_wanted = {
             let mut queues = lock(&self.queues);
             queues.arrive(tx, id, keys)?;
-            queues.wanted()
+            queues.wants_validator()
         };
-        self.wake(wanted);
+        if is_wanted {
+            self.work.notify_one();
+        }
         Ok(())
     }
 
-    fn wake(&self, wanted: Wanted) {
-        if wanted.validator {
-            self.work.notify_one();
-        }
-        if wanted.committer {
-            self.due.notify_one();
-        }
-    }
-
-    /// Waits for transactions to check; false once closed.
-    pub(super) fn wait_for_work(&self) -> bool {
+    /// Waits for something to do; none once closed.
+    pub(super) fn wait_for_work(&self) -> Option<Work> {
         let mut queues = lock(&self.queues);
-        while !queues.has_work() && !queues.is_closed {
+        while !queues.is_closed {
+            if let Some(work) = queues.begin() {
+                return Some(work);
+            }
             queues.waiting_validators += 1;
             queues = self
                 .work
@@ -77,16 +73,15 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
                 .unwrap_or_else(PoisonError::into_inner);
             queues.waiting_validators -= 1;
         }
-        !queues.is_closed
+        None
     }
 
-    /// Waits until a commit is due: at the end of an epoch, or sooner when nothing else can go on. False
-    /// once closed.
-    pub(super) fn wait_for_commit(&self) -> bool {
+    /// Waits until an epoch has taken as long as it may, with something to commit. False once closed.
+    pub(super) fn wait_for_epoch(&self) -> bool {
         let mut queues = lock(&self.queues);
-        while !queues.is_idle() && !queues.is_closed {
+        while !queues.is_closed {
             let (guard, waited) = self
-                .due
+                .closed
                 .wait_timeout(queues, self.settings.epoch)
                 .unwrap_or_else(PoisonError::into_inner);
             queues = guard;
@@ -104,7 +99,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let mut checked = 0;
         while checked < ROUND && !inside.is_outranked() {
-            let txs = lock(&self.queues).take(HANDED_OVER.max(A::TOGETHER).min(ROUND - checked));
+            let txs = lock(&self.queues).take(HANDED_OVER.min(ROUND - checked));
             if txs.is_empty() {
                 break;
             }
@@ -116,33 +111,18 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
 
     /// Checks what a validator has taken, and carries out the verdicts: who waits for an acceptance hears of it at
     /// once, and the queues are told of all together.
-    fn check(&self, mut txs: Vec<A::Tx>, view: &A::View) {
-        let mut settled = Settled::<A>::new(txs.len());
-        while !txs.is_empty() {
-            let rest = txs.split_off(txs.len().min(A::TOGETHER));
-            let checked = catch_unwind(AssertUnwindSafe(|| self.admit.check_all(&txs, view)));
-            let mut verdicts = checked.unwrap_or_default().into_iter();
-            for mut tx in std::mem::replace(&mut txs, rest) {
-                match verdicts.next() {
-                    Some(Verdict::Accepted(checked)) => {
-                        // Who hears of it may submit a child at once: the child finds it under way.
-                        self.admit.decided(&mut tx, Outcome::Accepted(&checked));
-                        settled.accepted.push((tx, checked));
-                    }
-                    other => settled.others.push((tx, other)),
-                }
+    fn check(&self, txs: Vec<A::Tx>, view: &A::View) {
+        let check = |mut tx: A::Tx| -> Found<A> {
+            let verdict = catch_unwind(AssertUnwindSafe(|| self.admit.check(&tx, view))).ok();
+            if let Some(Verdict::Accepted(checked)) = &verdict {
+                // Who hears of it may submit a child at once: the child finds it under way.
+                self.admit.decided(&mut tx, Outcome::Accepted(checked));
             }
-        }
-        self.settle(settled);
-    }
-
-    fn settle(&self, settled: Settled<A>) {
-        let (wanted, told) = {
-            let mut queues = lock(&self.queues);
-            let told = queues.settle(&self.admit, settled);
-            (queues.wanted(), told)
+            (tx, verdict)
         };
-        self.wake(wanted);
+        let found: Vec<Found<A>> = txs.into_iter().map(check).collect();
+        // Whether there is more to do the validator finds when it asks for work.
+        let told = lock(&self.queues).settle(&self.admit, found);
         for (mut tx, outcome) in told {
             self.admit.decided(&mut tx, outcome);
         }
@@ -174,14 +154,12 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             }
             change(&mut view)
         };
-        let wanted = {
+        {
             let mut queues = lock(&self.queues);
             queues.next_epoch(&self.admit, &ids);
             then(&mut queues);
-            queues.wanted()
-        };
+        }
         self.work.notify_all();
-        self.wake(wanted);
         changed
     }
 
@@ -197,7 +175,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
     pub(super) fn close(&self) {
         lock(&self.queues).is_closed = true;
         self.work.notify_all();
-        self.due.notify_all();
+        self.closed.notify_all();
     }
 
     /// After the threads have ended: commits what was accepted, abandons the rest.

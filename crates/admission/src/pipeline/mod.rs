@@ -16,11 +16,12 @@ use crate::filter::Filter;
 use crate::sync::{JoinHandle, Mutex, lock, thread};
 
 pub(crate) use engine::Engine;
+use queues::Work;
 
 /// How a pipeline is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Threads that check, at least 1. As many as there are cores; the committer hardly needs one.
+    /// Threads that check, at least 1: as many as there are cores.
     pub validators: usize,
     /// Longest time from one commit to the next while there is something to commit. When nothing is left
     /// to check, a commit comes at once, so this concerns a pipeline that is never idle: a shorter epoch
@@ -99,13 +100,14 @@ impl Counters {
     };
 }
 
-/// Validators and a committer around a view.
+/// Validators around a view.
 ///
 /// In an epoch no two transactions are checked that may spend the same thing: the filter sends the
 /// second to the queue of deferred ones. Validators check the others against the view, which nobody
-/// changes meanwhile. The committer then adds what was accepted to the view, clears the filter, and takes
-/// deferred transactions and orphans whose parents were just committed into the next epoch. A loser is
-/// then checked against a view that contains the winner.
+/// changes meanwhile. The one that finds nothing left to check then adds what was accepted to the view, clears
+/// the filter, and takes deferred transactions and orphans whose parents were just committed into the next
+/// epoch; while there is always something to check, a thread of its own does so when an epoch has taken as long
+/// as it may. A loser is then checked against a view that contains the winner.
 pub struct Pipeline<A: Admit, F: Filter<A::Key> + 'static> {
     engine: Arc<Engine<A, F>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -125,15 +127,18 @@ impl<A: Admit, F: Filter<A::Key> + 'static> Pipeline<A, F> {
         for _ in 0..settings.validators.max(1) {
             let engine = Arc::clone(&engine);
             threads.push(thread::spawn(move || {
-                while engine.wait_for_work() {
-                    engine.validate();
+                while let Some(work) = engine.wait_for_work() {
+                    match work {
+                        Work::Check => drop(engine.validate()),
+                        Work::Commit => engine.commit(),
+                    }
                 }
             }));
         }
-        let committer = Arc::clone(&engine);
+        let epochs = Arc::clone(&engine);
         threads.push(thread::spawn(move || {
-            while committer.wait_for_commit() {
-                committer.commit();
+            while epochs.wait_for_epoch() {
+                epochs.commit();
             }
         }));
         Self {

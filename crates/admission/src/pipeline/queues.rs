@@ -25,6 +25,8 @@ pub(super) struct Queues<A: Admit, F> {
     checking: usize,
     /// Validators that wait for work: without any nobody needs to be woken.
     pub(super) waiting_validators: usize,
+    /// A validator has gone to commit.
+    is_committing: bool,
     /// All that are under way, in whatever queue: it bounds them together.
     under_way: HashSet<A::Id>,
     /// Transactions in a commit: (24 · old + new) / 25.
@@ -34,31 +36,17 @@ pub(super) struct Queues<A: Admit, F> {
     settings: Settings,
 }
 
-/// What a validator found of a share of what waited.
-pub(super) struct Settled<A: Admit> {
-    /// How many it took.
-    taken: usize,
-    /// Those that were told of it.
-    pub(super) accepted: Vec<(A::Tx, A::Checked)>,
-    /// The others; none for one whose check panicked.
-    pub(super) others: Vec<(A::Tx, Option<VerdictOf<A>>)>,
-}
+/// A transaction that a validator checked, and what it found; nothing if the check panicked. An accepted one has been
+/// told of it.
+pub(super) type Found<A> = (<A as Admit>::Tx, Option<VerdictOf<A>>);
 
-/// Who has something to do and waits.
+/// What a validator does next.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
-    pub(super) validator: bool,
-    pub(super) committer: bool,
-}
-
-impl<A: Admit> Settled<A> {
-    pub(super) fn new(taken: usize) -> Self {
-        Self {
-            taken,
-            accepted: Vec::with_capacity(taken),
-            others: Vec::new(),
-        }
-    }
+pub(super) enum Work {
+    /// Checks what waits.
+    Check,
+    /// Commits: nothing else can go on.
+    Commit,
 }
 
 impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
@@ -71,6 +59,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
             accepted: Vec::new(),
             checking: 0,
             waiting_validators: 0,
+            is_committing: false,
             under_way: HashSet::new(),
             mean_commit: 0.0,
             counters: Counters::ZERO,
@@ -127,8 +116,19 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         self.deferred.push_back(tx);
     }
 
-    pub(super) fn has_work(&self) -> bool {
-        !self.incoming.is_empty()
+    /// What a validator that asks begins with now, if there is anything to do.
+    pub(super) fn begin(&mut self) -> Option<Work> {
+        if !self.incoming.is_empty() {
+            return Some(Work::Check);
+        }
+        let commits = self.waits_for_commit();
+        self.is_committing |= commits;
+        commits.then_some(Work::Commit)
+    }
+
+    /// Whether a validator that waits has something to do.
+    pub(super) fn wants_validator(&self) -> bool {
+        self.waiting_validators > 0 && (!self.incoming.is_empty() || self.waits_for_commit())
     }
 
     /// A validator's share of what waits, at most so many.
@@ -147,14 +147,17 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     pub(super) fn settle(
         &mut self,
         admit: &A,
-        settled: Settled<A>,
+        found: Vec<Found<A>>,
     ) -> Vec<(A::Tx, Outcome<'static, A>)> {
-        self.checking -= settled.taken;
-        self.counters.accepted += settled.accepted.len() as u64;
-        self.accepted.extend(settled.accepted);
+        self.checking -= found.len();
         let mut told = Vec::new();
-        for (tx, verdict) in settled.others {
+        for (tx, verdict) in found {
             let (tx, outcome, counter) = match verdict {
+                Some(Verdict::Accepted(checked)) => {
+                    self.counters.accepted += 1;
+                    self.accepted.push((tx, checked));
+                    continue;
+                }
                 Some(Verdict::Missing(parent)) => match self.misses(tx, parent) {
                     Some((parent, orphan)) => (
                         orphan,
@@ -166,10 +169,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
                 Some(Verdict::Rejected(why)) => {
                     (tx, Outcome::Rejected(why), &mut self.counters.rejected)
                 }
-                // Its check panicked. What was accepted has been told.
-                Some(Verdict::Accepted(_)) | None => {
-                    (tx, Outcome::Abandoned, &mut self.counters.abandoned)
-                }
+                None => (tx, Outcome::Abandoned, &mut self.counters.abandoned),
             };
             *counter += 1;
             self.leave(admit, &admit.id(&tx));
@@ -178,17 +178,10 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         told
     }
 
-    /// Who has to be woken.
-    pub(super) fn wanted(&self) -> Wanted {
-        Wanted {
-            validator: self.waiting_validators > 0 && self.has_work(),
-            committer: self.is_idle(),
-        }
-    }
-
-    /// Whether a commit is the only thing that can go on.
-    pub(super) fn is_idle(&self) -> bool {
-        self.incoming.is_empty() && self.checking == 0 && self.has_committable()
+    /// Whether a commit is the only thing that can go on, and nobody has gone to make it.
+    fn waits_for_commit(&self) -> bool {
+        let is_idle = self.incoming.is_empty() && self.checking == 0;
+        is_idle && !self.is_committing && self.has_committable()
     }
 
     /// Whether a commit would do anything.
@@ -222,6 +215,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     /// Begins an epoch after a commit of these.
     pub(super) fn next_epoch(&mut self, admit: &A, committed: &[A::Id]) {
         self.counters.commits += 1;
+        self.is_committing = false;
         self.mean_commit = (24.0 * self.mean_commit + committed.len() as f64) / 25.0;
         self.filter.clear();
         self.deferred.append(&mut self.incoming);

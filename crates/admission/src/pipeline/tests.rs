@@ -359,6 +359,32 @@ fn queues_are_bounded_and_count_what_they_refuse() {
     assert_eq!(fate(&fates, 3), Some(Fate::Abandoned));
 }
 
+/// Who finds nothing left to check commits: nothing waits for the end of an epoch.
+#[test]
+fn epochs_follow_one_another_at_once_when_nothing_is_left_to_check() {
+    let (coins, fates) = Coins::new();
+    let settings = Settings {
+        validators: 2,
+        epoch: Duration::from_secs(100_000),
+        ..Settings::default()
+    };
+    let set = ExactSet::default();
+    let pipeline = Pipeline::start(coins, Ledger::genesis(), set, settings);
+    for id in 1..=20 {
+        pipeline.submit(payment(id, &[(id - 1, 0)])).unwrap();
+        pipeline.submit(payment(100 + id, &[(id - 1, 0)])).unwrap();
+    }
+    let is_committed = || {
+        let committed = pipeline.read(|ledger| ledger.order.len());
+        committed as u64 == pipeline.counters().accepted
+    };
+    // Nothing outside wakes it: what waits for the end of an epoch hangs the test.
+    while fates.lock().unwrap().len() < 40 || !is_committed() {
+        std::thread::yield_now();
+    }
+    assert!(pipeline.counters().commits > 1);
+}
+
 /// Above a thousand deferred transactions all that come are deferred; the next epoch takes them in.
 #[test]
 fn a_flood_of_conflicts_defers_everybody_until_the_next_epoch() {
