@@ -322,9 +322,14 @@ pub(super) async fn admit(
             _ => RpcError::new(TX_REJECTED, format!("TX rejected: {why}")),
         });
     }
-    for (at, txid, verdict) in places {
+    // The last first: the others are decided by then as a rule, so that this task is woken once and not for each.
+    let mut decided = Vec::with_capacity(places.len());
+    for (at, txid, verdict) in places.into_iter().rev() {
+        decided.push((at, txid, verdict.await));
+    }
+    for (at, txid, verdict) in decided.into_iter().rev() {
         // A refused one has been dropped, and with it the sender.
-        if let Ok(verdict) = verdict.await {
+        if let Ok(verdict) = verdict {
             if verdict.is_ok() {
                 app.announce(Announcement::Tx(txid, from));
             }

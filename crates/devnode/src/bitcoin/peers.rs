@@ -2,9 +2,11 @@
 //!
 //! Transactions are taken unasked (btcd's `handleTxMsg` says why) and admitted as those of the RPC are; what is
 //! refused is answered with `reject` (BIP 61), what is accepted announced to every other peer, some at a time
-//! (`--trickleinterval` of btcd). Blocks are announced at once. It connects to nobody and keeps no orphans.
+//! (`--trickleinterval` of btcd). Blocks are announced at once. It connects to nobody and keeps no orphans. A peer that
+//! breaks the protocol, says nothing for too long, or takes nothing is left; the limits are btcd's.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +17,12 @@ use bitcoin::p2p::message_blockdata::{GetHeadersMessage, Inventory};
 use bitcoin::p2p::message_network::{Reject, RejectReason, VersionMessage};
 use bitcoin::p2p::{Address, Magic, ServiceFlags};
 use bitcoin::{BlockHash, Transaction, Txid};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::time::{Duration, Interval, MissedTickBehavior, interval};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{
+    Duration, Instant, Interval, MissedTickBehavior, interval, interval_at, sleep_until, timeout,
+};
 use wire::p2p::Head;
 
 use super::error::{RpcError, TX_ERROR};
@@ -28,12 +32,16 @@ use super::node::{Announcement, Bitcoin};
 use crate::faults::Faults;
 
 /// A peer, as the node sees it.
-struct Session<'a> {
+struct Session<'a, S> {
     app: &'a Arc<Bitcoin>,
     faults: &'a Faults,
     number: u64,
-    stream: TcpStream,
+    stream: S,
+    /// The peer's address and ours.
+    addresses: [SocketAddr; 2],
     input: Vec<u8>,
+    /// By when it has to have sent a whole message, or to have finished the handshake.
+    deadline: Instant,
     /// The other's version came; it acknowledged ours.
     has_version: bool,
     is_open: bool,
@@ -48,34 +56,43 @@ struct Over;
 
 /// Serves a peer until it goes, or breaks the protocol.
 pub(crate) async fn serve(app: &Arc<Bitcoin>, faults: &Faults, stream: TcpStream) {
-    static SESSIONS: AtomicU64 = AtomicU64::new(0);
-    let announcements = app.announcements.subscribe();
-    let mut trickle = interval(app.trickle.max(LEAST_TRICKLE));
-    trickle.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let session = Session {
-        app,
-        faults,
-        number: SESSIONS.fetch_add(1, Ordering::Relaxed),
-        stream,
-        input: Vec::new(),
-        has_version: false,
-        is_open: false,
-        wants_txs: false,
-        queued: VecDeque::new(),
-    };
+    let peer = stream.peer_addr().unwrap_or(([0, 0, 0, 0], 0).into());
+    let own = stream.local_addr().unwrap_or(peer);
+    let session = Session::new(app, faults, stream, [peer, own]);
     // Why it ended is the peer's business.
-    let Err(Over) = session.run(announcements, trickle).await;
+    let Err(Over) = session.run().await;
 }
 
 /// Nothing.
 enum Never {}
 
-impl Session<'_> {
-    async fn run(
-        mut self,
-        mut announcements: broadcast::Receiver<Announcement>,
-        mut trickle: Interval,
-    ) -> Result<Never, Over> {
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
+    fn new(
+        app: &'a Arc<Bitcoin>,
+        faults: &'a Faults,
+        stream: S,
+        addresses: [SocketAddr; 2],
+    ) -> Self {
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            app,
+            faults,
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            stream,
+            addresses,
+            input: Vec::new(),
+            deadline: Instant::now() + HANDSHAKE_LIMIT,
+            has_version: false,
+            is_open: false,
+            wants_txs: false,
+            queued: VecDeque::new(),
+        }
+    }
+
+    async fn run(mut self) -> Result<Never, Over> {
+        let mut announcements = self.app.announcements.subscribe();
+        let mut trickle = late(interval(self.app.trickle.max(LEAST_TRICKLE)));
+        let mut pings = late(interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL));
         loop {
             tokio::select! {
                 read = self.stream.read_buf(&mut self.input) => {
@@ -91,6 +108,10 @@ impl Session<'_> {
                     Err(RecvError::Closed) => return Err(Over),
                 },
                 _ = trickle.tick(), if !self.queued.is_empty() => self.announce().await?,
+                _ = pings.tick(), if self.is_open => {
+                    self.send(NetworkMessage::Ping(self.number)).await?;
+                }
+                () = sleep_until(self.deadline) => return Err(Over),
             }
         }
     }
@@ -103,7 +124,10 @@ impl Session<'_> {
             }
             Announcement::Tx(txid, from) if self.wants_txs && from != Some(self.number) => {
                 self.queued.push_back(txid);
-                Ok(())
+                match self.queued.len() >= MAX_INV_SIZE {
+                    true => self.announce().await,
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }
@@ -143,19 +167,18 @@ impl Session<'_> {
             }
         }
         self.input.drain(..taken);
-        self.admit(txs).await
+        self.admit(txs).await?;
+        if taken > 0 && self.is_open {
+            self.deadline = Instant::now() + SILENCE_LIMIT;
+        }
+        Ok(())
     }
 
     async fn take(&mut self, message: NetworkMessage) -> Result<(), Over> {
         if !self.has_version {
             let NetworkMessage::Version(version) = message else {
-                self.reject(
-                    &message,
-                    RejectReason::Malformed,
-                    "a version message must precede all others",
-                )
-                .await?;
-                return Err(Over);
+                let text = "a version message must precede all others";
+                return self.end(&message, RejectReason::Malformed, text).await;
             };
             self.has_version = true;
             self.wants_txs = version.relay;
@@ -163,9 +186,23 @@ impl Session<'_> {
             return self.send(NetworkMessage::Verack).await;
         }
         match message {
+            NetworkMessage::Version(_) => {
+                let text = "duplicate version message";
+                self.end(&message, RejectReason::Duplicate, text).await?;
+            }
+            NetworkMessage::Verack if self.is_open => {
+                let text = "duplicate verack message";
+                self.end(&message, RejectReason::Duplicate, text).await?;
+            }
             NetworkMessage::Verack => self.is_open = true,
             // Nothing else is taken before the handshake is done.
             _ if !self.is_open => return Err(Over),
+            // Such a message is malformed to btcd.
+            NetworkMessage::GetData(items) | NetworkMessage::Inv(items)
+                if items.len() > MAX_INV_SIZE =>
+            {
+                return Err(Over);
+            }
             NetworkMessage::Ping(nonce) => self.send(NetworkMessage::Pong(nonce)).await?,
             NetworkMessage::GetHeaders(asked) => {
                 let headers = self.app.headers_after(&asked);
@@ -179,8 +216,7 @@ impl Session<'_> {
     }
 
     fn version(&self) -> VersionMessage {
-        let peer = self.stream.peer_addr().unwrap_or(([0, 0, 0, 0], 0).into());
-        let own = self.stream.local_addr().unwrap_or(peer);
+        let [peer, own] = self.addresses;
         VersionMessage {
             version: PROTOCOL_VERSION,
             services: ServiceFlags::NETWORK,
@@ -221,7 +257,7 @@ impl Session<'_> {
     /// Sends what is there of what is asked for.
     async fn give(&mut self, wanted: Vec<Inventory>) -> Result<(), Over> {
         let mut missing = Vec::new();
-        for item in wanted.into_iter().take(MAX_INV_SIZE) {
+        for item in wanted {
             let found = match item {
                 Inventory::Block(hash) | Inventory::WitnessBlock(hash) => {
                     self.app.block(&hash).map(NetworkMessage::Block)
@@ -261,7 +297,8 @@ impl Session<'_> {
         }
     }
 
-    async fn reject(
+    /// Tells why, and ends the session.
+    async fn end(
         &mut self,
         refused: &NetworkMessage,
         reason: RejectReason,
@@ -273,14 +310,24 @@ impl Session<'_> {
             reason: text.into(),
             hash: bitcoin::hashes::sha256d::Hash::all_zeros(),
         };
-        self.send(NetworkMessage::Reject(reject)).await
+        self.send(NetworkMessage::Reject(reject)).await?;
+        Err(Over)
     }
 
     async fn send(&mut self, message: NetworkMessage) -> Result<(), Over> {
         let message = serialize(&RawNetworkMessage::new(Magic::REGTEST, message));
-        let sent = self.stream.write_all(&message).await;
-        sent.map_err(|_| Over)
+        // Who takes nothing holds up the session alone, and not for ever.
+        match timeout(SILENCE_LIMIT, self.stream.write_all(&message)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Over),
+        }
     }
+}
+
+/// Ticks that are missed while the peer takes nothing are not made up for.
+fn late(mut ticks: Interval) -> Interval {
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 impl Bitcoin {
@@ -332,3 +379,12 @@ const MOST_HEADERS: usize = 2_000;
 /// As `maxInvTrickleSize` of btcd.
 const ANNOUNCED_TOGETHER: usize = 1_000;
 const LEAST_TRICKLE: Duration = Duration::from_millis(1);
+/// As `negotiateTimeout` of btcd's `peer/peer.go`.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+/// As `idleTimeout` there.
+const SILENCE_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// As `pingInterval` there: a peer that only listens answers, and is not left.
+const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
+
+#[cfg(test)]
+mod tests;

@@ -78,8 +78,8 @@ impl Client {
 }
 
 /// A node that makes blocks on demand, and pays them to a wallet.
-pub(super) async fn node(wallet: &Wallet, mode: AdmissionMode) -> (Running, Client) {
-    let running = start(Config {
+pub(super) fn config(wallet: &Wallet, mode: AdmissionMode) -> Config {
+    Config {
         block_interval: Duration::from_secs(100_000),
         admission: AdmissionConfig {
             mode: Some(mode),
@@ -91,8 +91,12 @@ pub(super) async fn node(wallet: &Wallet, mode: AdmissionMode) -> (Running, Clie
             ..BitcoinConfig::default()
         },
         ..Config::bitcoin()
-    })
-    .await;
+    }
+}
+
+/// Starts it.
+pub(super) async fn node(wallet: &Wallet, mode: AdmissionMode) -> (Running, Client) {
+    let running = start(config(wallet, mode)).await;
     let client = Client::new(running.node.rpc_address());
     (running, client)
 }

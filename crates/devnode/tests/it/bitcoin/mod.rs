@@ -3,4 +3,5 @@
 mod btcd;
 mod client;
 mod node;
+mod peers;
 mod wallet;
