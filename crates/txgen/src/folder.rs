@@ -11,6 +11,7 @@ use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
 use measure::{BlockRow, KeptRows, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
 
 use crate::parquet_rows::{self, Reading};
+use crate::recording;
 
 /// A file of a run; the rows of transactions may be read from columns.
 pub type RunFile = BufReader<Box<dyn Read + Send>>;
@@ -165,10 +166,7 @@ impl RecordedRun {
     /// # Errors
     /// When the file is there and cannot be read.
     pub fn rows_if_any<T: TableRow>(&self) -> Result<Vec<T>, OpenError> {
-        match self.path.join(T::FILE).exists() {
-            true => self.all_rows(),
-            false => Ok(Vec::new()),
-        }
+        rows_if_any(&self.path)
     }
 
     /// Turns an error of a row into one that names the folder.
@@ -278,8 +276,12 @@ fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
     }
 }
 
-/// The folder of a campaign or a search has a page already.
+/// The folder of a campaign or a search has a page already; that of a recording is no run.
 fn page_over_runs(path: &Path) -> String {
+    if recording::is_in(path) {
+        return "; it is a recording without a load, which txgen report and txgen analyse read"
+            .into();
+    }
     let page = path.join("report.html");
     match page.exists() {
         true => format!("; the page over all of them is {}", page.display()),
@@ -321,6 +323,17 @@ fn open(folder: &Path, name: &str) -> Result<RunFile, OpenError> {
 
 fn buffered(file: impl Read + Send + 'static) -> RunFile {
     BufReader::with_capacity(BUFFER, Box::new(file))
+}
+
+/// All rows of a table that not every folder has; none where there is no such file.
+///
+/// # Errors
+/// When the file is there and cannot be read.
+pub(crate) fn rows_if_any<T: TableRow>(path: &Path) -> Result<Vec<T>, OpenError> {
+    match path.join(T::FILE).exists() {
+        true => all(path, rows(path)?).map(|(rows, _)| rows),
+        false => Ok(Vec::new()),
+    }
 }
 
 fn rows<T: TableRow>(path: &Path) -> Result<RowReader<RunFile, T>, OpenError> {

@@ -29,6 +29,7 @@ pub mod part;
 pub mod plan;
 pub mod profiler;
 mod record_command;
+mod recording;
 mod report_command;
 pub mod run;
 pub mod scenario;

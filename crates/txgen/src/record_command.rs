@@ -1,6 +1,5 @@
 //! `txgen record`: nodes observed without a load.
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -8,11 +7,11 @@ use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::Trust;
 
-use crate::analyse::machines::RECORD;
 use crate::cli::RecordArgs;
 use crate::clock::RunClock;
 use crate::observe::{Chosen, Observers, discover};
 use crate::output::print;
+use crate::recording::{FORMAT, Note, write_page};
 use crate::run::{RunFolder, default_folder, host, observed_tables};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
@@ -49,24 +48,31 @@ impl TargetVisitor for Recording<'_> {
         let observers = Observers::start::<T>(&nodes, &trust, &clock, Chosen::OfAll, tables);
         let observers = observers.map_err(failed)?;
         let origin = clock.start(Nanos::ZERO);
-        let note = serde_json::json!({
-            "format": FORMAT,
-            "origin_unix_ns": origin.unix_ns(),
-            "host": host(),
-        });
-        let note_file = folder.path().join(RECORD);
-        fs::write(&note_file, format!("{note:#}\n")).map_err(failed)?;
+        let mut note = Note {
+            format: FORMAT.into(),
+            origin_unix_ns: origin.unix_ns(),
+            host: host(),
+            lasted_s: None,
+            notes: Vec::new(),
+        };
+        note.write(folder.path()).map_err(failed)?;
         while !shutdown.is_requested()
             && args.duration.is_none_or(|duration| clock.now() < duration)
         {
             thread::sleep(LOOK_INTERVAL);
         }
-        let seen = observers.stop(clock.now());
-        let mut text: String = seen.lines.iter().map(|line| format!("{line}\n")).collect();
-        for gap in &seen.gaps {
-            text.push_str(&format!("{gap}\n"));
+        let ended = clock.now();
+        let seen = observers.stop(ended);
+        note.lasted_s = Some(ended.as_secs_f64());
+        note.notes = seen.gaps;
+        note.write(folder.path()).map_err(failed)?;
+        let page = write_page(folder.path()).map_err(failed)?;
+        let mut text = String::new();
+        for line in seen.lines.iter().chain(&note.notes) {
+            text.push_str(&format!("{line}\n"));
         }
         text.push_str(&format!("written to {}\n", folder.path().display()));
+        text.push_str(&format!("report: {}\n", page.display()));
         match seen.write_error {
             Some(error) => Err(failed(error)),
             None => Ok(print(&text)),
@@ -74,5 +80,4 @@ impl TargetVisitor for Recording<'_> {
     }
 }
 
-const FORMAT: &str = "tidegate-record/1";
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

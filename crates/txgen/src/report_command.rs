@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 
+use anyhow::anyhow;
 use ops::command::{CommandError, failed, usage};
 
 use crate::cli::ReportArgs;
@@ -10,33 +11,49 @@ use crate::exit;
 use crate::folder::RecordedRun;
 use crate::output::note;
 use crate::output::recorded::{self, ReportError, ReportFormat};
+use crate::recording;
 
 /// Renders the report; gives the exit code.
 pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {
+    let text = match recording::is_in(&args.run) {
+        true => of_recording(args)?,
+        false => of_run(args)?,
+    };
+    let is_page = args.format == ReportFormat::Html;
+    let path = match &args.out {
+        Some(out) if out.as_os_str() == "-" => None,
+        Some(out) => Some(out.clone()),
+        None => is_page.then(|| args.run.join(recorded::FILE)),
+    };
+    let Some(path) = path else {
+        // A reader that has seen enough closes the pipe; that is no failure.
+        let _ = io::stdout().lock().write_all(text.as_bytes());
+        return Ok(exit::DONE);
+    };
+    fs::write(&path, text).map_err(|source| {
+        let path = path.clone();
+        failed(ReportError::Write { path, source })
+    })?;
+    if args.out.is_none() {
+        let _ = writeln!(io::stdout(), "{}", path.display());
+    }
+    Ok(exit::DONE)
+}
+
+fn of_run(args: &ReportArgs) -> Result<String, CommandError> {
     let run = RecordedRun::open(&args.run).map_err(usage)?;
     for text in run.notes() {
         note(&format!("note: {text}"));
     }
-    let to_stdout = args.out.as_ref().is_some_and(|out| out.as_os_str() == "-");
-    match &args.out {
-        None if args.format == ReportFormat::Html => {
-            let page = recorded::write_html(&run).map_err(failed)?;
-            let _ = writeln!(io::stdout(), "{}", page.display());
-        }
-        Some(path) if !to_stdout => {
-            let text = recorded::render(&run, args.format).map_err(failed)?;
-            fs::write(path, text).map_err(|source| {
-                failed(ReportError::Write {
-                    path: path.clone(),
-                    source,
-                })
-            })?;
-        }
-        _ => {
-            let text = recorded::render(&run, args.format).map_err(failed)?;
-            // A reader that has seen enough closes the pipe; that is no failure.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
-        }
+    recorded::render(&run, args.format).map_err(failed)
+}
+
+fn of_recording(args: &ReportArgs) -> Result<String, CommandError> {
+    if args.format != ReportFormat::Html {
+        let run = args.run.display();
+        return Err(usage(anyhow!(
+            "{run} is a recording without a load: its report is a page; leave --format out"
+        )));
     }
-    Ok(exit::DONE)
+    recording::page(&args.run).map_err(failed)
 }

@@ -8,7 +8,8 @@ use measure::{ClockBound, ClockOffset, NodeRow, SightRow};
 use pacing::Nanos;
 use serde::Deserialize;
 
-use super::table;
+use crate::folder::rows_if_any;
+use crate::recording::RECORD;
 
 /// Observed nodes of one machine.
 #[derive(Debug, Default)]
@@ -35,8 +36,8 @@ impl Machine {
     /// Reads the tables of a folder that is compared with no other.
     pub(super) fn alone(folder: &Path) -> anyhow::Result<Self> {
         Ok(Self {
-            rows: table(folder)?,
-            sights: table(folder)?,
+            rows: rows_if_any(folder)?,
+            sights: rows_if_any(folder)?,
             origin: Origin::default(),
         })
     }
@@ -144,8 +145,6 @@ impl Machine {
 }
 
 const MANIFEST: &str = "manifest.json";
-/// What `txgen record` writes of itself.
-pub(crate) const RECORD: &str = "record.json";
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -1,25 +1,21 @@
 //! `txgen analyse`: which stage of a recorded run stopped following the load, and at what rate.
 
-pub(crate) mod machines;
+mod machines;
 mod nodes;
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
-
-use measure::read::{ReadError, RowReader, TableRow};
-use measure::{Bend, BendFound, NodeRow, SeriesRow, bend};
+use measure::{Bend, BendFound, SeriesRow, bend};
 use ops::command::{CommandError, usage};
 
 use crate::cli::{AnalyseArgs, BitRate};
 use crate::folder::RecordedRun;
 use crate::output::{grouped, print};
+use crate::recording;
 use machines::Machine;
 use nodes::Nodes;
 
 /// Prints the knee of each stage and what held the run back; gives the exit code.
 pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
-    if args.run.join(NodeRow::FILE).exists() && !args.run.join("manifest.json").exists() {
+    if recording::is_in(&args.run) {
         let nodes = observed(args, None).map_err(usage)?;
         return Ok(print(&nodes.text()));
     }
@@ -93,14 +89,6 @@ fn machines(args: &AnalyseArgs) -> anyhow::Result<(Machine, Vec<String>)> {
         clocks.push(first.add(&name, Machine::read(folder)?, args.max_clock_offset)?);
     }
     Ok((first, clocks))
-}
-
-/// The rows of a table that not every folder has.
-fn table<T: TableRow>(folder: &Path) -> Result<Vec<T>, ReadError> {
-    match File::open(folder.join(T::FILE)) {
-        Ok(file) => RowReader::new(BufReader::new(file))?.collect(),
-        Err(_) => Ok(Vec::new()),
-    }
 }
 
 /// What is counted in a row.

@@ -62,28 +62,17 @@ pub fn render(run: &RecordedRun, format: ReportFormat) -> Result<String, ReportE
     })
 }
 
-/// Writes `report.html` into a run's own folder; gives its path.
-///
-/// # Errors
-/// When a file of the folder cannot be read, or the report cannot be written.
-pub fn write_html(run: &RecordedRun) -> Result<PathBuf, ReportError> {
-    write_page(run, u64::MAX)
-}
-
-/// The same at the end of a run: BEP-23's plots, which need every transaction, are left out with very many.
+/// Writes `report.html` into a run's own folder at its end; gives its path. BEP-23's plots, which need every transaction,
+/// are left out with very many.
 ///
 /// The rows are read back from the files although the recorder had them in memory: a report then has one
 /// way of being built, which also serves killed and merged runs, and a run of days keeps no rows.
 ///
 /// # Errors
-/// As [`write_html`].
+/// When a file of the folder cannot be read, or the report cannot be written.
 pub fn write_html_after_run(folder: &Path) -> Result<PathBuf, ReportError> {
-    write_page(&RecordedRun::open(folder)?, MAX_TXS_AFTER_RUN)
-}
-
-fn write_page(run: &RecordedRun, max_txs: u64) -> Result<PathBuf, ReportError> {
-    let path = run.path().join(FILE);
-    let html = assemble(run, max_txs)?.html();
+    let path = folder.join(FILE);
+    let html = assemble(&RecordedRun::open(folder)?, MAX_TXS_AFTER_RUN)?.html();
     match fs::write(&path, html) {
         Ok(()) => Ok(path),
         Err(source) => Err(ReportError::Write { path, source }),

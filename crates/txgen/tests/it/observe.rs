@@ -96,7 +96,8 @@ fn nodes_are_recorded_without_a_load() {
         .expect(0)
         .prints("a: ")
         .prints("written to idle");
-    let rows = place.run("idle").table("nodes.csv");
+    let recorded = place.run("idle");
+    let rows = recorded.table("nodes.csv");
     assert!(rows.numbers("second").len() >= 2);
     assert!(rows.sum("answered") > 0 && rows.sum("blocks") > 0);
     place
@@ -107,6 +108,60 @@ fn nodes_are_recorded_without_a_load() {
         .txgen("record")
         .expect(2)
         .says("there is nothing to observe");
+}
+
+/// The page of a recording: written with it, and made again from its files.
+#[test]
+fn a_recording_has_a_page_of_its_nodes_beside_one_another() {
+    let place = Place::new();
+    let (one, two) = (Node::quick(), Node::quick());
+    place
+        .txgen(&format!(
+            "record --observe one={},pid={} --observe two={} --duration 3s --out idle",
+            one.url(),
+            std::process::id(),
+            two.url()
+        ))
+        .expect(0)
+        .prints("report: idle/report.html");
+    let page = place.run("idle").text("report.html");
+    for part in [
+        "Recorded: one, two",
+        "<b>2 nodes</b> recorded for 3",
+        "In each node",
+        "Rates at two",
+        "Processors at one",
+        "Blocks: later than at the first node",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(
+        !page.contains("Processors at two"),
+        "nobody said which its process is"
+    );
+    fs::remove_file(place.path().join("idle/report.html")).unwrap();
+    place
+        .txgen("report idle")
+        .expect(0)
+        .prints("idle/report.html");
+    assert_eq!(place.run("idle").text("report.html"), page);
+    place
+        .txgen("report idle --format md")
+        .expect(2)
+        .says("its report is a page; leave --format out");
+    place
+        .txgen("compare idle idle")
+        .expect(2)
+        .says("it is a recording without a load");
+    // A recording that was killed has written no end.
+    let note = place.path().join("idle/record.json");
+    let text = fs::read_to_string(&note).unwrap();
+    let mut killed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    killed.as_object_mut().unwrap().remove("lasted_s");
+    fs::write(&note, killed.to_string()).unwrap();
+    place.txgen("report idle").expect(0);
+    let page = place.run("idle").text("report.html");
+    assert!(page.contains("the recording was killed"), "{page}");
 }
 
 /// Two observers of one machine, as on two machines, of a load that is neither's.

@@ -1,0 +1,291 @@
+//! Observed nodes beside one another: in the report of a run, and on the page of a recording without a load.
+
+use std::collections::BTreeMap;
+
+use measure::{NodeRow, Propagation, SightRow, Skew, admitted, propagations, skews};
+
+use crate::chart::{Axis, Chart, Tone, Unit};
+use crate::html::tag;
+use crate::text::{self, escape, grouped};
+use crate::{Page, Table};
+
+/// Nodes that were recorded without a load.
+#[derive(Debug)]
+pub struct Recording {
+    /// When it began, as a time of the wall clock.
+    pub started: String,
+    /// Seconds that it lasted.
+    pub lasted_s: f64,
+    /// Where the observer ran.
+    pub machine: String,
+    /// What a reader should know, for example that a node gave no answer for a while.
+    pub notes: Vec<String>,
+    /// The seconds of the nodes.
+    pub nodes: Vec<NodeRow>,
+    /// When they had blocks and sampled transactions first.
+    pub sights: Vec<SightRow>,
+}
+
+impl Recording {
+    /// One self-contained page: what the nodes did, over time, and how much later than the first each had what was
+    /// seen.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let time = || Axis::time().to(self.lasted_s);
+        let chart = |title: &str, y: Axis| Chart::new(title, time(), y);
+        let nodes = Nodes::new(&self.nodes, &self.sights, &chart);
+        let names: Vec<&str> = nodes.rows.keys().copied().collect();
+        let mut page = Page::new(&format!("Recorded: {}", names.join(", ")));
+        let origin = format!("{}, on {}", text::utc(&self.started), self.machine);
+        page.push(&tag("p class=\"soft\"", &escape(&origin)));
+        for note in &self.notes {
+            page.push(&tag("p class=\"alert\"", &escape(note)));
+        }
+        page.headline(&self.headline(&nodes));
+        page.section("Nodes", &nodes.table());
+        let mut charts = vec![nodes.heights(), nodes.mempools(|chart| chart)];
+        charts.extend(nodes.rates(|chart| chart));
+        charts.extend(nodes.processors());
+        page.section("Over time", &grid(charts));
+        if nodes.rows.len() > 1 {
+            let lags = [SightRow::BLOCK, SightRow::TX].map(|kind| nodes.lags(kind));
+            page.section(
+                "First sight",
+                &grid(lags.into_iter().chain([nodes.delays()])),
+            );
+        }
+        page.html()
+    }
+
+    fn headline(&self, nodes: &Nodes<'_>) -> String {
+        let count = nodes.rows.len();
+        let lasted = text::seconds(self.lasted_s);
+        let of_blocks = nodes
+            .skews
+            .iter()
+            .filter(|((kind, _), _)| kind == SightRow::BLOCK);
+        let last = of_blocks.max_by(|one, other| one.1.median_s.total_cmp(&other.1.median_s));
+        match last {
+            Some(((_, name), skew)) if count > 1 => format!(
+                "**{count} nodes** recorded for {lasted}: {name} is the last to have blocks, half of them within **{}** of \
+                 the first node.",
+                text::seconds(skew.median_s)
+            ),
+            _ => {
+                let plural = if count == 1 { "" } else { "s" };
+                let blocks: u64 = self.nodes.iter().map(|row| row.blocks).sum();
+                let blocks = grouped(blocks);
+                format!("**{count} node{plural}** recorded for {lasted}: {blocks} blocks seen.")
+            }
+        }
+    }
+}
+
+/// Begins a chart over the time of the run: title and upright axis.
+type OverTime<'a> = &'a dyn Fn(&str, Axis) -> Chart;
+
+/// What was observed, by node.
+pub(crate) struct Nodes<'a> {
+    rows: BTreeMap<&'a str, Vec<&'a NodeRow>>,
+    sights: &'a [SightRow],
+    skews: BTreeMap<(String, String), Skew>,
+    over_time: OverTime<'a>,
+}
+
+impl<'a> Nodes<'a> {
+    pub(crate) fn new(
+        nodes: &'a [NodeRow],
+        sights: &'a [SightRow],
+        over_time: OverTime<'a>,
+    ) -> Self {
+        let mut rows: BTreeMap<&str, Vec<&NodeRow>> = BTreeMap::new();
+        for row in nodes {
+            rows.entry(&row.node).or_default().push(row);
+        }
+        Self {
+            rows,
+            sights,
+            skews: skews(sights),
+            over_time,
+        }
+    }
+
+    /// A row for each node: what it answered, its blocks and its mempool, how much later than the first node it had
+    /// blocks and transactions, and what it used.
+    pub(crate) fn table(&self) -> String {
+        type Row<'a> = (&'a &'a str, &'a Vec<&'a NodeRow>);
+        let sum = |value: fn(&NodeRow) -> u64| {
+            move |(_, rows): &Row<'_>| rows.iter().map(|row| value(row)).sum::<u64>()
+        };
+        let most = |value: fn(&NodeRow) -> Option<f64>| {
+            move |(_, rows): &Row<'_>| rows.iter().filter_map(|row| value(row)).reduce(f64::max)
+        };
+        let late = |kind: &'static str, of: fn(&Skew) -> f64| {
+            move |(name, _): &Row<'_>| {
+                let skew = self.skews.get(&(kind.to_owned(), (**name).to_owned()));
+                skew.map(|skew| of(skew) * 1e3)
+            }
+        };
+        let cores = |value: f64| format!("{value:.2}");
+        let mebibytes = |bytes: f64| text::count((bytes / MIB).round());
+        let table = Table::of(&self.rows)
+            .text("node", |(name, _)| **name)
+            .figure("answered", |row| {
+                let (asked, answered) = (sum(|row| row.asked)(row), sum(|row| row.answered)(row));
+                text::percent(answered as f64 / asked.max(1) as f64)
+            })
+            .count("height", most(|row| row.height.map(|height| height as f64)))
+            .count("blocks", sum(|row| row.blocks))
+            .count("transactions in them", sum(|row| row.block_txs))
+            .count(
+                "most in its mempool",
+                most(|row| row.mempool_txs.map(|txs| txs as f64)),
+            )
+            .number(
+                "block later, median ms",
+                text::tenths,
+                late(SightRow::BLOCK, |it| it.median_s),
+            )
+            .number(
+                "at most",
+                text::tenths,
+                late(SightRow::BLOCK, |it| it.largest_s),
+            )
+            .number(
+                "transaction later, median ms",
+                text::tenths,
+                late(SightRow::TX, |it| it.median_s),
+            )
+            .number(
+                "at most",
+                text::tenths,
+                late(SightRow::TX, |it| it.largest_s),
+            )
+            .number("most cores", cores, most(|row| row.cpu))
+            .number("of one thread", cores, most(|row| row.busiest_thread))
+            .number(
+                "most memory, MiB",
+                mebibytes,
+                most(|row| row.rss_bytes.map(|it| it as f64)),
+            );
+        table.table().html()
+    }
+
+    /// The newest block of each.
+    pub(crate) fn heights(&self) -> Chart {
+        let chart = (self.over_time)("Height", Axis::linear("block", Unit::Number)).tall();
+        self.lines(chart, |row| row.height)
+    }
+
+    /// The mempools over one another, above what `beneath` draws.
+    pub(crate) fn mempools(&self, beneath: impl FnOnce(Chart) -> Chart) -> Chart {
+        let axis = Axis::linear("transactions", Unit::Number);
+        let chart = (self.over_time)("In each node's mempool", axis).tall();
+        self.lines(beneath(chart), |row| row.mempool_txs)
+    }
+
+    /// A line for each node.
+    fn lines(&self, chart: Chart, value: fn(&NodeRow) -> Option<u64>) -> Chart {
+        let nodes = self.rows.iter().enumerate();
+        nodes.fold(chart, |chart, (number, (name, rows))| {
+            let point = |row: &&NodeRow| {
+                (
+                    middle(row.second),
+                    value(row).map_or(f64::NAN, |it| it as f64),
+                )
+            };
+            let points: Vec<(f64, f64)> = rows.iter().map(point).collect();
+            chart.line(&format!("at {name}"), Tone::Nth(number), points)
+        })
+    }
+
+    /// What each node took into its mempool, and what its blocks had, above what `beneath` draws.
+    pub(crate) fn rates(&self, beneath: impl Fn(Chart) -> Chart) -> impl Iterator<Item = Chart> {
+        self.rows.iter().map(move |(name, rows)| {
+            let own = admitted(rows).into_iter();
+            let own = own.map(|(second, rate)| (middle(second), rate));
+            let committed = rows.iter().filter(|row| row.blocks > 0);
+            let committed = committed.map(|row| (middle(row.second), row.block_txs as f64));
+            let axis = Axis::linear("transactions per second", Unit::PerSecond);
+            beneath((self.over_time)(&format!("Rates at {name}"), axis))
+                .line("into its mempool", Tone::Depth, own)
+                .dots("in its blocks of the second", Tone::Committed, committed)
+        })
+    }
+
+    /// Cores that the process, its busiest thread and its machine used, of each node of which that is known.
+    pub(crate) fn processors(&self) -> impl Iterator<Item = Chart> {
+        let is_known =
+            |rows: &[&NodeRow]| rows.iter().any(|row| row.cpu.or(row.machine_cpu).is_some());
+        let known = self.rows.iter().filter(move |(_, rows)| is_known(rows));
+        known.map(|(name, rows)| {
+            let of = |value: fn(&NodeRow) -> Option<f64>| {
+                let point =
+                    move |row: &&NodeRow| (middle(row.second), value(row).unwrap_or(f64::NAN));
+                rows.iter().map(point).collect::<Vec<_>>()
+            };
+            let axis = Axis::linear("cores", Unit::Number);
+            (self.over_time)(&format!("Processors at {name}"), axis)
+                .line(
+                    "everything on its machine",
+                    Tone::Plan,
+                    of(|row| row.machine_cpu),
+                )
+                .line("its process", Tone::P50, of(|row| row.cpu))
+                .line(
+                    "its busiest thread",
+                    Tone::P99,
+                    of(|row| row.busiest_thread),
+                )
+        })
+    }
+
+    /// How much later than the first node each had what was seen, by when that one had it.
+    pub(crate) fn lags(&self, kind: &str) -> Chart {
+        let mut first: BTreeMap<&str, u64> = BTreeMap::new();
+        let of_kind = || self.sights.iter().filter(|sight| sight.kind == kind);
+        for sight in of_kind() {
+            let seen = first.entry(&sight.id).or_insert(u64::MAX);
+            *seen = sight.seen_ns.min(*seen);
+        }
+        let title = match kind {
+            SightRow::BLOCK => "Blocks: later than at the first node",
+            _ => "Sampled transactions: later than at the first node",
+        };
+        let chart = (self.over_time)(title, Axis::linear("seconds", Unit::Seconds));
+        let nodes = self.rows.keys().enumerate();
+        nodes.fold(chart, |chart, (number, name)| {
+            let points = of_kind().filter(|sight| sight.node == **name).map(|sight| {
+                let first = first[&*sight.id];
+                (first as f64 / 1e9, (sight.seen_ns - first) as f64 / 1e9)
+            });
+            let points: Vec<(f64, f64)> = points.collect();
+            chart.dots(&format!("at {name}"), Tone::Nth(number), points)
+        })
+    }
+
+    /// How long blocks took from the first node to the others, by their sizes.
+    pub(crate) fn delays(&self) -> Chart {
+        let found = propagations(self.sights);
+        let point = |block: &Propagation| (block.bytes as f64 / 1e6, block.delay_s);
+        Chart::new(
+            "Blocks: from the first node to the others",
+            Axis::linear("size of the block in MB", Unit::Number),
+            Axis::linear("seconds", Unit::Seconds),
+        )
+        .tall()
+        .dots("a block at a node", Tone::Accepted, found.iter().map(point))
+    }
+}
+
+/// Charts side by side where there is room.
+pub(crate) fn grid(charts: impl IntoIterator<Item = Chart>) -> String {
+    Page::grid(charts.into_iter().map(|chart| chart.html()))
+}
+
+/// Of a second.
+fn middle(second: u64) -> f64 {
+    second as f64 + 0.5
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
