@@ -25,6 +25,7 @@ impl Prepared<'_> {
     pub(super) fn plan(&self, stage: &Stage) -> Result<Plan, PlanError> {
         let mut settings = self.settings.clone();
         settings.endpoints = stage.endpoints().to_vec();
+        settings.bitcoin.bitcoin_rpc = stage.rpc().or(settings.bitcoin.bitcoin_rpc);
         settings.observe.extend(stage.observed());
         Plan::resolve(self.script.request.clone(), settings, self.seed)
     }
@@ -52,9 +53,11 @@ pub(super) fn prepare<'a>(
             if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
                 anyhow::bail!(problem);
             }
-            if run.node.kind() == NodeKind::Btcd && facts.built_in != BuiltIn::BitcoinRpc {
+            let is_for_bitcoin =
+                matches!(facts.built_in, BuiltIn::BitcoinRpc | BuiltIn::BitcoinPeers);
+            if run.node.kind() == NodeKind::Btcd && !is_for_bitcoin {
                 anyhow::bail!(
-                    "a btcd takes Bitcoin transactions, here over JSON-RPC; use workload = \"bitcoin\" and no other target"
+                    "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target, or target = \"bitcoin-p2p\""
                 );
             }
             let is_for_cosmos = matches!(made.settings.workload, Some(WorkloadKind::Cosmos(_)));
@@ -121,6 +124,7 @@ fn complete<'a>(
         transport: settings
             .transport
             .or_else(|| settings.endpoints.first().map(Endpoint::transport))
+            .or(settings.target().facts().transport)
             .unwrap_or(Transport::Http),
         settings,
         seed,

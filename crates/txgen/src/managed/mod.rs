@@ -97,10 +97,25 @@ impl Node {
                 Endpoint::of(transport, address)
             }
             Self::Simd(node) => Endpoint::of(transport, node.address()),
+            Self::Btcd(nodes) if transport == Transport::P2p => {
+                let address = nodes.last().map_or(UNSPECIFIED, Btcd::peers);
+                Endpoint::of(transport, address)
+            }
             Self::Btcd(nodes) => {
                 let address = nodes.last().map_or(UNSPECIFIED, Btcd::address);
                 btcd_endpoint(transport, address)
             }
+        }
+    }
+
+    /// Where a node that takes transactions among peers answers JSON-RPC.
+    fn rpc(&self) -> Option<Endpoint> {
+        match self {
+            Self::BuiltIn(node, config) => {
+                Some(plan::endpoint_of(config, Transport::Http, node.guest().rpc))
+            }
+            Self::Btcd(_) => Some(self.endpoint(Transport::Http)),
+            Self::CometBft(_) | Self::Simd(_) => None,
         }
     }
 }
@@ -163,6 +178,13 @@ impl Stage {
     /// Where transactions go; empty when the run starts the built-in node itself.
     pub(crate) fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
+    }
+
+    /// The JSON-RPC of the node that a load among peers goes to, if it was started here.
+    pub(crate) fn rpc(&self) -> Option<Endpoint> {
+        let node = self.node.as_ref();
+        node.filter(|_| self.target == TargetKind::BitcoinP2p)
+            .and_then(Node::rpc)
     }
 
     /// The nodes of a network that was started, to be recorded each.
@@ -241,7 +263,12 @@ impl Stage {
         patience: Duration,
         shutdown: &Shutdown,
     ) -> Option<String> {
-        match Drain::new(self.target, &self.endpoints, &Trust::native()) {
+        // Peers are not told what a mempool holds.
+        let (target, endpoints) = match self.rpc() {
+            Some(rpc) => (TargetKind::Bitcoin, vec![rpc]),
+            None => (self.target, self.endpoints.clone()),
+        };
+        match Drain::new(target, &endpoints, &Trust::native()) {
             Ok(drain) => {
                 let drained = drain.await_empty(own, Nanos::from(patience), shutdown);
                 drained.obstacle

@@ -511,6 +511,44 @@ fn two_btcds_of_a_scenario_take_a_load_and_mine_it() {
     place.txgen("analyse run").expect(0).prints("accepted ");
 }
 
+/// A load among peers on nodes that a scenario starts: their coins come from their JSON-RPC.
+fn among_peers_of_a_scenario(node: &str) {
+    let place = Place::new();
+    let scenario = format!(
+        r#"
+        [node]
+        {node}
+        [[phases]]
+        profile = "constant"
+        rate = "100/s"
+        duration = "4s"
+        [settings]
+        workload = "bitcoin"
+        target = "bitcoin-p2p"
+        [settings.bitcoin]
+        mine_every = "500ms"
+    "#
+    );
+    place.write("peers.toml", scenario);
+    let ended = place.txgen("run peers.toml --out run");
+    let run = place.run("run");
+    ended.ends_as_judged(0, &run.summary()).prints("funded ");
+    let endpoint = run.manifest()["endpoints"][0].to_string();
+    assert!(endpoint.contains("bitcoin-p2p://"), "{endpoint}");
+    run.summary().assert_all_committed(400);
+}
+
+#[test]
+fn a_built_in_node_that_runs_share_takes_loads_among_peers() {
+    among_peers_of_a_scenario("fresh = false\nbuiltin.block_interval = \"200ms\"");
+}
+
+#[test]
+#[ignore = "needs btcd"]
+fn a_btcd_of_a_scenario_takes_loads_among_peers() {
+    among_peers_of_a_scenario("kind = \"btcd\"");
+}
+
 /// btcd 0.26 announces what it accepts each 10 s unless `--trickleinterval` says otherwise, to the connection that only listens as to any peer.
 #[test]
 #[ignore = "needs btcd"]
