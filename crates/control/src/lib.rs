@@ -38,6 +38,7 @@ mod answers;
 mod bound;
 mod breaks;
 mod pacer;
+mod reserve;
 mod settings;
 mod throughput;
 mod window;

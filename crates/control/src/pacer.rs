@@ -8,6 +8,7 @@ use pacing::{Nanos, Rate};
 use crate::account::Account;
 use crate::answers::{AHEAD, Answers};
 use crate::bound::Bound;
+use crate::reserve::Reserve;
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
 use crate::window::{LEAST, Refused, Window};
@@ -25,14 +26,18 @@ pub struct Pacer {
     account: Account,
     window: Window,
     answers: Answers,
+    reserve: Reserve,
     throughput: Throughput,
     emitter: Gcra,
     /// The rate the emitter was set to.
     set: f64,
     /// Share of the rate that a break leaves, 0 to 1.
     factor: f64,
-    /// What the window and the mempool had room for when writes were last asked for.
+    /// What the window and the mempool had room for when writes were last asked for: for all, and for short
+    /// queues. Whether a short queue waited beside a long one.
     room: usize,
+    beyond: usize,
+    is_uneven: bool,
     /// Writes sent since the last block, and a second before it while some waited all the time.
     sent: usize,
     since: Nanos,
@@ -54,6 +59,25 @@ pub struct Demand {
     pub most: usize,
     /// Connections in use.
     pub connections: usize,
+    /// Clients that take turns while one with a short queue waits beside one with a long queue, else 0. A
+    /// short queue's room is kept from long ones.
+    pub round: usize,
+}
+
+/// What a bound leaves.
+struct Room {
+    /// For queues of any length.
+    long: usize,
+    /// For short ones.
+    beyond: usize,
+    bound: Bound,
+}
+
+impl Room {
+    /// While a short queue waits beside a long one each client may have a turn.
+    fn for_round(&self, round: usize) -> usize {
+        self.long.max(self.beyond.min(round))
+    }
 }
 
 /// A permission.
@@ -82,11 +106,14 @@ impl Pacer {
             account: Account::new(now),
             window: Window::new(max_req.as_f64(), pace),
             answers: Answers::new(now, pace),
+            reserve: Reserve::default(),
             throughput: Throughput::new(),
             emitter: Gcra::new(max_req, burst),
             set: max_req.as_f64(),
             factor: 1.0,
             room: usize::MAX,
+            beyond: usize::MAX,
+            is_uneven: false,
             sent: 0,
             since: now,
             served: None,
@@ -102,12 +129,14 @@ impl Pacer {
         self.account.under_way(demand.under_way);
         self.answers.note_connections(demand.connections);
         self.ask(now, demand.most);
+        self.is_uneven = demand.round > 0;
         let (room, bound) = self.room(now, demand);
         self.follow(now);
         let taken = self.take(now, demand.waiting.min(room));
         if taken > 0 {
             self.account.sent(now, taken);
             self.answers.sent(now, taken, demand.under_way);
+            self.reserve.took(taken.min(demand.round));
             self.sent += taken;
         }
         let waiting = demand.waiting - taken;
@@ -127,6 +156,8 @@ impl Pacer {
             Bound::MempoolRoom { .. } if self.window.is_raced() => {
                 Some(self.asking_since.saturating_add(AHEAD))
             }
+            // Ever fewer places are kept.
+            Bound::MempoolRoom { .. } if self.kept(now) > 0 => Some(now.saturating_add(AHEAD)),
             _ => (left > 0).then(|| self.next(now, left)),
         };
         Grant { now: taken, next }
@@ -147,51 +178,77 @@ impl Pacer {
 
     /// How many more may leave whatever the rate is, and what bounds them.
     fn room(&mut self, now: Nanos, demand: Demand) -> (usize, Bound) {
-        let most = if self.factor > 0.0 { demand.most } else { 0 };
-        let limit = match self.mode {
-            PaceMode::Adaptive if !self.window.is_raced() => most.min(self.answers.limit()),
-            _ => most,
-        };
-        let answers = Bound::NodeTime {
-            under_way: demand.under_way,
-            limit,
-            answers_take: self.answers.take(),
-            unloaded: self.answers.unloaded(),
-        };
-        let mut tightest = (limit.saturating_sub(demand.under_way), answers);
+        let answers = self.answers_room(&demand);
+        let mut tightest = (answers.for_round(demand.round), answers.bound);
         if self.mode == PaceMode::Adaptive {
-            let [window, mempool] = [
-                self.window_room(now),
-                self.mempool_room(now, demand.under_way),
-            ];
-            self.room = window.0.min(mempool.0);
-            for other in [window, mempool] {
-                if other.0 < tightest.0 {
-                    tightest = other;
-                }
+            let window = self.window_room(now);
+            let mempool = self.mempool_room(now, demand.under_way);
+            let rooms = [&window, &mempool].map(|room| room.for_round(demand.round));
+            self.room = rooms[0].min(rooms[1]);
+            self.beyond = window.beyond.min(mempool.beyond);
+            if self.room < tightest.0 {
+                let closest = if rooms[1] < rooms[0] { mempool } else { window };
+                tightest = (self.room, closest.bound);
             }
         }
         tightest
     }
 
-    fn window_room(&self, now: Nanos) -> (usize, Bound) {
-        let (own, limit) = (self.account.own(now) as usize, self.window.size() as usize);
-        (limit.saturating_sub(own), Bound::Window { own, limit })
+    fn answers_room(&self, demand: &Demand) -> Room {
+        let most = if self.factor > 0.0 { demand.most } else { 0 };
+        let limit = match self.mode {
+            PaceMode::Adaptive if !self.window.is_raced() => most.min(self.answers.limit()),
+            _ => most,
+        };
+        let bound = Bound::NodeTime {
+            under_way: demand.under_way,
+            limit,
+            answers_take: self.answers.take(),
+            unloaded: self.answers.unloaded(),
+        };
+        Room {
+            long: limit.saturating_sub(demand.under_way),
+            beyond: most.saturating_sub(demand.under_way),
+            bound,
+        }
     }
 
-    fn mempool_room(&self, now: Nanos, under_way: usize) -> (usize, Bound) {
+    /// Short queues may go beyond the window: it is not what the node can hold.
+    fn window_room(&self, now: Nanos) -> Room {
+        let (own, limit) = (self.account.own(now) as usize, self.window.size() as usize);
+        Room {
+            long: limit.saturating_sub(own),
+            beyond: (self.window.beyond() as usize).saturating_sub(own),
+            bound: Bound::Window { own, limit },
+        }
+    }
+
+    /// Short queues get what is kept for them from long ones.
+    fn mempool_room(&self, now: Nanos, under_way: usize) -> Room {
         let own = self.account.own(now) as usize;
         let others = self.account.others(now) as usize;
         let limit = self.window.level() as usize;
         let bound = Bound::MempoolRoom { own, others, limit };
         let room = limit.saturating_sub(own + others);
         // Others take the room that is not asked for.
-        let asking = if self.window.is_raced() {
-            self.asking
-        } else {
-            0
+        let (asking, kept) = match self.window.is_raced() {
+            true => (self.asking, 0),
+            false => (0, self.kept(now)),
         };
-        (room.max(asking.saturating_sub(under_way)), bound)
+        Room {
+            long: room
+                .saturating_sub(kept)
+                .max(asking.saturating_sub(under_way)),
+            beyond: room,
+            bound,
+        }
+    }
+
+    /// Places in the mempool that are kept from long queues.
+    fn kept(&self, now: Nanos) -> usize {
+        let (level, interval) = (self.window.level(), self.window.interval());
+        self.reserve
+            .places(now, level.min(self.window.size()), interval)
     }
 
     fn rate_bound(&self) -> Bound {
@@ -257,6 +314,7 @@ impl Pacer {
             self.served = (saturated && sent > 0.0 && secs > 0.0).then(|| sent / secs);
             self.since = now;
             self.answers.block(now, self.window.is_raced());
+            self.reserve.block(now);
             self.follow(now);
         }
     }
@@ -305,15 +363,12 @@ impl Pacer {
 
     /// Writes a second that may leave outside of breaks, while there is room.
     pub fn rate(&self) -> Rate {
-        self.rate_in(usize::MAX)
+        self.rate_of(self.window.pace(usize::MAX))
     }
 
-    fn rate_in(&self, room: usize) -> Rate {
+    fn rate_of(&self, pace: f64) -> Rate {
         match self.mode {
-            PaceMode::Adaptive => {
-                let pace = Rate::from_f64(self.window.pace(room));
-                pace.map_or(self.max, |rate| rate.min(self.max))
-            }
+            PaceMode::Adaptive => Rate::from_f64(pace).map_or(self.max, |rate| rate.min(self.max)),
             PaceMode::Fixed | PaceMode::Off => self.max,
         }
     }
@@ -364,7 +419,11 @@ impl Pacer {
     }
 
     fn follow(&mut self, now: Nanos) {
-        let wanted = self.rate_in(self.room).as_f64() * self.factor;
+        let pace = match self.is_uneven {
+            true => self.window.pace_beside(self.room, self.beyond),
+            false => self.window.pace(self.room),
+        };
+        let wanted = self.rate_of(pace).as_f64() * self.factor;
         if wanted != self.set {
             let rate = Rate::from_f64(wanted).unwrap_or(Rate::ZERO);
             self.emitter.set_rate(now, rate.min(self.max));

@@ -22,6 +22,7 @@ fn many(under_way: usize) -> Demand {
         under_way,
         most: 512,
         connections: 1,
+        round: 0,
     }
 }
 
@@ -122,7 +123,7 @@ proptest! {
                 6 => pacer.mempool_lost(now),
                 7 => pacer.answered(now, now.saturating_sub(Nanos::from_micros(number as u64))),
                 _ => {
-                    let demand = Demand { waiting: number, under_way: number % 512, most: 512, connections: 1 };
+                    let demand = Demand { waiting: number, under_way: number % 512, most: 512, connections: 1, round: number % 3 };
                     let grant = pacer.grant(now, demand);
                     prop_assert!(grant.now <= 512.min(number));
                     prop_assert!(grant.next.is_none_or(|next| next >= now));
@@ -331,6 +332,40 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
     // A fast node has more under way, and nothing is held back by its time most of the time.
     let (_, proxy) = run(NodeKind::steady(), 10_000, 30, FLOOD);
     assert_ne!(proxy.usual_bound(), "node_time");
+}
+
+/// A turn for each client that waits, beyond what holds long queues back: at be368fd a client that asked for ten
+/// a second waited with the flood, for a block or for the answers to the flood's writes.
+#[test]
+fn a_short_queue_beside_a_long_one_has_its_turn_whatever_holds_the_long_one_back() {
+    let beside = |under_way| Demand {
+        round: 2,
+        ..many(under_way)
+    };
+    // The node's time.
+    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    let mut now = Nanos::from_millis(1);
+    assert_eq!(pacer.grant(now, many(0)).now, 8);
+    assert_eq!(pacer.grant(now, many(8)).now, 0);
+    assert_eq!(pacer.grant(now, beside(8)).now, 2);
+    assert_eq!(pacer.grant(now, beside(512)).now, 0);
+    pacer.accepted(10);
+    // The window, of which an eighth more is for short queues, once a block has shown what the node takes.
+    (_, now) = fill(&mut pacer, now);
+    assert!(matches!(pacer.bound(), Bound::Window { .. }));
+    assert_eq!(pacer.grant(now, beside(0)).now, 0);
+    now = now.max(Nanos::from_secs(1));
+    pacer.block(now, &block(1, 2_500, 2_500, now));
+    (_, now) = fill(&mut pacer, now);
+    let mut turns = 0;
+    for _ in 0..400 {
+        now = now.saturating_add(Nanos::from_millis(20));
+        let sent = pacer.grant(now, beside(0)).now;
+        assert!(sent <= 2);
+        pacer.accepted(sent);
+        turns += sent;
+    }
+    assert_eq!((turns, pacer.grant(now, many(0)).now), (625, 0));
 }
 
 /// At 5ff2818 the bound followed the time of answers down to 8 writes, while the node waited for a core.

@@ -8,6 +8,7 @@ use super::{
     homes::Home,
     item::Backlog,
     limits::Weight,
+    rank::SHORT,
     slab::List,
 };
 use crate::key::ClientKey;
@@ -53,6 +54,16 @@ impl<T> FairQueue<T> {
         let all = of(&self.total) / total.as_f64();
         // Saturates: a wait beyond 584 years is the longest there is.
         Nanos::new((own.min(all) * 1e9) as u64)
+    }
+
+    /// Whether a client with a short queue waits, of at most 7 entries, beside one with a longer queue.
+    pub fn is_uneven(&self) -> bool {
+        self.by_entries.is_uneven()
+    }
+
+    /// Whether a client has at most 7 entries waiting.
+    pub fn is_short(&self, client: &ClientKey) -> bool {
+        self.backlog(client).entries <= SHORT
     }
 
     /// The clients with most entries waiting, the longest first, at most `n`. Who is left out has at

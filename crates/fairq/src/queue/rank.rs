@@ -9,6 +9,8 @@ use super::slab::{Linked, List, Slab};
 
 /// Lengths to 7 have a class each, then each of 61 doublings has eight.
 const CLASSES: usize = 8 + 61 * 8;
+/// Up to this length a queue is short.
+pub(crate) const SHORT: usize = 7;
 
 pub(crate) struct Rank<Tag> {
     classes: Box<[List<Tag>]>,
@@ -50,6 +52,14 @@ impl<Tag> Rank<Tag> {
     /// One of the longest, within an eighth.
     pub(crate) fn longest(&self) -> Option<u32> {
         self.classes[self.class_below(CLASSES)?].head()
+    }
+
+    /// Whether a short node is here beside one that is not.
+    pub(crate) fn is_uneven(&self) -> bool {
+        // The short lengths have a class each.
+        let short = self.occupied[0] & ((2 << SHORT) - 1);
+        short != 0
+            && (self.occupied[0] != short || self.occupied[1..].iter().any(|word| *word != 0))
     }
 
     /// Nodes from long to short, in the order of their classes.
@@ -116,6 +126,31 @@ mod tests {
         let lengths = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3]);
         let classes: Vec<usize> = lengths.map(class_of).collect();
         assert!(classes.is_sorted());
+    }
+
+    #[test]
+    fn short_beside_long_is_uneven() {
+        let mut slab = Slab::new();
+        let mut rank = Rank::<Tag>::new();
+        let nodes = [0; 2].map(|_| {
+            slab.insert(Node {
+                link: Link::default(),
+            })
+        });
+        let mut lengths = [0; 2];
+        let mut is_uneven = |after: [u64; 2]| {
+            for at in 0..2 {
+                rank.update(&mut slab, nodes[at], (lengths[at], after[at]));
+            }
+            lengths = after;
+            rank.is_uneven()
+        };
+        for even in [[0, 0], [7, 1], [0, 5_000], [8, 9], [u64::MAX, 8]] {
+            assert!(!is_uneven(even), "{even:?}");
+        }
+        for uneven in [[7, 8], [1, 5_000], [u64::MAX, 1]] {
+            assert!(is_uneven(uneven), "{uneven:?}");
+        }
     }
 
     proptest! {

@@ -206,6 +206,24 @@ fn fairness_06_a_thousand_connections_are_one_client() {
 }
 
 #[test]
+fn a_short_queue_beside_a_long_one_is_told() {
+    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let mut push = |who, count| {
+        for n in 0..count {
+            let _ = queue
+                .push(client(who), 1, Weight::ONE, Item::new(n, 1))
+                .unwrap();
+        }
+        let short = [1, 2].map(|who| queue.is_short(&client(who)));
+        (queue.is_uneven(), short)
+    };
+    assert_eq!(push(1, 7), (false, [true, true]));
+    assert_eq!(push(2, 7), (false, [true, true]));
+    assert_eq!(push(2, 1), (true, [true, false]));
+    assert_eq!(push(1, 1), (false, [false, false]));
+}
+
+#[test]
 fn fairness_06_connections_of_one_client_take_turns() {
     let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
     for connection in [1, 2, 3] {

@@ -56,6 +56,8 @@ pub(super) struct Notes {
     /// An application-side mempool refused it after its check had counted its sequence: until a block it is
     /// refused as used.
     pub(super) is_counted_by_check: bool,
+    /// Its client's queue was short, beside a long one of another: it may go past the long one's writes.
+    pub(super) is_from_short_queue: bool,
     /// It was offered again behind what the node had lost of its account.
     pub(super) is_behind_lost: bool,
 }

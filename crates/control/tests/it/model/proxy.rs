@@ -22,13 +22,17 @@ pub(crate) struct Proxy {
     pub(crate) pacer: Pacer,
     visible: Visible,
     owner: usize,
-    /// Connections to the node, and how many of them are used.
+    /// Connections to the node, how many of them are used, and the one for short queues.
     connections: Vec<usize>,
+    past: usize,
+    passes: bool,
     used: usize,
     turn: usize,
     /// The flood's writes that wait, the oldest first, and the polite client's.
     queue: VecDeque<Request>,
     polite_queue: VecDeque<Request>,
+    /// The polite client has had its turn.
+    is_floods_turn: bool,
     /// Refused ones, which go first once the node is asked again.
     refused_writes: Vec<Request>,
     refused_until: Option<Nanos>,
@@ -49,6 +53,8 @@ pub(crate) struct Proxy {
 /// Writes under way on a connection and in all: the configuration's defaults.
 const ON_A_CONNECTION: usize = 256;
 const IN_ALL: usize = 512;
+/// A queue is short up to this length.
+const SHORT: usize = 7;
 /// Writes that wait at most: ten clients' queues.
 const QUEUE: usize = 10_240;
 /// How long a write waits at most.
@@ -78,10 +84,13 @@ impl Proxy {
             },
             owner,
             connections: (0..16).map(|_| node.connect(owner)).collect(),
+            past: node.connect(owner),
+            passes: pace.mode != PaceMode::Off,
             used: 1,
             turn: 0,
             queue: VecDeque::new(),
             polite_queue: VecDeque::new(),
+            is_floods_turn: false,
             refused_writes: Vec::new(),
             refused_until: None,
             again: VecDeque::new(),
@@ -132,6 +141,10 @@ impl Proxy {
             under_way: self.under_way,
             most,
             connections: self.used,
+            round: match (self.polite_queue.len(), self.queue.len()) {
+                (1..=SHORT, SHORT..) => 2,
+                _ => 0,
+            },
         };
         let grant = self.pacer.grant(now, demand);
         self.bounds[self.pacer.bound().place()] += 1;
@@ -144,18 +157,25 @@ impl Proxy {
     }
 
     fn send(&mut self, now: Nanos, node: &mut Node) {
-        let again = self.again.pop_front();
-        let next = again
-            .or_else(|| self.polite_queue.pop_front())
-            .or_else(|| self.queue.pop_front());
+        let next = self.again.pop_front().or_else(|| self.next_turn());
         let Some(mut request) = next else {
             return self.pacer.unused(1);
         };
         request.sent = now;
         self.turn = (self.turn + 1) % self.used;
-        node.send(self.connections[self.turn], request);
+        let usual = self.connections[self.turn];
+        let passes = request.polite && self.passes;
+        node.send(if passes { self.past } else { usual }, request);
         self.under_way += 1;
         self.sent += 1;
+    }
+
+    /// Both take turns, as in the fair queue: also the polite client sits out the turn that it took.
+    fn next_turn(&mut self) -> Option<Request> {
+        let (polite, flood) = (&mut self.polite_queue, &mut self.queue);
+        let is_floods = self.is_floods_turn && !flood.is_empty() || polite.is_empty();
+        self.is_floods_turn = !is_floods;
+        if is_floods { flood } else { polite }.pop_front()
     }
 
     fn look(&mut self, now: Nanos, node: &Node) {

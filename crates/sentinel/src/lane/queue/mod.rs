@@ -230,6 +230,14 @@ impl WriteQueue {
         self.queue.len() + self.order.as_ref().map_or(0, AccountOrder::ready_len)
     }
 
+    /// Clients that take turns while one with a short queue waits beside one with a long queue, else 0.
+    pub(super) fn round(&self) -> usize {
+        match self.queue.is_uneven() {
+            true => self.queue.backlogged_clients(),
+            false => 0,
+        }
+    }
+
     /// The front forwards one more unusual write, or one less.
     pub(super) const fn count_permit(&mut self, began: bool) {
         if began {
@@ -304,7 +312,10 @@ impl WriteQueue {
             }
             let shortage = self.scarcity.shortage();
             let price = |item: &Item<Job>| shortage.price(item.cost, || item.value.gas());
-            let popped = self.queue.pop_at(price)?;
+            let is_uneven = self.queue.is_uneven();
+            let mut popped = self.queue.pop_at(price)?;
+            popped.item.value.notes.is_from_short_queue =
+                is_uneven && self.queue.is_short(&popped.client);
             self.offer_room(popped.client);
             let Some(order) = &mut self.order else {
                 return Some(popped);

@@ -106,6 +106,36 @@ fn sharing_73_shares_are_counted_in_what_the_chain_is_short_of() {
     assert!((large - small).abs() <= 750_000.0, "{large} {small}");
 }
 
+#[test]
+fn a_write_from_a_short_queue_beside_a_long_one_is_marked_and_nobody_elses() {
+    let config = Config::default();
+    let ledger = Ledger::new(config.buffer.bytes);
+    let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+    let [flood, polite] = [1_u8, 2].map(|last| KeyScheme::default().key([192, 0, 2, last].into()));
+    for (client, count) in [(flood, 20), (polite, 2)] {
+        for _ in 0..count {
+            queue
+                .admit(job(client, &ledger, 10).unwrap(), Nanos::ZERO)
+                .unwrap();
+        }
+    }
+    assert_eq!(queue.round(), 2);
+    let popped: Vec<(bool, bool)> = (0..6)
+        .map(|_| {
+            let popped = queue.next(Nanos::ZERO).unwrap();
+            let passes = popped.item.value.notes.is_from_short_queue;
+            (popped.client == polite, passes)
+        })
+        .collect();
+    assert_eq!(popped.iter().filter(|(is_polite, _)| *is_polite).count(), 2);
+    assert!(popped.iter().all(|(is_polite, passes)| is_polite == passes));
+    // Who is alone has no one to pass, however short its queue becomes.
+    assert_eq!(queue.round(), 0);
+    while let Some(popped) = queue.next(Nanos::ZERO) {
+        assert!(!popped.item.value.notes.is_from_short_queue);
+    }
+}
+
 /// A transfer of a Cosmos SDK chain, as far as its outline goes.
 fn transfer(account: u8, sequence: u64) -> Vec<u8> {
     use cosmos::proto::{any, bytes, nested, number};
