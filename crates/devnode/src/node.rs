@@ -73,7 +73,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(config: Config, addresses: Addresses, stop: CancellationToken) -> Self {
-        let genesis = Genesis::new(&config.chain_id, config.max_block_bytes, BlockTime::now());
+        let genesis = Genesis::new(&config, BlockTime::now());
         let limits = Limits {
             config: config.mempool.clone(),
             max_data_bytes: genesis.max_data_bytes(),
@@ -253,10 +253,13 @@ impl Node {
 
     /// Makes, signs, executes and publishes one block. Returns the number of its transactions.
     async fn commit_block(self: &Arc<Self>) -> usize {
-        let reaped = self.mempool.reap(
+        let mut reaped = self.mempool.reap(
             self.genesis.max_data_bytes(),
             self.config.max_block_txs.unwrap_or(usize::MAX),
         );
+        if let Some(most) = self.config.max_block_gas {
+            self.app.fit_gas(&mut reaped, most);
+        }
         let failing = self.faults.now().failing;
         let node = Arc::clone(self);
         // Hashing a large block takes many milliseconds, too long for a thread that serves clients.
@@ -318,6 +321,7 @@ impl Node {
             tx.effect = None;
         }
         block.failed = std::mem::take(&mut finalized.failed);
+        block.outcomes = std::mem::take(&mut finalized.outcomes);
         block.app_hash = finalized.app_hash.clone();
         block.validator_updates = finalized.validator_updates.clone();
         (block, finalized)

@@ -3,66 +3,107 @@
 use wire::json::write as json;
 
 use crate::app::kvstore;
-use crate::chain::block::Block;
+use crate::chain::block::{Block, Outcome};
 use crate::config::Application;
 
-/// Appends an `ExecTxResult`. One that failed has no events.
-pub(crate) fn tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
+/// Appends the `ExecTxResult` of a block's transaction. One that failed has no events.
+pub(crate) fn tx_result(out: &mut Vec<u8>, block: &Block, index: usize) {
+    let (tx, code) = (&block.txs[index].bytes, block.code(index));
+    executed(out, block.app, tx, (code, block.outcome(index)));
+}
+
+/// The same of a transaction that was executed with this code and outcome.
+pub(crate) fn executed(
+    out: &mut Vec<u8>,
+    app: Application,
+    tx: &[u8],
+    (code, outcome): (u32, &Outcome),
+) {
     let events: &dyn json::Value = if code == 0 && app == Application::Kvstore {
         &json::With(kvstore::write_events, tx)
     } else {
         &json::Raw("[]")
     };
-    whole_result(out, app, code, 0, events);
+    whole_result(out, app, (code, outcome), events);
 }
 
 /// Appends an `ExecTxResult` that never executed.
 pub(crate) fn no_tx_result(out: &mut Vec<u8>) {
-    whole_result(out, Application::Kvstore, 0, 0, &json::Raw("[]"));
+    let none = (0, &Outcome::default());
+    whole_result(out, Application::Kvstore, none, &json::Raw("[]"));
 }
 
 fn whole_result(
     out: &mut Vec<u8>,
     app: Application,
-    code: u32,
-    gas_wanted: u32,
+    (code, outcome): (u32, &Outcome),
     events: &dyn json::Value,
 ) {
-    let codespace = match app {
-        Application::Bank if code != 0 => "sdk",
-        _ => "",
+    let data: &dyn json::Value = match &outcome.data[..] {
+        [] => &json::Raw("null"),
+        data => &json::Base64(data),
     };
     json::fill(
         out,
-        r#"{"code":?,"data":null,"log":"","info":"","gas_wanted":?,"gas_used":"0","events":?,"codespace":?}"#,
+        r#"{"code":?,"data":?,"log":?,"info":"","gas_wanted":?,"gas_used":?,"events":?,"codespace":?}"#,
         &[
             &json::Int(code),
-            &json::IntText(gas_wanted),
+            data,
+            &json::Text(&outcome.log),
+            &json::IntText(outcome.gas_wanted),
+            &json::IntText(outcome.gas_used),
             events,
-            &json::Text(codespace),
+            &json::Text(codespace(app, code)),
         ],
     );
 }
 
-/// Appends an `ExecTxResult` without its zero values, as `Tx` events carry it.
-pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, app: Application, tx: &[u8], code: u32) {
-    if code != 0 {
-        json::fill(out, r#"{"code":?}"#, &[&json::Int(code)]);
-    } else if app == Application::Kvstore {
-        let events = json::With(kvstore::write_events, tx);
-        json::fill(out, r#"{"events":?}"#, &[&events]);
-    } else {
-        json::raw(out, "{}");
+fn codespace(app: Application, code: u32) -> &'static str {
+    match app {
+        Application::Bank if code != 0 => "sdk",
+        _ => "",
     }
 }
 
+/// Appends the `ExecTxResult` of a block's transaction without its zero values, as `Tx` events carry it.
+pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, block: &Block, index: usize) {
+    let (code, outcome) = (block.code(index), block.outcome(index));
+    let has_events = code == 0 && block.app == Application::Kvstore;
+    let events = json::With(kvstore::write_events, &*block.txs[index].bytes);
+    let codespace = codespace(block.app, code);
+    let members: [(&str, bool, &dyn json::Value); 7] = [
+        ("code", code != 0, &json::Int(code)),
+        (
+            "data",
+            !outcome.data.is_empty(),
+            &json::Base64(&outcome.data),
+        ),
+        ("log", !outcome.log.is_empty(), &json::Text(&outcome.log)),
+        (
+            "gas_wanted",
+            outcome.gas_wanted != 0,
+            &json::IntText(outcome.gas_wanted),
+        ),
+        (
+            "gas_used",
+            outcome.gas_used != 0,
+            &json::IntText(outcome.gas_used),
+        ),
+        ("events", has_events, &events),
+        ("codespace", !codespace.is_empty(), &json::Text(codespace)),
+    ];
+    let present = members.iter().filter(|(_, is_present, _)| *is_present);
+    for (at, (name, _, value)) in present.enumerate() {
+        json::raw(out, if at == 0 { "{" } else { "," });
+        json::fill(out, r#""?":?"#, &[&json::Raw(name), *value]);
+    }
+    let is_empty = !members.iter().any(|(_, is_present, _)| *is_present);
+    json::raw(out, if is_empty { "{}" } else { "}" });
+}
+
 /// Appends a `ResponseCheckTx`.
-pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, code: u32) {
-    let gas_wanted = match app {
-        Application::Kvstore if code == 0 => kvstore::GAS_WANTED,
-        _ => 0,
-    };
-    whole_result(out, app, code, gas_wanted, &json::Raw("[]"));
+pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, checked: (u32, &Outcome)) {
+    whole_result(out, app, checked, &json::Raw("[]"));
 }
 
 /// Appends the results of a block's transactions; `null` if it has none.
@@ -71,8 +112,8 @@ pub(crate) fn tx_results(out: &mut Vec<u8>, block: &Block) {
         json::raw(out, "null");
         return;
     }
-    json::array(out, block.txs.iter().enumerate(), |out, (index, tx)| {
-        tx_result(out, block.app, &tx.bytes, block.code(index));
+    json::array(out, 0..block.txs.len(), |out, index| {
+        tx_result(out, block, index);
     });
 }
 

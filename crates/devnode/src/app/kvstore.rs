@@ -13,7 +13,7 @@ pub(crate) const ABCI_VERSION: &str = "2.0.0";
 /// Code of a transaction that is not `key=value`.
 pub(crate) const INVALID_FORMAT: u32 = 2;
 /// `gas_wanted` of a valid transaction.
-pub(crate) const GAS_WANTED: u32 = 1;
+pub(crate) const GAS_WANTED: u64 = 1;
 
 const VALIDATOR_PREFIX: &[u8] = b"val=";
 const APP_HASH_LEN: usize = 8;

@@ -10,7 +10,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use ::admission::Counters;
 use bytes::Bytes;
 
-use crate::chain::block::Tx;
+use crate::chain::block::{Outcome, Tx};
 use crate::chain::merkle::Hash;
 use crate::config::{Application, Config};
 use bank::Bank;
@@ -33,6 +33,8 @@ pub(crate) enum App {
 pub(crate) struct Finalized {
     /// Result codes of transactions that failed, by index in ascending order.
     pub(crate) failed: Vec<(u32, u32)>,
+    /// Of every transaction, by an application that gives any; else none.
+    pub(crate) outcomes: Vec<Outcome>,
     pub(crate) app_hash: Vec<u8>,
     pub(crate) validator_updates: Vec<(Vec<u8>, i64)>,
     effects: Effects,
@@ -69,7 +71,7 @@ impl App {
             Application::Bigchaindb => {
                 Self::Bigchaindb(Bigchaindb::new(&config.bigchaindb, &config.admission))
             }
-            Application::Bank => Self::Bank(Box::new(Bank::new(&config.bank, &config.chain_id))),
+            Application::Bank => Self::Bank(Box::new(Bank::new(config))),
         }
     }
 
@@ -162,6 +164,31 @@ impl App {
         }
     }
 
+    /// What a check that ended with this code gave beside it.
+    pub(crate) fn checked(&self, tx: &Tx, code: u32) -> Outcome {
+        match self {
+            Self::KvStore(_) if code == 0 => Outcome {
+                gas_wanted: kvstore::GAS_WANTED,
+                ..Outcome::default()
+            },
+            Self::Bank(app) => app.checked(tx, code),
+            Self::KvStore(_) | Self::Bigchaindb(_) => Outcome::default(),
+        }
+    }
+
+    /// Leaves the first ones that want at most so much gas together.
+    pub(crate) fn fit_gas(&self, txs: &mut Vec<Tx>, most: u64) {
+        if self.bank().is_none() {
+            return;
+        }
+        let mut wanted = 0_u64;
+        let too_much = txs.iter().position(|tx| {
+            wanted = wanted.saturating_add(bank::gas_wanted(tx));
+            wanted > most
+        });
+        txs.truncate(too_much.unwrap_or(txs.len()));
+    }
+
     /// What the application makes of a transaction in a proposal.
     pub(crate) fn prepared(&self, tx: &Tx) -> Tx {
         match self {
@@ -201,6 +228,7 @@ impl App {
                 );
                 Finalized {
                     failed: execution.failing,
+                    outcomes: Vec::new(),
                     app_hash: effects.app_hash.clone(),
                     validator_updates: effects.validator_updates.clone(),
                     effects: Effects::KvStore(effects),
@@ -213,6 +241,7 @@ impl App {
                 failed.sort_unstable();
                 Finalized {
                     failed,
+                    outcomes: Vec::new(),
                     app_hash: effects.app_hash.as_str().as_bytes().to_vec(),
                     validator_updates: Vec::new(),
                     effects: Effects::Bigchaindb(effects),
@@ -222,6 +251,7 @@ impl App {
                 let mut effects = app.finalize(&execution);
                 Finalized {
                     failed: std::mem::take(&mut effects.failed),
+                    outcomes: std::mem::take(&mut effects.outcomes),
                     app_hash: effects.app_hash.clone(),
                     validator_updates: Vec::new(),
                     effects: Effects::Bank(effects),

@@ -37,6 +37,25 @@ impl Tx {
     }
 }
 
+/// What executing a transaction gave beside its code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) data: Vec<u8>,
+    pub(crate) log: String,
+    pub(crate) gas_wanted: u64,
+    pub(crate) gas_used: u64,
+}
+
+impl Outcome {
+    /// Of applications that give none.
+    const NONE: &Self = &Self {
+        data: Vec::new(),
+        log: String::new(),
+        gas_wanted: 0,
+        gas_used: 0,
+    };
+}
+
 /// A final block with everything a query may ask about it.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -49,6 +68,8 @@ pub(crate) struct Block {
     pub(crate) total_txs: u64,
     /// Result codes of transactions that failed, by index in ascending order; all others are 0.
     pub(crate) failed: Vec<(u32, u32)>,
+    /// Outcomes of the transactions, of an application that gives any; else empty.
+    pub(crate) outcomes: Vec<Outcome>,
     /// The commit of the height before, which this block carries.
     pub(crate) last_commit: Commit,
     /// The commit of this block itself.
@@ -68,6 +89,26 @@ impl Block {
             .failed
             .binary_search_by_key(&index, |(failed, _)| *failed as usize);
         place.map_or(0, |at| self.failed[at].1)
+    }
+
+    /// What executing a transaction gave beside its code.
+    pub(crate) fn outcome(&self, index: usize) -> &Outcome {
+        self.outcomes.get(index).unwrap_or(Outcome::NONE)
+    }
+
+    /// Root over the results (`ABCIResults.Hash`): only code, data and gas count.
+    pub(crate) fn results_hash(&self) -> Hash {
+        let result = |index| {
+            let outcome = self.outcome(index);
+            let mut result = Vec::new();
+            proto::int_field(&mut result, 1, i64::from(self.code(index)));
+            proto::bytes_field(&mut result, 2, &outcome.data);
+            proto::int_field(&mut result, 5, outcome.gas_wanted.cast_signed());
+            proto::int_field(&mut result, 6, outcome.gas_used.cast_signed());
+            result
+        };
+        let results: Vec<Vec<u8>> = (0..self.txs.len()).map(result).collect();
+        merkle::root(&results)
     }
 }
 
@@ -117,6 +158,7 @@ impl Block {
             total_txs: previous.total_txs + txs.len() as u64,
             txs,
             failed: Vec::new(),
+            outcomes: Vec::new(),
             last_commit: previous.commit,
             app_hash: Vec::new(),
             validator_updates: Vec::new(),
@@ -183,16 +225,4 @@ fn encode(header: &Header, txs: &[Tx], last_commit: &Commit) -> Vec<u8> {
     proto::message(&mut out, 3, &[]);
     proto::message(&mut out, 4, &last_commit.proto());
     out
-}
-
-/// Root over the results of a block (`ABCIResults.Hash`): only code, data and gas count, and of
-/// these the key-value application sets the code alone.
-pub(crate) fn results_hash(txs: usize, failed: &[(u32, u32)]) -> Hash {
-    let mut results: Vec<Vec<u8>> = vec![Vec::new(); txs];
-    for (index, code) in failed {
-        if let Some(result) = results.get_mut(*index as usize) {
-            proto::int_field(result, 1, i64::from(*code));
-        }
-    }
-    merkle::root(&results)
 }

@@ -6,6 +6,7 @@ use super::merkle::{Hash, sha256};
 use super::validator::{POWER, Validator};
 use crate::chain::proto;
 use crate::chain::time::BlockTime;
+use crate::config::Config;
 
 /// Fixed properties of a chain.
 #[derive(Debug, Clone)]
@@ -13,16 +14,18 @@ pub(crate) struct Genesis {
     pub(crate) chain_id: String,
     pub(crate) time: BlockTime,
     pub(crate) max_block_bytes: u64,
+    pub(crate) max_block_gas: Option<u64>,
     pub(crate) validator: Validator,
 }
 
 impl Genesis {
-    pub(crate) fn new(chain_id: &str, max_block_bytes: u64, time: BlockTime) -> Self {
+    pub(crate) fn new(config: &Config, time: BlockTime) -> Self {
         Self {
-            chain_id: chain_id.to_owned(),
+            chain_id: config.chain_id.clone(),
             time,
-            max_block_bytes,
-            validator: Validator::of_chain(chain_id),
+            max_block_bytes: config.max_block_bytes,
+            max_block_gas: config.max_block_gas,
+            validator: Validator::of_chain(&config.chain_id),
         }
     }
 
@@ -30,8 +33,13 @@ impl Genesis {
     pub(crate) fn consensus_hash(&self) -> Hash {
         let mut params = Vec::with_capacity(16);
         proto::int_field(&mut params, 1, self.max_block_bytes.cast_signed());
-        proto::int_field(&mut params, 2, -1);
+        proto::int_field(&mut params, 2, self.max_gas());
         sha256(&params)
+    }
+
+    /// `max_gas` of the consensus parameters: -1 where gas has no limit.
+    pub(crate) fn max_gas(&self) -> i64 {
+        self.max_block_gas.map_or(-1, u64::cast_signed)
     }
 
     /// Bytes that a block has for transactions (`MaxDataBytesNoEvidence` in `types/block.go`: the
@@ -64,8 +72,11 @@ impl Genesis {
     pub(crate) fn write_params_json(&self, out: &mut Vec<u8>) {
         json::fill(
             out,
-            r#"{"block":{"max_bytes":?,"max_gas":"-1"},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{"app":"0"},"abci":{"vote_extensions_enable_height":"0"}}"#,
-            &[&json::IntText(self.max_block_bytes)],
+            r#"{"block":{"max_bytes":?,"max_gas":?},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{"app":"0"},"abci":{"vote_extensions_enable_height":"0"}}"#,
+            &[
+                &json::IntText(self.max_block_bytes),
+                &json::IntText(self.max_gas()),
+            ],
         );
     }
 

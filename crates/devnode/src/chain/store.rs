@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::block::{Block, Previous, Tx, results_hash};
+use super::block::{Block, Previous, Tx};
 use super::header::{BlockId, Commit};
 use super::merkle::{Hash, root};
 
@@ -100,7 +100,7 @@ impl Store {
                 id: block.id,
                 commit: block.commit.clone(),
                 app_hash: block.app_hash.clone(),
-                results_hash: results_hash(block.txs.len(), &block.failed),
+                results_hash: block.results_hash(),
                 total_txs: block.total_txs,
             },
             None => Previous {
@@ -176,10 +176,10 @@ mod tests {
     use crate::chain::block::{Proposal, Tx};
     use crate::chain::genesis::Genesis;
     use crate::chain::time::BlockTime;
-    use crate::config::Application;
+    use crate::config::{Application, Config};
 
     fn chain(retention: Retention, heights: u64) -> Store {
-        let genesis = Genesis::new("chain", 1_000_000, BlockTime::from_unix_nanos(1));
+        let genesis = Genesis::new(&Config::default(), BlockTime::from_unix_nanos(1));
         let mut store = Store::new(retention, true);
         for height in 1..=heights {
             let txs = vec![Tx::new(Bytes::from(format!("k{height}=v")))];
@@ -232,7 +232,7 @@ mod tests {
             },
             true,
         );
-        let genesis = Genesis::new("chain", 1_000_000, BlockTime::from_unix_nanos(1));
+        let genesis = Genesis::new(&Config::default(), BlockTime::from_unix_nanos(1));
         for height in 1..=60 {
             let tx = |number: u64| Tx::new(Bytes::from(format!("{height}={number}")));
             let proposal = Proposal {

@@ -45,6 +45,9 @@ pub struct Config {
     /// Largest block in bytes (`block.max_bytes` of the consensus parameters), from 1,024 to
     /// 104,857,600. Default 22,020,096.
     pub max_block_bytes: u64,
+    /// Most gas that the transactions of a block may want (`block.max_gas` of the consensus parameters); none:
+    /// as much as they want. Only those of `bank` want any.
+    pub max_block_gas: Option<u64>,
     /// Time the application needs to check a transaction. It checks one at a time, whatever the
     /// number of connections. The time is waited, not computed, so it costs no CPU. Default `0s`.
     #[serde(with = "duration")]
@@ -94,6 +97,7 @@ impl Default for Config {
             rpc: RpcConfig::default(),
             max_block_txs: None,
             max_block_bytes: 22_020_096,
+            max_block_gas: None,
             check_cost: Duration::ZERO,
             recheck_cost: Duration::ZERO,
             execute_cost: Duration::ZERO,

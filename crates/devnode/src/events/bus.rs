@@ -11,6 +11,7 @@ use wire::json::write as json;
 use wire::jsonrpc::RequestId;
 
 use super::query::{Query, Tags};
+use crate::chain::block::Outcome;
 use crate::chain::merkle::Hash;
 use crate::config::RpcConfig;
 use crate::dialect::Dialect;
@@ -31,10 +32,11 @@ pub(crate) struct Outgoing {
 pub(crate) type Outbox = mpsc::UnboundedSender<Outgoing>;
 
 /// How a transaction ended up in a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) height: u64,
     pub(crate) code: u32,
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug)]
@@ -174,11 +176,11 @@ impl Bus {
     }
 
     /// Wakes the calls that wait for a transaction.
-    pub(crate) fn committed(&self, hash: &Hash, committed: Committed) {
+    pub(crate) fn committed(&self, hash: &Hash, committed: impl Fn() -> Committed) {
         let waiters = self.lock().waiters.remove(hash).unwrap_or_default();
         for waiter in waiters {
             // A call that has timed out meanwhile has dropped its receiver.
-            let _ = waiter.send(committed);
+            let _ = waiter.send(committed());
         }
     }
 
@@ -413,11 +415,13 @@ mod tests {
         let bus = Bus::new(RpcConfig::default());
         let mut wait = bus.wait_for(client(1), &[7; 32]).unwrap();
         assert!(bus.has_waiters());
-        bus.committed(&[7; 32], Committed { height: 3, code: 0 });
-        assert_eq!(
-            wait.committed().await,
-            Some(Committed { height: 3, code: 0 })
-        );
+        let committed = || Committed {
+            height: 3,
+            code: 0,
+            outcome: Outcome::default(),
+        };
+        bus.committed(&[7; 32], committed);
+        assert_eq!(wait.committed().await, Some(committed()));
         drop(wait);
         assert!(!bus.has_waiters());
     }

@@ -46,9 +46,10 @@ pub(crate) async fn publish(bus: &Bus, block: &Block) {
             }
         }
         if waits {
-            let committed = Committed {
+            let committed = || Committed {
                 height: block.header.height,
                 code: block.code(index),
+                outcome: block.outcome(index).clone(),
             };
             bus.committed(&tx.hash, committed);
         }
@@ -121,9 +122,7 @@ fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
                 json::fill(out, r#","index":?"#, &[&json::Int(index)]);
             }
         };
-        let result = |out: &mut Vec<u8>| {
-            results::sparse_tx_result(out, block.app, &tx.bytes, block.code(index));
-        };
+        let result = |out: &mut Vec<u8>| results::sparse_tx_result(out, block, index);
         json::fill(
             out,
             r#""TxResult":{"height":??,"tx":?,"result":?}"#,

@@ -11,13 +11,13 @@ mod query;
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use ::cosmos::{Address, Payment, Prefix, PublicKey, SignedTx};
+use ::cosmos::{Address, Outline, Payment, Prefix, PublicKey, SignedTx, proto};
 use lru::LruCache;
 
 use crate::app::Execution;
-use crate::chain::block::Tx;
+use crate::chain::block::{Outcome, Tx};
 use crate::chain::merkle::{Hash, sha256};
-use crate::config::BankConfig;
+use crate::config::{BankConfig, Config};
 pub(crate) use query::QueryAnswer;
 
 /// The application.
@@ -26,6 +26,7 @@ pub(crate) struct Bank {
     chain_id: String,
     prefix: Prefix,
     config: BankConfig,
+    max_block_gas: Option<u64>,
     state: RwLock<State>,
 }
 
@@ -68,6 +69,7 @@ pub(crate) struct Refusal {
 pub(crate) struct Finalized {
     /// Codes of transactions that failed, by index in ascending order.
     pub(crate) failed: Vec<(u32, u32)>,
+    pub(crate) outcomes: Vec<Outcome>,
     pub(crate) app_hash: Vec<u8>,
     height: u64,
     executed: u64,
@@ -108,7 +110,9 @@ impl Layer<'_> {
 }
 
 impl Bank {
-    pub(crate) fn new(config: &BankConfig, chain_id: &str) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (chain_id, max_block_gas) = (config.chain_id.clone(), config.max_block_gas);
+        let config = &config.bank;
         let prefix = config.prefix();
         let accounts = (0..).zip(&config.accounts);
         let accounts = accounts.filter_map(|(number, genesis)| {
@@ -125,7 +129,8 @@ impl Bank {
             accounts: accounts.collect(),
         };
         Self {
-            chain_id: chain_id.to_owned(),
+            chain_id,
+            max_block_gas,
             prefix,
             config: config.clone(),
             state: RwLock::new(State {
@@ -178,6 +183,29 @@ impl Bank {
         self.read().refusals.peek(hash).cloned()
     }
 
+    /// What its check gave beside the code.
+    pub(crate) fn checked(&self, tx: &Tx, code: u32) -> Outcome {
+        let read = SignedTx::read(&tx.bytes).ok().filter(|_| code == 0);
+        let refusal = self.refusal(&tx.hash).filter(|_| code != 0);
+        Outcome {
+            log: refusal.map_or_else(String::new, |refusal| refusal.log),
+            gas_wanted: gas_wanted(tx),
+            gas_used: read.map_or(0, |read| self.gas_of_check(&read)),
+            data: Vec::new(),
+        }
+    }
+
+    /// What the check of a transaction uses on the last block's state.
+    fn gas_of_check(&self, tx: &SignedTx<'_>) -> u64 {
+        let (state, mut above) = (self.read(), Ledger::default());
+        let layer = Layer {
+            next_number: 0,
+            below: &state.ledger,
+            above: &mut above,
+        };
+        ante::gas_of_check(tx, &layer)
+    }
+
     pub(crate) fn height(&self) -> u64 {
         self.read().height
     }
@@ -192,6 +220,7 @@ impl Bank {
         let state = self.read();
         let mut changes = Ledger::default();
         let mut failed = execution.failing.clone();
+        let mut outcomes = Vec::with_capacity(execution.txs.len());
         let mut layer = Layer {
             next_number: state.ledger.accounts.len() as u64,
             below: &state.ledger,
@@ -199,19 +228,20 @@ impl Bank {
         };
         for (index, tx) in execution.txs.iter().enumerate() {
             if execution.fails(index) {
+                outcomes.push(Outcome::default());
                 continue;
             }
-            let executed = SignedTx::read(&tx.bytes)
-                .map_err(|error| Refusal::new(2, error.to_string()))
-                .and_then(|tx| self.execute(&mut layer, &tx));
-            if let Err(refusal) = executed {
-                failed.push((index as u32, refusal.code));
+            let (code, outcome) = self.outcome(&mut layer, tx);
+            outcomes.push(outcome);
+            if code != 0 {
+                failed.push((index as u32, code));
             }
         }
         failed.sort_unstable();
         let executed = state.executed + execution.txs.len() as u64;
         Finalized {
             failed,
+            outcomes,
             app_hash: app_hash(execution.height, executed),
             height: execution.height,
             executed,
@@ -228,9 +258,33 @@ impl Bank {
         state.checked.accounts.clear();
     }
 
-    /// The ante handler, then the messages: all take effect or none does.
-    fn execute(&self, layer: &mut Layer<'_>, tx: &SignedTx<'_>) -> Result<(), Refusal> {
-        ante::pass(self, layer, tx, ante::Mode::Execute)?;
+    /// Executes a transaction: its code, and what it gave beside it.
+    fn outcome(&self, layer: &mut Layer<'_>, tx: &Tx) -> (u32, Outcome) {
+        let read = match SignedTx::read(&tx.bytes) {
+            Ok(read) => read,
+            Err(error) => return Refusal::new(2, error.to_string()).outcome(0, 0),
+        };
+        let (wanted, of_check) = (read.fee.gas, ante::gas_of_check(&read, layer));
+        match self.execute(layer, &read) {
+            Ok(()) => {
+                let outcome = Outcome {
+                    data: responses(&read),
+                    log: String::new(),
+                    gas_wanted: wanted,
+                    gas_used: of_check + ante::gas_of_messages(&read),
+                };
+                (0, outcome)
+            }
+            Err((refusal, of_messages)) => {
+                refusal.outcome(wanted, (of_check + of_messages).min(wanted))
+            }
+        }
+    }
+
+    /// The ante handler, then the messages: all take effect or none does, which is refused with the gas that the
+    /// messages used.
+    fn execute(&self, layer: &mut Layer<'_>, tx: &SignedTx<'_>) -> Result<(), (Refusal, u64)> {
+        ante::pass(self, layer, tx, ante::Mode::Execute).map_err(|refusal| (refusal, 0))?;
         let mut trial = Ledger::default();
         let mut inner = Layer {
             next_number: layer.next_number,
@@ -240,7 +294,7 @@ impl Bank {
         for (number, message) in tx.messages.iter().enumerate() {
             let failed = |text: String| {
                 let log = format!("failed to execute message; message index: {number}: {text}");
-                Refusal::new(5, log)
+                (Refusal::new(5, log), ante::GAS_OF_FAILED_PAYMENT)
             };
             let payments = message.payments().ok().flatten().unwrap_or_default();
             for payment in payments {
@@ -307,6 +361,32 @@ impl Refusal {
             log: log.into(),
         }
     }
+
+    /// The outcome of an execution that ended so.
+    fn outcome(self, gas_wanted: u64, gas_used: u64) -> (u32, Outcome) {
+        let outcome = Outcome {
+            data: Vec::new(),
+            log: self.log,
+            gas_wanted,
+            gas_used,
+        };
+        (self.code, outcome)
+    }
+}
+
+/// The gas limit of a transaction's fee.
+pub(crate) fn gas_wanted(tx: &Tx) -> u64 {
+    Outline::read(&tx.bytes).map_or(0, |outline| outline.gas)
+}
+
+/// The responses of the messages, which are empty (`TxMsgData` of `cosmos/base/abci/v1beta1/abci.proto`).
+fn responses(tx: &SignedTx<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for message in &tx.messages {
+        let name = format!("{}Response", message.type_url());
+        proto::nested(&mut out, 2, |out| proto::bytes(out, 1, name.as_bytes()));
+    }
+    out
 }
 
 fn app_hash(height: u64, executed: u64) -> Vec<u8> {

@@ -22,7 +22,7 @@ impl Bank {
             query::STAKING_PARAMS => Ok(self.staking()),
             query::ACCOUNT => self.account(request),
             query::BALANCE => self.balance(request),
-            query::SIMULATE => simulate(request),
+            query::SIMULATE => self.simulate(request),
             _ => Err((6, "unknown query path: unknown request".to_owned())),
         };
         let height = self.height();
@@ -79,12 +79,13 @@ impl Bank {
         proto::nested(&mut out, 1, |out| coin.write(out));
         Ok(out)
     }
-}
 
-fn simulate(request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
-    let tx = query::read_simulate_request(request).map_err(invalid)?;
-    let tx = SignedTx::read(tx).map_err(invalid)?;
-    Ok(query::write_gas_used(ante::gas_of_execution(&tx)))
+    fn simulate(&self, request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+        let tx = query::read_simulate_request(request).map_err(invalid)?;
+        let tx = SignedTx::read(tx).map_err(invalid)?;
+        let used = self.gas_of_check(&tx) + ante::gas_of_messages(&tx);
+        Ok(query::write_gas_used(used))
+    }
 }
 
 fn text(text: &str) -> Vec<u8> {

@@ -127,21 +127,24 @@ async fn commit(node: &Arc<Node>, tx: Tx, client: SocketAddr) -> Result<Vec<u8>,
     )
     .await
     {
-        Ok(Some(committed)) => Ok(commit_answer(node, &tx, code, Some(committed))),
+        Ok(Some(committed)) => Ok(commit_answer(node, &tx, code, Some(&committed))),
         Ok(None) => Err("txSub was canceled (reason: CometBFT exited)".to_owned()),
         Err(_) => Err("timed out waiting for tx to be included in a block".to_owned()),
     }
 }
 
-fn commit_answer(node: &Node, tx: &Tx, check_code: u32, committed: Option<Committed>) -> Vec<u8> {
+fn commit_answer(node: &Node, tx: &Tx, check_code: u32, committed: Option<&Committed>) -> Vec<u8> {
     let (app, is_0_31) = (node.app.kind(), node.config.rpc.dialect.is_0_31());
     let checked = |out: &mut Vec<u8>| match is_0_31 {
         true => tendermint::result(out, &check_code),
-        false => results::check_tx(out, app, check_code),
+        false => results::check_tx(out, app, (check_code, &node.app.checked(tx, check_code))),
     };
     let result = |out: &mut Vec<u8>| match committed {
-        _ if is_0_31 => tendermint::result(out, &committed.map_or(0, |committed| committed.code)),
-        Some(committed) => results::tx_result(out, app, &tx.bytes, committed.code),
+        Some(committed) if is_0_31 => tendermint::result(out, &committed.code),
+        None if is_0_31 => tendermint::result(out, &0),
+        Some(Committed { code, outcome, .. }) => {
+            results::executed(out, app, &tx.bytes, (*code, outcome));
+        }
         None => results::no_tx_result(out),
     };
     let name = if is_0_31 { "deliver_tx" } else { "tx_result" };
@@ -162,10 +165,14 @@ fn commit_answer(node: &Node, tx: &Tx, check_code: u32, committed: Option<Commit
 
 pub(super) async fn check_tx(node: &Arc<Node>, tx: Vec<u8>) -> Vec<u8> {
     let own = Arc::clone(node);
-    let check = async move { own.app.check(&mut Tx::new(Bytes::from(tx))).await };
-    let code = node.finish(check).await;
+    let check = async move {
+        let mut tx = Tx::new(Bytes::from(tx));
+        let code = own.app.check(&mut tx).await;
+        (code, own.app.checked(&tx, code))
+    };
+    let (code, outcome) = node.finish(check).await;
     let mut out = Vec::with_capacity(140);
-    results::check_tx(&mut out, node.app.kind(), code);
+    results::check_tx(&mut out, node.app.kind(), (code, &outcome));
     out
 }
 

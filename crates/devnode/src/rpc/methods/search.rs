@@ -51,8 +51,7 @@ pub(super) fn find(node: &Node, hash: &[u8]) -> Option<Found> {
 fn write_tx(out: &mut Vec<u8>, found: &Found, with_proof: bool) {
     let Found { block, index } = found;
     let tx = &block.txs[*index];
-    let result =
-        |out: &mut Vec<u8>| results::tx_result(out, block.app, &tx.bytes, block.code(*index));
+    let result = |out: &mut Vec<u8>| results::tx_result(out, block, *index);
     let proof = |out: &mut Vec<u8>| {
         if with_proof {
             let hashes: Vec<Hash> = block.txs.iter().map(|tx| tx.hash).collect();

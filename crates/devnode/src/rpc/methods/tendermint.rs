@@ -54,10 +54,11 @@ fn find(node: &Node, wanted: Option<i64>) -> Result<Arc<Block>, String> {
 fn consensus_params(node: &Node) -> Vec<u8> {
     let height = node.store().height();
     json::filled(
-        r#"{"block_height":?,"consensus_params":{"block":{"max_bytes":?,"max_gas":"-1","time_iota_ms":"1000"},"evidence":{"max_age":"100000"},"validator":{"pub_key_types":["ed25519"]}}}"#,
+        r#"{"block_height":?,"consensus_params":{"block":{"max_bytes":?,"max_gas":?,"time_iota_ms":"1000"},"evidence":{"max_age":"100000"},"validator":{"pub_key_types":["ed25519"]}}}"#,
         &[
             &json::IntText(height),
             &json::IntText(node.genesis.max_block_bytes),
+            &json::IntText(node.genesis.max_gas()),
         ],
     )
 }

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use devnode::{Application, Config};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use testkit::Simd;
 
-use crate::support::{Node, Place};
+use crate::support::{Node, Place, wait_until};
 
 /// Writes the accounts of seed 7 into a genesis.
 fn funded(place: &Place, genesis: &Path) {
@@ -127,36 +130,14 @@ fn answer(url: &str, tx: &[u8]) -> [String; 3] {
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#
     );
-    let http = testkit::Http::new(address, std::time::Duration::from_secs(10));
+    let http = testkit::Http::new(address, Duration::from_secs(10));
     let answer = http.post("/", body.as_bytes()).unwrap().text();
-    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
     ["code", "codespace", "log"].map(|field| answer["result"][field].to_string())
 }
 
-/// The built-in node's bank refuses what simd refuses, with its code and its words.
-#[test]
-#[ignore = "needs simd"]
-fn the_built_in_bank_answers_as_simd_does() {
-    let place = Place::new();
-    let chain = Simd::start("0.01stake", |genesis| funded(&place, genesis)).unwrap();
-    let mut config = Config {
-        app: Application::Bank,
-        chain_id: Simd::CHAIN.to_owned(),
-        ..Config::default()
-    };
-    config.bank.min_gas_price = "0.01stake".to_owned();
-    // Number 0 is the validator's there.
-    let (keys, prefix) = (
-        cosmos::Keys::from_seed(7),
-        cosmos::Prefix::new("cosmos").unwrap(),
-    );
-    let accounts = [30].into_iter().chain(0..20).map(|number| {
-        let amount = 10_000_000;
-        let address = prefix.write(keys.key(number).unwrap().address());
-        devnode::BankAccount { address, amount }
-    });
-    config.bank.accounts = accounts.collect();
-    let node = Node::start(config);
+/// Trials by their names: what is refused, and what blocks hold.
+fn trials() -> Vec<(&'static str, Trial)> {
     let good = Trial {
         from: 2,
         chain: Simd::CHAIN,
@@ -167,7 +148,7 @@ fn the_built_in_bank_answers_as_simd_does() {
         memo: 0,
         amount: 1,
     };
-    let trials = [
+    vec![
         ("the memo", Trial { memo: 257, ..good }),
         ("the first gas", Trial { gas: 1_000, ..good }),
         ("the fee", Trial { fee: 999, ..good }),
@@ -218,12 +199,112 @@ fn the_built_in_bank_answers_as_simd_does() {
                 ..good
             },
         ),
-    ];
-    for (name, trial) in trials {
+    ]
+}
+
+/// A built-in node with the accounts of the chain.
+fn bank() -> Node {
+    let mut config = Config {
+        app: Application::Bank,
+        chain_id: Simd::CHAIN.to_owned(),
+        ..Config::default()
+    };
+    config.bank.min_gas_price = "0.01stake".to_owned();
+    // Number 0 is the validator's there.
+    let (keys, prefix) = (
+        cosmos::Keys::from_seed(7),
+        cosmos::Prefix::new("cosmos").unwrap(),
+    );
+    let accounts = [30].into_iter().chain(0..20).map(|number| {
+        let amount = 10_000_000;
+        let address = prefix.write(keys.key(number).unwrap().address());
+        devnode::BankAccount { address, amount }
+    });
+    config.bank.accounts = accounts.collect();
+    Node::start(config)
+}
+
+/// The built-in node's bank refuses what simd refuses, with its code and its words, and its blocks say of the rest
+/// what simd's do.
+#[test]
+#[ignore = "needs simd"]
+fn the_built_in_bank_answers_as_simd_does() {
+    let place = Place::new();
+    let chain = Simd::start("0.01stake", |genesis| funded(&place, genesis)).unwrap();
+    let node = bank();
+    let urls = [node.url(), chain.rpc_url()];
+    let mut committed = Vec::new();
+    for (name, trial) in trials() {
         let tx = trial.sign();
-        let [ours, theirs] = [node.url(), chain.rpc_url()].map(|url| answer(&url, &tx));
+        let [ours, theirs] = urls.each_ref().map(|url| answer(url, &tx));
         assert_eq!(ours, theirs, "{name}");
+        if ours[0] == "0" {
+            committed.push((name, tx));
+        }
     }
+    for (name, tx) in committed {
+        let [ours, theirs] = urls.each_ref().map(|url| result_in_block(url, &tx));
+        assert_are_equal(name, ours, theirs);
+    }
+}
+
+/// What simd (ibc-go v8.8.0) said of the same in its blocks.
+#[test]
+fn the_built_in_bank_gives_results_as_simd_did() {
+    let node = bank();
+    let sent = json!({
+        "code": 0, "codespace": "", "log": "", "info": "", "events": null, "gas_wanted": "100000",
+        "data": "EiYKJC9jb3Ntb3MuYmFuay52MWJldGExLk1zZ1NlbmRSZXNwb25zZQ==",
+    });
+    let failed = json!({
+        "code": 5, "codespace": "sdk", "info": "", "events": null, "gas_wanted": "100000", "data": null,
+        "log": "failed to execute message; message index: 0: spendable balance 9996998stake is smaller than \
+                90000000stake: insufficient funds",
+    });
+    let recorded = [
+        ("a good one", &sent, "80561"),
+        ("the next", &sent, "67392"),
+        ("more than it has", &failed, "53607"),
+        ("after that", &sent, "67392"),
+    ];
+    let url = node.url();
+    for (name, result, gas_used) in recorded {
+        let mut theirs = result.clone();
+        theirs["gas_used"] = gas_used.into();
+        let trial = trials().into_iter().find(|(it, _)| *it == name);
+        let tx = trial.unwrap().1.sign();
+        assert_eq!(answer(&url, &tx)[0], "0", "{name}");
+        assert_are_equal(name, result_in_block(&url, &tx), theirs);
+    }
+}
+
+/// Every member is, but for the gas used, which simd counts read by read and the bank by a model.
+fn assert_are_equal(name: &str, ours: Value, theirs: Value) {
+    let [(ours, used), (theirs, counted)] = [ours, theirs].map(|mut result| {
+        let gas = result["gas_used"].take();
+        (result, gas.as_str().unwrap().parse::<f64>().unwrap())
+    });
+    assert_eq!(ours, theirs, "{name}");
+    assert!(
+        (used / counted - 1.0).abs() < 0.01,
+        "{name}: {used} {counted}"
+    );
+}
+
+/// What a node's block says of a transaction, without its events.
+fn result_in_block(url: &str, tx: &[u8]) -> Value {
+    let address = url.strip_prefix("http://").unwrap().parse().unwrap();
+    let http = testkit::Http::new(address, Duration::from_secs(10));
+    let hash = hex_simd::encode_to_string(Sha256::digest(tx), hex_simd::AsciiCase::Upper);
+    let mut found = Value::Null;
+    wait_until("the transaction in a block", || {
+        let answer = http.get(&format!("/tx?hash=0x{hash}")).unwrap().text();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        found = answer["result"]["tx_result"].clone();
+        found.is_object()
+    });
+    found["events"].take();
+    found
 }
 
 /// The node is started by the run, with the accounts in its genesis and blocks of 20 transfers.
@@ -233,7 +314,7 @@ fn a_scenario_starts_its_own_chain_with_blocks_limited_by_gas() {
     let place = Place::new();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/cosmos-gas.toml");
     let ended = place.txgen(&format!(
-        "run {} --scale 0.2 --set node.genesis.consensus.params.block.max_gas=4000000 --out run --no-tui",
+        "run {} --node simd --scale 0.2 --set node.genesis.consensus.params.block.max_gas=4000000 --out run --no-tui",
         file.display()
     ));
     let summary = place.run("run").summary();
