@@ -164,10 +164,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let answered = self.take_answers(context);
         let relayed = self.take_relayed(context)?;
         let received = self.take_messages(context)?;
-        let was_behind = self.is_behind();
+        let was_held = self.is_behind() || self.is_backed_up();
         self.write(context)?;
-        // What comes next from the node has not been looked at while the client was behind.
-        let has_caught_up = was_behind && !self.is_behind();
+        // While the client was behind, nothing was looked at that would wake the session.
+        let has_caught_up = was_held && !self.is_behind() && !self.is_backed_up();
         Ok(answered || relayed || received || has_caught_up)
     }
 

@@ -210,3 +210,23 @@ async fn lifecycle_52_a_held_client_that_hangs_up_is_noticed_behind_what_it_sent
     bench.stop.cancel();
     assert_eq!(serving.await.unwrap(), 0);
 }
+
+/// At be368fd its next message waited until the clock was looked at, up to a second.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_has_caught_up_is_read_from_again() {
+    let bench = Bench::with(|config| config.ws.out_bytes = 128 << 10);
+    let mut client = Client::open(&bench).await;
+    client.send(text(&call(1, "subscribe"))).await;
+    assert_eq!(client.text().await, "relayed 1");
+    // More than fits between client and front, by more than a quarter of what may wait.
+    let event = "e".repeat(26 << 10);
+    bench.fake.state().events = std::iter::repeat_n(event.into(), 4).collect();
+    client.send(frame(FIN | PING, b"")).await;
+    settle().await;
+    client.send(text(&sync(2, "a"))).await;
+    settle().await;
+    assert!(bench.fake.state().txs.is_empty());
+    let answered = async { while client.frame().await.1 != answer_to(2, "a").as_bytes() {} };
+    let answered = timeout(Duration::from_millis(500), answered).await;
+    answered.expect("the message is read before the clock wakes the session");
+}
