@@ -83,21 +83,11 @@ pub struct Skew {
     pub largest_s: f64,
 }
 
-/// Transactions that a node took into its mempool in each second: what the mempool grew by and what blocks took
-/// out of it. Seconds after a gap in its answers are left out, as is a mempool that lost more than blocks took.
+/// Transactions a second that a node took into its mempool, of the seconds in which that is known.
 #[must_use]
 pub fn admitted(rows: &[&NodeRow]) -> Vec<(u64, f64)> {
-    let pairs = rows
-        .windows(2)
-        .filter(|pair| pair[1].second == pair[0].second + 1);
-    pairs
-        .filter_map(|pair| {
-            let (before, after) = (pair[0].mempool_txs?, pair[1].mempool_txs?);
-            let grown = after as f64 - before as f64;
-            // A block's coinbase was in no mempool.
-            let taken = pair[1].block_txs.saturating_sub(pair[1].blocks) as f64;
-            Some((pair[1].second, (grown + taken).max(0.0)))
-        })
+    rows.iter()
+        .filter_map(|row| Some((row.second, row.admitted_tps?)))
         .collect()
 }
 
@@ -259,27 +249,6 @@ mod tests {
             (3, 0.25)
         );
         assert_eq!(of("tx", "a").median_s, 0.0);
-    }
-
-    #[test]
-    fn admission_is_what_the_mempool_grew_by_and_what_blocks_took_without_the_coinbase() {
-        let row = |second, mempool_txs, blocks, block_txs| NodeRow {
-            second,
-            mempool_txs,
-            blocks,
-            block_txs,
-            ..NodeRow::default()
-        };
-        let rows = [
-            row(0, Some(100), 0, 0),
-            row(1, Some(600), 0, 0),
-            row(2, Some(50), 1, 901),
-            row(3, None, 0, 0),
-            row(4, Some(900), 0, 0),
-            row(6, Some(1_000), 0, 0),
-        ];
-        let rows: Vec<&NodeRow> = rows.iter().collect();
-        assert_eq!(admitted(&rows), [(1, 500.0), (2, 350.0)]);
     }
 
     fn kinds(load: Load) -> Vec<Attribution> {

@@ -27,6 +27,9 @@ pub struct NodeRow {
     pub block_txs: u64,
     /// Their bytes.
     pub block_bytes: u64,
+    /// Transactions a second that it took into its mempool: what the mempool grew by and what blocks took out of
+    /// it, between the last answer of the second before and the last of this one.
+    pub admitted_tps: Option<f64>,
     /// Processor time of its process over this second, in cores.
     pub cpu: Option<f64>,
     /// The same of its busiest thread.
@@ -54,7 +57,7 @@ pub struct NodeRow {
 
 impl TableRow for NodeRow {
     const FILE: &'static str = "nodes.csv";
-    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits\n";
+    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,admitted_tps,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits\n";
 }
 
 /// A node had a block, or one of the sampled transactions, for the first time.

@@ -321,6 +321,7 @@ mod tests {
                     second,
                     node: name.into(),
                     mempool_txs: Some(depth[number] as u64),
+                    admitted_tps: Some(admitted),
                     cpu: Some(0.05 + busy),
                     busiest_thread: Some(busy.min(1.0)),
                     machine_cpu: Some(0.4 + busy),

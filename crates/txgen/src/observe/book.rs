@@ -11,7 +11,9 @@ use pacing::Nanos;
 use report::text::grouped;
 use rpc::{FollowedBlock, Mempool};
 
+use super::intake::Intake;
 use super::presence::Presence;
+use crate::target::Facts;
 
 /// The tables, each written a whole row at a time.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ pub(super) const SAMPLED: KeptRows = KeptRows::Sample(NonZeroU64::new(64).expect
 pub(super) struct Book<W> {
     nodes: Vec<Node>,
     ids: IdText,
+    has_coinbase: bool,
     tables: Tables<W>,
     write_error: Option<io::Error>,
 }
@@ -73,6 +76,7 @@ pub(super) struct Book<W> {
 struct Node {
     /// The second under way.
     row: NodeRow,
+    intake: Intake,
     presence: Presence,
     /// Sampled transactions that it has not shown yet, with the instants at which they were sent.
     awaited: VecDeque<(TxHash, Nanos)>,
@@ -89,7 +93,7 @@ struct Node {
 }
 
 impl<W: Write> Book<W> {
-    pub(super) fn new(names: Vec<String>, ids: IdText, tables: Tables<W>) -> Self {
+    pub(super) fn new(names: Vec<String>, facts: &Facts, tables: Tables<W>) -> Self {
         let node = |name| Node {
             row: NodeRow {
                 node: name,
@@ -99,7 +103,8 @@ impl<W: Write> Book<W> {
         };
         let mut book = Self {
             nodes: names.into_iter().map(node).collect(),
-            ids,
+            ids: facts.ids,
+            has_coinbase: facts.has_coinbase,
             tables,
             write_error: None,
         };
@@ -117,18 +122,23 @@ impl<W: Write> Book<W> {
         node.row.asked += 1;
         let Some(mempool) = told else {
             node.presence.failed(at);
+            node.intake.gap();
             return;
         };
         node.presence.answered(at);
         node.row.answered += 1;
         node.row.mempool_txs = Some(mempool.txs);
         node.row.mempool_bytes = Some(mempool.bytes);
+        node.intake.depth(at, mempool.txs);
         node.deepest = node.deepest.max(mempool.txs);
     }
 
     /// The node showed a block.
     pub(super) fn block(&mut self, node: usize, block: &FollowedBlock) {
+        let coinbases = u64::from(self.has_coinbase);
         let node = &mut self.nodes[node];
+        let from_mempool = (block.hashes.len() as u64).saturating_sub(coinbases);
+        node.intake.block(from_mempool);
         node.row.height = Some(block.height);
         node.row.blocks += 1;
         node.row.block_txs += block.hashes.len() as u64;
@@ -238,7 +248,9 @@ impl<W: Write> Book<W> {
 
     /// Writes the row of a second that is over, with what the process used in it.
     pub(super) fn close(&mut self, node: usize, second: u64, used: impl FnOnce(&mut NodeRow)) {
-        let row = &mut self.nodes[node].row;
+        let node = &mut self.nodes[node];
+        node.row.admitted_tps = node.intake.close();
+        let row = &mut node.row;
         let next = NodeRow {
             node: row.node.clone(),
             height: row.height,
@@ -345,13 +357,14 @@ mod tests {
     use rpc::HeaderTime;
 
     use super::*;
+    use crate::target::{BitcoinNode, Target as _};
 
     fn book() -> Book<Vec<u8>> {
         let tables = Tables {
             nodes: Vec::new(),
             sights: Vec::new(),
         };
-        Book::new(vec!["a".into(), "b".into()], IdText::LowerHex, tables)
+        Book::new(vec!["a".into(), "b".into()], BitcoinNode::facts(), tables)
     }
 
     fn lines(bytes: &[u8]) -> Vec<String> {
@@ -468,8 +481,11 @@ mod tests {
         book.close(0, 0, |row| row.cpu = Some(1.5));
         book.close(0, 1, |_| ());
         let rows = lines(&book.tables.nodes);
-        assert_eq!(rows[0], "0,a,3,2,5,20,6000,1,2,700,1.500,,,,,,,,,,");
-        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,");
+        assert_eq!(
+            rows[0],
+            "0,a,3,2,5,20,6000,1,2,700,1000.000,1.500,,,,,,,,,,"
+        );
+        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,,");
         assert_eq!(lines(&book.tables.sights), ["block,5,a,400000000,,700,2,"]);
     }
 

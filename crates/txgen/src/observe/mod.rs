@@ -7,6 +7,7 @@ mod book;
 mod counters;
 mod discover;
 mod error;
+mod intake;
 mod node;
 mod presence;
 mod process;
@@ -73,7 +74,7 @@ impl Observers {
             .enable_all()
             .build()?;
         let names = nodes.iter().map(|node| node.name.clone()).collect();
-        let book = Arc::new(Mutex::new(Book::new(names, T::facts().ids, tables)));
+        let book = Arc::new(Mutex::new(Book::new(names, T::facts(), tables)));
         let shutdown = CancellationToken::new();
         let options = || ClientOptions {
             timeout: QUERY_TIMEOUT,

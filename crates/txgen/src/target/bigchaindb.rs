@@ -30,6 +30,7 @@ impl Target for Bigchaindb {
         static FACTS: Facts = Facts {
             name: "bigchaindb",
             ids: IdText::LowerHex,
+            has_coinbase: false,
             workload: WorkloadKind::BigchainCreate,
             no_kvstore: Some(
                 "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",

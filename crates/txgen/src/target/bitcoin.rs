@@ -41,6 +41,7 @@ impl Target for BitcoinNode {
         static FACTS: Facts = Facts {
             name: "bitcoin",
             ids: IdText::LowerHex,
+            has_coinbase: true,
             workload: WorkloadKind::Bitcoin,
             no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
             no_websocket: Some("takes transactions over http or https, not over ws"),

@@ -48,6 +48,7 @@ impl Target for BitcoinPeer {
         static FACTS: Facts = Facts {
             name: "bitcoin-p2p",
             ids: IdText::LowerHex,
+            has_coinbase: true,
             workload: WorkloadKind::Bitcoin,
             no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
             no_websocket: Some("takes transactions over bitcoin-p2p, not over ws"),

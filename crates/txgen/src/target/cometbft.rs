@@ -35,6 +35,7 @@ impl Target for Cometbft {
         static FACTS: Facts = Facts {
             name: "cometbft",
             ids: IdText::UpperHex,
+            has_coinbase: false,
             workload: WorkloadKind::KvStore,
             no_kvstore: None,
             no_websocket: None,

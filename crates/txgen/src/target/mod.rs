@@ -211,6 +211,8 @@ pub(crate) struct Facts {
     pub(crate) name: &'static str,
     /// How it writes the ids of transactions.
     pub(crate) ids: IdText,
+    /// Whether a block begins with a transaction that was in no mempool.
+    pub(crate) has_coinbase: bool,
     /// What is sent when nothing else is asked for.
     pub(crate) workload: WorkloadKind,
     /// Why it does not take the kvstore's transactions, if it does not.

@@ -58,6 +58,7 @@ impl Target for ScriptedTarget {
         static FACTS: Facts = Facts {
             name: "scripted",
             ids: IdText::LowerHex,
+            has_coinbase: false,
             workload: WorkloadKind::KvStore,
             no_kvstore: None,
             no_websocket: None,
