@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::{NodeRow, Propagation, SightRow, Skew, admitted, propagations, skews};
 
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::html::tag;
+use crate::html::{note, tag};
 use crate::text::{self, escape, grouped};
 use crate::{Page, Table};
 
@@ -38,8 +38,8 @@ impl Recording {
         let mut page = Page::new(&format!("Recorded: {}", names.join(", ")));
         let origin = format!("{}, on {}", text::utc(&self.started), self.machine);
         page.push(&tag("p class=\"soft\"", &escape(&origin)));
-        for note in &self.notes {
-            page.push(&tag("p class=\"alert\"", &escape(note)));
+        for text in &self.notes {
+            page.push(&tag("p class=\"alert\"", &escape(text)));
         }
         page.headline(&self.headline(&nodes));
         page.section("Nodes", &nodes.table());
@@ -66,11 +66,16 @@ impl Recording {
             .filter(|((kind, _), _)| kind == SightRow::BLOCK);
         let last = of_blocks.max_by(|one, other| one.1.median_s.total_cmp(&other.1.median_s));
         match last {
-            Some(((_, name), skew)) if count > 1 => format!(
-                "**{count} nodes** recorded for {lasted}: {name} is the last to have blocks, half of them within **{}** of \
-                 the first node.",
-                text::seconds(skew.median_s)
-            ),
+            Some(((_, name), skew)) if count > 1 => {
+                let median = text::seconds(skew.median_s);
+                let polled = nodes.polled_s(SightRow::BLOCK).map(text::seconds);
+                let polled = polled.map(|it| format!(" (polled: seen up to {it} late)"));
+                format!(
+                    "**{count} nodes** recorded for {lasted}: {name} is the last to have blocks, half of them within \
+                     **{median}** of the first node{}.",
+                    polled.unwrap_or_default()
+                )
+            }
             _ => {
                 let plural = if count == 1 { "" } else { "s" };
                 let blocks: u64 = self.nodes.iter().map(|row| row.blocks).sum();
@@ -168,7 +173,32 @@ impl<'a> Nodes<'a> {
                 mebibytes,
                 most(|row| row.rss_bytes.map(|it| it as f64)),
             );
-        table.table().html()
+        table.table().html() + &self.resolution()
+    }
+
+    /// How late what was polled may have been seen: less than that is no difference between nodes.
+    fn resolution(&self) -> String {
+        let kinds = [(SightRow::BLOCK, "blocks"), (SightRow::TX, "transactions")];
+        let late = |(kind, name)| {
+            let seconds = self.polled_s(kind)?;
+            Some(format!("{name} up to {}", text::seconds(seconds)))
+        };
+        let late: Vec<String> = kinds.into_iter().filter_map(late).collect();
+        match late.is_empty() {
+            true => String::new(),
+            false => note(&format!(
+                "Later: than at the node that was seen to have it first. Nodes that announce nothing were polled and had \
+                 it before it was seen, {}: differences below that say nothing.",
+                late.join(", ")
+            )),
+        }
+    }
+
+    /// The most that what was seen of a kind may have been there before, in seconds; none where all was announced.
+    fn polled_s(&self, kind: &str) -> Option<f64> {
+        let of_kind = self.sights.iter().filter(|sight| sight.kind == kind);
+        let late = of_kind.filter_map(|sight| sight.resolution_ms);
+        late.reduce(f64::max).map(|millis| millis / 1e3)
     }
 
     /// The newest block of each.

@@ -173,6 +173,16 @@ fn a_recording_shows_each_node_and_how_much_later_it_had_what_the_first_one_had(
         "there is no load"
     );
     assert!(!html.contains("<script") && !html.contains("<no>"));
+    assert!(!html.contains("polled"), "all was announced");
+    let mut polled = recording();
+    polled.sights[0].resolution_ms = Some(110.0);
+    let html = polled.html();
+    for part in [
+        "of the first node (polled: seen up to 110 ms late)",
+        "before it was seen, blocks up to 110 ms: differences below that say nothing",
+    ] {
+        assert!(html.contains(part), "{part} is not in {html}");
+    }
 }
 
 #[test]
