@@ -53,7 +53,6 @@ impl Bitcoin {
         let BitcoinConfig {
             rpc_user,
             rpc_password,
-            max_block_bytes,
             min_relay_fee,
             max_outputs,
             ..
@@ -83,7 +82,7 @@ impl Bitcoin {
             checking,
             chain: RwLock::new(Chain::new(config.retain_blocks, config.retain_bytes)),
             payout: config.bitcoin.payout(),
-            max_block_bytes: *max_block_bytes,
+            max_block_bytes: config.bitcoin.largest_block(),
             min_relay_fee: *min_relay_fee,
             authorization: format!("Basic {credentials}"),
             broadcasts: AtomicU64::new(0),

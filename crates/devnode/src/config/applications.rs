@@ -109,7 +109,8 @@ pub struct BitcoinConfig {
     /// Address of the regression-test network to which blocks pay. None, the default: blocks made on the
     /// interval burn what they are paid, and `generate` is refused, as btcd does without `--miningaddr`.
     pub mining_address: Option<String>,
-    /// Largest block in bytes. Default 32,000,000, bchd's; btcd's is 1,000,000.
+    /// Largest block in bytes. Default 32,000,000, bchd's; btcd's is 1,000,000. Of a node that listens for others
+    /// 4,000,000 at most.
     pub max_block_bytes: usize,
     /// Least fee in satoshi for 1,000 bytes. Default 1,000.
     pub min_relay_fee: u64,
@@ -123,6 +124,9 @@ pub struct BitcoinConfig {
     /// more are refused. Default 4,000,000.
     pub max_outputs: usize,
 }
+
+/// Below the bound of messages (`MAX_MSG_SIZE` of the `bitcoin` crate, 5,000,000).
+const LARGEST_BLOCK_MESSAGE: usize = 4_000_000;
 
 impl Default for BitcoinConfig {
     fn default() -> Self {
@@ -145,6 +149,14 @@ impl BitcoinConfig {
         let address: Address<NetworkUnchecked> = self.mining_address.as_ref()?.parse().ok()?;
         let address = address.require_network(Network::Regtest).ok()?;
         Some(address.script_pubkey())
+    }
+
+    /// The largest block: of a node among peers one that fits into a message.
+    pub(crate) fn largest_block(&self) -> usize {
+        match self.p2p_listen {
+            Some(_) => self.max_block_bytes.min(LARGEST_BLOCK_MESSAGE),
+            None => self.max_block_bytes,
+        }
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {

@@ -423,6 +423,17 @@ mod tests {
         assert!(error.to_string().contains("sise"));
     }
 
+    /// Peers would never get a block that no message carries.
+    #[test]
+    fn a_bitcoin_node_among_peers_makes_blocks_that_fit_into_a_message() {
+        let mut config = Config::bitcoin();
+        assert_eq!(config.bitcoin.largest_block(), 32_000_000);
+        config.bitcoin.p2p_listen = Some(([127, 0, 0, 1], 0).into());
+        assert!(config.bitcoin.largest_block() < bitcoin::p2p::message::MAX_MSG_SIZE);
+        config.bitcoin.max_block_bytes = 1_000;
+        assert_eq!(config.bitcoin.largest_block(), 1_000);
+    }
+
     #[test]
     fn values_out_of_range_are_named() {
         let wrong = |change: fn(&mut Config)| {

@@ -200,16 +200,12 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
     config
 }
 
-/// A Bitcoin node that listens for peers, with blocks that fit into a message.
+/// A Bitcoin node that listens for peers.
 fn among_peers(mut config: devnode::Config) -> devnode::Config {
-    let bitcoin = &mut config.bitcoin;
-    bitcoin.p2p_listen.get_or_insert(([127, 0, 0, 1], 0).into());
-    bitcoin.max_block_bytes = bitcoin.max_block_bytes.min(LARGEST_BLOCK_MESSAGE);
+    let listen = &mut config.bitcoin.p2p_listen;
+    listen.get_or_insert(([127, 0, 0, 1], 0).into());
     config
 }
-
-/// Below the bound of messages (`MAX_MSG_SIZE` of the `bitcoin` crate, 5,000,000).
-const LARGEST_BLOCK_MESSAGE: usize = 4_000_000;
 
 pub(super) fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {
     let Some(path) = &settings.ca_file else {
