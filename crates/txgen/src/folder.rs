@@ -11,7 +11,6 @@ use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
 use measure::{BlockRow, KeptRows, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
 
 use crate::parquet_rows::{self, Reading};
-use crate::recording;
 
 /// A file of a run; the rows of transactions may be read from columns.
 pub type RunFile = BufReader<Box<dyn Read + Send>>;
@@ -278,7 +277,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
 
 /// The folder of a campaign or a search has a page already; that of a recording is no run.
 fn page_over_runs(path: &Path) -> String {
-    if recording::is_in(path) {
+    if is_recording(path) {
         return "; it is a recording without a load, which txgen report and txgen analyse read"
             .into();
     }
@@ -324,6 +323,14 @@ fn open(folder: &Path, name: &str) -> Result<RunFile, OpenError> {
 fn buffered(file: impl Read + Send + 'static) -> RunFile {
     BufReader::with_capacity(BUFFER, Box::new(file))
 }
+
+/// Whether a folder has a recording without a load, and no run.
+pub(crate) fn is_recording(folder: &Path) -> bool {
+    folder.join(RECORD).exists() && !folder.join("manifest.json").exists()
+}
+
+/// What `txgen record` writes of itself.
+pub(crate) const RECORD: &str = "record.json";
 
 /// All rows of a table that not every folder has; none where there is no such file.
 ///

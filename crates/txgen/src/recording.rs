@@ -10,7 +10,7 @@ use measure::{Host, NodeRow};
 use report::Recording;
 use serde::{Deserialize, Serialize};
 
-use crate::folder::rows_if_any;
+use crate::folder::{RECORD, rows_if_any};
 use crate::output::recorded::FILE;
 
 /// What a recording says of itself, in [`RECORD`].
@@ -33,11 +33,6 @@ impl Note {
         let text = serde_json::to_string_pretty(self)?;
         fs::write(folder.join(RECORD), text + "\n")
     }
-}
-
-/// Whether a folder has a recording, and no run.
-pub(crate) fn is_in(folder: &Path) -> bool {
-    folder.join(RECORD).exists() && !folder.join("manifest.json").exists()
 }
 
 /// The page of a recording, made from its files.
@@ -78,7 +73,5 @@ pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// What `txgen record` writes of itself.
-pub(crate) const RECORD: &str = "record.json";
 /// What [`RECORD`] begins with.
 pub(crate) const FORMAT: &str = "tidegate-record/1";

@@ -8,14 +8,14 @@ use ops::command::{CommandError, failed, usage};
 
 use crate::cli::ReportArgs;
 use crate::exit;
-use crate::folder::RecordedRun;
+use crate::folder::{RecordedRun, is_recording};
 use crate::output::note;
 use crate::output::recorded::{self, ReportError, ReportFormat};
 use crate::recording;
 
 /// Renders the report; gives the exit code.
 pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {
-    let text = match recording::is_in(&args.run) {
+    let text = match is_recording(&args.run) {
         true => of_recording(args)?,
         false => of_run(args)?,
     };

@@ -8,8 +8,7 @@ use measure::{ClockBound, ClockOffset, NodeRow, SightRow};
 use pacing::Nanos;
 use serde::Deserialize;
 
-use crate::folder::rows_if_any;
-use crate::recording::RECORD;
+use crate::folder::{RECORD, rows_if_any};
 
 /// Observed nodes of one machine.
 #[derive(Debug, Default)]

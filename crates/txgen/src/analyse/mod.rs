@@ -7,15 +7,14 @@ use measure::{Bend, BendFound, SeriesRow, bend};
 use ops::command::{CommandError, usage};
 
 use crate::cli::{AnalyseArgs, BitRate};
-use crate::folder::RecordedRun;
+use crate::folder::{RecordedRun, is_recording};
 use crate::output::{grouped, print};
-use crate::recording;
 use machines::Machine;
 use nodes::Nodes;
 
 /// Prints the knee of each stage and what held the run back; gives the exit code.
 pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
-    if recording::is_in(&args.run) {
+    if is_recording(&args.run) {
         let nodes = observed(args, None).map_err(usage)?;
         return Ok(print(&nodes.text()));
     }
