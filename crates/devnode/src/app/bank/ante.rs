@@ -23,25 +23,7 @@ pub(super) fn pass(
     tx: &SignedTx<'_>,
     mode: Mode,
 ) -> Result<(), Refusal> {
-    let gas = tx.fee.gas;
-    if let Some(most) = bank.max_block_gas
-        && gas > most
-    {
-        let log = format!("tx gas limit {gas} exceeds block max gas {most}: invalid gas limit");
-        return Err(Refusal::new(41, log));
-    }
-    if gas < FIRST_READ {
-        return Err(out_of_gas("ReadFlat", gas, FIRST_READ));
-    }
-    let characters = tx.memo.len();
-    if characters > MEMO_CHARACTERS {
-        return Err(Refusal::new(
-            12,
-            format!(
-                "maximum number of characters is {MEMO_CHARACTERS} but received {characters} characters: memo too large"
-            ),
-        ));
-    }
+    within_limits(bank, tx)?;
     if mode == Mode::Check {
         pays_enough(bank, tx)?;
     }
@@ -76,8 +58,8 @@ pub(super) fn pass(
         ));
     }
     let used = gas_of_check(tx, layer);
-    if gas < used {
-        return Err(out_of_gas("WritePerByte", gas, used));
+    if tx.fee.gas < used {
+        return Err(out_of_gas("WritePerByte", tx.fee.gas, used));
     }
     layer.set(
         address,
@@ -87,6 +69,30 @@ pub(super) fn pass(
             ..account
         },
     );
+    Ok(())
+}
+
+/// Whether its gas and its memo are within what is looked at before its account.
+fn within_limits(bank: &Bank, tx: &SignedTx<'_>) -> Result<(), Refusal> {
+    let gas = tx.fee.gas;
+    if let Some(most) = bank.max_block_gas
+        && gas > most
+    {
+        let log = format!("tx gas limit {gas} exceeds block max gas {most}: invalid gas limit");
+        return Err(Refusal::new(41, log));
+    }
+    if gas < FIRST_READ {
+        return Err(out_of_gas("ReadFlat", gas, FIRST_READ));
+    }
+    let characters = tx.memo.len();
+    if characters > MEMO_CHARACTERS {
+        return Err(Refusal::new(
+            12,
+            format!(
+                "maximum number of characters is {MEMO_CHARACTERS} but received {characters} characters: memo too large"
+            ),
+        ));
+    }
     Ok(())
 }
 
