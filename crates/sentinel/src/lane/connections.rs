@@ -1,5 +1,6 @@
 //! The write connections to the node that takes the writes: opened, lost, replaced.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::pin::Pin;
@@ -15,6 +16,7 @@ use rpc::{ConnectionError, ConnectionOptions, Endpoint, Transport};
 use super::answer::{self, AnswerKind};
 use super::connection::WriteConnection;
 use super::job::Job;
+use super::reoffers::Reoffers;
 use crate::config::WriteOrder;
 
 /// The write connections to one node. The writes that must stay in order take the same one as long as any of
@@ -28,6 +30,8 @@ pub(super) struct Connections {
     /// They are open, and wait until nothing is under way on the old ones.
     replacement: Option<Vec<WriteConnection>>,
     answers: Vec<NodeAnswer>,
+    /// Writes from short queues that wait for others of their own.
+    held: VecDeque<Job>,
     retry_at: Nanos,
     failures: u32,
     count: usize,
@@ -89,6 +93,7 @@ impl Connections {
             opening: None,
             replacement: None,
             answers: Vec::new(),
+            held: VecDeque::new(),
             retry_at: Nanos::ZERO,
             failures: 0,
             count,
@@ -101,14 +106,18 @@ impl Connections {
         !self.up.is_empty()
     }
 
-    /// Writes under way on all connections.
+    /// Writes under way on all connections, and those that wait for them.
     pub(super) fn in_flight(&self) -> usize {
+        self.under_way() + self.held.len()
+    }
+
+    fn under_way(&self) -> usize {
         self.up.iter().map(WriteConnection::in_flight).sum()
     }
 
     /// Whether a write that fits is under way.
     pub(super) fn any(&self, fits: impl Fn(&Job) -> bool) -> bool {
-        self.up.iter().any(|connection| connection.any(&fits))
+        self.up.iter().any(|connection| connection.any(&fits)) || self.held.iter().any(&fits)
     }
 
     /// Starts to open connections if none are up or being opened and the pause between attempts is
@@ -169,23 +178,76 @@ impl Connections {
     pub(super) fn give_up(&mut self) -> Vec<Job> {
         self.opening = None;
         self.replacement = None;
-        self.up
-            .drain(..)
-            .flat_map(WriteConnection::into_jobs)
-            .collect()
+        let under_way = self.up.drain(..).flat_map(WriteConnection::into_jobs);
+        under_way.chain(self.held.drain(..)).collect()
     }
 
-    /// The connection that carries a write: the same for those that must stay in order, as long as one of them
-    /// is under way.
-    pub(super) fn of(&mut self, job: &Job) -> Option<&mut WriteConnection> {
+    /// Queues a write, or keeps it while others that it follows are under way on another connection than it will
+    /// take. `Err` when no connection is up.
+    pub(super) fn send(&mut self, job: Job, now: Nanos) -> Result<(), Job> {
+        let is_behind = self.held.iter().any(|other| self.follow(other, &job));
+        match self.way(&job) {
+            None => Err(job),
+            Some(Way::Over(place)) if !is_behind => {
+                self.up[place].queue(job, now);
+                Ok(())
+            }
+            Some(_) => {
+                self.held.push_back(job);
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues a write that is offered again. Nothing that follows it is kept.
+    pub(super) fn send_again(&mut self, job: Job, now: Nanos) -> Result<(), Job> {
+        match self.way(&job) {
+            None => return Err(job),
+            Some(Way::Over(place) | Way::Held { usual: place }) => self.up[place].queue(job, now),
+        }
+        Ok(())
+    }
+
+    /// Queues what was kept and need not wait longer. After a refusal nothing is sent before all answers are read:
+    /// then it waits behind what was refused.
+    pub(super) fn release(&mut self, reoffers: &mut Reoffers, now: Nanos) {
+        let refused_until = reoffers.refused_until();
+        if self.held.is_empty() || refused_until.is_some() && self.under_way() > 0 {
+            return;
+        }
+        for job in std::mem::take(&mut self.held) {
+            if let Some(until) = refused_until {
+                reoffers.refused(job, until);
+            } else if let Err(job) = self.send(job, now) {
+                self.held.push_back(job);
+            }
+        }
+    }
+
+    /// Whether two writes stay in order.
+    fn follow(&self, one: &Job, other: &Job) -> bool {
+        line(self.order, one) == line(self.order, other)
+    }
+
+    /// What a write takes: the same connection as those with which it must stay in order, as long as one of them is
+    /// under way. A write from a short queue waits once for its own on the usual connection, which are behind the
+    /// long queues' there, and passes those from then on: at ten a second, one of its own is always under way.
+    fn way(&self, job: &Job) -> Option<Way> {
         let (past, in_use) = self.up.split_last()?;
         let line = line(self.order, job);
         let is_in_line = |other: &Job| self::line(self.order, other) == line;
         let usual = place(&line, in_use.len());
-        let may_pass = job.notes.is_from_short_queue && past.in_flight() < MOST_PASSING;
-        let passes = past.any(is_in_line) || may_pass && !in_use[usual].any(is_in_line);
-        let place = if passes { in_use.len() } else { usual };
-        self.up.get_mut(place)
+        let may_pass =
+            job.notes.is_from_short_queue && past.in_flight() + self.held.len() < MOST_PASSING;
+        Some(if past.any(is_in_line) {
+            Way::Over(in_use.len())
+        } else if !may_pass {
+            Way::Over(usual)
+        } else if in_use[usual].any(is_in_line) {
+            Way::Held { usual }
+        } else {
+            Way::Over(in_use.len())
+        })
     }
 
     /// Bytes that may be queued now. What a socket does not take waits in the queue, where it is fair.
@@ -279,6 +341,14 @@ impl Connections {
         self.failures += 1;
         self.retry_at = now.saturating_add(pause.into());
     }
+}
+
+/// What a write takes.
+enum Way {
+    /// This connection.
+    Over(usize),
+    /// The one that passes, once nothing of its own is under way on this one.
+    Held { usual: usize },
 }
 
 /// What stays in order.
@@ -422,7 +492,7 @@ mod tests {
         let mut queued = 0;
         while connections.room() > 0 {
             let job = large_write(queued);
-            connections.of(&job).unwrap().queue(job, Nanos::ZERO);
+            connections.send(job, Nanos::ZERO).unwrap();
             queued += 1;
         }
         assert!((3..=6).contains(&queued), "{queued} writes of 80 kB each");
@@ -434,6 +504,17 @@ mod tests {
             answers.clear();
         }
         assert_eq!(connections.room(), MOST_UNWRITTEN);
+    }
+
+    /// Reads answers until so many are left.
+    async fn settle(connections: &mut Connections, left: usize) {
+        let mut answers = Vec::new();
+        connections.flush().unwrap();
+        while connections.in_flight() > left {
+            connections.next(Nanos::ZERO).await;
+            connections.take_answers(&mut answers);
+            answers.clear();
+        }
     }
 
     /// At be368fd a write of a client that asks for little waited in the node's socket behind some two hundred of a
@@ -453,28 +534,49 @@ mod tests {
         }
         assert_eq!(connections.in_use(), 1);
         let mut number = 0;
-        let mut queue = |connections: &mut Connections, connection, is_from_short_queue| {
+        let mut send = |connections: &mut Connections, connection, is_from_short_queue| {
             number += 1;
             let mut job = large_write(number);
             job.connection = connection;
             job.notes.is_from_short_queue = is_from_short_queue;
-            connections.of(&job).unwrap().queue(job, Nanos::ZERO);
+            connections.send(job, Nanos::ZERO).unwrap();
             [0, 1].map(|place| connections.up[place].in_flight())
         };
-        assert_eq!(queue(&mut connections, 1, false), [1, 0]);
-        assert_eq!(queue(&mut connections, 2, true), [1, 1]);
+        assert_eq!(send(&mut connections, 1, false), [1, 0]);
+        assert_eq!(send(&mut connections, 2, true), [1, 1]);
         // What comes behind it of its own connection does not pass it, whatever its queue is then.
-        assert_eq!(queue(&mut connections, 2, false), [1, 2]);
-        assert_eq!(queue(&mut connections, 1, true), [2, 2]);
-        connections.flush().unwrap();
-        let mut answers = Vec::new();
-        while connections.in_flight() > 0 {
-            connections.next(Nanos::ZERO).await;
-            connections.take_answers(&mut answers);
-            answers.clear();
-        }
-        assert_eq!(queue(&mut connections, 2, false), [1, 0]);
-        assert_eq!(queue(&mut connections, 2, true), [2, 0]);
+        assert_eq!(send(&mut connections, 2, false), [1, 2]);
+        // One behind its own on the usual connection waits for them, also when its queue is not short any more, and
+        // then takes the other one: at ten a second one of its own would always be under way there.
+        assert_eq!(send(&mut connections, 1, true), [1, 2]);
+        assert_eq!(send(&mut connections, 1, false), [1, 2]);
+        assert_eq!(connections.in_flight(), 5);
+        let mut reoffers = Reoffers::default();
+        connections.release(&mut reoffers, Nanos::ZERO);
+        assert_eq!(connections.held.len(), 2);
+        // After a refusal they wait behind what was refused, once all answers are read.
+        reoffers.refused(large_write(100), Nanos::ZERO);
+        connections.release(&mut reoffers, Nanos::ZERO);
+        assert_eq!(connections.held.len(), 2);
+        settle(&mut connections, 2).await;
+        connections.release(&mut reoffers, Nanos::ZERO);
+        assert_eq!(connections.in_flight(), 0);
+        reoffers.end_refusal(Nanos::ZERO);
+        let waiting = std::iter::from_fn(|| reoffers.pop());
+        let waiting = waiting.map(|job| (job.bytes(), job.notes.is_from_short_queue));
+        assert_eq!(
+            waiting.collect::<Vec<_>>(),
+            [(60_000, false), (60_000, true), (60_000, false)]
+        );
+        // Without one they go when their own are answered.
+        assert_eq!(send(&mut connections, 1, false), [1, 0]);
+        assert_eq!(send(&mut connections, 1, true), [1, 0]);
+        settle(&mut connections, 1).await;
+        connections.release(&mut reoffers, Nanos::ZERO);
+        assert_eq!(send(&mut connections, 1, true), [0, 2]);
+        settle(&mut connections, 0).await;
+        assert_eq!(send(&mut connections, 2, false), [1, 0]);
+        assert_eq!(send(&mut connections, 3, true), [1, 1]);
     }
 
     /// Checks are slow over one connection (28/s where ten got 195/s), so a client's connections are

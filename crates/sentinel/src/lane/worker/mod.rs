@@ -153,6 +153,7 @@ impl Worker {
     /// Does what can be done now; when to come again at the latest.
     fn turn(&mut self, now: Nanos) -> Nanos {
         self.settle(now);
+        self.connections.release(&mut self.reoffers, now);
         if self.next_tick <= now {
             self.tick(now);
             self.next_tick = now.saturating_add(TICK);
@@ -224,7 +225,7 @@ impl Worker {
             && let Some(job) = self.next_reoffer(now)
         {
             room = room.saturating_sub(job.bytes());
-            self.forward(job, now);
+            self.forward(job, Connections::send_again, now);
             left -= 1;
         }
         let mut popped = std::mem::take(&mut self.popped);
@@ -242,7 +243,7 @@ impl Worker {
         for next in popped.drain(..) {
             let job = next.item.value;
             self.metrics.queue_wait(now.saturating_sub(job.arrived));
-            self.forward(job, now);
+            self.forward(job, Connections::send, now);
         }
         self.popped = popped;
         self.pacer.unused(left);
@@ -266,7 +267,7 @@ impl Worker {
         None
     }
 
-    fn forward(&mut self, job: Job, now: Nanos) {
+    fn forward(&mut self, job: Job, send: Sending, now: Nanos) {
         if matches!(job.body, WriteBody::Unusual) {
             self.forwarded += 1;
             job.permit(self.new_permit());
@@ -277,9 +278,8 @@ impl Worker {
             job.refuse(too_many_commits());
             return;
         }
-        match self.connections.of(&job) {
-            Some(connection) => connection.queue(job, now),
-            None => self.reoffers.push(job),
+        if let Err(job) = send(&mut self.connections, job, now) {
+            self.reoffers.push(job);
         }
     }
 
@@ -389,6 +389,9 @@ fn too_many_commits() -> Refusal {
     )
     .retry_after(Duration::from_secs(1))
 }
+
+/// How a write is handed to the connections: for the first time, or again.
+type Sending = fn(&mut Connections, Job, Nanos) -> Result<(), Job>;
 
 /// How often deadlines, breaks and figures are updated.
 const TICK: Nanos = Nanos::from_millis(50);
