@@ -2,8 +2,7 @@
 //!
 //! - [`Throughput`] counts committed transactions, every height once.
 //! - [`Pacer`] decides how many transactions may leave now: a window of own transactions in no block
-//!   yet (`window`), a bound on what waits for the node's answers (`answers`), places for clients that ask for
-//!   little (`reserve`), and an exact emitter.
+//!   yet (`window`), a bound on what waits for the node's answers (`answers`), and an exact emitter.
 //! - [`Bound`] says what holds the next one back.
 //! - [`BreakController`] decides when nothing is sent for a while, and measures whether that helped.
 //!
@@ -28,9 +27,6 @@
 //! | `EASE` | 0.99 a block | The lead falls slowly, so that few blocks are short. | `blocks_of_a_fifth_of_a_second` |
 //! | `TAIL` | 16 a block interval | The last sixteenth of the room leaves in proportion to what is left: p99 of a polite client 239 ms instead of 837. | `blocks_of_1_s` |
 //! | `AHEAD` | 20 ms | The longest burst, and the work that the node has ahead on each connection: some turns of a busy machine's scheduler. While others race for room, those that ask for it double after as long without a refusal. | `checks_of_3_ms`, `mempool_of_100_000`, `a_foreign_flood_as_large_as_the_own`; half a core on a real node |
-//! | `KEPT`, `MOST` | 3/4, 1/8 | Until this part of an interval places of the mempool are kept from long queues, this part of it at most: what a node takes into a block it takes before that is known here. | `a_cosmos_sdk_chain_with_a_mempool_of_300_and_uneven_blocks` |
-//! | `BEYOND` | 1.125 | Short queues may make the window so much larger. | test `a_short_queue_beside_a_long_one_has_its_turn_whatever_holds_the_long_one_back` |
-//! | `LASTING` | 4 a block interval | Turns for the sake of a short queue do not wait for the pace of the last places, and do not take all of them at once. | `blocks_limited_by_gas_and_a_small_mempool` |
 //! | `GROUP` | 2 ms | Writes leave in groups of this length, to save wake-ups. | none: CPU |
 //! | `REFUSED` | 250 ms | A full node is asked again after this, or after a block; after `AHEAD` while others fill it. | `a_foreign_flood_that_fills_the_mempool` |
 //! | `LOST` | 16 blocks | Accepted transactions that no block shows for so long were dropped. | test `what_is_in_no_block_is_forgotten` |
@@ -42,7 +38,6 @@ mod answers;
 mod bound;
 mod breaks;
 mod pacer;
-mod reserve;
 mod settings;
 mod throughput;
 mod window;

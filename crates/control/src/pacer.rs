@@ -8,7 +8,6 @@ use pacing::{Nanos, Rate};
 use crate::account::Account;
 use crate::answers::{AHEAD, Answers};
 use crate::bound::Bound;
-use crate::reserve::Reserve;
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
 use crate::window::{LEAST, Refused, Window};
@@ -26,18 +25,14 @@ pub struct Pacer {
     account: Account,
     window: Window,
     answers: Answers,
-    reserve: Reserve,
     throughput: Throughput,
     emitter: Gcra,
     /// The rate the emitter was set to.
     set: f64,
     /// Share of the rate that a break leaves, 0 to 1.
     factor: f64,
-    /// What the window and the mempool had room for when writes were last asked for: for all, and for short
-    /// queues. Whether a short queue waited beside a long one.
+    /// What the window and the mempool had room for when writes were last asked for.
     room: usize,
-    beyond: usize,
-    is_uneven: bool,
     /// Writes sent since the last block, and a second before it while some waited all the time.
     sent: usize,
     since: Nanos,
@@ -59,25 +54,9 @@ pub struct Demand {
     pub most: usize,
     /// Connections in use.
     pub connections: usize,
-    /// Clients that take turns while one with a short queue waits beside one with a long queue, else 0. A
-    /// short queue's room is kept from long ones.
+    /// Clients that take turns while one with a short queue waits beside one with a long queue, else 0. So many
+    /// do not wait for the answers to a long queue's writes.
     pub round: usize,
-}
-
-/// What a bound leaves.
-struct Room {
-    /// For queues of any length.
-    long: usize,
-    /// For short ones.
-    beyond: usize,
-    bound: Bound,
-}
-
-impl Room {
-    /// While a short queue waits beside a long one each client may have a turn.
-    fn for_round(&self, round: usize) -> usize {
-        self.long.max(self.beyond.min(round))
-    }
 }
 
 /// A permission.
@@ -106,14 +85,11 @@ impl Pacer {
             account: Account::new(now),
             window: Window::new(max_req.as_f64(), pace),
             answers: Answers::new(now, pace),
-            reserve: Reserve::default(),
             throughput: Throughput::new(),
             emitter: Gcra::new(max_req, burst),
             set: max_req.as_f64(),
             factor: 1.0,
             room: usize::MAX,
-            beyond: usize::MAX,
-            is_uneven: false,
             sent: 0,
             since: now,
             served: None,
@@ -129,14 +105,12 @@ impl Pacer {
         self.account.under_way(demand.under_way);
         self.answers.note_connections(demand.connections);
         self.ask(now, demand.most);
-        self.is_uneven = demand.round > 0;
         let (room, bound) = self.room(now, demand);
         self.follow(now);
         let taken = self.take(now, demand.waiting.min(room));
         if taken > 0 {
             self.account.sent(now, taken);
             self.answers.sent(now, taken, demand.under_way);
-            self.reserve.took(taken.min(demand.round));
             self.sent += taken;
         }
         let waiting = demand.waiting - taken;
@@ -156,8 +130,6 @@ impl Pacer {
             Bound::MempoolRoom { .. } if self.window.is_raced() => {
                 Some(self.asking_since.saturating_add(AHEAD))
             }
-            // Ever fewer places are kept.
-            Bound::MempoolRoom { .. } if self.kept(now) > 0 => Some(now.saturating_add(AHEAD)),
             _ => (left > 0).then(|| self.next(now, left)),
         };
         Grant { now: taken, next }
@@ -179,22 +151,19 @@ impl Pacer {
     /// How many more may leave whatever the rate is, and what bounds them.
     fn room(&mut self, now: Nanos, demand: Demand) -> (usize, Bound) {
         let answers = self.answers_room(&demand);
-        let mut tightest = (answers.for_round(demand.round), answers.bound);
-        if self.mode == PaceMode::Adaptive {
-            let window = self.window_room(now);
-            let mempool = self.mempool_room(now, demand.under_way);
-            let rooms = [&window, &mempool].map(|room| room.for_round(demand.round));
-            self.room = rooms[0].min(rooms[1]);
-            self.beyond = window.beyond.min(mempool.beyond);
-            if self.room < tightest.0 {
-                let closest = if rooms[1] < rooms[0] { mempool } else { window };
-                tightest = (self.room, closest.bound);
-            }
+        if self.mode != PaceMode::Adaptive {
+            return answers;
         }
-        tightest
+        let closest =
+            |one: (usize, Bound), other: (usize, Bound)| if other.0 < one.0 { other } else { one };
+        let mempool = self.mempool_room(now, demand.under_way);
+        let chain = closest(self.window_room(now), mempool);
+        self.room = chain.0;
+        closest(answers, chain)
     }
 
-    fn answers_room(&self, demand: &Demand) -> Room {
+    /// While a short queue waits beside a long one each client may have a turn.
+    fn answers_room(&self, demand: &Demand) -> (usize, Bound) {
         let most = if self.factor > 0.0 { demand.most } else { 0 };
         let limit = match self.mode {
             PaceMode::Adaptive if !self.window.is_raced() => most.min(self.answers.limit()),
@@ -206,49 +175,30 @@ impl Pacer {
             answers_take: self.answers.take(),
             unloaded: self.answers.unloaded(),
         };
-        Room {
-            long: limit.saturating_sub(demand.under_way),
-            beyond: most.saturating_sub(demand.under_way),
-            bound,
-        }
+        let room = |limit: usize| limit.saturating_sub(demand.under_way);
+        (room(limit).max(room(most).min(demand.round)), bound)
     }
 
-    /// Short queues may go beyond the window: it is not what the node can hold.
-    fn window_room(&self, now: Nanos) -> Room {
+    fn window_room(&self, now: Nanos) -> (usize, Bound) {
         let (own, limit) = (self.account.own(now) as usize, self.window.size() as usize);
-        Room {
-            long: limit.saturating_sub(own),
-            beyond: (self.window.beyond() as usize).saturating_sub(own),
-            bound: Bound::Window { own, limit },
-        }
+        (limit.saturating_sub(own), Bound::Window { own, limit })
     }
 
-    /// Short queues get what is kept for them from long ones.
-    fn mempool_room(&self, now: Nanos, under_way: usize) -> Room {
+    fn mempool_room(&self, now: Nanos, under_way: usize) -> (usize, Bound) {
         let own = self.account.own(now) as usize;
         let others = self.account.others(now) as usize;
         let limit = self.window.level() as usize;
-        let bound = Bound::MempoolRoom { own, others, limit };
-        let room = limit.saturating_sub(own + others);
         // Others take the room that is not asked for.
-        let (asking, kept) = match self.window.is_raced() {
-            true => (self.asking, 0),
-            false => (0, self.kept(now)),
+        let asking = if self.window.is_raced() {
+            self.asking
+        } else {
+            0
         };
-        Room {
-            long: room
-                .saturating_sub(kept)
-                .max(asking.saturating_sub(under_way)),
-            beyond: room,
-            bound,
-        }
-    }
-
-    /// Places in the mempool that are kept from long queues.
-    fn kept(&self, now: Nanos) -> usize {
-        let (level, interval) = (self.window.level(), self.window.interval());
-        self.reserve
-            .places(now, level.min(self.window.size()), interval)
+        let room = limit.saturating_sub(own + others);
+        (
+            room.max(asking.saturating_sub(under_way)),
+            Bound::MempoolRoom { own, others, limit },
+        )
     }
 
     fn rate_bound(&self) -> Bound {
@@ -314,7 +264,6 @@ impl Pacer {
             self.served = (saturated && sent > 0.0 && secs > 0.0).then(|| sent / secs);
             self.since = now;
             self.answers.block(now, self.window.is_raced());
-            self.reserve.block(now);
             self.follow(now);
         }
     }
@@ -419,11 +368,7 @@ impl Pacer {
     }
 
     fn follow(&mut self, now: Nanos) {
-        let pace = match self.is_uneven {
-            true => self.window.pace_beside(self.room, self.beyond),
-            false => self.window.pace(self.room),
-        };
-        let wanted = self.rate_of(pace).as_f64() * self.factor;
+        let wanted = self.rate_of(self.window.pace(self.room)).as_f64() * self.factor;
         if wanted != self.set {
             let rate = Rate::from_f64(wanted).unwrap_or(Rate::ZERO);
             self.emitter.set_rate(now, rate.min(self.max));

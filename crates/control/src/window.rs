@@ -93,11 +93,6 @@ pub(crate) const STEP: f64 = 1.25;
 const EASE: f64 = 0.99;
 /// What could be sent in this part of an interval leaves ever more slowly.
 const TAIL: f64 = 16.0;
-/// Short queues may make the window so much larger.
-const BEYOND: f64 = 1.125;
-/// What leaves while a short queue waits beside a long one would take the room for short ones in this part of an
-/// interval.
-const LASTING: f64 = 4.0;
 
 impl Window {
     pub(crate) fn new(ceiling: f64, pace: &PaceSettings) -> Self {
@@ -253,13 +248,6 @@ impl Window {
         }
     }
 
-    /// How many there may be with those of short queues. Before a block shows what the node takes the size is a
-    /// guess, and no more than that.
-    pub(crate) fn beyond(&self) -> f64 {
-        let more = if self.worths.is_empty() { 1.0 } else { BEYOND };
-        more * self.size()
-    }
-
     /// Writes a second while so many more may be sent.
     pub(crate) fn pace(&self, room: usize) -> f64 {
         if self.unheld {
@@ -269,16 +257,6 @@ impl Window {
         } else {
             self.pace.min(TAIL * room as f64 / self.interval())
         }
-    }
-
-    /// The same while a short queue, for which there is room `beyond`, waits beside a long one: it need not wait
-    /// for the pace of the last places.
-    pub(crate) fn pace_beside(&self, room: usize, beyond: usize) -> f64 {
-        let lasting = LASTING * beyond as f64 / self.interval();
-        self.pace(room)
-            .max(lasting)
-            .max(self.least_rate)
-            .min(self.ceiling)
     }
 
     /// What the mempool holds at most, as far as is known.

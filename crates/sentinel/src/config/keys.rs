@@ -207,7 +207,7 @@ settings! {
         urls: Vec<Endpoint> = vec![default_node()]; List<Endpoint>, flag("upstream", "URL"),
             "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
         connections: usize = 1; Count, None,
-            "Write connections to each node; --pace adaptive opens more, up to 8, where that raises the rate of answers", 1..=64;
+            "Write connections to each node; --pace adaptive opens more, up to 16, where that raises the rate of answers", 1..=64;
         health_interval: Duration = Duration::from_secs(1); Span, None,
             "Interval of the health checks of each node", TIMEOUT;
         connect_timeout: Duration = Duration::from_secs(5); Span, None,
