@@ -144,7 +144,7 @@ impl<'a> Nodes<'a> {
             .count("transactions in them", sum(|row| row.block_txs))
             .count(
                 "most in its mempool",
-                most(|row| row.mempool_txs.map(|txs| txs as f64)),
+                most(|row| row.mempool_max.max(row.mempool_txs).map(|txs| txs as f64)),
             )
             .number(
                 "block later, median ms",
@@ -210,8 +210,20 @@ impl<'a> Nodes<'a> {
     /// The mempools over one another, above what `beneath` draws.
     pub(crate) fn mempools(&self, beneath: impl FnOnce(Chart) -> Chart) -> Chart {
         let axis = Axis::linear("transactions", Unit::Number);
-        let chart = (self.over_time)("In each node's mempool", axis).tall();
-        self.lines(beneath(chart), |row| row.mempool_txs)
+        let chart = beneath((self.over_time)("In each node's mempool", axis).tall());
+        let ranges = |rows: &[&NodeRow]| {
+            let ends = |row: &&NodeRow| {
+                let (least, most) = row.mempool_min.zip(row.mempool_max)?;
+                Some((middle(row.second), least as f64, most as f64))
+            };
+            rows.iter().filter_map(ends).collect::<Vec<_>>()
+        };
+        let nodes = self.rows.iter().enumerate();
+        let chart = nodes.fold(chart, |chart, (number, (name, rows))| {
+            let name = format!("at {name}, least to most of the second");
+            chart.ranges(&name, Tone::Nth(number), ranges(rows))
+        });
+        self.lines(chart, |row| row.mempool_txs)
     }
 
     /// A line for each node.

@@ -53,11 +53,15 @@ pub struct NodeRow {
     pub link_bits: Option<f64>,
     /// What that link carries in a direction, in bits a second.
     pub link_capacity_bits: Option<f64>,
+    /// The fewest transactions in its mempool that an answer in this second told of.
+    pub mempool_min: Option<u64>,
+    /// The most.
+    pub mempool_max: Option<u64>,
 }
 
 impl TableRow for NodeRow {
     const FILE: &'static str = "nodes.csv";
-    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,admitted_tps,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits\n";
+    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,admitted_tps,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits,mempool_min,mempool_max\n";
 }
 
 /// A node had a block, or one of the sampled transactions, for the first time.

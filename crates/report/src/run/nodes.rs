@@ -23,7 +23,13 @@ pub(super) fn section(report: &RunReport) -> String {
             (from, from + row.span_s, rate)
         })
     };
-    let backlog = |chart: Chart| chart.line("accepted, in no block yet", Tone::Offered, backlog);
+    let backlog = |chart: Chart| {
+        let name = "accepted, in no block yet, at the second's end";
+        chart.line(name, Tone::Offered, backlog).note(
+            "A mempool's line is its last answer of the second, up to 0.3 s before the end: what came in and what a \
+             block took in between is the difference.",
+        )
+    };
     let mut charts = vec![nodes.mempools(backlog), nodes.delays()];
     charts.extend(nodes.rates(|chart| {
         let accepted = loaded(|row| row.counts.accepted);

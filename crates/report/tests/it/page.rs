@@ -108,6 +108,8 @@ fn observed_nodes_are_drawn_each_and_their_mempools_over_one_another() {
         "Processors at &lt;b&gt;",
         "at &lt;b&gt;",
         "from the first node to the others",
+        "in no block yet, at the second&#39;s end",
+        "up to 0.3 s before the end",
     ] {
         assert!(html.contains(part), "{part}");
     }
@@ -183,6 +185,18 @@ fn a_recording_shows_each_node_and_how_much_later_it_had_what_the_first_one_had(
     ] {
         assert!(html.contains(part), "{part} is not in {html}");
     }
+}
+
+/// The terminal said "up to 301 in its mempool", of all answers, and the page 286, of the last ones of the seconds.
+#[test]
+fn the_most_in_a_mempool_is_of_all_answers_and_the_plot_reaches_it() {
+    let mut recording = recording();
+    assert!(!recording.html().contains("least to most of the second"));
+    recording.nodes[0].mempool_min = Some(24);
+    recording.nodes[0].mempool_max = Some(301);
+    let html = recording.html();
+    assert!(html.contains(">301</td>"));
+    assert!(html.contains("at a, least to most of the second"));
 }
 
 #[test]

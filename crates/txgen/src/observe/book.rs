@@ -84,7 +84,8 @@ struct Node {
     unseen: u64,
     seen: u64,
     blocks: u64,
-    deepest: u64,
+    /// The deepest mempool in the seconds that are written.
+    deepest: Option<u64>,
     /// Sampled transactions that it has shown, the oldest first; of a load that is not ours.
     shown: HashSet<TxHash>,
     shown_order: VecDeque<TxHash>,
@@ -127,10 +128,13 @@ impl<W: Write> Book<W> {
         };
         node.presence.answered(at);
         node.row.answered += 1;
-        node.row.mempool_txs = Some(mempool.txs);
-        node.row.mempool_bytes = Some(mempool.bytes);
+        let txs = Some(mempool.txs);
+        let row = &mut node.row;
+        row.mempool_txs = txs;
+        row.mempool_min = row.mempool_min.min(txs).or(txs);
+        row.mempool_max = row.mempool_max.max(txs);
+        row.mempool_bytes = Some(mempool.bytes);
         node.intake.depth(at, mempool.txs);
-        node.deepest = node.deepest.max(mempool.txs);
     }
 
     /// The node showed a block.
@@ -258,6 +262,7 @@ impl<W: Write> Book<W> {
         };
         let mut row = std::mem::replace(row, next);
         row.second = second;
+        node.deepest = node.deepest.max(row.mempool_max);
         used(&mut row);
         let mut bytes = Vec::new();
         write_row(&row, &mut bytes);
@@ -292,7 +297,7 @@ impl<W: Write> Book<W> {
             lines.push(format!(
                 "{name}: {} blocks, up to {} in its mempool; of {} sampled transactions {} seen",
                 grouped(node.blocks),
-                grouped(node.deepest),
+                grouped(node.deepest.unwrap_or(0)),
                 grouped(node.seen + unseen),
                 grouped(node.seen)
             ));
@@ -466,15 +471,14 @@ mod tests {
             bytes: 700,
             proposer: String::new(),
         };
-        for txs in [10, 20] {
-            book.mempool(
-                0,
-                Nanos::from_millis(txs),
-                Some(Mempool {
-                    txs,
-                    bytes: txs * 300,
-                }),
-            );
+        let depth = |txs| {
+            Some(Mempool {
+                txs,
+                bytes: txs * 300,
+            })
+        };
+        for (millis, txs) in [(10, 10), (20, 30), (30, 20)] {
+            book.mempool(0, Nanos::from_millis(millis), depth(txs));
         }
         book.mempool(0, Nanos::from_millis(900), None);
         book.block(0, &block);
@@ -483,10 +487,14 @@ mod tests {
         let rows = lines(&book.tables.nodes);
         assert_eq!(
             rows[0],
-            "0,a,3,2,5,20,6000,1,2,700,1000.000,1.500,,,,,,,,,,"
+            "0,a,4,3,5,20,6000,1,2,700,1000.000,1.500,,,,,,,,,,,10,30"
         );
-        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,,");
+        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,,,,");
         assert_eq!(lines(&book.tables.sights), ["block,5,a,400000000,,700,2,"]);
+        // The page shows the rows' most: what no row has is not told by the terminal either.
+        book.mempool(0, Nanos::from_millis(2_100), depth(99));
+        let end = book.finish(Nanos::from_millis(2_200));
+        assert!(end.lines[0].contains("up to 30 in its mempool"), "{end:?}");
     }
 
     #[test]
