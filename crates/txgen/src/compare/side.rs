@@ -20,6 +20,7 @@ pub(super) struct Side {
 pub(super) struct SideRun {
     pub(super) name: String,
     pub(super) path: PathBuf,
+    origin_unix_ns: u64,
     /// When its offering ended.
     pub(super) offered_s: f64,
     pub(super) load: String,
@@ -50,6 +51,17 @@ impl Side {
             let run = RecordedRun::open(folder)?;
             let figures = RunFigures::of(run.summary());
             let run = SideRun::read(&run)?;
+            if let Some(same) = side
+                .runs
+                .iter()
+                .find(|it| it.origin_unix_ns == run.origin_unix_ns)
+            {
+                anyhow::bail!(
+                    "{} and {} are one run, and no repeats: remove the copy",
+                    same.title(),
+                    run.title()
+                );
+            }
             if let Some(first) = side.runs.first()
                 && first.load != run.load
             {
@@ -105,13 +117,18 @@ impl SideRun {
             .sum(summary.time.warmup_s)
             .map_err(|error| run.unusable(error))?;
         let curve = |kind| quantile_curve(latencies.of(kind));
+        let (verdict, reason) = match ended_early(run) {
+            Some(reason) => (ScheduleVerdict::Invalid, Some(reason)),
+            None => (summary.verdict.schedule, first_reason(&summary.verdict)),
+        };
         Ok(Self {
             name: run.name(),
             path: run.path().to_owned(),
+            origin_unix_ns: summary.time.origin_unix_ns,
             offered_s: summary.time.offered_s,
             load: run.manifest().profile.clone(),
-            verdict: summary.verdict.schedule,
-            reason: first_reason(&summary.verdict),
+            verdict,
+            reason,
             notes: run.notes().to_vec(),
             series: run.all_rows()?,
             blocks: run.all_rows()?,
@@ -119,6 +136,24 @@ impl SideRun {
             commit: curve(LatencyKind::CommitFromDue),
         })
     }
+}
+
+/// Whether somebody or something ended the run before its plan did; a ramp that ends when it is saturated is whole.
+fn ended_early(run: &RecordedRun) -> Option<String> {
+    let (manifest, summary) = (run.manifest(), run.summary());
+    let planned = manifest
+        .planned
+        .filter(|planned| summary.offered.planned < *planned)?;
+    let by_itself = manifest
+        .plan
+        .get("stop_when_saturated")
+        .and_then(|it| it.as_bool());
+    (by_itself != Some(true)).then(|| {
+        format!(
+            "it ended after {:.1} s, when {} of {planned} transactions had been due",
+            summary.time.offered_s, summary.offered.planned
+        )
+    })
 }
 
 /// Why a verdict is what it is; `None` for `valid`.
