@@ -168,6 +168,21 @@ impl RecordedRun {
         rows_if_any(&self.path)
     }
 
+    /// Refuses a table with fewer rows than the summary tells of, unless that is known.
+    ///
+    /// # Errors
+    /// When it was cut off after the run.
+    pub fn expect_rows(&self, file: &str, rows: u64, expected: u64) -> Result<(), OpenError> {
+        let incomplete = &self.summary.recorder.incomplete_files;
+        if rows >= expected || self.killed || incomplete.iter().any(|it| it == file) {
+            return Ok(());
+        }
+        Err(OpenError::of(format!(
+            "{} has {rows} of the {expected} rows that the run wrote: it was cut off later; copy the folder again",
+            self.path.join(file).display()
+        )))
+    }
+
     /// Turns an error of a row into one that names the folder.
     #[must_use]
     pub fn unusable(&self, source: ReadError) -> OpenError {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use measure::read::TableRow as _;
-use measure::{AnswerRow, Answers, BlockRow, judge};
+use measure::{AnswerRow, Answers, BlockRow, SeriesRow, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::{OpenError, RecordedRun};
@@ -90,7 +90,25 @@ pub fn tm_bench(run: &RecordedRun) -> Result<TmBench, OpenError> {
         seconds: time.offered_s.round(),
         newest: None,
     };
-    Ok(TmBench::of(&run.all_rows::<BlockRow>()?, span))
+    Ok(TmBench::of(&blocks(run)?, span))
+}
+
+fn blocks(run: &RecordedRun) -> Result<Vec<BlockRow>, OpenError> {
+    let rows: Vec<BlockRow> = run.all_rows()?;
+    run.expect_rows(
+        BlockRow::FILE,
+        rows.len() as u64,
+        run.summary().blocks.count,
+    )?;
+    Ok(rows)
+}
+
+/// A row for each second, the last one not whole.
+fn series(run: &RecordedRun) -> Result<Vec<SeriesRow>, OpenError> {
+    let rows: Vec<SeriesRow> = run.all_rows()?;
+    let seconds = run.summary().time.ended_s as u64;
+    run.expect_rows(SeriesRow::FILE, rows.len() as u64, seconds)?;
+    Ok(rows)
 }
 
 /// BEP-23's analysis of all transactions: two passes, as its time begins with the first send.
@@ -113,7 +131,7 @@ pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
 pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError> {
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
-    let (series, blocks) = (run.all_rows()?, run.all_rows()?);
+    let (series, blocks) = (series(run)?, blocks(run)?);
     let all = summary.fate.sent <= max_txs && manifest.rows().is_each();
     let of_bep23 = manifest.command.iter().any(|word| word.contains("bep23"));
     Ok(RunReport {
@@ -198,10 +216,12 @@ fn each_tx(
     mut take: impl FnMut(&measure::read::TxRow<'_>),
 ) -> Result<(), OpenError> {
     let mut txs = run.txs()?;
+    let mut rows = 0;
     while let Some(row) = txs.next_row().map_err(|error| run.unusable(error))? {
         take(&row);
+        rows += 1;
     }
-    Ok(())
+    run.expect_rows("txs.csv", rows, run.summary().fate.sent)
 }
 
 /// The report's name inside a run folder.

@@ -163,3 +163,31 @@ fn a_damaged_row_is_named_and_a_torn_one_left_out() {
         .says("cannot read the run in run: series.csv, line 2, column")
         .says("\"1x0\" is not a whole number");
 }
+
+/// An interrupted copy: the summary is whole and a table is not. The tables of tm-bench and BEP-23 were printed with the
+/// figures of what was left, and the plots ended early, all without a word and with exit code 0.
+#[test]
+fn rows_that_are_fewer_than_the_summary_tells_of_are_refused_and_not_added_up() {
+    let place = Place::new();
+    let ended = place.txgen("constant --rate 50 --duration 3s --out run");
+    ended.ends_as_judged(0, &place.run("run").summary());
+    let formats = [
+        ("blocks.csv", "tm-bench"),
+        ("txs.csv", "bep23"),
+        ("series.csv", "html"),
+        ("blocks.csv", "md"),
+    ];
+    for (file, format) in formats {
+        let show = format!("report run --format {format} --out -");
+        place.txgen(&show).expect(0);
+        let whole = place.run("run").text(file);
+        let rows: Vec<&str> = whole.lines().collect();
+        place.write(&format!("run/{file}"), rows[..2].join("\n") + "\n");
+        place
+            .txgen(&show)
+            .expect(1)
+            .says(&format!("run/{file} has 1 of the "))
+            .says("it was cut off later; copy the folder again");
+        place.write(&format!("run/{file}"), whole);
+    }
+}
