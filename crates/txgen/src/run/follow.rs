@@ -225,6 +225,12 @@ impl Bridge {
     }
 
     fn translate(&self, event: FollowEvent) -> Option<Seen> {
+        if let Some(text) = remark(&event) {
+            // Notes are for people: one that finds no room is dropped.
+            let _ = self
+                .note
+                .try_send(format!("blocks of {}: {text}", self.name));
+        }
         match event {
             FollowEvent::Block(block) => {
                 let seen = block_seen(&block, &self.clock);
@@ -245,52 +251,54 @@ impl Bridge {
                 let _ = self.connected.try_send(());
                 None
             }
-            FollowEvent::CaughtUp { .. } => None,
             FollowEvent::Disconnected { reason, .. } => {
-                self.board.lost(self.number, &reason.to_string());
-                self.say(&format!("lost: {reason}"))
+                self.board.lost(self.number, &reason);
+                None
             }
-            FollowEvent::Unsubscribed { reason } => self.say(&format!(
-                "the node does not announce them; they are found by polling, and commit latencies are as coarse as the \
-                 polls: {reason}"
-            )),
             FollowEvent::Reorganised {
-                height,
+                blocks, taken_back, ..
+            } => Some(Seen::Reorganised {
                 blocks,
-                taken_back,
-            } => {
-                self.say(&format!(
-                    "{blocks} blocks from height {height} on left the best chain"
-                ));
-                Some(Seen::Reorganised {
-                    blocks,
-                    taken_back: taken_back.len() as u64,
-                })
-            }
-            FollowEvent::Missing { first, last } => {
-                self.say(&format!(
-                    "no longer has the blocks {first} to {last}: what they contain counts as pending; have it keep \
-                     more of them (min-retain-blocks, where it has an app.toml), or give an endpoint that does"
-                ))
-            }
-            FollowEvent::CodesUnavailable { height, reason } => self.say(&format!(
-                "gives no results of block {height}: its transactions, and those of later blocks whose \
-                 success no header shows, are unverified: {reason}"
-            )),
+                taken_back: taken_back.len() as u64,
+            }),
             FollowEvent::Failed(error) => {
                 self.board.lost(self.number, &error.to_string());
-                self.say(&format!("{error}; start a new run"))
+                None
             }
+            FollowEvent::CaughtUp { .. }
+            | FollowEvent::Unsubscribed { .. }
+            | FollowEvent::Missing { .. }
+            | FollowEvent::CodesUnavailable { .. } => None,
         }
     }
+}
 
-    /// Notes are for people: one that finds no room is dropped.
-    fn say(&self, text: &str) -> Option<Seen> {
-        let _ = self
-            .note
-            .try_send(format!("blocks of {}: {text}", self.name));
-        None
-    }
+/// What a user should know of an event, where that is something.
+fn remark(event: &FollowEvent) -> Option<String> {
+    Some(match event {
+        FollowEvent::Disconnected { reason, .. } => format!("lost: {reason}"),
+        FollowEvent::Unsubscribed { reason } => format!(
+            "the node does not announce them; they are found by polling, and commit latencies are as coarse as the \
+             polls: {reason}"
+        ),
+        FollowEvent::Reorganised { height, blocks, .. } => {
+            format!("{blocks} blocks from height {height} on left the best chain")
+        }
+        FollowEvent::Missing { first, last } => format!(
+            "no longer has the blocks {first} to {last}: what they contain counts as pending; have it keep more of \
+             them (min-retain-blocks, where it has an app.toml), or give an endpoint that does"
+        ),
+        FollowEvent::CodesUnavailable { height, reason } => format!(
+            "gives no results of block {height}: its transactions, and those of later blocks whose success no header \
+             shows, are unverified: {reason}"
+        ),
+        FollowEvent::Failed(error) => format!("{error}; start a new run"),
+        FollowEvent::Connected { .. }
+        | FollowEvent::CaughtUp { .. }
+        | FollowEvent::Block(_)
+        | FollowEvent::Accepted { .. }
+        | FollowEvent::Watermark(_) => return None,
+    })
 }
 
 /// A block without a header time (BigchainDB) gets the time of its observation.
@@ -382,7 +390,26 @@ const NOTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use rpc::FollowError;
+
     use super::*;
+
+    #[test]
+    fn what_stays_unseen_is_named_with_what_it_does_to_the_figures_and_what_to_do() {
+        let pruned = remark(&FollowEvent::Missing { first: 6, last: 7 }).unwrap();
+        for part in [
+            "the blocks 6 to 7",
+            "counts as pending",
+            "min-retain-blocks",
+            "give an endpoint that does",
+        ] {
+            assert!(pruned.contains(part), "{part}: {pruned}");
+        }
+        let (before, now) = ("one".into(), "two".into());
+        let replaced = FollowEvent::Failed(FollowError::OtherChain { before, now });
+        assert!(remark(&replaced).unwrap().ends_with("start a new run"));
+        assert_eq!(remark(&FollowEvent::CaughtUp { height: 7 }), None);
+    }
 
     /// A chain that empties its mempool with a block each second and takes 600 transactions in between,
     /// so that 300 wait on average: what samples show of it does not depend on when the first one is taken.

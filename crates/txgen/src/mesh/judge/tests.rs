@@ -1,12 +1,19 @@
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use serde_json::json;
 
 use super::*;
+use crate::exit;
+use crate::mesh::conduct::Played;
 use crate::mesh::control::Row;
 use crate::mesh::counters::Counters;
+use crate::mesh::exit_code;
 use crate::mesh::load::MeshLoad;
 use crate::mesh::machine::MachineSecond;
+use crate::mesh::plan::MeshPlan;
+use crate::mesh::summary::MeshSummary;
+use crate::settings::mesh::MeshSettings;
 
 const BOUNDS: Bounds = Bounds {
     node_cpus: 1.0,
@@ -15,12 +22,15 @@ const BOUNDS: Bounds = Bounds {
     interrupted: false,
 };
 
+fn load() -> MeshLoad {
+    let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
+    MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap()
+}
+
 /// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
 /// the rows of the nodes 0 and 1.
 fn run(change: impl Fn(&mut Row, u16)) -> Account {
-    let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
-    let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
-    let mut account = Account::new(2, &load);
+    let mut account = Account::new(2, &load());
     for second in 0..10 {
         let rate = if second < 5 { 1000 } else { 2000 };
         for node in 0..2 {
@@ -122,20 +132,22 @@ fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
     );
 }
 
+/// A mesh of two nodes that use so much CPU time each on two full CPUs, and lose entries.
+fn full(cpu_ns_of_a_node: u64) -> Account {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = cpu_ns_of_a_node;
+    });
+    for second in &mut account.machine[5..] {
+        second.busy = 1.98;
+    }
+    account
+}
+
 /// In a ramp on two CPUs a compiler had 0.8 of them: five nodes with 1.2 lost entries at 2,001/s and carried 2,501/s
 /// in the next step. The judge named "the CPUs of the machine" as the mesh's limit.
 #[test]
 fn cpus_that_other_programs_had_are_not_the_limit_of_the_mesh() {
-    let full = |cpus_of_a_node: u64| {
-        let mut account = run(|row, _| {
-            slow(row);
-            row.counters.cpu_ns = cpus_of_a_node;
-        });
-        for second in &mut account.machine[5..] {
-            second.busy = 1.98;
-        }
-        account
-    };
     let disturbed = judge(&full(600_000_000), &BOUNDS);
     let first = disturbed.gave_first.unwrap();
     assert_eq!(first.cause, Cause::OtherPrograms);
@@ -146,6 +158,29 @@ fn cpus_that_other_programs_had_are_not_the_limit_of_the_mesh() {
         Some(Cause::MachineCpu),
         "0.18 CPUs are the kernel's work"
     );
+}
+
+/// A script that reads the exit code alone must not take what other programs left over for the mesh's limit.
+#[test]
+fn a_disturbed_run_ends_with_98_and_one_that_found_its_own_limit_with_0() {
+    let settings = MeshSettings {
+        nodes: NonZeroU16::new(2),
+        ..MeshSettings::default()
+    };
+    let plan = MeshPlan::resolve(load(), settings).unwrap();
+    let code = |account| {
+        let played = Played {
+            account,
+            origin_unix_ns: 0,
+            interrupted: false,
+            undrained: None,
+            part: None,
+        };
+        exit_code(&MeshSummary::of(&plan, &played))
+    };
+    assert_eq!(code(full(600_000_000)), exit::INVALID);
+    assert_eq!(code(full(900_000_000)), exit::DONE);
+    assert_eq!(code(run(|_, _| {})), exit::DONE);
 }
 
 /// The machine was full with other programs early on, when nothing gave; later it was full with the mesh.
