@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use pacing::Nanos;
+
 use crate::conservation::Conservation;
 use crate::evidence::LimitedBy;
 use crate::fate::{Fate, Offered};
@@ -76,10 +78,17 @@ impl Account<'_> {
         let offered_s = self.time.offered_s;
         let over_offering = |count: u64| (offered_s > 0.0).then(|| count as f64 / offered_s);
         // Seconds cut blocks in two; between two blocks the rate is exact.
-        let committed_tps = self.steady_blocks.rate().and_then(|mean| {
-            let of_seconds = self.seconds.committed.stats(steady.clone())?;
-            Some(RateStats { mean, ..of_seconds })
-        });
+        let awaited_until = match self.seconds.signs.backlog_offered {
+            0 => Nanos::ZERO,
+            _ => Nanos::from_nanos((offered_s * 1e9) as u64),
+        };
+        let committed_tps = self
+            .steady_blocks
+            .rate_until(awaited_until)
+            .and_then(|mean| {
+                let of_seconds = self.seconds.committed.stats(steady.clone())?;
+                Some(RateStats { mean, ..of_seconds })
+            });
         let mut summary = Summary {
             format: FORMAT.to_owned(),
             model: self.model,

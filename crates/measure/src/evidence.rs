@@ -76,6 +76,14 @@ pub enum EvidenceKind {
     EndedEarly,
 }
 
+impl EvidenceKind {
+    /// Whether it follows from what no block was seen to contain.
+    pub(crate) const fn is_of_blocks(self) -> bool {
+        use EvidenceKind::{Backlog, NoBlocks, Pending, StepsFailed};
+        matches!(self, Backlog | NoBlocks | Pending | StepsFailed)
+    }
+}
+
 /// How much an observation weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

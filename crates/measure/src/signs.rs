@@ -221,7 +221,8 @@ impl Signs {
             self.refusals.get_or_insert(begun).extend(until_s, 0);
         }
         self.mempool_last = row.mempool_txs.or(self.mempool_last);
-        self.mempool.second(row.mempool_txs.unwrap_or(0), from_s);
+        let deepest = row.mempool_max.max(row.mempool_txs);
+        self.mempool.second(deepest.unwrap_or(0), from_s);
         self.stages.second(row);
         if row.step.is_some() {
             self.backlog.second(row.backlog, from_s);

@@ -7,13 +7,15 @@ use crate::counts::{AddUp as _, Counts, Late};
 use crate::endpoints::EndpointParts;
 use crate::latency::LatencySet;
 use crate::rows::BlockRow;
-use crate::silence::Tenths;
+use crate::silence::{self, Tenths};
 use crate::waiting::Waiting;
 
 /// The first and the last block of a span, and what was committed in between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BlockSpan {
     edges: Option<(Nanos, Nanos)>,
+    /// Blocks but the first.
+    intervals: u64,
     /// Committed in every block but the first.
     after_first: u64,
     first: u64,
@@ -24,6 +26,7 @@ impl BlockSpan {
     pub(crate) const fn one(observed: Nanos, committed: u64) -> Self {
         Self {
             edges: Some((observed, observed)),
+            intervals: 0,
             after_first: 0,
             first: committed,
         }
@@ -45,6 +48,7 @@ impl BlockSpan {
             (None, Some(_)) => *self = *later,
             (Some((_, last)), Some((_, later_last))) => {
                 *last = later_last.max(*last);
+                self.intervals += 1 + later.intervals;
                 self.after_first += later.first + later.after_first;
             }
         }
@@ -55,9 +59,18 @@ impl BlockSpan {
     /// The first block's transactions were waiting before it, so only its instant counts: the
     /// result does not depend on where the span's edges fall between two blocks.
     pub(crate) fn rate(&self) -> Option<f64> {
+        self.rate_until(Nanos::ZERO)
+    }
+
+    /// The same, where blocks were awaited until `end`: a chain that ended well before it committed nothing since.
+    pub(crate) fn rate_until(&self, end: Nanos) -> Option<f64> {
         let (first, last) = self.edges?;
-        let span = last.saturating_sub(first);
-        (!span.is_zero()).then(|| self.after_first as f64 / span.as_secs_f64())
+        let mut span_s = last.saturating_sub(first).as_secs_f64();
+        let silent_s = end.saturating_sub(last).as_secs_f64();
+        if silent_s > silence::ordinary_s(self.intervals, span_s, true) {
+            span_s += silent_s;
+        }
+        (span_s > 0.0).then(|| self.after_first as f64 / span_s)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::evidence::{Evidence, LimitedBy};
 use crate::fate::{Fate, Offered};
 use crate::format::{self, ReadError};
 use crate::latency::Latencies;
+use crate::limits::UNSENT_SHARE_INVALID;
 use crate::plan::LoadModel;
 use crate::rates::RateStats;
 use crate::rows::{BlockRow, StepRow};
@@ -80,6 +81,17 @@ impl Summary {
     /// Those of the writer.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
         format::write_document(self, writer)
+    }
+
+    /// Followers that failed, and heights that none delivered.
+    pub(crate) const fn unseen(&self) -> u64 {
+        self.recorder.failed_followers + self.blocks.missing
+    }
+
+    /// Whether so many of the sent may be in blocks that were not seen that nothing can be said of the rest.
+    pub(crate) fn is_blind(&self) -> bool {
+        let much = self.offered.sent as f64 * UNSENT_SHARE_INVALID;
+        self.unseen() > 0 && self.fate.pending as f64 > much
     }
 }
 

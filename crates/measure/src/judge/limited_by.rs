@@ -2,7 +2,7 @@
 
 mod chain;
 
-use super::steps;
+use super::{Terms, steps};
 use crate::code::code_title;
 use crate::event::UnsentReason;
 use crate::evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
@@ -13,10 +13,15 @@ use crate::silence::{self, Stretch};
 use crate::summary::Summary;
 
 /// The evidence, the most telling first, and what it comes to.
-pub(super) fn limited_by(summary: &Summary, signs: &Signs) -> (LimitedBy, Vec<Evidence>) {
+pub(super) fn limited_by(
+    summary: &Summary,
+    signs: &Signs,
+    terms: Terms,
+) -> (LimitedBy, Vec<Evidence>) {
     let mut case = Case {
         summary,
         signs,
+        terms,
         found: Vec::new(),
     };
     case.losses();
@@ -29,6 +34,12 @@ pub(super) fn limited_by(summary: &Summary, signs: &Signs) -> (LimitedBy, Vec<Ev
     case.stages();
     case.remarks();
     let mut found = case.found;
+    if summary.is_blind() {
+        let of_blocks = found
+            .iter_mut()
+            .filter(|evidence| evidence.kind.is_of_blocks());
+        of_blocks.for_each(|evidence| evidence.strength = Strength::Remark);
+    }
     found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));
     let strongest = found.first();
     let limit = match strongest.filter(|evidence| evidence.strength >= Strength::Strong) {
@@ -51,6 +62,7 @@ fn case_is_open(summary: &Summary, evidence: &Evidence) -> bool {
 struct Case<'a> {
     summary: &'a Summary,
     signs: &'a Signs,
+    terms: Terms,
     found: Vec<Evidence>,
 }
 
@@ -106,11 +118,11 @@ impl Case<'_> {
         if !summary.followed || pending == 0 {
             return;
         }
-        let health = &summary.recorder;
-        let all_seen = health.settled_early + health.failed_followers + summary.blocks.missing == 0;
+        let all_seen = summary.recorder.settled_early + summary.unseen() == 0;
         let had_room = signs.blocks_since_own >= LOST_AFTER_BLOCKS
             && signs.mempool_last.is_none_or(|waiting| waiting < pending);
-        if all_seen && had_room {
+        // What nobody checked may have been refused without a word.
+        if all_seen && had_room && self.terms.checked {
             let text = format!(
                 "{pending} accepted transactions were lost: none of the last {} blocks contains one of this run, \
                  although they had room",
@@ -125,8 +137,17 @@ impl Case<'_> {
             true => Strength::Remark,
             false => self.weight(pending),
         };
+        let seen = if all_seen {
+            ""
+        } else {
+            " that was seen (not all were)"
+        };
+        let checked = match self.terms.checked {
+            true => "",
+            false => "; nothing says that they passed the node's check",
+        };
         let text = format!(
-            "{pending} accepted transactions were in no block {drained_s:.1} s after the last one was due"
+            "{pending} accepted transactions were in no block{seen} {drained_s:.1} s after the last one was due{checked}"
         );
         let found = (EvidenceKind::Pending, LimitedBy::Node);
         self.add(found, strength, pending, WHOLE_RUN, text);
@@ -168,12 +189,7 @@ impl Case<'_> {
             if stretch.length_s() < limit_s.max(OWN_STALL_MARGIN * own_stall_s) {
                 continue;
             }
-            let strength = match kind {
-                EvidenceKind::NoBlocks if self.summary.recorder.failed_followers > 0 => {
-                    Strength::Remark
-                }
-                _ => self.weight(stretch.txs),
-            };
+            let strength = self.weight(stretch.txs);
             let text = format!(
                 "no {sign} from {:.1} s to {:.1} s while up to {} {waiting} waited",
                 stretch.from_s, stretch.until_s, stretch.txs

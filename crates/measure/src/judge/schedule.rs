@@ -62,31 +62,41 @@ fn judge_conservation(summary: &Summary, findings: &mut Findings) {
 
 fn judge_records(summary: &Summary, findings: &mut Findings) {
     let health = &summary.recorder;
-    for (count, what) in [
+    let unseen = match summary.is_blind() {
+        true => ScheduleVerdict::Invalid,
+        false => ScheduleVerdict::Degraded,
+    };
+    let degraded = ScheduleVerdict::Degraded;
+    for (verdict, count, what) in [
         (
+            degraded,
             health.late_events,
             "events came after their second had been written: the rows of series and steps are blurred",
         ),
         (
+            unseen,
             health.failed_followers,
             "followers could not go on: commits in later blocks count as pending",
         ),
         (
+            degraded,
             health.reorganised_blocks,
             "blocks left the best chain after their transactions had counted as committed (recorder.taken_back \
              says how many the new chain did not have): use more --confirmations",
         ),
         (
+            degraded,
             summary.fate.unverified,
             "transactions are in blocks whose results the node does not give: whether they succeeded is unknown",
         ),
         (
+            unseen,
             summary.blocks.missing,
             "heights were not seen: commits in them count as pending",
         ),
     ] {
         if count > 0 {
-            findings.add(ScheduleVerdict::Degraded, &format!("{count} {what}"));
+            findings.add(verdict, &format!("{count} {what}"));
         }
     }
 }
@@ -247,6 +257,11 @@ fn limits() -> Vec<String> {
         ),
         format!(
             "fates settled early: degraded above 0, invalid above {} % of the sent",
+            UNSENT_SHARE_INVALID * 100.0
+        ),
+        format!(
+            "blocks not seen (a follower failed, a height is missing): degraded, invalid when more than {} % of the sent \
+             are pending",
             UNSENT_SHARE_INVALID * 100.0
         ),
         "warm-up not over: invalid".to_owned(),

@@ -23,8 +23,8 @@ use crate::blocks::WaitingBlocks;
 use crate::code::Codespace;
 use crate::endpoints::EndpointWatch;
 use crate::event::{
-    AcceptanceSeen, Answered, BlockSeen, Cause, MempoolSample, ReconnectReason, Reconnected, Reply,
-    Sent, SourceId, TxHash, Unsent,
+    AcceptanceSeen, Answered, BlockSeen, Cause, Failure, MempoolSample, ReconnectReason,
+    Reconnected, Reply, Sent, SourceId, TxHash, Unsent,
 };
 use crate::files::{Files, RecordError, RunFolderWriters};
 use crate::hlog::{self, HlogWriter};
@@ -253,7 +253,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 let span = &mut self.segment(answered.at).span;
                 span.counts.errors += 1;
                 span.cohorts.of(record.step).due_refused += 1;
-                span.endpoints.gave_up(record.endpoint);
+                match failure {
+                    Failure::Closed | Failure::Timeout => span.endpoints.gave_up(record.endpoint),
+                    // An unusable answer is a sign, too.
+                    _ => span.endpoints.answered(record.endpoint, answered.at),
+                }
                 self.censor(LatencyKind::AcceptResponse, record.due, answered.at);
                 self.censor(LatencyKind::AcceptService, record.sent, answered.at);
                 // It may be in the node all the same: the record waits for a block.

@@ -129,6 +129,28 @@ fn accepted_transactions_that_a_node_lost_are_the_first_finding() {
     assert_eq!(found(&kept, EvidenceKind::LostAfterAccept), None);
 }
 
+/// `broadcast_tx_async` is answered before the check: what the check refuses was said to be lost.
+#[test]
+fn what_was_accepted_without_a_check_is_not_called_lost() {
+    let lost = |checked| {
+        let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+        let mut story = Story {
+            checked,
+            ended: 20_000,
+            ..story.with_blocks(every_second(20), usize::MAX)
+        };
+        let later = story.blocks.iter_mut().skip(5);
+        later.for_each(|block| block.1.clear());
+        story.summary()
+    };
+    let unchecked = lost(false);
+    assert_eq!(found(&unchecked, EvidenceKind::LostAfterAccept), None);
+    let pending = found(&unchecked, EvidenceKind::Pending).unwrap();
+    let words = "nothing says that they passed the node's check";
+    assert!(pending.text.ends_with(words), "{}", pending.text);
+    assert!(found(&lost(true), EvidenceKind::LostAfterAccept).is_some());
+}
+
 #[test]
 fn what_still_waits_in_the_mempool_is_not_lost() {
     // Others fill the blocks: ours stay in the mempool.
@@ -151,6 +173,31 @@ fn what_still_waits_in_the_mempool_is_not_lost() {
         (pending.strength, summary.limited_by),
         (Strength::Strong, LimitedBy::Node)
     );
+}
+
+/// A node came back as another chain, which took every transaction. Of the 70 % that were due later it was said that
+/// they "were in no block", that the node had limited the run, and the exit code was 0.
+#[test]
+fn blocks_that_nobody_watched_say_nothing_of_what_was_in_them() {
+    let unwatched = |unwatched_from| {
+        let story = Story {
+            unwatched_from,
+            ..healthy()
+        };
+        story.summary()
+    };
+    let early = unwatched(3_000);
+    assert_eq!(early.limited_by, LimitedBy::Unknown, "{:?}", early.evidence);
+    assert_eq!(early.verdict.schedule, ScheduleVerdict::Invalid);
+    let pending = found(&early, EvidenceKind::Pending).unwrap();
+    let words = "accepted transactions were in no block that was seen (not all were)";
+    assert!(pending.text.contains(words), "{}", pending.text);
+    assert_eq!(strong(&early), []);
+    // Of two that watch one may fail, or the one when all is in blocks: then all is known.
+    let late = unwatched(11_800);
+    assert_eq!(late.fate.pending, 0);
+    assert_eq!(late.verdict.schedule, ScheduleVerdict::Degraded);
+    assert_eq!(late.limited_by, LimitedBy::Nothing);
 }
 
 #[test]
@@ -236,8 +283,13 @@ fn full_blocks_a_full_mempool_and_refusals_are_a_chain_of_causes_in_time() {
     let story = Story::of(schedule, |index, _| courses[index as usize]);
     let mut story = story.with_blocks(every_second(40), 300);
     let depth = |second: u64| (300 + second * 300).min(2_000);
+    // The last sample of a second is taken after its block: of those alone it was said not to grow beyond 1,700.
     story.mempool = (0..20)
-        .map(|second| (second * 1_000 + 450, depth(second)))
+        .flat_map(|second| {
+            let at = second * 1_000;
+            let after = depth(second).saturating_sub(300);
+            [(at + 450, depth(second)), (at + 550, after)]
+        })
         .collect();
     let summary = Story {
         ended: 40_000,
@@ -455,6 +507,19 @@ fn an_endpoint_that_is_slow_is_not_called_silent() {
     let summary = second_endpoint_from_8_s(slow).summary();
     assert_eq!(found(&summary, EvidenceKind::EndpointSilent), None);
     assert_eq!(chain_of_causes(&summary), [""; 0]);
+}
+
+/// `"result": null` to every request, a millisecond later: it was said to have given no answer for two seconds.
+#[test]
+fn an_endpoint_whose_answers_are_unusable_is_not_called_silent() {
+    let unusable = |due: u64| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: Some((due + 150, Reply::Failed(Failure::Malformed))),
+    };
+    let summary = second_endpoint_from_8_s(unusable).summary();
+    assert_eq!(found(&summary, EvidenceKind::EndpointSilent), None);
+    assert_eq!(summary.fate.errors, 24);
 }
 
 #[test]

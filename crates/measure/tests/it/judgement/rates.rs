@@ -1,9 +1,10 @@
 //! Rates of the offering and of the blocks.
 
 use measure::{Cause, Reply};
+use pacing::{Arrivals, Profile, Schedule};
 
 use super::story::{Course, Story, accepted_at, every_second, healthy};
-use crate::support::constant;
+use crate::support::{constant, ms};
 
 #[test]
 fn what_left_after_the_end_is_not_in_the_rate_that_was_sent() {
@@ -40,6 +41,30 @@ fn a_steady_200_a_second_in_blocks_is_committed_at_200_a_second() {
         ..healthy()
     };
     assert_eq!(warm.summary().rate.committed_tps.unwrap().mean, 200.0);
+}
+
+/// Of 6,000 transactions 900 were committed, in 10 s of 60; between the blocks that was 100/s, and a threshold of
+/// `rate.committed_tps>90/s` held.
+#[test]
+fn a_chain_that_halts_does_not_keep_the_rate_that_it_had() {
+    let story = || Story::of(constant("100/s", "60s"), |_, due| accepted_at(due));
+    let halted = story().with_blocks(every_second(10), usize::MAX).summary();
+    let committed = halted.rate.committed_tps.unwrap();
+    assert!((committed.mean - 900.0 / 59.5).abs() < 0.5, "{committed:?}");
+    // One that makes a block every 8 s is not halted 4 s after the last one.
+    let slow = story().with_blocks((1..=7).map(|block| block * 8_000), usize::MAX);
+    assert_eq!(slow.summary().rate.committed_tps.unwrap().mean, 100.0);
+    // Nor is one that makes no blocks because there is nothing to commit.
+    let (busy, idle) = (ms(10_000), ms(50_000));
+    let profile = Profile::phases([
+        Profile::constant("100/s".parse().unwrap(), Some(busy)).unwrap(),
+        Profile::pause(idle).unwrap(),
+    ]);
+    let schedule = Schedule::new(profile.unwrap(), Arrivals::Even);
+    let idle = Story::of(schedule, |_, due| accepted_at(due));
+    let idle = idle.with_blocks(every_second(11), usize::MAX).summary();
+    // The last of the eleven has what half a second accepted.
+    assert_eq!(idle.rate.committed_tps.unwrap().mean, 95.0);
 }
 
 #[test]

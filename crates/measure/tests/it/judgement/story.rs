@@ -52,6 +52,8 @@ pub(super) struct Story {
     pub(super) interrupted: bool,
     /// The longest gap in the generator's own loop.
     pub(super) stall: u64,
+    /// When the one that watches the blocks could not go on.
+    pub(super) unwatched_from: u64,
     /// Whether answers come after the check, and whether blocks are watched.
     pub(super) checked: bool,
     /// How many may be in flight, where the rest waits.
@@ -94,6 +96,7 @@ impl Story {
             ended: offered_until + 2_000,
             interrupted: false,
             stall: 0,
+            unwatched_from: u64::MAX,
             checked: true,
             waits_at: None,
             followed: true,
@@ -164,7 +167,8 @@ impl Story {
             }
         }
         let mut voted = ms(0);
-        for (height, (at, txs)) in (1..).zip(&self.blocks) {
+        let watched = |block: &&(u64, Vec<u64>)| block.0 < self.unwatched_from;
+        for (height, (at, txs)) in (1..).zip(self.blocks.iter().filter(watched)) {
             let mut seen = block(height, ms(*at), &[]);
             seen.header_time_unix_ns = (ORIGIN_UNIX_NS + voted.as_nanos()).cast_signed();
             let left = self.left.get(height as usize - 1).copied().unwrap_or(0);
@@ -233,7 +237,7 @@ impl Story {
         }
         for (at, event) in self.events() {
             recorder.watermark(SENDER, at);
-            if self.followed {
+            if self.followed && at < Nanos::from_millis(self.unwatched_from) {
                 recorder.watermark(FOLLOWER, at);
             }
             match event {
@@ -243,6 +247,9 @@ impl Story {
                 Event::Block(block) => recorder.block(block),
                 Event::Mempool(sample) => recorder.mempool(&sample),
             }
+        }
+        if self.unwatched_from < self.ended {
+            recorder.follower_failed(FOLLOWER);
         }
         recorder.stalled(ms(self.stall));
         let planned = self.schedule.due_before(ms(self.offered_until));
