@@ -217,12 +217,20 @@ fn offered_until(summary: &Summary) -> Nanos {
     Nanos::from_nanos((summary.time.offered_s * 1e9) as u64)
 }
 
-/// With too few blocks for a trend: most of what was offered still waits when the offering ends.
-fn waiting(point: &Point<'_>) -> Option<String> {
+/// With too few blocks for a trend: most of what was offered still waits when the offering ends. Of a chain whose
+/// blocks are rare that says nothing.
+fn waiting(point: &Point<'_>) -> Option<(Finding, String)> {
     if !point.followed {
         return None;
     }
     let until = offered_until(point.summary);
+    let pairs = point.blocks.windows(2);
+    let mut intervals: Vec<Nanos> = pairs
+        .map(|pair| pair[1].observed.saturating_sub(pair[0].observed))
+        .collect();
+    intervals.sort_unstable();
+    let median = intervals.get(intervals.len().saturating_sub(1) / 2);
+    let are_rare = median.is_none_or(|interval| interval.saturating_mul(2) > until);
     let committed: u64 = point
         .blocks
         .iter()
@@ -231,13 +239,16 @@ fn waiting(point: &Point<'_>) -> Option<String> {
         .sum();
     let planned = point.summary.offered.planned;
     let share = 1.0 - committed as f64 / planned.max(1) as f64;
-    (share > WAITING_LIMIT).then(|| {
-        format!(
-            "{:.0} % of what was offered was in no block by the end; blocks are too rare for such short points, \
-             use a longer --duration",
-            share * 100.0
-        )
-    })
+    let (finding, why) = match are_rare {
+        true => (
+            Finding::Undecided,
+            "; blocks are too rare for such short points, use a longer --duration",
+        ),
+        false => (Finding::Broken, ""),
+    };
+    let percent = share * 100.0;
+    let words = format!("{percent:.0} % of what was offered was in no block by the end{why}");
+    (share > WAITING_LIMIT).then_some((finding, words))
 }
 
 /// Whether the backlog grew, and the words for it unless it did not.
@@ -249,12 +260,10 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
         None => Finding::Held,
     };
     if growth.is_none() || (finding == Finding::Undecided && blocks < MIN_TREND_BLOCKS) {
-        return match excess(point).or_else(|| waiting(point)) {
+        let few = "too few blocks were seen to tell whether the backlog grew";
+        return match excess(point) {
             Some(reason) => (Finding::Broken, reason),
-            None => (
-                finding,
-                "too few blocks were seen to tell whether the backlog grew".into(),
-            ),
+            None => waiting(point).unwrap_or((finding, few.into())),
         };
     }
     let words = growth.map_or(String::new(), |growth| {

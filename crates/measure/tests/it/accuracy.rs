@@ -11,11 +11,13 @@ use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
 use crate::support::{Folder, ORIGIN_UNIX_NS, answered, block, end, ms, sent};
 
-/// A chain that makes a block a second, and a generator.
+/// A chain and a generator.
 #[derive(Clone, Copy)]
 struct Model {
-    /// Transactions that a block takes.
+    /// Transactions a second that its blocks take.
     capacity: f64,
+    /// A block each so many seconds.
+    every_s: u64,
     /// Standard deviation of that, as a share.
     noise: f64,
     /// Transactions per second that the generator gets out.
@@ -28,11 +30,20 @@ struct Model {
     seed: u64,
 }
 
-/// From the end of the offering to the end of the run.
+/// From the end of the offering to the end of the run, at least.
 const DRAIN_S: u64 = 6;
 const WARMUP_S: u64 = 5;
 
 impl Model {
+    const fn ended_s(&self) -> u64 {
+        let block = if self.every_s > DRAIN_S {
+            self.every_s
+        } else {
+            DRAIN_S
+        };
+        self.offering_s + block
+    }
+
     /// A number around 0 with a standard deviation of 1, near enough to a normal one.
     fn normal(&mut self) -> f64 {
         let mut uniform = || {
@@ -73,7 +84,7 @@ impl Model {
         let planned = schedule.due_before(Nanos::from_secs(self.offering_s));
         let (mut index, mut committed) = (0, 0);
         let mut marks = Vec::new();
-        for second in 1..=self.offering_s + DRAIN_S {
+        for second in 1..=self.ended_s() {
             let observed = Nanos::from_millis(second * 1_000 - 300);
             while index < planned {
                 let due = schedule.due(index).unwrap();
@@ -90,7 +101,10 @@ impl Model {
                 recorder.answered(&answered(index, answer_at, Reply::Accepted));
                 index += 1;
             }
-            let room = self.capacity * (1.0 + self.noise * self.normal());
+            if !second.is_multiple_of(self.every_s) {
+                continue;
+            }
+            let room = self.capacity * self.every_s as f64 * (1.0 + self.noise * self.normal());
             let taken = (index - committed).min(room as u64);
             let txs: Vec<u64> = (committed..committed + taken).collect();
             committed += taken;
@@ -104,14 +118,14 @@ impl Model {
             recorder.unsent(&Unsent {
                 index,
                 due: schedule.due(index).unwrap(),
-                at: Nanos::from_secs(self.offering_s + DRAIN_S),
+                at: Nanos::from_secs(self.ended_s()),
                 step: 0,
                 reason: UnsentReason::Deadline,
             });
         }
         let (until, ended) = (
             Nanos::from_secs(self.offering_s),
-            Nanos::from_secs(self.offering_s + DRAIN_S),
+            Nanos::from_secs(self.ended_s()),
         );
         let summary = recorder.finish(end(planned, until, ended)).summary;
         assert!(summary.conservation.holds, "{:?}", summary.conservation);
@@ -139,6 +153,7 @@ fn search(mut model: Model) -> (KneeSearch, Ending) {
 
 const CLEAN: Model = Model {
     capacity: 100.0,
+    every_s: 1,
     noise: 0.0,
     generator: 1e9,
     cause: Cause::Schedule,
@@ -178,6 +193,37 @@ fn a_short_point_that_left_late_by_the_generators_fault_is_not_broken() {
         ..short
     });
     assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
+}
+
+/// Of a chain that makes a block each 12 s and keeps up, a point of 10 s ends before its first block: it was broken, and
+/// the search went down from there.
+#[test]
+fn a_point_that_is_shorter_than_two_blocks_is_undecided_and_a_longer_one_is_told() {
+    let slow = Model {
+        every_s: 12,
+        ..CLEAN
+    };
+    let short = Model {
+        offering_s: 10,
+        ..slow
+    };
+    for rate in [50.0, 90.0] {
+        let mut model = short;
+        let judged = model.offer(rate);
+        assert_eq!(judged.finding, Finding::Undecided, "{judged:?}");
+        assert!(
+            judged.reasons[0].contains("too rare for such short points"),
+            "{judged:?}"
+        );
+    }
+    let long = Model {
+        offering_s: 100,
+        ..slow
+    };
+    for (rate, finding) in [(50.0, Finding::Held), (200.0, Finding::Broken)] {
+        let mut model = long;
+        assert_eq!(model.offer(rate).finding, finding);
+    }
 }
 
 #[test]
