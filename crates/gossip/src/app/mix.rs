@@ -83,54 +83,11 @@ pub struct Mix {
     weights: f64,
 }
 
-/// Why a mix cannot be used.
+/// Why a mix cannot be used: there is nothing to offer, a part is out of range, two kinds have one type, or answers
+/// would be answered without end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MixError {
-    /// There is nothing to offer.
-    #[error("the mix has no transactions")]
-    NoTransactions,
-    /// There are more kinds than types.
-    #[error("the mix has {0} messages, and a type byte tells at most 256 apart")]
-    TooManyKinds(usize),
-    /// Two kinds have one type.
-    #[error("the messages {one:?} and {other:?} both have type {tag}")]
-    SameType {
-        /// The first one.
-        one: String,
-        /// The second one.
-        other: String,
-        /// Their type.
-        tag: u8,
-    },
-    /// A size is out of range.
-    #[error("message {name:?}: size {size} is not between 1 and {MAX_SIZE} bytes")]
-    Size {
-        /// The message.
-        name: String,
-        /// Its size.
-        size: usize,
-    },
-    /// A probability is none.
-    #[error("{of}: probability {probability} is not between 0 and 1")]
-    Probability {
-        /// What has it.
-        of: String,
-        /// As text.
-        probability: String,
-    },
-    /// A weight is negative or not a number, or all are zero.
-    #[error("transaction {0:?}: the weight is not a positive number")]
-    Weight(String),
-    /// A transaction or a period is made of nothing.
-    #[error("{0} has no messages")]
-    NoMessages(String),
-    /// A period is zero.
-    #[error("a periodic message has a period of zero")]
-    NoPeriod,
-    /// Answers would be answered without end.
-    #[error("the answer to {0:?} is answered or relayed itself; answers would never end")]
-    AnsweredAnswer(String),
-}
+#[error("{0}")]
+pub struct MixError(String);
 
 impl Mix {
     /// A mix of checked parts.
@@ -239,34 +196,38 @@ impl Mix {
 
 fn by_tag(kinds: &[Kind]) -> Result<Vec<Option<KindId>>, MixError> {
     if kinds.len() > 256 {
-        return Err(MixError::TooManyKinds(kinds.len()));
+        return refuse(format!(
+            "the mix has {} messages, and a type byte tells at most 256 apart",
+            kinds.len()
+        ));
     }
     let mut by_tag: Vec<Option<KindId>> = vec![None; 256];
     for (place, kind) in kinds.iter().enumerate() {
         let slot = &mut by_tag[usize::from(kind.tag)];
         if let Some(other) = slot.replace(KindId(place)) {
-            return Err(MixError::SameType {
-                one: kinds[other.0].name.clone(),
-                other: kind.name.clone(),
-                tag: kind.tag,
-            });
+            let (one, other, tag) = (&kinds[other.0].name, &kind.name, kind.tag);
+            return refuse(format!(
+                "the messages {one:?} and {other:?} both have type {tag}"
+            ));
         }
     }
     Ok(by_tag)
 }
 
 fn check_kind(kind: &Kind, kinds: &[Kind]) -> Result<(), MixError> {
-    if !(1..=MAX_SIZE).contains(&kind.size) {
-        return Err(MixError::Size {
-            name: kind.name.clone(),
-            size: kind.size,
-        });
+    let (name, size) = (&kind.name, kind.size);
+    if !(1..=MAX_SIZE).contains(&size) {
+        return refuse(format!(
+            "message {name:?}: size {size} is not between 1 and {MAX_SIZE} bytes"
+        ));
     }
     if let Some((answer, probability)) = kind.answer {
-        check_probability(|| format!("the answer to {:?}", kind.name), probability)?;
+        check_probability(|| format!("the answer to {name:?}"), probability)?;
         let answer = &kinds[answer.0];
         if answer.answer.is_some() || answer.relay {
-            return Err(MixError::AnsweredAnswer(kind.name.clone()));
+            return refuse(format!(
+                "the answer to {name:?} is answered or relayed itself; answers would never end"
+            ));
         }
     }
     Ok(())
@@ -274,15 +235,21 @@ fn check_kind(kind: &Kind, kinds: &[Kind]) -> Result<(), MixError> {
 
 fn check_transactions(transactions: &[Transaction]) -> Result<(), MixError> {
     if transactions.is_empty() {
-        return Err(MixError::NoTransactions);
+        return refuse("the mix has no transactions".into());
     }
-    for transaction in transactions {
-        if !(transaction.weight > 0.0 && transaction.weight.is_finite()) {
-            return Err(MixError::Weight(transaction.name.clone()));
+    for Transaction {
+        name,
+        weight,
+        messages,
+    } in transactions
+    {
+        if !(*weight > 0.0 && weight.is_finite()) {
+            return refuse(format!(
+                "transaction {name:?}: the weight is not a positive number"
+            ));
         }
-        if transaction.messages.is_empty() {
-            let of = format!("transaction {:?}", transaction.name);
-            return Err(MixError::NoMessages(of));
+        if messages.is_empty() {
+            return refuse(format!("transaction {name:?} has no messages"));
         }
     }
     Ok(())
@@ -290,10 +257,10 @@ fn check_transactions(transactions: &[Transaction]) -> Result<(), MixError> {
 
 fn check_periodic(periodic: &Periodic) -> Result<(), MixError> {
     if periodic.messages.is_empty() {
-        return Err(MixError::NoMessages("a periodic message".into()));
+        return refuse("a periodic message has no messages".into());
     }
     if periodic.every.is_zero() {
-        return Err(MixError::NoPeriod);
+        return refuse("a periodic message has a period of zero".into());
     }
     check_probability(|| "a periodic message".into(), periodic.probability)
 }
@@ -302,10 +269,14 @@ fn check_probability(of: impl FnOnce() -> String, probability: f64) -> Result<()
     if (0.0..=1.0).contains(&probability) {
         return Ok(());
     }
-    Err(MixError::Probability {
-        of: of(),
-        probability: probability.to_string(),
-    })
+    let of = of();
+    refuse(format!(
+        "{of}: probability {probability} is not between 0 and 1"
+    ))
+}
+
+fn refuse<T>(problem: String) -> Result<T, MixError> {
+    Err(MixError(problem))
 }
 
 /// Factom's messages stay below it by far; a queue of 10,000 of them is then below 640 MiB in the worst

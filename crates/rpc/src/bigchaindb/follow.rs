@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::{BigchaindbClient, id};
 use super::gather::{Gathered, Gatherer};
-use crate::client::{ClientError, HeaderTime, check_trust};
+use crate::client::{ClientError, check_trust};
 use crate::connection::{ConnectionError, ConnectionOptions, TaskConnection};
 use crate::endpoint::Endpoint;
 use crate::follower::{
@@ -324,16 +324,10 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         self.last_observed = block.observed.max(self.last_observed);
         self.tell(FollowEvent::Block(FollowedBlock {
             height: block.height,
-            header_time: HeaderTime::default(),
             observed: self.last_observed,
-            resolution: None,
             hashes: block.ids,
-            codes: Vec::new(),
-            codespaces: Vec::new(),
             codes_known: true,
-            gas: None,
-            bytes: 0,
-            proposer: String::new(),
+            ..FollowedBlock::default()
         }));
     }
 

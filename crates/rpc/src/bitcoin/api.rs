@@ -166,13 +166,7 @@ impl BitcoinClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn mempool(&self) -> Result<Mempool, ClientError> {
-        #[derive(Deserialize)]
-        struct Depth {
-            size: u64,
-            bytes: u64,
-        }
-        let Depth { size, bytes } = self.client.call("getmempoolinfo", "[]").await?;
-        Ok(Mempool { txs: size, bytes })
+        self.client.call("getmempoolinfo", "[]").await
     }
 
     /// The ids of all transactions in the mempool: 67 bytes of answer each.

@@ -282,12 +282,9 @@ fn followed(block: BitcoinBlock, observed: Nanos, resolution: Option<Nanos>) -> 
         observed,
         resolution,
         hashes: block.txs,
-        codes: Vec::new(),
-        codespaces: Vec::new(),
         codes_known: true,
-        gas: None,
         bytes: block.size,
-        proposer: String::new(),
+        ..FollowedBlock::default()
     }
 }
 

@@ -38,6 +38,17 @@ pub struct ClientOptions {
     pub trust: Trust,
 }
 
+impl ClientOptions {
+    /// The usual ones, with this time for an answer and these roots.
+    pub fn new(timeout: Duration, trust: &Trust) -> Self {
+        Self {
+            timeout,
+            trust: trust.clone(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
@@ -119,26 +130,6 @@ impl Client {
     /// [`ClientError`].
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.call("status", "{}").await
-    }
-
-    /// The chain's id as its genesis file has it.
-    ///
-    /// The file can be large; [`Status::chain_id`] says the same for less.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn genesis_chain_id(&self) -> Result<String, ClientError> {
-        #[derive(Deserialize)]
-        struct Answer {
-            genesis: Genesis,
-        }
-        #[derive(Deserialize)]
-        struct Genesis {
-            chain_id: String,
-        }
-        self.call("genesis", "{}")
-            .await
-            .map(|answer: Answer| answer.genesis.chain_id)
     }
 
     /// How full the mempool is.

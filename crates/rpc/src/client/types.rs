@@ -65,30 +65,20 @@ impl<'de> Deserialize<'de> for Status {
     }
 }
 
-/// How full a mempool is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How full a mempool is: of CometBFT's `num_unconfirmed_txs`, or of `getmempoolinfo` of a Bitcoin node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Mempool {
     /// Transactions waiting.
+    #[serde(rename = "n_txs", alias = "size", deserialize_with = "number")]
     pub txs: u64,
     /// Their size in bytes; 0 where the node does not say (before 0.31).
+    #[serde(
+        default,
+        rename = "total_bytes",
+        alias = "bytes",
+        deserialize_with = "number"
+    )]
     pub bytes: u64,
-}
-
-impl<'de> Deserialize<'de> for Mempool {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// Of `num_unconfirmed_txs`, which has no more than `n_txs` before 0.31.
-        #[derive(Deserialize)]
-        struct Answer {
-            #[serde(deserialize_with = "number")]
-            n_txs: u64,
-            #[serde(default, deserialize_with = "number")]
-            total_bytes: u64,
-        }
-        Answer::deserialize(deserializer).map(|answer| Self {
-            txs: answer.n_txs,
-            bytes: answer.total_bytes,
-        })
-    }
 }
 
 /// A block without its transactions' bytes.

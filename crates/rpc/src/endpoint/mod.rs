@@ -1,13 +1,14 @@
 //! The address of a node's RPC as people write it, parsed once.
 
-mod error;
-
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-pub use self::error::EndpointError;
+/// Why a text is no endpoint or no transport; the message repeats it and says how to write it instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EndpointError(String);
 
 /// How requests travel to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +38,9 @@ impl FromStr for Transport {
         match text {
             "http" => Ok(Self::Http),
             "ws" => Ok(Self::Ws),
-            _ => Err(EndpointError::Transport { text: text.into() }),
+            _ => Err(EndpointError(format!(
+                "'{text}' is not a transport; use http or ws"
+            ))),
         }
     }
 }
@@ -250,18 +253,20 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         if text.is_empty() {
-            return Err(EndpointError::Empty);
+            let example = "http://127.0.0.1:26657";
+            let problem = format!("the endpoint is empty; write for example {example}");
+            return Err(EndpointError(problem));
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(EndpointError::NoScheme { text: text.into() });
+            return Err(wrong(
+                text,
+                &format!("has no scheme; write http://{text} or ws://{text}"),
+            ));
         };
         let (transport, tls) = parse_scheme(text, scheme)?;
         let (credentials, rest) = split_credentials(transport, rest);
         if let Some(what) = unsupported(rest) {
-            return Err(EndpointError::Unsupported {
-                text: text.into(),
-                what,
-            });
+            return Err(unsupported_part(text, what));
         }
         let (authority, path) = rest
             .find('/')
@@ -269,10 +274,8 @@ impl FromStr for Endpoint {
         let (host, port) = parse_authority(text, authority)?;
         let (base, websocket) = split_path(transport, path);
         if transport == Transport::P2p && !path.trim_end_matches('/').is_empty() {
-            return Err(EndpointError::Unsupported {
-                text: text.into(),
-                what: "a path, which nodes have none for among themselves",
-            });
+            let path = "a path, which nodes have none for among themselves";
+            return Err(unsupported_part(text, path));
         }
         let port = port.unwrap_or(match transport {
             Transport::P2p => PEER_PORT,
@@ -310,11 +313,20 @@ fn parse_scheme(text: &str, scheme: &str) -> Result<(Transport, bool), EndpointE
         "ws" => Ok((Transport::Ws, false)),
         "wss" => Ok((Transport::Ws, true)),
         P2P_SCHEME => Ok((Transport::P2p, false)),
-        _ => Err(EndpointError::Scheme {
-            text: text.into(),
-            scheme: scheme.into(),
-        }),
+        _ => {
+            let known = "use http, https, ws, wss or bitcoin-p2p";
+            Err(wrong(text, &format!("has the scheme '{scheme}'; {known}")))
+        }
     }
+}
+
+fn wrong(text: &str, problem: &str) -> EndpointError {
+    EndpointError(format!("endpoint '{text}' {problem}"))
+}
+
+fn unsupported_part(text: &str, what: &str) -> EndpointError {
+    let problem = format!("contains {what}, which is not supported; leave it out");
+    wrong(text, &problem)
 }
 
 fn unsupported(rest: &str) -> Option<&'static str> {
@@ -344,10 +356,7 @@ fn split_port<'a>(
     text: &str,
     authority: &'a str,
 ) -> Result<(Host, Option<&'a str>), EndpointError> {
-    let refuse = |reason| EndpointError::Host {
-        text: text.into(),
-        reason,
-    };
+    let refuse = |reason: &str| wrong(text, &format!("has no usable host: {reason}"));
     if let Some(bracketed) = authority.strip_prefix('[') {
         let (inside, after) = bracketed
             .split_once(']')
@@ -388,18 +397,10 @@ fn split_port<'a>(
 }
 
 fn parse_port(text: &str, digits: &str) -> Result<u16, EndpointError> {
-    let refuse = || EndpointError::Port {
-        text: text.into(),
-        port: digits.into(),
-    };
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(refuse());
-    }
-    digits
-        .parse()
-        .ok()
-        .filter(|port| *port != 0)
-        .ok_or_else(refuse)
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let port = digits.parse().ok().filter(|port| are_digits && *port != 0);
+    let problem = || format!("has the port '{digits}'; use a number from 1 to 65535");
+    port.ok_or_else(|| wrong(text, &problem()))
 }
 
 fn split_path(transport: Transport, path: &str) -> (String, String) {

@@ -196,7 +196,7 @@ pub enum FollowError {
 }
 
 /// One block.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowedBlock {
     /// Its height.
     pub height: u64,
@@ -269,14 +269,6 @@ impl Follower {
     /// When called inside an asynchronous runtime.
     pub fn blocking_next(&mut self) -> Option<FollowEvent> {
         self.events.blocking_recv()
-    }
-
-    /// The next event if one is there; `Err` tells an empty channel from an ended worker.
-    ///
-    /// # Errors
-    /// [`mpsc::error::TryRecvError`].
-    pub fn try_next(&mut self) -> Result<FollowEvent, mpsc::error::TryRecvError> {
-        self.events.try_recv()
     }
 }
 
