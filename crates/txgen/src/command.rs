@@ -4,25 +4,13 @@ use ops::command::{CommandError, failed, usage};
 use ops::command::{completions, manual};
 use pacing::Profile;
 
-use crate::analyse;
-use crate::campaign;
 use crate::cli::{Cli, Command};
-use crate::coins;
-use crate::compare;
-use crate::cosmos_command;
-use crate::devnode_command;
-use crate::managed;
-use crate::merge_command;
-use crate::mesh;
 use crate::output::{preview, print};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
-use crate::record_command;
-use crate::report_command;
 use crate::run::{self, Words};
 use crate::search;
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
-use crate::tm_bench;
 
 /// Does what the command line says; gives the exit code.
 ///
@@ -60,7 +48,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
                 args.settings,
             )
         }
-        Command::Run(args) => campaign::play(*args),
+        Command::Run(args) => crate::campaign::play(*args),
         Command::Search(args) => {
             let seed = args.settings.seed.unwrap_or_else(fresh_seed);
             search(|shutdown| search::search(args, seed, shutdown))
@@ -69,17 +57,17 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             let seed = args.settings.seed.unwrap_or_else(fresh_seed);
             search(|shutdown| search::scan(args, seed, shutdown))
         }
-        Command::Report(args) => report_command::show(&args),
-        Command::TmBench(args) => tm_bench::play(&args),
-        Command::Compare(args) => compare::execute(args),
-        Command::Analyse(args) => analyse::show(&args),
-        Command::Record(args) => record_command::record(&args),
-        Command::Merge(args) => merge_command::execute(args),
-        Command::Mesh(args) => mesh::execute(*args),
-        Command::Cosmos(args) => cosmos_command::execute(args.command),
-        Command::Bitcoin(args) => coins::execute(args.command),
-        Command::Devnode(args) => devnode_command::serve(&args),
-        Command::Guard(args) => Err(failed(managed::become_program(&args))),
+        Command::Report(args) => crate::report_command::show(&args),
+        Command::TmBench(args) => crate::tm_bench::play(&args),
+        Command::Compare(args) => crate::compare::execute(args),
+        Command::Analyse(args) => crate::analyse::show(&args),
+        Command::Record(args) => crate::record_command::record(&args),
+        Command::Merge(args) => crate::merge_command::execute(args),
+        Command::Mesh(args) => crate::mesh::execute(*args),
+        Command::Cosmos(args) => crate::cosmos_command::execute(args.command),
+        Command::Bitcoin(args) => crate::coins::execute(args.command),
+        Command::Devnode(args) => crate::devnode_command::serve(&args),
+        Command::Guard(args) => Err(failed(crate::managed::become_program(&args))),
         Command::Completions { shell } => Ok(completions::<Cli>(shell)),
         Command::Man => manual::<Cli>(),
     }

@@ -115,9 +115,7 @@ fn keys(args: &WalletArgs) -> anyhow::Result<Vec<Key>> {
 }
 
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = crate::runtime::start()?;
     runtime.block_on(work)
 }
 

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, bail};
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
 use measure::{BlockRow, KeptRows, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
 
@@ -37,30 +38,13 @@ pub struct RecordedRun {
     notes: Vec<String>,
 }
 
-/// Why a path cannot be read as a run.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct OpenError {
-    message: String,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-impl OpenError {
-    fn of(message: String) -> Self {
-        Self {
-            message,
-            source: None,
-        }
-    }
-}
-
 impl RecordedRun {
     /// Opens a run folder: reads its manifest and its summary, or makes the summary of a run that
     /// was killed from the rows it left ([`is_killed`](Self::is_killed), [`notes`](Self::notes)).
     ///
     /// # Errors
     /// When the path is no run of this format, or a file in it cannot be read.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
+    pub fn open(path: impl Into<PathBuf>) -> anyhow::Result<Self> {
         let path = path.into();
         let manifest = read_manifest(&path)?;
         let stored = read_summary(&path)?;
@@ -131,7 +115,7 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When its file cannot be opened or lacks a column.
-    pub fn rows<T: TableRow>(&self) -> Result<RowReader<RunFile, T>, OpenError> {
+    pub fn rows<T: TableRow>(&self) -> anyhow::Result<RowReader<RunFile, T>> {
         rows(&self.path)
     }
 
@@ -140,7 +124,7 @@ impl RecordedRun {
     /// # Errors
     /// When `txs.csv` or `txs.parquet` cannot be opened or lacks a column, or does not have all of them
     /// (`--rows`).
-    pub fn txs(&self) -> Result<TxReader<RunFile>, OpenError> {
+    pub fn txs(&self) -> anyhow::Result<TxReader<RunFile>> {
         txs(&self.path, &self.manifest)
     }
 
@@ -148,7 +132,7 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When `latency.hlog` cannot be opened.
-    pub fn hlog(&self) -> Result<HlogReader<RunFile>, OpenError> {
+    pub fn hlog(&self) -> anyhow::Result<HlogReader<RunFile>> {
         Ok(HlogReader::new(open(&self.path, "latency.hlog")?))
     }
 
@@ -156,7 +140,7 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn all_rows<T: TableRow>(&self) -> Result<Vec<T>, OpenError> {
+    pub fn all_rows<T: TableRow>(&self) -> anyhow::Result<Vec<T>> {
         all(&self.path, self.rows()?).map(|(rows, _)| rows)
     }
 
@@ -164,7 +148,7 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When the file is there and cannot be read.
-    pub fn rows_if_any<T: TableRow>(&self) -> Result<Vec<T>, OpenError> {
+    pub fn rows_if_any<T: TableRow>(&self) -> anyhow::Result<Vec<T>> {
         rows_if_any(&self.path)
     }
 
@@ -172,20 +156,20 @@ impl RecordedRun {
     ///
     /// # Errors
     /// When it was cut off after the run.
-    pub fn expect_rows(&self, file: &str, rows: u64, expected: u64) -> Result<(), OpenError> {
+    pub fn expect_rows(&self, file: &str, rows: u64, expected: u64) -> anyhow::Result<()> {
         let incomplete = &self.summary.recorder.incomplete_files;
         if rows >= expected || self.killed || incomplete.iter().any(|it| it == file) {
             return Ok(());
         }
-        Err(OpenError::of(format!(
+        bail!(
             "{} has {rows} of the {expected} rows that the run wrote: it was cut off later; copy the folder again",
             self.path.join(file).display()
-        )))
+        )
     }
 
     /// Turns an error of a row into one that names the folder.
     #[must_use]
-    pub fn unusable(&self, source: ReadError) -> OpenError {
+    pub fn unusable(&self, source: ReadError) -> anyhow::Error {
         unusable(&self.path, source)
     }
 }
@@ -206,7 +190,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    fn summary(mut self, notes: &mut Vec<String>) -> Result<Summary, OpenError> {
+    fn summary(mut self, notes: &mut Vec<String>) -> anyhow::Result<Summary> {
         let series: Vec<SeriesRow> = self.all()?;
         let steps: Vec<StepRow> = self.all()?;
         let blocks: Vec<BlockRow> = self.all()?;
@@ -227,7 +211,7 @@ impl<'a> Rebuild<'a> {
         Ok(summary)
     }
 
-    fn all<T: TableRow>(&mut self) -> Result<Vec<T>, OpenError> {
+    fn all<T: TableRow>(&mut self) -> anyhow::Result<Vec<T>> {
         let (rows, torn) = all(self.path, rows::<T>(self.path)?)?;
         if torn {
             self.torn.push(T::FILE);
@@ -235,7 +219,7 @@ impl<'a> Rebuild<'a> {
         Ok(rows)
     }
 
-    fn count(&mut self, killed: &mut KilledRun<'_>) -> Result<(), OpenError> {
+    fn count(&mut self, killed: &mut KilledRun<'_>) -> anyhow::Result<()> {
         let mut txs = txs(self.path, self.manifest)?;
         loop {
             match txs.next_row() {
@@ -250,7 +234,7 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    fn latencies(&mut self, from_s: f64) -> Result<LatencySet, OpenError> {
+    fn latencies(&mut self, from_s: f64) -> anyhow::Result<LatencySet> {
         let mut log = HlogReader::new(open(self.path, "latency.hlog")?);
         let latencies = log
             .sum(from_s)
@@ -262,29 +246,28 @@ impl<'a> Rebuild<'a> {
     }
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, OpenError> {
+fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
     if !path.exists() {
-        let message = format!("there is no {}", path.display());
-        return Err(OpenError::of(message));
+        bail!("there is no {}", path.display());
     }
     if !path.is_dir() {
-        return Err(OpenError::of(format!(
+        bail!(
             "{} is a file; give the run's folder{}",
             path.display(),
             hint(path)
-        )));
+        );
     }
     match size(&path.join("manifest.json"))? {
-        None => Err(OpenError::of(format!(
+        None => bail!(
             "{} is not a run: it has no manifest.json{}{}",
             path.display(),
             runs_below(path),
             page_over_runs(path)
-        ))),
-        Some(0) => Err(OpenError::of(format!(
+        ),
+        Some(0) => bail!(
             "the run in {} ended before it began: its manifest is empty",
             path.display()
-        ))),
+        ),
         Some(_) => Manifest::read_from(&mut open(path, "manifest.json")?)
             .map_err(|source| unusable(path, source)),
     }
@@ -304,7 +287,7 @@ fn page_over_runs(path: &Path) -> String {
 }
 
 /// `None` when the run was killed before it wrote one.
-fn read_summary(path: &Path) -> Result<Option<Summary>, OpenError> {
+fn read_summary(path: &Path) -> anyhow::Result<Option<Summary>> {
     match size(&path.join("summary.json"))? {
         None | Some(0) => Ok(None),
         Some(_) => match Summary::read_from(&mut open(path, "summary.json")?) {
@@ -321,7 +304,7 @@ fn is_cut_off(path: &Path) -> bool {
 }
 
 /// The file's size; `None` when there is no such file.
-fn size(path: &Path) -> Result<Option<u64>, OpenError> {
+fn size(path: &Path) -> anyhow::Result<Option<u64>> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata.len())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -329,7 +312,7 @@ fn size(path: &Path) -> Result<Option<u64>, OpenError> {
     }
 }
 
-fn open(folder: &Path, name: &str) -> Result<RunFile, OpenError> {
+fn open(folder: &Path, name: &str) -> anyhow::Result<RunFile> {
     let path = folder.join(name);
     let file = File::open(&path).map_err(|source| unreadable(&path, source))?;
     Ok(buffered(file))
@@ -351,25 +334,25 @@ pub(crate) const RECORD: &str = "record.json";
 ///
 /// # Errors
 /// When the file is there and cannot be read.
-pub(crate) fn rows_if_any<T: TableRow>(path: &Path) -> Result<Vec<T>, OpenError> {
+pub(crate) fn rows_if_any<T: TableRow>(path: &Path) -> anyhow::Result<Vec<T>> {
     match path.join(T::FILE).exists() {
         true => all(path, rows(path)?).map(|(rows, _)| rows),
         false => Ok(Vec::new()),
     }
 }
 
-fn rows<T: TableRow>(path: &Path) -> Result<RowReader<RunFile, T>, OpenError> {
+fn rows<T: TableRow>(path: &Path) -> anyhow::Result<RowReader<RunFile, T>> {
     RowReader::new(open(path, T::FILE)?).map_err(|source| unusable(path, source))
 }
 
-fn txs(path: &Path, manifest: &Manifest) -> Result<TxReader<RunFile>, OpenError> {
+fn txs(path: &Path, manifest: &Manifest) -> anyhow::Result<TxReader<RunFile>> {
     let kept = manifest.rows();
     if !kept.is_each() {
-        return Err(OpenError::of(format!(
+        bail!(
             "this needs the row of each transaction, and the run in {} was played with --rows {kept}: play it \
              again with --rows all",
             path.display()
-        )));
+        );
     }
     let rows = match kept {
         KeptRows::Parquet => columns(&path.join(parquet_rows::FILE))?,
@@ -379,14 +362,13 @@ fn txs(path: &Path, manifest: &Manifest) -> Result<TxReader<RunFile>, OpenError>
 }
 
 /// The rows from a file of columns, which has to be whole: its end says where everything is.
-fn columns(path: &Path) -> Result<RunFile, OpenError> {
+fn columns(path: &Path) -> anyhow::Result<RunFile> {
     let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    let rows = Reading::open(file).map_err(|source| OpenError {
-        message: format!(
+    let rows = Reading::open(file).with_context(|| {
+        format!(
             "cannot read {}; of a run that was killed it has no end, and series.csv is what is left",
             path.display()
-        ),
-        source: Some(source.into()),
+        )
     })?;
     Ok(buffered(rows))
 }
@@ -395,24 +377,18 @@ fn columns(path: &Path) -> Result<RunFile, OpenError> {
 fn all<T: TableRow>(
     path: &Path,
     mut reader: RowReader<RunFile, T>,
-) -> Result<(Vec<T>, bool), OpenError> {
+) -> anyhow::Result<(Vec<T>, bool)> {
     let rows: Result<Vec<T>, ReadError> = reader.by_ref().collect();
     let rows = rows.map_err(|source| unusable(path, source))?;
     Ok((rows, reader.is_torn()))
 }
 
-fn unusable(path: &Path, source: ReadError) -> OpenError {
-    OpenError {
-        message: format!("cannot read the run in {}", path.display()),
-        source: Some(source.into()),
-    }
+fn unusable(path: &Path, source: ReadError) -> anyhow::Error {
+    anyhow::Error::from(source).context(format!("cannot read the run in {}", path.display()))
 }
 
-fn unreadable(path: &Path, source: io::Error) -> OpenError {
-    OpenError {
-        message: format!("cannot open {}", path.display()),
-        source: Some(source.into()),
-    }
+fn unreadable(path: &Path, source: io::Error) -> anyhow::Error {
+    anyhow::Error::from(source).context(format!("cannot open {}", path.display()))
 }
 
 /// For somebody who gave a file of a run instead of its folder.

@@ -32,6 +32,7 @@ mod record_command;
 mod recording;
 mod report_command;
 pub mod run;
+mod runtime;
 pub mod scenario;
 pub mod search;
 pub mod settings;

@@ -6,7 +6,7 @@ use ops::command::{CommandError, failed, usage};
 use report::Entries;
 
 use crate::cli::MergeArgs;
-use crate::folder::{OpenError, RecordedRun, RunFile};
+use crate::folder::{RecordedRun, RunFile};
 use crate::output::{print, recorded};
 use crate::run::RunFolder;
 
@@ -88,7 +88,7 @@ fn unmerged(error: MergeError) -> CommandError {
     }
 }
 
-fn part(run: &RecordedRun) -> Result<MergePart<RunFile>, OpenError> {
+fn part(run: &RecordedRun) -> anyhow::Result<MergePart<RunFile>> {
     Ok(MergePart {
         manifest: run.manifest().clone(),
         summary: run.summary().clone(),

@@ -1,6 +1,5 @@
 //! `txgen report`: a run folder in the form that was asked for.
 
-use std::fs;
 use std::io::{self, Write as _};
 
 use anyhow::anyhow;
@@ -10,7 +9,7 @@ use crate::cli::ReportArgs;
 use crate::exit;
 use crate::folder::{RecordedRun, is_recording};
 use crate::output::note;
-use crate::output::recorded::{self, ReportError, ReportFormat};
+use crate::output::recorded::{self, ReportFormat};
 use crate::recording;
 
 /// Renders the report; gives the exit code.
@@ -30,10 +29,7 @@ pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {
         let _ = io::stdout().lock().write_all(text.as_bytes());
         return Ok(exit::DONE);
     };
-    fs::write(&path, text).map_err(|source| {
-        let path = path.clone();
-        failed(ReportError::Write { path, source })
-    })?;
+    recorded::write(&path, &text).map_err(failed)?;
     if args.out.is_none() {
         let _ = writeln!(io::stdout(), "{}", path.display());
     }

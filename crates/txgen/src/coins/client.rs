@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
-use rpc::{BitcoinClient, BitcoinOutput, ClientError, ClientOptions, Endpoint, Transport, Trust};
+use rpc::{
+    BitcoinClient, BitcoinOutput, BitcoinRefusal, ClientError, ClientOptions, Endpoint, Transport,
+    Trust,
+};
 use tokio::runtime::Runtime;
 
 use super::error::CoinError;
@@ -22,22 +25,18 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn connect(endpoint: &Endpoint, trust: &Trust) -> Result<Self, CoinError> {
         if endpoint.transport() == Transport::P2p {
-            return Err(CoinError::Peer {
-                endpoint: endpoint.to_string(),
-            });
+            return Err(CoinError::Unfit(format!(
+                "{endpoint} is a node among peers, which have no coins to give; use the URL of its JSON-RPC, \
+                 http://user:password@host:port"
+            )));
         }
-        let options = ClientOptions {
-            timeout: TIMEOUT,
-            trust: trust.clone(),
-            ..ClientOptions::default()
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(CoinError::System)?;
+        let runtime = crate::runtime::start().map_err(|source| CoinError::Io {
+            what: "the node cannot be asked".into(),
+            source,
+        });
         Ok(Self {
-            client: BitcoinClient::new(endpoint, options)?,
-            runtime,
+            runtime: runtime?,
+            client: BitcoinClient::new(endpoint, ClientOptions::new(TIMEOUT, trust))?,
         })
     }
 
@@ -70,10 +69,13 @@ impl Node {
         let stride = coins.len().div_ceil(SAMPLES).max(1);
         for coin in coins.iter().step_by(stride) {
             if self.output(coin)?.is_none() {
-                return Err(CoinError::Spent {
-                    path: path.into(),
-                    outpoint: coin.outpoint.to_string(),
-                });
+                return Err(CoinError::Failed(format!(
+                    "the coin {} of the wallet {} is not unspent on the node's chain: it was spent elsewhere, or \
+                     the chain was begun again; prepare a new wallet, or rebuild this one from the folder of the \
+                     run that spent it",
+                    coin.outpoint,
+                    path.display()
+                )));
             }
         }
         Ok(())
@@ -91,10 +93,9 @@ impl Node {
                 continue;
             }
             for answer in self.ask(|client| client.send(&request))? {
-                answer.map_err(|refusal| CoinError::Refused {
-                    doing,
-                    code: refusal.code,
-                    message: refusal.message,
+                answer.map_err(|BitcoinRefusal { code, message }| {
+                    let refused = "the node refused a transaction that";
+                    CoinError::Failed(format!("{refused} {doing} coins: {message} (code {code})"))
                 })?;
             }
             request.clear();
@@ -123,10 +124,10 @@ impl Node {
             }
             tries += 1;
             if tries > MOST_TRIES {
-                return Err(CoinError::Unconfirmed {
-                    txid: txid.to_string(),
-                    tries,
-                });
+                return Err(CoinError::Failed(format!(
+                    "{txid} was accepted and is in no block after {tries} tries: the node mines nothing; start it \
+                     with an interval or a mining address"
+                )));
             }
             if self.ask(|client| client.generate(1)).is_err() {
                 std::thread::sleep(BETWEEN_TRIES);
@@ -141,11 +142,12 @@ pub(super) fn check_chain(path: &Path, wallet: &Wallet, genesis: &str) -> Result
     if genesis == wallet.info.chain {
         return Ok(());
     }
-    Err(CoinError::OtherChain {
-        path: path.into(),
-        wallet: wallet.info.chain.clone(),
-        node: genesis.into(),
-    })
+    Err(CoinError::Unfit(format!(
+        "the wallet {} is of the chain that begins with block {}, and the node's begins with {genesis}; prepare a \
+         wallet on this node",
+        path.display(),
+        wallet.info.chain
+    )))
 }
 
 /// A node that connects a large block answers nothing else meanwhile.

@@ -46,10 +46,7 @@ fn coin_error(error: CoinError) -> CommandError {
             code: exit::INTERRUPTED,
             source: error.into(),
         },
-        CoinError::Wallet(_)
-        | CoinError::OtherChain { .. }
-        | CoinError::NoMiner { .. }
-        | CoinError::Peer { .. } => usage(error),
+        CoinError::Wallet(_) | CoinError::Unfit(_) | CoinError::NoMiner(_) => usage(error),
         error => failed(error),
     }
 }
@@ -162,7 +159,7 @@ fn rebuild(args: &BitcoinRebuildArgs) -> Result<u8, CommandError> {
     let settler = Settler::of_all(&workload).context("the workload has no wallet");
     let settlement = account(settler.map_err(failed)?, &args.run).map_err(coin_error)?;
     if !settlement.broken.is_empty() {
-        return Err(failed(CoinError::NotConserved(settlement.broken)));
+        return Err(failed(CoinError::not_conserved(&settlement.broken)));
     }
     settlement
         .wallet

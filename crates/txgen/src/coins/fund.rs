@@ -62,11 +62,7 @@ pub(super) fn mine(
             continue;
         }
         if mined >= MOST_MINED {
-            return Err(CoinError::Poor {
-                found: worth,
-                wanted: order.needs(&tree, sources.len()),
-                blocks: mined,
-            });
+            return Err(poor(worth, order.needs(&tree, sources.len()), mined));
         }
         // The first one to be spent has to be mature.
         let blocks = match mined {
@@ -117,11 +113,7 @@ pub(super) fn split(
     let needs = order.needs(&tree, sources.len());
     let worth = value(sources);
     if worth < needs {
-        return Err(CoinError::Poor {
-            found: worth,
-            wanted: needs,
-            blocks: 0,
-        });
+        return Err(poor(worth, needs, 0));
     }
     let genesis = node.chain()?;
     let mut left_over = None;
@@ -179,15 +171,25 @@ fn key(seed: u64, depth: usize, place: usize, output: u64) -> u16 {
     (mix(mix(seed).wrapping_add(place)) % u64::from(KEYS)) as u16
 }
 
+/// What mining for the wallet did not bring.
+fn poor(found: u64, wanted: u64, blocks: u64) -> CoinError {
+    CoinError::Failed(format!(
+        "{found} satoshi were found of the {wanted} that the coins need, after {blocks} blocks were mined; use fewer \
+         coins (a larger --chain-depth) or a node whose blocks still pay"
+    ))
+}
+
 fn no_miner(error: ClientError, keys: &Keys) -> CoinError {
-    match error {
-        ClientError::Rpc { message, .. } => CoinError::NoMiner {
-            reason: message,
-            regtest: keys.address(Network::Regtest.version()),
-            simnet: keys.address(Network::Simnet.version()),
-        },
-        error => error.into(),
-    }
+    let ClientError::Rpc { message, .. } = error else {
+        return error.into();
+    };
+    let [regtest, simnet] =
+        [Network::Regtest, Network::Simnet].map(|network| keys.address(network.version()));
+    CoinError::NoMiner(format!(
+        "the node mines no coins for the wallet ({message}); start it with --miningaddr={regtest} on the \
+         regression-test network, --miningaddr={simnet} on the simulation network, or pay to that address and give \
+         --coins"
+    ))
 }
 
 /// Blocks until a coinbase may be spent.

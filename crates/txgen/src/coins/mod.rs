@@ -134,7 +134,7 @@ impl Supplied {
         settled.lines.push_str(&describe(&settlement));
         match settlement.broken.is_empty() {
             true => Ok(settled),
-            false => Err(CoinError::NotConserved(settlement.broken)),
+            false => Err(CoinError::not_conserved(&settlement.broken)),
         }
     }
 }
@@ -142,7 +142,10 @@ impl Supplied {
 /// Reads what became of the transactions.
 fn account(mut settler: Settler<'_>, folder: &Path) -> Result<Settlement, CoinError> {
     let path = folder.join(TXS);
-    let file = File::open(&path).map_err(|source| CoinError::File { path, source })?;
+    let file = File::open(&path).map_err(|source| CoinError::Io {
+        what: format!("{} cannot be read", path.display()),
+        source,
+    })?;
     let mut txs = TxReader::new(BufReader::new(file))?;
     while let Some(tx) = txs.next_row()? {
         if let Some(id) = decode_hash(tx.txid.as_bytes()) {

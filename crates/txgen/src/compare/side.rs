@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use measure::{BlockRow, LatencyKind, RunFigures, ScheduleVerdict, SeriesRow, Verdict};
 use report::quantile_curve;
 
-use crate::folder::{OpenError, RecordedRun};
+use crate::folder::RecordedRun;
 
 /// A side with everything that is drawn and compared.
 pub(super) struct Side {
@@ -110,7 +110,7 @@ impl SideRun {
         self.path.display().to_string()
     }
 
-    fn read(run: &RecordedRun) -> Result<Self, OpenError> {
+    fn read(run: &RecordedRun) -> anyhow::Result<Self> {
         let summary = run.summary();
         let latencies = run
             .hlog()?

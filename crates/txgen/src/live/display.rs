@@ -50,28 +50,11 @@ impl DisplaySettings {
     }
 }
 
-/// Why a run cannot be shown as asked.
-#[derive(Debug, thiserror::Error)]
-pub enum DisplayError {
-    /// The listener for metrics.
-    #[error(
-        "cannot serve metrics on {address}; free it, or give --metrics another port (0 takes a free one)"
-    )]
-    Metrics {
-        /// Where.
-        address: std::net::SocketAddr,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
-
 /// Shows one run, or several one after the other: `txgen search` and campaigns keep one display for all
 /// of them and say by [`Display::heading`] which one is under way.
 ///
 /// What must outlive a full-screen view (messages, results) is held back and printed by
 /// [`Display::close`], at the latest when the display is dropped.
-#[derive(Debug)]
 pub struct Display {
     track: Arc<Mutex<Track>>,
     shutdown: Shutdown,
@@ -106,7 +89,7 @@ impl Display {
     ///
     /// # Errors
     /// When the metrics cannot be served.
-    pub fn open(settings: &DisplaySettings, shutdown: &Shutdown) -> Result<Self, DisplayError> {
+    pub fn open(settings: &DisplaySettings, shutdown: &Shutdown) -> anyhow::Result<Self> {
         let track = Arc::new(Mutex::new(Track::default()));
         let metrics = settings
             .metrics

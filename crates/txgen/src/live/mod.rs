@@ -17,7 +17,7 @@ mod terminal;
 mod track;
 
 pub(crate) use display::Moment;
-pub use display::{Display, DisplayError, DisplaySettings};
+pub use display::{Display, DisplaySettings};
 pub use nodes::{NodeBoard, NodeState};
 pub use terminal::LogWriter;
 pub use track::{Message, Phase, Scene, Track};

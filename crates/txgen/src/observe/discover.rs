@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, bail};
 use rpc::{ClientOptions, Endpoint, Trust};
 
-use super::error::ObserveError;
 use crate::settings::Observed;
 use crate::shutdown::Shutdown;
 use crate::target::Target;
@@ -19,10 +19,8 @@ pub(crate) fn discover<T: Target>(
     wanted: usize,
     trust: &Trust,
     shutdown: &Shutdown,
-) -> Result<Vec<Observed>, ObserveError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+) -> anyhow::Result<Vec<Observed>> {
+    let runtime = crate::runtime::start().context("nodes cannot be observed")?;
     let begun = Instant::now();
     loop {
         let nodes = runtime.block_on(answering::<T>(first, trust));
@@ -30,12 +28,12 @@ pub(crate) fn discover<T: Target>(
             return Ok(nodes);
         }
         if begun.elapsed() >= PATIENCE || shutdown.is_requested() {
-            return Err(ObserveError::TooFew {
-                found: nodes.len(),
-                wanted,
-                waited_s: begun.elapsed().as_secs(),
-                hint: T::PEERS_HINT,
-            });
+            let waited_s = begun.elapsed().as_secs();
+            bail!(
+                "{} nodes of the network answer where {wanted} are wanted, after {waited_s} s{}",
+                nodes.len(),
+                T::PEERS_HINT
+            );
         }
         thread::sleep(PAUSE);
     }
@@ -43,11 +41,7 @@ pub(crate) fn discover<T: Target>(
 
 /// The first node and those of its peers that answer.
 async fn answering<T: Target>(first: &Endpoint, trust: &Trust) -> Vec<Observed> {
-    let options = || ClientOptions {
-        timeout: QUERY_TIMEOUT,
-        trust: trust.clone(),
-        ..ClientOptions::default()
-    };
+    let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
     let mut endpoints = vec![first.clone()];
     if let Ok(queries) = T::queries(first, options()) {
         let mut peers = T::peers(first, &queries).await.unwrap_or_default();

@@ -6,7 +6,6 @@
 mod book;
 mod counters;
 mod discover;
-mod error;
 mod intake;
 mod node;
 mod presence;
@@ -17,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use measure::{KeptRows, TxHash};
 use pacing::Nanos;
 use rpc::{ClientOptions, Trust};
@@ -29,7 +29,6 @@ use crate::target::Target;
 use book::{Book, SAMPLED, lock};
 pub(crate) use book::{Chosen, Observation, Tables};
 pub(crate) use discover::discover;
-pub use error::ObserveError;
 use node::NodeWatch;
 pub(crate) use node::mempool_pause;
 
@@ -62,25 +61,19 @@ impl Observers {
     /// Watches `nodes`, each of which has to answer once before; rows begin with the clock.
     ///
     /// # Errors
-    /// [`ObserveError`].
+    /// When a node does not answer, says nothing of what is observed, or has no such process.
     pub(crate) fn start<T: Target>(
         nodes: &[Observed],
         trust: &Trust,
         clock: &RunClock,
         chosen: Chosen,
         tables: Tables<File>,
-    ) -> Result<Self, ObserveError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+    ) -> anyhow::Result<Self> {
+        let runtime = crate::runtime::start().context("nodes cannot be observed")?;
         let names = nodes.iter().map(|node| node.name.clone()).collect();
         let book = Arc::new(Mutex::new(Book::new(names, T::facts(), tables)));
         let shutdown = CancellationToken::new();
-        let options = || ClientOptions {
-            timeout: QUERY_TIMEOUT,
-            trust: trust.clone(),
-            ..ClientOptions::default()
-        };
+        let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
         let mut watches = Vec::new();
         for (number, node) in nodes.iter().enumerate() {
             let watch =
@@ -106,7 +99,8 @@ impl Observers {
         };
         let thread = thread::Builder::new()
             .name("observers".into())
-            .spawn(move || runtime.block_on(work))?;
+            .spawn(move || runtime.block_on(work))
+            .context("nodes cannot be observed")?;
         Ok(Self {
             shutdown,
             thread,

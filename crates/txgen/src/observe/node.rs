@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail};
 use measure::TxHash;
 use pacing::{Nanos, Random};
 use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
@@ -13,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::book::{Book, Chosen, lock};
 use super::counters::Counters;
-use super::error::ObserveError;
 use super::process::{Look, Watched};
 use crate::clock::RunClock;
 use crate::settings::Observed;
@@ -48,31 +48,29 @@ impl<T: Target> NodeWatch<T> {
         clock: RunClock,
         book: Arc<Mutex<Book<File>>>,
         chosen: Chosen,
-    ) -> Result<Self, ObserveError> {
-        let name = || node.name.clone();
-        let silent = |source| ObserveError::Silent {
-            name: name(),
-            source,
-        };
+    ) -> anyhow::Result<Self> {
+        let name = &node.name;
         let resources = match (node.pid, &node.metrics) {
             (Some(pid), _) => {
                 let watched = Watched::new(pid, node.endpoint.port());
-                Resources::Process(watched.map_err(|error| ObserveError::Process {
-                    name: name(),
-                    pid,
-                    reason: error.to_string(),
+                Resources::Process(watched.map_err(|error| {
+                    anyhow!(
+                        "the node {name} has no process {pid} on this machine that can be read: {error}; give \
+                         metrics=URL for a node elsewhere"
+                    )
                 })?)
             }
             (None, Some(metrics)) => {
                 let client = Client::with_options(metrics, options.clone());
-                Resources::Metrics(client.map_err(silent)?)
+                Resources::Metrics(client.with_context(|| silent(name))?)
             }
             (None, None) => Resources::Unknown,
         };
+        let queries = T::queries(&node.endpoint, options.clone());
         Ok(Self {
             number,
             node: node.clone(),
-            queries: T::queries(&node.endpoint, options.clone()).map_err(silent)?,
+            queries: queries.with_context(|| silent(name))?,
             options,
             resources,
             clock,
@@ -82,17 +80,13 @@ impl<T: Target> NodeWatch<T> {
     }
 
     /// Asks once.
-    pub(super) async fn check(&self) -> Result<(), ObserveError> {
-        match T::pending(&self.queries, &[]).await {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(ObserveError::Mute {
-                kind: T::facts().name,
-            }),
-            Err(source) => Err(ObserveError::Silent {
-                name: self.node.name.clone(),
-                source,
-            }),
+    pub(super) async fn check(&self) -> anyhow::Result<()> {
+        let told = T::pending(&self.queries, &[]).await;
+        if told.with_context(|| silent(&self.node.name))?.is_none() {
+            let kind = T::facts().name;
+            bail!("{kind} nodes cannot be observed: they do not tell how many transactions wait");
         }
+        Ok(())
     }
 
     /// Watches until `shutdown`.
@@ -247,6 +241,10 @@ impl<T: Target> NodeWatch<T> {
             Look::Away => None,
         }
     }
+}
+
+fn silent(name: &str) -> String {
+    format!("the node {name} that is to be observed does not answer")
 }
 
 /// The pause before the next question for a mempool's depth: 100 to 300 ms, each as likely. At regular instants a

@@ -1,14 +1,14 @@
 //! A recorded run in the forms people read: from its folder to text.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use measure::read::TableRow as _;
 use measure::{AnswerRow, Answers, BlockRow, SeriesRow, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
-use crate::folder::{OpenError, RecordedRun};
+use crate::folder::RecordedRun;
 use crate::threshold::Threshold;
 
 /// The forms of a report.
@@ -26,35 +26,17 @@ pub enum ReportFormat {
     Bep23,
 }
 
-/// Why a report cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// The folder cannot be read as a run.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The report cannot be written.
-    #[error("cannot write the report to {}", path.display())]
-    Write {
-        /// Where to.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The summary cannot be written as JSON.
-    #[error("cannot write the summary as JSON")]
-    Json(#[source] serde_json::Error),
-}
-
 /// The report of a run in one of its forms.
 ///
 /// # Errors
 /// When a file of the folder cannot be read.
-pub fn render(run: &RecordedRun, format: ReportFormat) -> Result<String, ReportError> {
+pub fn render(run: &RecordedRun, format: ReportFormat) -> anyhow::Result<String> {
     Ok(match format {
         ReportFormat::Html => assemble(run, u64::MAX)?.html(),
         ReportFormat::Md => assemble(run, u64::MAX)?.markdown(),
         ReportFormat::Json => {
-            let text = serde_json::to_string_pretty(run.summary()).map_err(ReportError::Json)?;
+            let text = serde_json::to_string_pretty(run.summary())
+                .context("cannot write the summary as JSON")?;
             text + "\n"
         }
         ReportFormat::TmBench => tm_bench(run)?.to_string(),
@@ -70,20 +52,27 @@ pub fn render(run: &RecordedRun, format: ReportFormat) -> Result<String, ReportE
 ///
 /// # Errors
 /// When a file of the folder cannot be read, or the report cannot be written.
-pub fn write_html_after_run(folder: &Path) -> Result<PathBuf, ReportError> {
+pub fn write_html_after_run(folder: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(FILE);
     let html = assemble(&RecordedRun::open(folder)?, MAX_TXS_AFTER_RUN)?.html();
-    match fs::write(&path, html) {
-        Ok(()) => Ok(path),
-        Err(source) => Err(ReportError::Write { path, source }),
-    }
+    write(&path, &html)?;
+    Ok(path)
+}
+
+/// Writes a report.
+///
+/// # Errors
+/// Those of the system.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let shown = path.display();
+    fs::write(path, text).with_context(|| format!("cannot write the report to {shown}"))
 }
 
 /// tm-bench's table of the time of offering.
 ///
 /// # Errors
 /// When the blocks cannot be read.
-pub fn tm_bench(run: &RecordedRun) -> Result<TmBench, OpenError> {
+pub fn tm_bench(run: &RecordedRun) -> anyhow::Result<TmBench> {
     let time = run.summary().time;
     let span = TmBenchSpan {
         start_unix_ns: time.origin_unix_ns,
@@ -93,7 +82,7 @@ pub fn tm_bench(run: &RecordedRun) -> Result<TmBench, OpenError> {
     Ok(TmBench::of(&blocks(run)?, span))
 }
 
-fn blocks(run: &RecordedRun) -> Result<Vec<BlockRow>, OpenError> {
+fn blocks(run: &RecordedRun) -> anyhow::Result<Vec<BlockRow>> {
     let rows: Vec<BlockRow> = run.all_rows()?;
     run.expect_rows(
         BlockRow::FILE,
@@ -104,7 +93,7 @@ fn blocks(run: &RecordedRun) -> Result<Vec<BlockRow>, OpenError> {
 }
 
 /// A row for each second, the last one not whole.
-fn series(run: &RecordedRun) -> Result<Vec<SeriesRow>, OpenError> {
+fn series(run: &RecordedRun) -> anyhow::Result<Vec<SeriesRow>> {
     let rows: Vec<SeriesRow> = run.all_rows()?;
     let seconds = run.summary().time.ended_s as u64;
     run.expect_rows(SeriesRow::FILE, rows.len() as u64, seconds)?;
@@ -115,7 +104,7 @@ fn series(run: &RecordedRun) -> Result<Vec<SeriesRow>, OpenError> {
 ///
 /// # Errors
 /// When the transactions cannot be read.
-pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
+pub fn bep23(run: &RecordedRun) -> anyhow::Result<Bep23> {
     let mut first_send = u64::MAX;
     each_tx(run, |row| first_send = first_send.min(row.send_unix_us))?;
     let mut collector = Bep23Collector::new(first_send);
@@ -128,7 +117,7 @@ pub fn bep23(run: &RecordedRun) -> Result<Bep23, OpenError> {
 ///
 /// # Errors
 /// When a file of the folder cannot be read.
-pub fn assemble(run: &RecordedRun, max_txs: u64) -> Result<RunReport, OpenError> {
+pub fn assemble(run: &RecordedRun, max_txs: u64) -> anyhow::Result<RunReport> {
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
     let (series, blocks) = (series(run)?, blocks(run)?);
@@ -167,7 +156,7 @@ fn links(run: &Path) -> Vec<(String, String)> {
 
 /// From their own file; of an earlier version's run, or one that was killed before it wrote them, from the
 /// rows of transactions.
-fn answers(run: &RecordedRun) -> Result<AnswerCourse, OpenError> {
+fn answers(run: &RecordedRun) -> anyhow::Result<AnswerCourse> {
     if !run.is_killed() && run.path().join(AnswerRow::FILE).exists() {
         return Ok(AnswerCourse::new(&run.all_rows::<AnswerRow>()?));
     }
@@ -177,7 +166,7 @@ fn answers(run: &RecordedRun) -> Result<AnswerCourse, OpenError> {
     Ok(AnswerCourse::new(&answers.rows().collect::<Vec<_>>()))
 }
 
-fn course(run: &RecordedRun) -> Result<LatencyCourse, OpenError> {
+fn course(run: &RecordedRun) -> anyhow::Result<LatencyCourse> {
     let time = run.summary().time;
     let mut course = LatencyCourse::new(time.ended_s, time.warmup_s);
     let mut log = run.hlog()?;
@@ -214,7 +203,7 @@ fn thresholds(run: &RecordedRun) -> Vec<(String, bool)> {
 fn each_tx(
     run: &RecordedRun,
     mut take: impl FnMut(&measure::read::TxRow<'_>),
-) -> Result<(), OpenError> {
+) -> anyhow::Result<()> {
     let mut txs = run.txs()?;
     let mut rows = 0;
     while let Some(row) = txs.next_row().map_err(|error| run.unusable(error))? {

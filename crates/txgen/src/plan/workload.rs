@@ -23,11 +23,7 @@ pub(super) fn resolve(
     planned: Option<u64>,
 ) -> Result<Workload, PlanError> {
     let facts = target.facts();
-    let kind = settings
-        .workload
-        .as_ref()
-        .unwrap_or(&facts.workload)
-        .clone();
+    let kind = settings.workload.as_ref().unwrap_or(facts.workload).clone();
     refuse_meaningless(settings, facts, &kind)?;
     match kind {
         WorkloadKind::KvStore => {

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
 use std::str::FromStr;
 
+use anyhow::anyhow;
+
 use perf::Script;
 pub use shares::{Share, Shares};
 
@@ -50,23 +52,6 @@ pub enum StackMethod {
     FramePointers,
     /// By copies of the stack and unwinding tables: 8 KiB a sample.
     Unwinding,
-}
-
-/// Why a process cannot be sampled.
-#[derive(Debug, thiserror::Error)]
-pub enum ProfilerError {
-    /// It is not there or may not be sampled, or this build cannot sample: why, and what to do.
-    #[error("--profile-pid: {0}")]
-    Refused(String),
-    /// A program cannot be run, or a file cannot be read or written.
-    #[error("--profile-pid: {what}")]
-    Io {
-        /// What was attempted.
-        what: String,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
 }
 
 /// A process that can be sampled: tried out before the load.
@@ -105,12 +90,12 @@ impl Profiler {
     /// Checks that the process is there and may be sampled, by sampling it for a moment.
     ///
     /// # Errors
-    /// [`ProfilerError`], with what to do about it.
-    pub fn check(profiling: &Profiling) -> Result<Self, ProfilerError> {
+    /// Why it may not, with what to do about it.
+    pub fn check(profiling: &Profiling) -> anyhow::Result<Self> {
         if !graph::IS_BUILT {
             let problem =
                 "this build of txgen cannot sample; build it with the cargo feature flame-graph";
-            return Err(ProfilerError::Refused(problem.into()));
+            return Err(refused(problem));
         }
         let id = match profiling.process {
             ProfiledProcess::Id(id) => id,
@@ -119,7 +104,7 @@ impl Profiler {
         let name = fs::read_to_string(format!("/proc/{id}/comm"))
             .map_err(|_| {
                 let problem = format!("there is no process {id}; look it up with `pgrep -a NAME`");
-                ProfilerError::Refused(problem)
+                refused(problem)
             })?
             .trim_end()
             .to_owned();
@@ -145,11 +130,11 @@ impl Profiler {
     ///
     /// # Errors
     /// When `perf` refuses, as in [`Profiler::check`].
-    pub fn attach(&self, folder: &Path) -> Result<Sampling, ProfilerError> {
+    pub fn attach(&self, folder: &Path) -> anyhow::Result<Sampling> {
         self.attach_to(folder.join(RAW))
     }
 
-    fn attach_to(&self, data: PathBuf) -> Result<Sampling, ProfilerError> {
+    fn attach_to(&self, data: PathBuf) -> anyhow::Result<Sampling> {
         let (perf, hold) = perf::record(self, &data)?;
         Ok(Sampling {
             profiler: self.clone(),
@@ -166,7 +151,7 @@ impl Sampling {
     ///
     /// # Errors
     /// When `perf` fails, nothing was sampled, or a file cannot be written.
-    pub fn finish(mut self, folder: &Path) -> Result<Profile, ProfilerError> {
+    pub fn finish(mut self, folder: &Path) -> anyhow::Result<Profile> {
         self.hold = None;
         let ended = self
             .perf
@@ -182,7 +167,7 @@ impl Sampling {
             if script.samples > 0 {
                 return Ok(script);
             }
-            Err(ProfilerError::Refused(format!(
+            Err(refused(format!(
                 "perf took no sample of process {id}: it did not run ({ended})"
             )))
         })?;
@@ -233,7 +218,7 @@ fn write(
     folder: &Path,
     name: &str,
     content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> Result<(), ProfilerError> {
+) -> anyhow::Result<()> {
     let path = folder.join(name);
     let written = File::create_new(&path).and_then(|file| {
         let mut out = BufWriter::new(file);
@@ -243,11 +228,13 @@ fn write(
     written.map_err(|source| failed(&format!("cannot write {}", path.display()), source))
 }
 
-fn failed(what: &str, source: io::Error) -> ProfilerError {
-    ProfilerError::Io {
-        what: what.to_owned(),
-        source,
-    }
+fn failed(what: &str, source: io::Error) -> anyhow::Error {
+    anyhow::Error::from(source).context(format!("--profile-pid: {what}"))
+}
+
+/// It is not there or may not be sampled, or this build cannot sample: why, and what to do.
+fn refused(problem: impl fmt::Display) -> anyhow::Error {
+    anyhow!("--profile-pid: {problem}")
 }
 
 impl FromStr for ProfiledProcess {

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use memchr::memmem;
 
-use super::{Profiler, ProfilerError, failed, graph};
+use super::{Profiler, failed, graph, refused};
 
 pub(super) const FRAME_POINTERS: &str = "fp";
 pub(super) const UNWINDING: &str = "dwarf";
@@ -23,10 +23,7 @@ pub(super) struct Script {
 }
 
 /// Starts `perf record` and waits until it samples. The second part keeps it going.
-pub(super) fn record(
-    profiler: &Profiler,
-    data: &Path,
-) -> Result<(Child, ChildStdin), ProfilerError> {
+pub(super) fn record(profiler: &Profiler, data: &Path) -> anyhow::Result<(Child, ChildStdin)> {
     let mut perf = Command::new("perf")
         .args(["record", "--quiet", "--no-buildid-cache"])
         .args(["--freq", &profiler.frequency.to_string()])
@@ -56,7 +53,7 @@ pub(super) fn record(
 }
 
 /// Why `perf` ended instead of sampling.
-fn refusal(profiler: &Profiler, mut perf: Child) -> ProfilerError {
+fn refusal(profiler: &Profiler, mut perf: Child) -> anyhow::Error {
     let mut text = String::new();
     if let Some(stderr) = perf.stderr.take() {
         let _ = stderr.take(LONGEST_REASON_BYTES).read_to_string(&mut text);
@@ -69,7 +66,7 @@ fn refusal(profiler: &Profiler, mut perf: Child) -> ProfilerError {
     {
         let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
         let level = level.as_ref().map_or("unknown", |level| level.trim());
-        return ProfilerError::Refused(format!(
+        return refused(format!(
             "perf may not sample process {id} (kernel.perf_event_paranoid is {level}); run as the process's \
              owner with `sysctl kernel.perf_event_paranoid=1`, or as root"
         ));
@@ -77,11 +74,11 @@ fn refusal(profiler: &Profiler, mut perf: Child) -> ProfilerError {
     let lines = text.lines().map(str::trim);
     let reason = lines.filter(|line| !line.is_empty() && *line != "Error:");
     let reason = reason.take(3).collect::<Vec<_>>().join("; ");
-    ProfilerError::Refused(format!("perf cannot sample process {id}: {reason}"))
+    refused(format!("perf cannot sample process {id}: {reason}"))
 }
 
 /// Reads raw data back and folds it.
-pub(super) fn script(data: &Path) -> Result<Script, ProfilerError> {
+pub(super) fn script(data: &Path) -> anyhow::Result<Script> {
     let failed = |source| failed("perf script", source);
     let mut perf = Command::new("perf")
         // Inlined callers would be asked from addr2line, one address at a time: minutes.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::{Fate, Finished};
 use pacing::Nanos;
@@ -89,7 +90,8 @@ impl<'a, T: Target> Run<'a, T> {
             &self.clock,
             &seen_sender,
             &self.board,
-        )?;
+        )
+        .map_err(RunError::Failed)?;
         drop(seen_sender);
         let shared = Arc::new(Shared::default());
         self.orders
@@ -172,7 +174,9 @@ impl<'a, T: Target> Run<'a, T> {
             return Ok(self.clock.start(START_NOTICE));
         };
         if await_start(start, START_NOTICE, self.shutdown)?.is_zero() {
-            return Err(RunError::Late { start });
+            return Err(RunError::Failed(anyhow!(
+                "the start {start} passed before all connections were up: nothing was sent; choose a later one"
+            )));
         }
         Ok(self.clock.start_at(start.unix_ns()))
     }

@@ -1,72 +1,38 @@
 //! Why a run did not come to its end.
 
 use std::io;
-use std::path::PathBuf;
 
 use devnode::DevNodeError;
 use measure::{RecordError, Summary};
 use ops::command::CommandError;
 
 use super::builtin::BuiltInError;
-use super::folder::FolderError;
-use super::follow::FollowSetupError;
-use super::preflight::PreflightError;
 use crate::coins::CoinError;
 use crate::exit;
-use crate::live::DisplayError;
-use crate::observe::ObserveError;
-use crate::profiler::ProfilerError;
-use crate::start_at::{StartAt, StartAtError};
 use crate::workload::WorkloadError;
 
-/// Why a run did not come to its end.
+/// Why a run did not come to its end. What no caller tells apart is a message: what happened, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The run folder cannot be used.
+    /// What is checked before the first transaction cannot be used: the folder, a node, the terminal, the start that
+    /// was agreed on, a process to sample. Nothing was sent.
     #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The target cannot be measured.
+    Unusable(#[from] anyhow::Error),
+    /// What the load needs beside it could not be had, or its figures are not those of this load alone.
     #[error(transparent)]
-    Preflight(#[from] PreflightError),
+    Failed(anyhow::Error),
     /// The built-in node does not start.
     #[error(transparent)]
     BuiltIn(#[from] BuiltInError),
-    /// What the load builds on could not be committed.
-    #[error(transparent)]
-    Preparation(PreparationError),
     /// The coins of a Bitcoin load cannot be had, or were not conserved.
     #[error(transparent)]
     Coins(#[from] CoinError),
-    /// The process to sample cannot be sampled; nothing was sent.
-    #[error(transparent)]
-    Profiler(ProfilerError),
-    /// Nodes cannot be observed; nothing was sent.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
-    /// The profile is missing; the run itself is recorded.
-    #[error("the run is recorded, its profile is not")]
-    Profile(#[source] ProfilerError),
-    /// It cannot be shown as asked.
-    #[error(transparent)]
-    Display(#[from] DisplayError),
-    /// Blocks cannot be followed.
-    #[error(transparent)]
-    Follow(#[from] FollowSetupError),
     /// The workload cannot be opened.
     #[error("the workload failed")]
     Workload(#[from] WorkloadError),
     /// The workload failed while the run went on; what was sent before is recorded.
     #[error("the workload failed during the run")]
     Source(#[source] WorkloadError),
-    /// The figures are those of two loads.
-    #[error(
-        "the run is recorded, but somebody else used {account} while it went on: its figures are not those of this \
-         load alone; give every generator accounts of its own (--shard, another --seed or --hd-path)"
-    )]
-    ForeignUse {
-        /// The first account where that was seen.
-        account: String,
-    },
     /// A sender failed.
     #[error("a sender failed")]
     Sender(#[source] io::Error),
@@ -81,17 +47,6 @@ pub enum RunError {
     /// The system refuses threads.
     #[error("cannot start a thread")]
     System(#[source] io::Error),
-    /// Connecting took longer than there was time.
-    #[error(
-        "the start {start} passed before all connections were up: nothing was sent; choose a later one"
-    )]
-    Late {
-        /// The instant that was agreed on.
-        start: StartAt,
-    },
-    /// The start that was agreed on is no use.
-    #[error("--start-at")]
-    StartAt(#[from] StartAtError),
     /// The user stopped it before the first transaction.
     #[error("interrupted before the start: nothing was sent")]
     Interrupted,
@@ -100,32 +55,13 @@ pub enum RunError {
     Panicked(&'static str),
 }
 
-/// The outputs that the load spends could not all be made.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "only {committed} of the {wanted} transactions that the load builds on were committed; {} says what \
-     became of the others (a mempool that is too small refuses some: raise its size)",
-    folder.display()
-)]
-pub struct PreparationError {
-    pub(super) committed: u64,
-    pub(super) wanted: u64,
-    pub(super) folder: PathBuf,
-}
-
 impl RunError {
     /// The process's exit code.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Folder(_)
-            | Self::Preflight(_)
-            | Self::Profiler(_)
-            | Self::StartAt(_)
-            | Self::Display(_)
-            | Self::Coins(
-                CoinError::Workload(_) | CoinError::Wallet(_) | CoinError::NoMiner { .. },
-            )
+            Self::Unusable(_)
+            | Self::Coins(CoinError::Workload(_) | CoinError::Wallet(_) | CoinError::NoMiner(_))
             | Self::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
             Self::Interrupted => exit::INTERRUPTED,
             _ => exit::FAILED,

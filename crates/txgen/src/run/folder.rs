@@ -1,9 +1,10 @@
 //! The run folder's files, opened before the first transaction.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, bail};
 use measure::read::TableRow as _;
 use measure::{KeptRows, NodeRow, RunFolderWriters, SightRow};
 
@@ -16,47 +17,22 @@ pub struct RunFolder {
     path: PathBuf,
 }
 
-/// Why a run folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    /// There is something in it already.
-    #[error("the output folder {} is not empty; choose another --out or remove it", path.display())]
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// It is a file.
-    #[error("the output {} is not a folder; choose another --out", path.display())]
-    NotAFolder {
-        /// The path.
-        path: PathBuf,
-    },
-    /// It, or a file in it, cannot be written.
-    #[error("cannot write to {}; choose an --out that is writable", path.display())]
-    Unwritable {
-        /// The folder or file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
 impl RunFolder {
     /// Makes the folder, or takes an empty one.
     ///
     /// # Errors
     /// When it holds something, is a file, or cannot be made.
-    pub fn create(path: PathBuf) -> Result<Self, FolderError> {
+    pub fn create(path: PathBuf) -> anyhow::Result<Self> {
+        let shown = path.display();
         if path.exists() && !path.is_dir() {
-            return Err(FolderError::NotAFolder { path });
+            bail!("the output {shown} is not a folder; choose another --out");
         }
-        let made =
-            fs::create_dir_all(&path).and_then(|()| Ok(fs::read_dir(&path)?.next().is_none()));
-        match made {
-            Ok(true) => Ok(Self { path }),
-            Ok(false) => Err(FolderError::NotEmpty { path }),
-            Err(source) => Err(FolderError::Unwritable { path, source }),
+        fs::create_dir_all(&path).with_context(|| unwritable(&path))?;
+        let mut inside = fs::read_dir(&path).with_context(|| unwritable(&path))?;
+        if inside.next().is_some() {
+            bail!("the output folder {shown} is not empty; choose another --out or remove it");
         }
+        Ok(Self { path })
     }
 
     /// The folder.
@@ -69,7 +45,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// When one cannot be created.
-    pub(crate) fn open_all(&self, rows: KeptRows) -> Result<Files, FolderError> {
+    pub(crate) fn open_all(&self, rows: KeptRows) -> anyhow::Result<Files> {
         let manifest = self.open("manifest.json")?;
         let (txs, columns) = self.open_rows(rows)?;
         let writers = RunFolderWriters {
@@ -88,22 +64,18 @@ impl RunFolder {
     }
 
     /// What takes the rows of transactions as text, and who makes columns of them.
-    fn open_rows(&self, rows: KeptRows) -> Result<(File, Option<Writing>), FolderError> {
+    fn open_rows(&self, rows: KeptRows) -> anyhow::Result<(File, Option<Writing>)> {
         match rows {
             KeptRows::All | KeptRows::Sample(_) => Ok((self.open("txs.csv")?, None)),
             KeptRows::None => {
-                let path = PathBuf::from("/dev/null");
-                let opened = File::options().write(true).open(&path);
-                let opened = opened.map_err(|source| FolderError::Unwritable { path, source });
-                Ok((opened?, None))
+                let path = Path::new("/dev/null");
+                let opened = File::options().write(true).open(path);
+                Ok((opened.with_context(|| unwritable(path))?, None))
             }
             KeptRows::Parquet => {
-                let file = self.open(parquet_rows::FILE)?;
-                let (rows, columns) =
-                    Writing::start(file).map_err(|source| FolderError::Unwritable {
-                        path: self.path.join(parquet_rows::FILE),
-                        source,
-                    })?;
+                let started = Writing::start(self.open(parquet_rows::FILE)?);
+                let path = self.path.join(parquet_rows::FILE);
+                let (rows, columns) = started.with_context(|| unwritable(&path))?;
                 Ok((rows, Some(columns)))
             }
         }
@@ -113,13 +85,26 @@ impl RunFolder {
     ///
     /// # Errors
     /// When the file cannot be created.
-    pub fn open(&self, name: &str) -> Result<File, FolderError> {
+    pub fn open(&self, name: &str) -> anyhow::Result<File> {
         let path = self.path.join(name);
-        match File::create_new(&path) {
-            Ok(file) => Ok(file),
-            Err(source) => Err(FolderError::Unwritable { path, source }),
-        }
+        File::create_new(&path).with_context(|| unwritable(&path))
     }
+
+    /// Writes one of its files whole.
+    ///
+    /// # Errors
+    /// When the file cannot be created or written.
+    pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let written = self.open(name)?.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write {name}"))
+    }
+}
+
+fn unwritable(path: &Path) -> String {
+    format!(
+        "cannot write to {}; choose an --out that is writable",
+        path.display()
+    )
 }
 
 /// What the recorder writes on.
@@ -133,7 +118,7 @@ pub(crate) struct RowFiles {
 ///
 /// # Errors
 /// When a file cannot be created.
-pub(crate) fn observed_tables(folder: &RunFolder) -> Result<Tables<File>, FolderError> {
+pub(crate) fn observed_tables(folder: &RunFolder) -> anyhow::Result<Tables<File>> {
     Ok(Tables {
         nodes: folder.open(NodeRow::FILE)?,
         sights: folder.open(SightRow::FILE)?,
@@ -161,6 +146,6 @@ mod tests {
         let file = RunFolder::create(folder.path().join("txs.csv")).unwrap_err();
         assert!(file.to_string().contains("is not a folder"));
         let below = RunFolder::create(folder.path().join("txs.csv/x")).unwrap_err();
-        assert!(matches!(below, FolderError::Unwritable { .. }));
+        assert!(below.to_string().starts_with("cannot write to "));
     }
 }

@@ -1,19 +1,21 @@
 //! The followers: blocks and mempool depths of every endpoint.
 
-use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use measure::{AcceptanceSeen, BlockSeen, BlockTx, Codespace, MempoolSample, UNKNOWN_CODE};
 use pacing::Random;
-use rpc::{ClientError, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
+use rpc::{
+    ClientError, ClientOptions, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime,
+};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::preflight::{Node, query_options};
+use super::preflight::Node;
 use super::record::Seen;
 use crate::clock::RunClock;
 use crate::live::NodeBoard;
@@ -29,27 +31,6 @@ pub(super) struct Follow {
     followers: u16,
 }
 
-/// Why blocks cannot be followed.
-#[derive(Debug, thiserror::Error)]
-pub enum FollowSetupError {
-    /// A client cannot be made.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The system refuses threads or a runtime.
-    #[error("cannot follow blocks")]
-    System(#[from] io::Error),
-    /// A node does not say where its chain stands.
-    #[error(
-        "the blocks of {endpoint} cannot be followed: {reason}; use --no-follow for a target without blocks"
-    )]
-    NotFollowable {
-        /// The endpoint.
-        endpoint: String,
-        /// What came instead of blocks.
-        reason: String,
-    },
-}
-
 impl Follow {
     /// How many followers report to the recorder.
     pub(super) fn followers(&self) -> u16 {
@@ -62,10 +43,7 @@ impl Follow {
     }
 
     /// Waits until each follower knows which block comes next.
-    fn await_connected(
-        self,
-        connecting: Vec<(&Node, Receiver<()>)>,
-    ) -> Result<Self, FollowSetupError> {
+    fn await_connected(self, connecting: Vec<(&Node, Receiver<()>)>) -> anyhow::Result<Self> {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         for (node, connection) in connecting {
             if connection.recv_deadline(deadline).is_err() {
@@ -74,10 +52,10 @@ impl Follow {
                     .last()
                     .unwrap_or_else(|| format!("nothing came in {} s", CONNECT_TIMEOUT.as_secs()));
                 self.stop();
-                return Err(FollowSetupError::NotFollowable {
-                    endpoint: node.address.endpoint.to_string(),
-                    reason,
-                });
+                bail!(
+                    "the blocks of {} cannot be followed: {reason}; use --no-follow for a target without blocks",
+                    node.address.endpoint
+                );
             }
         }
         Ok(self)
@@ -104,7 +82,7 @@ pub(super) fn start<T: Target>(
     clock: &RunClock,
     seen: &Sender<Seen>,
     board: &Arc<NodeBoard>,
-) -> Result<Follow, FollowSetupError> {
+) -> anyhow::Result<Follow> {
     let (note, notes) = bounded(NOTES);
     let mut follow = Follow {
         shutdown: CancellationToken::new(),
@@ -115,9 +93,7 @@ pub(super) fn start<T: Target>(
     if !plan.follow {
         return Ok(follow);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = crate::runtime::start().context(REFUSED)?;
     let tasks = TaskTracker::new();
     let mut connecting = Vec::new();
     for node in nodes {
@@ -144,16 +120,16 @@ pub(super) fn start<T: Target>(
             connected,
         };
         let name = format!("blocks-{}", node.address.number);
-        let thread = thread::Builder::new().name(name).spawn(|| bridge.carry())?;
-        follow.threads.push(thread);
+        let thread = thread::Builder::new().name(name).spawn(|| bridge.carry());
+        follow.threads.push(thread.context(REFUSED)?);
         follow.followers += 1;
     }
     tasks.close();
     let name = "followers".into();
     let thread = thread::Builder::new()
         .name(name)
-        .spawn(move || runtime.block_on(tasks.wait()))?;
-    follow.threads.push(thread);
+        .spawn(move || runtime.block_on(tasks.wait()));
+    follow.threads.push(thread.context(REFUSED)?);
     follow.await_connected(connecting)
 }
 
@@ -166,7 +142,7 @@ fn spawn_tasks<T: Target>(
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
     runtime: &Runtime,
-) -> Result<Follower, FollowSetupError> {
+) -> anyhow::Result<Follower> {
     let options = FollowOptions {
         trust: plan.trust.clone(),
         confirmations: plan.confirmations.get().into(),
@@ -347,7 +323,7 @@ impl<T: Target> MempoolPoller<T> {
         seen: &Sender<Seen>,
         board: &Arc<NodeBoard>,
     ) -> Result<Self, ClientError> {
-        let options = query_options(plan, MEMPOOL_TIMEOUT);
+        let options = ClientOptions::new(MEMPOOL_TIMEOUT, &plan.trust);
         Ok(Self {
             queries: T::queries(&node.address.endpoint, options)?,
             endpoint: node.address.number,
@@ -384,6 +360,7 @@ impl<T: Target> MempoolPoller<T> {
     }
 }
 
+const REFUSED: &str = "cannot follow blocks";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MEMPOOL_TIMEOUT: Duration = Duration::from_secs(5);
 const NOTES: usize = 64;

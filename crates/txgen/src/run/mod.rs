@@ -17,23 +17,22 @@ mod words;
 
 use std::sync::Arc;
 
+use anyhow::{Context as _, anyhow};
 use measure::{LimitedBy, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
 pub use builtin::BuiltInError;
-pub use error::{PreparationError, RunError};
-pub use folder::{FolderError, RunFolder};
-pub use follow::FollowSetupError;
+pub use error::RunError;
+pub use folder::RunFolder;
 pub use outcome::Outcome;
-pub use preflight::PreflightError;
 
 use crate::clock::{Origin, RunClock};
 use crate::coins::{self, Settled};
 use crate::live::{Display, DisplaySettings, Scene};
 use crate::observe::{self, Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan};
-use crate::profiler::{Profile, Profiler, ProfilerError};
+use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
 use crate::target::{Target, TargetVisitor};
 use crate::workload::Workload;
@@ -91,10 +90,10 @@ pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
 }
 
 /// Whether the target can be measured, without measuring it.
-pub(crate) fn check_target(plan: &Plan, guest: Option<Guest>) -> Result<(), PreflightError> {
+pub(crate) fn check_target(plan: &Plan, guest: Option<Guest>) -> anyhow::Result<()> {
     struct Check<'a>(&'a Plan, Option<Guest>);
     impl TargetVisitor for Check<'_> {
-        type Output = Result<(), PreflightError>;
+        type Output = anyhow::Result<()>;
 
         fn visit<T: Target>(self) -> Self::Output {
             preflight::check(&self.0.target::<T>(), self.0, self.1).map(drop)
@@ -120,12 +119,6 @@ pub(crate) fn perform(
     })
 }
 
-/// The profiler that the plan asks for.
-fn profiler(plan: &Plan) -> Result<Option<Profiler>, RunError> {
-    let checked = plan.profiling.as_ref().map(Profiler::check);
-    checked.transpose().map_err(RunError::Profiler)
-}
-
 /// A run, before it is known what kind of target it has.
 struct Performance<'a> {
     plan: &'a Plan,
@@ -148,7 +141,8 @@ impl TargetVisitor for Performance<'_> {
         } = self;
         let target: T = plan.target();
         if let Some(start) = plan.start_at {
-            start.check(Origin::capture().unix_ns())?;
+            let checked = start.check(Origin::capture().unix_ns());
+            checked.context("--start-at")?;
         }
         let nodes = preflight::check(&target, plan, guest)?;
         let learnt = preflight::learn(&target, plan, &nodes)?;
@@ -157,7 +151,7 @@ impl TargetVisitor for Performance<'_> {
         let slowest = nodes.iter().map(|node| node.round_trip).max();
         let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
         allow_open_files(plan, nodes.len(), guest.is_some());
-        let profiler = profiler(plan)?;
+        let profiler = plan.profiling.as_ref().map(Profiler::check).transpose()?;
         let folder = open_folder(plan)?;
         let files = folder.open_all(plan.rows)?;
         if words == Words::All {
@@ -182,7 +176,7 @@ impl TargetVisitor for Performance<'_> {
             await_start(start, OPENING_LEAD, shutdown)?;
         }
         let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
-        let sampling = sampling.transpose().map_err(RunError::Profiler)?;
+        let sampling = sampling.transpose()?;
         let mut played = run.play(files.rows, files.manifest, display)?;
         let observed = stop(observers, &run.clock);
         degrade(&mut played.finished.summary, &observed);
@@ -190,11 +184,8 @@ impl TargetVisitor for Performance<'_> {
         let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
         blame(&mut played.finished.summary, settled.as_ref().ok());
         let (profile, unprofiled) = split(profile.transpose());
-        let trouble = played
-            .trouble
-            .take()
-            .or(unprofiled)
-            .or_else(|| foreign_use(plan));
+        let trouble = played.trouble.take().or(unprofiled);
+        let trouble = trouble.or_else(|| foreign_use(plan));
         let outcome = conclude(
             plan,
             &folder,
@@ -219,7 +210,7 @@ fn probed<T: Target>(target: T, nodes: &[preflight::Node]) -> T {
 }
 
 /// The folder of the plan, or one that says when it began.
-fn open_folder(plan: &Plan) -> Result<RunFolder, FolderError> {
+fn open_folder(plan: &Plan) -> anyhow::Result<RunFolder> {
     let out = plan.out.clone();
     RunFolder::create(out.unwrap_or_else(|| default_folder(plan.shape())))
 }
@@ -232,10 +223,13 @@ fn display_result(display: &mut Display, words: Words, text: &str) {
 }
 
 /// A profile, or why there is none although one was wanted.
-fn split(profile: Result<Option<Profile>, ProfilerError>) -> (Option<Profile>, Option<RunError>) {
+fn split(profile: anyhow::Result<Option<Profile>>) -> (Option<Profile>, Option<RunError>) {
     match profile {
         Ok(profile) => (profile, None),
-        Err(error) => (None, Some(RunError::Profile(error))),
+        Err(error) => {
+            let error = error.context("the run is recorded, its profile is not");
+            (None, Some(RunError::Failed(error)))
+        }
     }
 }
 
@@ -250,20 +244,15 @@ fn observers<T: Target>(
     if let (Some(wanted), Nodes::Endpoints(endpoints)) = (plan.discover, &plan.nodes)
         && let Some(first) = endpoints.first()
     {
-        let found = observe::discover::<T>(first, wanted.get() as usize, &plan.trust, shutdown)?;
-        nodes.extend(found);
+        let found = observe::discover::<T>(first, wanted.get() as usize, &plan.trust, shutdown);
+        nodes.extend(found.map_err(RunError::Failed)?);
     }
     if nodes.is_empty() {
         return Ok(None);
     }
     let tables = observed_tables(folder)?;
-    Ok(Some(Observers::start::<T>(
-        &nodes,
-        &plan.trust,
-        clock,
-        Chosen::OfOurs,
-        tables,
-    )?))
+    let started = Observers::start::<T>(&nodes, &plan.trust, clock, Chosen::OfOurs, tables);
+    started.map(Some).map_err(RunError::Failed)
 }
 
 /// What was seen of the nodes by now; nothing where none was observed.
@@ -296,7 +285,10 @@ fn foreign_use(plan: &Plan) -> Option<RunError> {
         return None;
     };
     let account = transfers.foreign_use()?;
-    Some(RunError::ForeignUse { account })
+    Some(RunError::Failed(anyhow!(
+        "the run is recorded, but somebody else used {account} while it went on: its figures are not those of this \
+         load alone; give every generator accounts of its own (--shard, another --seed or --hd-path)"
+    )))
 }
 
 /// Raises the limit of open files for the connections to `nodes` and, with a built-in node, its ends of

@@ -1,17 +1,17 @@
 //! Before the first transaction: is every endpoint a node's RPC, up, and on one chain?
 
-use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, anyhow, bail};
 use pacing::Nanos;
 use rpc::{ClientOptions, ConnectionOptions, Endpoint, PEER_NETWORKS};
 
 use crate::live::NodeState;
 use crate::plan::{Guest, Plan};
 use crate::shard::Address;
-use crate::target::{Probe, ProbeError, Target};
+use crate::target::{Probe, Target};
 
 /// A checked target.
 #[derive(Debug, Clone)]
@@ -38,52 +38,6 @@ impl Node {
     }
 }
 
-/// Why the target cannot be measured. Nothing was sent.
-#[derive(Debug, thiserror::Error)]
-pub enum PreflightError {
-    /// The host has no address.
-    #[error("cannot resolve {endpoint}; check the host name")]
-    Resolve {
-        /// The endpoint.
-        endpoint: String,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// It cannot be loaded.
-    #[error(transparent)]
-    Probe(#[from] ProbeError),
-    /// The endpoints are not one network.
-    #[error(
-        "{endpoint} is on chain {chain_id:?}, but {first} is on {first_chain_id:?}; give endpoints of one chain"
-    )]
-    OtherChain {
-        /// The odd one.
-        endpoint: String,
-        /// Its chain.
-        chain_id: String,
-        /// The first endpoint.
-        first: String,
-        /// The first one's chain.
-        first_chain_id: String,
-    },
-    /// Two endpoints are one socket.
-    #[error(
-        "{endpoint} and {other} are the same address ({socket}); name each node once and use --connections for more connections"
-    )]
-    SameAddress {
-        /// The later one.
-        endpoint: String,
-        /// The earlier one.
-        other: String,
-        /// Where both lead.
-        socket: SocketAddr,
-    },
-    /// The system refuses a runtime.
-    #[error("cannot ask the nodes")]
-    System(#[source] io::Error),
-}
-
 /// Checks every endpoint of the plan; `guest` is where the built-in node listens.
 ///
 /// # Errors
@@ -92,12 +46,9 @@ pub(super) fn check<T: Target>(
     target: &T,
     plan: &Plan,
     guest: Option<Guest>,
-) -> Result<Vec<Node>, PreflightError> {
+) -> anyhow::Result<Vec<Node>> {
     let endpoints = plan.nodes.endpoints(guest);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(PreflightError::System)?;
+    let runtime = crate::runtime::start().context("cannot ask the nodes")?;
     let mut nodes: Vec<Node> = Vec::with_capacity(endpoints.len());
     for (number, endpoint) in endpoints.into_iter().enumerate() {
         let node = runtime.block_on(ask(target, plan, number as u16, endpoint))?;
@@ -115,17 +66,13 @@ pub(super) fn learn<T: Target>(
     target: &T,
     plan: &Plan,
     nodes: &[Node],
-) -> Result<Option<Plan>, PreflightError> {
+) -> anyhow::Result<Option<Plan>> {
     let Some(node) = nodes.first() else {
         return Ok(None);
     };
     let endpoint = &node.address.endpoint;
-    let queries =
-        T::queries(endpoint, query_options(plan, QUERY_TIMEOUT)).map_err(ProbeError::Query)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(PreflightError::System)?;
+    let queries = T::queries(endpoint, ClientOptions::new(QUERY_TIMEOUT, &plan.trust))?;
+    let runtime = crate::runtime::start().context("cannot ask the nodes")?;
     let (workload, planned) = (&plan.workload, plan.planned_by_all());
     let learnt = runtime.block_on(target.learn(&queries, &node.probe, workload, planned))?;
     Ok(learnt.map(|workload| Plan {
@@ -139,10 +86,9 @@ async fn ask<T: Target>(
     plan: &Plan,
     number: u16,
     endpoint: Endpoint,
-) -> Result<Node, PreflightError> {
+) -> anyhow::Result<Node> {
     let socket = resolve(&endpoint)?;
-    let queries =
-        T::queries(&endpoint, query_options(plan, QUERY_TIMEOUT)).map_err(ProbeError::Query)?;
+    let queries = T::queries(&endpoint, ClientOptions::new(QUERY_TIMEOUT, &plan.trust))?;
     let probe = target.probe(&endpoint, &queries, &plan.workload).await?;
     let round_trip = match plan.most_connections > plan.connections {
         true => round_trip::<T>(&queries).await,
@@ -178,51 +124,39 @@ async fn round_trip<T: Target>(queries: &T::Queries) -> Nanos {
     shortest
 }
 
-/// Options of a client that asks and does not load.
-pub(super) fn query_options(plan: &Plan, timeout: Duration) -> ClientOptions {
-    ClientOptions {
-        timeout,
-        trust: plan.trust.clone(),
-        ..ClientOptions::default()
-    }
-}
-
-fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PreflightError> {
-    let failed = |source| PreflightError::Resolve {
-        endpoint: endpoint.to_string(),
-        source,
-    };
-    let addresses = endpoint.resolve().map_err(failed)?;
+fn resolve(endpoint: &Endpoint) -> anyhow::Result<SocketAddr> {
+    let failed = || format!("cannot resolve {endpoint}; check the host name");
+    let addresses = endpoint.resolve().with_context(failed)?;
     let first = addresses.first().copied();
     // A name such as localhost has several addresses, and the node may listen on one of them only.
     addresses
         .into_iter()
         .find(|address| TcpStream::connect_timeout(address, QUERY_TIMEOUT).is_ok())
         .or(first)
-        .ok_or_else(|| failed(io::Error::other("the name has no address")))
+        .ok_or_else(|| anyhow!("the name has no address").context(failed()))
 }
 
-fn compare(earlier: &[Node], node: &Node) -> Result<(), PreflightError> {
-    let endpoint = || node.address.endpoint.to_string();
+fn compare(earlier: &[Node], node: &Node) -> anyhow::Result<()> {
+    let endpoint = &node.address.endpoint;
+    let chain = |node: &Node| node.probe.chain_id.clone().unwrap_or_default();
     if let Some(first) = earlier.first()
         && first.probe.chain_id != node.probe.chain_id
     {
-        return Err(PreflightError::OtherChain {
-            endpoint: endpoint(),
-            chain_id: node.probe.chain_id.clone().unwrap_or_default(),
-            first: first.address.endpoint.to_string(),
-            first_chain_id: first.probe.chain_id.clone().unwrap_or_default(),
-        });
+        bail!(
+            "{endpoint} is on chain {:?}, but {} is on {:?}; give endpoints of one chain",
+            chain(node),
+            first.address.endpoint,
+            chain(first)
+        );
     }
-    let same = earlier
-        .iter()
-        .find(|earlier| earlier.address.socket == node.address.socket);
-    if let Some(same) = same {
-        return Err(PreflightError::SameAddress {
-            endpoint: endpoint(),
-            other: same.address.endpoint.to_string(),
-            socket: node.address.socket,
-        });
+    let socket = node.address.socket;
+    let mut others = earlier.iter().map(|earlier| &earlier.address);
+    if let Some(other) = others.find(|other| other.socket == socket) {
+        bail!(
+            "{endpoint} and {} are the same address ({socket}); name each node once and use --connections for \
+             more connections",
+            other.endpoint
+        );
     }
     Ok(())
 }

@@ -4,11 +4,12 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
-use super::error::{PreparationError, RunError, record_error};
+use super::error::{RunError, record_error};
 use super::folder::RunFolder;
 use super::preflight;
 use super::words::Words;
@@ -61,11 +62,11 @@ pub(super) fn prepare<T: Target>(
     }
     let committed = summary.fate.committed;
     if committed < wanted {
-        return Err(RunError::Preparation(PreparationError {
-            committed,
-            wanted,
-            folder: folder.path().into(),
-        }));
+        return Err(RunError::Failed(anyhow!(
+            "only {committed} of the {wanted} transactions that the load builds on were committed; {} says what \
+             became of the others (a mempool that is too small refuses some: raise its size)",
+            folder.path().display()
+        )));
     }
     Ok(())
 }

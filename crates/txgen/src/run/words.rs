@@ -124,8 +124,7 @@ fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
         }
         Ok(_) => {}
         Err(error) => display.message(&format!(
-            "warning: {:#}; `txgen report {}` makes it from the record",
-            anyhow::Error::from(error),
+            "warning: {error:#}; `txgen report {}` makes it from the record",
             folder.path().display()
         )),
     }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use anyhow::bail;
 use measure::{Failure, IdText, Reply, TxHash};
 use rpc::{
     BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
@@ -9,9 +10,7 @@ use rpc::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    BuiltIn, Facts, FollowTask, Limits, Probe, ProbeError, ReplyTo, Target, TargetOptions,
-};
+use super::{BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
 use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind, bigchain_id};
 
@@ -30,8 +29,7 @@ impl Target for Bigchaindb {
         static FACTS: Facts = Facts {
             name: "bigchaindb",
             ids: IdText::LowerHex,
-            has_coinbase: false,
-            workload: WorkloadKind::BigchainCreate,
+            workload: &WorkloadKind::BigchainCreate,
             no_kvstore: Some(
                 "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",
             ),
@@ -45,13 +43,12 @@ impl Target for Bigchaindb {
                 "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
             ),
             // Its server has a few workers, each of them busy with one connection.
-            transport: None,
             most_connections: NonZeroU32::new(16).expect("not zero"),
             answers_unchecked: false,
-            acceptance: None,
             method_prefix: "mode=",
             interface: Some("its HTTP API"),
             built_in: BuiltIn::BigchaindbApi,
+            ..Facts::COMETBFT
         };
         &FACTS
     }
@@ -111,14 +108,15 @@ impl Target for Bigchaindb {
         endpoint: &Endpoint,
         queries: &BigchaindbClient,
         _: &Workload,
-    ) -> Result<Probe, ProbeError> {
+    ) -> anyhow::Result<Probe> {
         let about = queries.about().await?;
         let events = about.events_of(endpoint);
         if events.is_none() && self.follow {
-            return Err(ProbeError::NoEvents {
-                endpoint: endpoint.to_string(),
-                streams: about.streams,
-            });
+            bail!(
+                "{endpoint} says that its events are at {:?}, which is not a WebSocket; correct `wsserver` in its \
+                 configuration, or use --no-follow",
+                about.streams
+            );
         }
         // Behind a gateway the API has a path before its own.
         let base = endpoint.path();

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use anyhow::bail;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use rpc::{
     BitcoinClient, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message,
@@ -16,9 +17,7 @@ use serde::{Deserialize, Deserializer};
 use tokio_util::sync::CancellationToken;
 use wire::encoding::push_hex;
 
-use super::{
-    BuiltIn, Facts, FollowTask, Framing, Limits, Probe, ProbeError, ReplyTo, Target, TargetOptions,
-};
+use super::{BuiltIn, Facts, FollowTask, Framing, Limits, Probe, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
 use crate::workload::bitcoin::{bitcoin_id, hash_text};
 use crate::workload::{BitcoinWorkload, TxName, Workload, WorkloadError, WorkloadKind};
@@ -42,7 +41,7 @@ impl Target for BitcoinNode {
             name: "bitcoin",
             ids: IdText::LowerHex,
             has_coinbase: true,
-            workload: WorkloadKind::Bitcoin,
+            workload: &WorkloadKind::Bitcoin,
             no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
             no_websocket: Some("takes transactions over http or https, not over ws"),
             no_sentinel: Some(
@@ -51,14 +50,12 @@ impl Target for BitcoinNode {
             no_managed_cometbft: Some(
                 "Bitcoin runs on the built-in node; use --node builtin, or --endpoints of one",
             ),
-            transport: None,
             // btcd serves 10 clients by default (`--rpcmaxclients`), and followers are some of them.
             most_connections: NonZeroU32::new(8).expect("not zero"),
             answers_unchecked: false,
-            acceptance: None,
             method_prefix: "sendrawtransaction, ",
-            interface: None,
             built_in: BuiltIn::BitcoinRpc,
+            ..Facts::COMETBFT
         };
         &FACTS
     }
@@ -139,16 +136,16 @@ impl Target for BitcoinNode {
         _: &Endpoint,
         queries: &BitcoinClient,
         workload: &Workload,
-    ) -> Result<Probe, ProbeError> {
+    ) -> anyhow::Result<Probe> {
         let info = queries.info().await?;
         if let Some(workload) = workload.bitcoin() {
             let offered = workload.spec().fee_rate * 1_000;
             if offered < info.relay_fee {
-                return Err(ProbeError::Workload(WorkloadError::Unusable(format!(
+                bail!(
                     "--fee-rate pays {offered} satoshi for 1,000 bytes, and the node relays from {} on; use --fee-rate {}",
                     info.relay_fee,
                     info.relay_fee.div_ceil(1_000)
-                ))));
+                );
             }
         }
         Ok(Probe {

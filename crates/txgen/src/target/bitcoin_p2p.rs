@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anyhow::bail;
 use measure::{IdText, RefusalTexts, Reply, TxHash};
 use rpc::{
     ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message, PEER_NETWORKS,
@@ -17,8 +18,7 @@ use rpc::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    BitcoinNode, BuiltIn, Facts, FollowTask, Limits, Probe, ProbeError, ReplyTo, Target,
-    TargetOptions,
+    BitcoinNode, BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions,
 };
 use crate::clock::RunClock;
 use crate::workload::bitcoin::{bitcoin_id, hash_text};
@@ -49,7 +49,7 @@ impl Target for BitcoinPeer {
             name: "bitcoin-p2p",
             ids: IdText::LowerHex,
             has_coinbase: true,
-            workload: WorkloadKind::Bitcoin,
+            workload: &WorkloadKind::Bitcoin,
             no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
             no_websocket: Some("takes transactions over bitcoin-p2p, not over ws"),
             no_sentinel: Some(
@@ -133,7 +133,7 @@ impl Target for BitcoinPeer {
         _: &Endpoint,
         queries: &PeerQueries,
         workload: &Workload,
-    ) -> Result<Probe, ProbeError> {
+    ) -> anyhow::Result<Probe> {
         let info = probe_peer(&queries.endpoint, queries.timeout).await?;
         let offered = workload
             .bitcoin()
@@ -141,11 +141,11 @@ impl Target for BitcoinPeer {
         if let Some((offered, wanted)) = offered.zip(info.fee_filter)
             && offered < wanted
         {
-            return Err(ProbeError::Workload(WorkloadError::Unusable(format!(
+            bail!(
                 "--fee-rate pays {offered} satoshi for 1,000 bytes, and the node wants to hear of transactions from \
                  {wanted} on (feefilter); use --fee-rate {}",
                 wanted.div_ceil(1_000)
-            ))));
+            );
         }
         Ok(Probe {
             chain_id: Some(hash_text(&info.network.genesis)),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use measure::{Code, Codespace, Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
+use anyhow::bail;
+use measure::{Code, Codespace, Failure, NodeLimits, RefusalTexts, Reply, TxHash};
 use rpc::{
     AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, Outcome,
@@ -14,9 +14,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{BuiltIn, Facts, FollowTask, Probe, ProbeError, ReplyTo, Target, TargetOptions};
+use super::{Facts, FollowTask, Probe, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
-use crate::workload::{Expectation, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Expectation, Sequences, TxName, Workload, WorkloadError};
 
 /// A CometBFT or Tendermint node, given transactions by `broadcast_tx_*`.
 #[derive(Debug, Clone)]
@@ -32,25 +32,7 @@ impl Target for Cometbft {
     type Observed = Self;
 
     fn facts() -> &'static Facts {
-        static FACTS: Facts = Facts {
-            name: "cometbft",
-            ids: IdText::UpperHex,
-            has_coinbase: false,
-            workload: WorkloadKind::KvStore,
-            no_kvstore: None,
-            no_websocket: None,
-            no_sentinel: None,
-            no_managed_cometbft: None,
-            // A node takes 900 in all by default (`rpc.max_open_connections`).
-            transport: None,
-            most_connections: NonZeroU32::new(512).expect("not zero"),
-            answers_unchecked: true,
-            acceptance: None,
-            method_prefix: "broadcast_tx_",
-            interface: None,
-            built_in: BuiltIn::Rpc,
-        };
-        &FACTS
+        &Facts::COMETBFT
     }
 
     fn new(options: TargetOptions) -> Self {
@@ -114,13 +96,13 @@ impl Target for Cometbft {
         endpoint: &Endpoint,
         queries: &Client,
         workload: &Workload,
-    ) -> Result<Probe, ProbeError> {
+    ) -> anyhow::Result<Probe> {
         let status = queries.status().await?;
         if status.catching_up {
-            return Err(ProbeError::CatchingUp {
-                endpoint: endpoint.to_string(),
-                height: status.latest_block_height,
-            });
+            bail!(
+                "the node at {endpoint} is catching up (height {}); wait until its status says catching_up false",
+                status.latest_block_height
+            );
         }
         let limits = block_limits(queries).await;
         if let Some(bytes) = limits.block_bytes {
@@ -144,7 +126,7 @@ impl Target for Cometbft {
         probe: &Probe,
         workload: &Workload,
         planned: Option<u64>,
-    ) -> Result<Option<Workload>, ProbeError> {
+    ) -> anyhow::Result<Option<Workload>> {
         let Workload::Cosmos(transfers) = workload else {
             return Ok(None);
         };
@@ -297,6 +279,8 @@ const BLOCK_OVERHEAD_BYTES: usize = 11 + 626 + 94 + 109 + 16;
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
 
     #[test]

@@ -1,9 +1,9 @@
 //! Between two runs on one target: the wait until its nodes hold no more transactions.
 
-use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use pacing::Nanos;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Trust};
 use tokio::runtime::Runtime;
@@ -26,17 +26,6 @@ pub(crate) struct Drained {
     pub(crate) obstacle: Option<String>,
 }
 
-/// Why nodes cannot be asked.
-#[derive(Debug, thiserror::Error)]
-pub enum DrainError {
-    /// No client.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// No runtime.
-    #[error("cannot ask the nodes")]
-    System(#[from] io::Error),
-}
-
 impl Drain {
     /// Nothing is asked yet.
     ///
@@ -46,10 +35,8 @@ impl Drain {
         kind: TargetKind,
         endpoints: &[Endpoint],
         trust: &Trust,
-    ) -> Result<Self, DrainError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+    ) -> anyhow::Result<Self> {
+        let runtime = crate::runtime::start().context("cannot ask the nodes")?;
         let nodes = endpoints.iter().map(|endpoint| {
             let asked = kind.visit(Connect { endpoint, trust })?;
             Ok((endpoint.clone(), asked))
@@ -116,11 +103,7 @@ impl TargetVisitor for Connect<'_> {
     type Output = Result<Box<dyn AskPending>, ClientError>;
 
     fn visit<T: Target>(self) -> Self::Output {
-        let options = ClientOptions {
-            timeout: QUERY_TIMEOUT,
-            trust: self.trust.clone(),
-            ..ClientOptions::default()
-        };
+        let options = ClientOptions::new(QUERY_TIMEOUT, self.trust);
         Ok(Box::new(Queries::<T>(T::queries(self.endpoint, options)?)))
     }
 }

@@ -29,12 +29,9 @@ pub(crate) use bitcoin::BitcoinNode;
 pub(crate) use bitcoin_p2p::BitcoinPeer;
 pub(crate) use cometbft::Cometbft;
 pub(crate) use drain::Drain;
-pub use drain::DrainError;
 
 use crate::clock::RunClock;
-use crate::workload::{
-    BitcoinWorkload, ChainError, Sequences, TxName, Workload, WorkloadError, WorkloadKind,
-};
+use crate::workload::{BitcoinWorkload, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
 
 /// What a run knows of its target, and how its parts talk to it.
 ///
@@ -112,26 +109,26 @@ pub(crate) trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     /// Asks whether this is a node that can be loaded with this workload. Sends no transaction.
     ///
     /// # Errors
-    /// [`ProbeError`] when it cannot.
+    /// When it cannot.
     fn probe(
         &self,
         endpoint: &Endpoint,
         queries: &Self::Queries,
         workload: &Workload,
-    ) -> impl Future<Output = Result<Probe, ProbeError>>;
+    ) -> impl Future<Output = anyhow::Result<Probe>>;
 
     /// Learns from a node what the workload needs to know of the chain, just before a load of `planned`
     /// transactions; `None` for one that needs nothing.
     ///
     /// # Errors
-    /// [`ProbeError`] when the chain does not say it, or what it says makes the load impossible.
+    /// When the chain does not say it, or what it says makes the load impossible.
     fn learn(
         &self,
         _queries: &Self::Queries,
         _probe: &Probe,
         _workload: &Workload,
         _planned: Option<u64>,
-    ) -> impl Future<Output = Result<Option<Workload>, ProbeError>> {
+    ) -> impl Future<Output = anyhow::Result<Option<Workload>>> {
         async { Ok(None) }
     }
 
@@ -214,7 +211,7 @@ pub(crate) struct Facts {
     /// Whether a block begins with a transaction that was in no mempool.
     pub(crate) has_coinbase: bool,
     /// What is sent when nothing else is asked for.
-    pub(crate) workload: WorkloadKind,
+    pub(crate) workload: &'static WorkloadKind,
     /// Why it does not take the kvstore's transactions, if it does not.
     pub(crate) no_kvstore: Option<&'static str>,
     /// Why it takes no transactions over WebSockets, if it takes none.
@@ -237,6 +234,28 @@ pub(crate) struct Facts {
     pub(crate) interface: Option<&'static str>,
     /// Where the built-in node listens for it.
     pub(crate) built_in: BuiltIn,
+}
+
+impl Facts {
+    /// A CometBFT node, which everything works with; the others say what differs.
+    pub(crate) const COMETBFT: Self = Self {
+        name: "cometbft",
+        ids: IdText::UpperHex,
+        has_coinbase: false,
+        workload: &WorkloadKind::KvStore,
+        no_kvstore: None,
+        no_websocket: None,
+        no_sentinel: None,
+        no_managed_cometbft: None,
+        transport: None,
+        // A node takes 900 in all by default (`rpc.max_open_connections`).
+        most_connections: NonZeroU32::new(512).expect("not zero"),
+        answers_unchecked: true,
+        acceptance: None,
+        method_prefix: "broadcast_tx_",
+        interface: None,
+        built_in: BuiltIn::Rpc,
+    };
 }
 
 /// The interface of the built-in node that a target uses.
@@ -330,40 +349,6 @@ pub(crate) struct Probe {
     pub(crate) limits: NodeLimits,
     /// The network of Bitcoin nodes that it is on, where peers have to know it.
     pub(crate) network: Option<PeerNetwork>,
-}
-
-/// Why a node cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
-    /// It does not answer as a node does.
-    #[error(transparent)]
-    Query(#[from] ClientError),
-    /// The node is not ready.
-    #[error(
-        "the node at {endpoint} is catching up (height {height}); wait until its status says catching_up false"
-    )]
-    CatchingUp {
-        /// The endpoint.
-        endpoint: String,
-        /// How far it is.
-        height: u64,
-    },
-    /// A BigchainDB server that names no event stream.
-    #[error(
-        "{endpoint} says that its events are at {streams:?}, which is not a WebSocket; correct `wsserver` in its configuration, or use --no-follow"
-    )]
-    NoEvents {
-        /// The endpoint.
-        endpoint: String,
-        /// What it names.
-        streams: String,
-    },
-    /// A transaction would not fit.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// The chain of the Cosmos SDK cannot be loaded.
-    #[error(transparent)]
-    Chain(#[from] ChainError),
 }
 
 /// Which kind of node is loaded.

@@ -1,10 +1,10 @@
 //! The listener, on a thread of its own.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use anyhow::Context as _;
 use hyper::{Request, StatusCode};
 use ops::ListenAddress;
 use ops::listener::{self, Bounds};
@@ -15,7 +15,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::collect;
-use crate::live::display::DisplayError;
 use crate::live::track::Track;
 
 /// Serves until it is dropped.
@@ -33,19 +32,17 @@ impl MetricsServer {
     pub(in crate::live) fn start(
         address: ListenAddress,
         track: Arc<Mutex<Track>>,
-    ) -> Result<Self, DisplayError> {
-        let failed = |source| DisplayError::Metrics {
-            address: address.0,
-            source,
+    ) -> anyhow::Result<Self> {
+        let asked = address.0;
+        let failed = || {
+            format!(
+                "cannot serve metrics on {asked}; free it, or give --metrics another port (0 takes a free one)"
+            )
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(failed)?;
-        let listener = runtime
-            .block_on(TcpListener::bind(address.0))
-            .map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let runtime = crate::runtime::start().with_context(failed)?;
+        let bound = runtime.block_on(TcpListener::bind(asked));
+        let listener = bound.with_context(failed)?;
+        let address = listener.local_addr().with_context(failed)?;
         let shutdown = CancellationToken::new();
         let registry = Mutex::new(collect::registry(track));
         let pages = move |request: &Request<_>| page(request.uri().path(), &registry);
@@ -53,7 +50,7 @@ impl MetricsServer {
         let thread = thread::Builder::new()
             .name("metrics".into())
             .spawn(move || runtime.block_on(serving))
-            .map_err(failed)?;
+            .with_context(failed)?;
         Ok(Self {
             address,
             shutdown,
@@ -74,14 +71,6 @@ impl Drop for MetricsServer {
             // A panic there was reported by its thread; the run does not depend on it.
             let _ = thread.join();
         }
-    }
-}
-
-impl fmt::Debug for MetricsServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MetricsServer")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
     }
 }
 

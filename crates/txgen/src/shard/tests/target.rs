@@ -10,10 +10,8 @@ use rpc::{
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::RunClock;
-use crate::target::{
-    BuiltIn, Closing, Facts, FollowTask, Limits, Probe, ProbeError, ReplyTo, Target, TargetOptions,
-};
-use crate::workload::{TxName, TxStream, Workload, WorkloadError, WorkloadKind};
+use crate::target::{Closing, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions};
+use crate::workload::{TxName, TxStream, Workload, WorkloadError};
 
 /// A request is `7`, or `[7,8,9]`; an answer is `7=0,8=13`: a code for each.
 #[derive(Debug, Clone, Default)]
@@ -58,19 +56,10 @@ impl Target for ScriptedTarget {
         static FACTS: Facts = Facts {
             name: "scripted",
             ids: IdText::LowerHex,
-            has_coinbase: false,
-            workload: WorkloadKind::KvStore,
-            no_kvstore: None,
-            no_websocket: None,
-            no_sentinel: None,
-            no_managed_cometbft: None,
-            transport: None,
             most_connections: NonZeroU32::MIN,
             answers_unchecked: false,
-            acceptance: None,
             method_prefix: "",
-            interface: None,
-            built_in: BuiltIn::Rpc,
+            ..Facts::COMETBFT
         };
         &FACTS
     }
@@ -122,7 +111,7 @@ impl Target for ScriptedTarget {
         Client::with_options(endpoint, options)
     }
 
-    async fn probe(&self, _: &Endpoint, _: &Client, _: &Workload) -> Result<Probe, ProbeError> {
+    async fn probe(&self, _: &Endpoint, _: &Client, _: &Workload) -> anyhow::Result<Probe> {
         unreachable!("a shard probes nothing")
     }
 

@@ -53,34 +53,29 @@ pub(crate) struct Wallet {
 
 /// Why a wallet file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum WalletError {
-    /// It cannot be read or written.
-    #[error("the wallet {} cannot be {doing}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// `read` or `written`.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Its content is not what was written.
-    #[error(
-        "the wallet {} is damaged: {problem}; `txgen bitcoin rebuild RUN` makes it again from the folder of its last run",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Another process works with it.
-    #[error("the wallet {} is in use by another run; wait for its end, or prepare another wallet", path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
+#[error("the wallet {} {problem}", path.display())]
+pub struct WalletError {
+    path: PathBuf,
+    problem: String,
+    source: Option<io::Error>,
+}
+
+impl WalletError {
+    fn of(path: &Path, problem: String) -> Self {
+        Self {
+            path: path.into(),
+            problem,
+            source: None,
+        }
+    }
+
+    fn io(path: &Path, doing: &str) -> impl FnOnce(io::Error) -> Self {
+        let error = Self::of(path, format!("cannot be {doing}"));
+        |source| Self {
+            source: Some(source),
+            ..error
+        }
+    }
 }
 
 /// The right to use a wallet file; given back when it is dropped or the process ends.
@@ -117,14 +112,11 @@ impl Wallet {
     pub(crate) fn read(path: &Path) -> Result<Self, WalletError> {
         let mut text = String::new();
         let read = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
-        read.map_err(|source| WalletError::Io {
-            path: path.into(),
-            doing: "read",
-            source,
-        })?;
-        Self::from_text(&text).map_err(|problem| WalletError::Damaged {
-            path: path.into(),
-            problem,
+        read.map_err(WalletError::io(path, "read"))?;
+        Self::from_text(&text).map_err(|problem| {
+            let again =
+                "`txgen bitcoin rebuild RUN` makes it again from the folder of its last run";
+            WalletError::of(path, format!("is damaged: {problem}; {again}"))
         })
     }
 
@@ -183,29 +175,26 @@ impl Wallet {
             file.sync_all()?;
             fs::rename(&beside, path)
         };
-        write().map_err(|source| WalletError::Io {
-            path: path.into(),
-            doing: "written",
-            source,
-        })
+        write().map_err(WalletError::io(path, "written"))
     }
 
     /// Keeps other processes from using a wallet file.
     ///
     /// # Errors
-    /// [`WalletError::InUse`] when one does.
+    /// When one does.
     pub(crate) fn lock(path: &Path) -> Result<WalletLock, WalletError> {
         // Beside the file, which is replaced by each run.
         let mut beside = path.as_os_str().to_owned();
         beside.push(".lock");
-        let file = File::create(&beside).map_err(|source| WalletError::Io {
-            path: beside.into(),
-            doing: "written",
-            source,
-        })?;
+        let opened = File::create(&beside);
+        let file = opened.map_err(WalletError::io(Path::new(&beside), "written"))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(WalletLock(file)),
-            Err(_) => Err(WalletError::InUse { path: path.into() }),
+            Err(_) => {
+                let problem =
+                    "is in use by another run; wait for its end, or prepare another wallet";
+                Err(WalletError::of(path, problem.into()))
+            }
         }
     }
 }
