@@ -106,20 +106,14 @@ impl From<Admission> for devnode::AdmissionMode {
 impl BitcoinSettings {
     /// These settings where they are given, `base` elsewhere.
     pub(super) fn over(self, base: Self) -> Self {
-        Self {
-            wallet: self.wallet.or(base.wallet),
-            wallet_seed: self.wallet_seed.or(base.wallet_seed),
-            shape: self.shape.or(base.shape),
-            conflict_ratio: self.conflict_ratio.or(base.conflict_ratio),
-            orphan_ratio: self.orphan_ratio.or(base.orphan_ratio),
-            fee_rate: self.fee_rate.or(base.fee_rate),
-            digest: self.digest.or(base.digest),
-            batch: self.batch.or(base.batch),
-            confirmations: self.confirmations.or(base.confirmations),
-            bitcoin_rpc: self.bitcoin_rpc.or(base.bitcoin_rpc),
-            mine_every: self.mine_every.or(base.mine_every),
-            admission: self.admission.or(base.admission),
-            validators: self.validators.or(base.validators),
+        over! {
+            self, base;
+            settings: ;
+            options:
+                wallet wallet_seed shape conflict_ratio orphan_ratio fee_rate digest batch confirmations
+                bitcoin_rpc mine_every admission validators;
+            lists: ;
+            flags: ;
         }
     }
 

@@ -1,5 +1,23 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+/// One layer of settings over another, each field in the way of its type; the compiler asks for one that is left out.
+macro_rules! over {
+    (
+        $own:ident, $base:ident;
+        settings: $($nested:ident)*;
+        options: $($option:ident)*;
+        lists: $($list:ident)*;
+        flags: $($flag:ident)*;
+    ) => {
+        Self {
+            $($nested: $own.$nested.over($base.$nested),)*
+            $($option: $own.$option.or($base.$option),)*
+            $($list: if $own.$list.is_empty() { $base.$list } else { $own.$list },)*
+            $($flag: $own.$flag || $base.$flag,)*
+        }
+    };
+}
+
 mod bitcoin;
 mod cosmos;
 pub mod mesh;
@@ -320,19 +338,9 @@ impl Settings {
     /// These settings where they are given, `base` elsewhere.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
-        /// Each field in the way of its type; the compiler asks for one that is left out.
-        macro_rules! first_given {
-            (options: $($option:ident)*; lists: $($list:ident)*; flags: $($flag:ident)*;) => {
-                Self {
-                    bitcoin: self.bitcoin.over(base.bitcoin),
-                    $($option: self.$option.or(base.$option),)*
-                    $($list: or_list(self.$list, base.$list),)*
-                    $($flag: self.$flag || base.$flag,)*
-                    cosmos: self.cosmos.over(base.cosmos),
-                }
-            };
-        }
-        first_given! {
+        over! {
+            self, base;
+            settings: cosmos bitcoin;
             options:
                 target broadcast_tx_method connections transport ca_file
                 workload file_format size signers metadata chain_depth signing_threads signed_ahead seed
@@ -343,8 +351,4 @@ impl Settings {
             flags: no_follow no_tui dry_run;
         }
     }
-}
-
-fn or_list<T>(given: Vec<T>, base: Vec<T>) -> Vec<T> {
-    if given.is_empty() { base } else { given }
 }

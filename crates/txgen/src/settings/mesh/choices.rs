@@ -227,7 +227,7 @@ impl FromStr for External {
 }
 
 /// A protocol and ways to send: one side of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
     /// The wire protocol.
     pub protocol: Protocol,

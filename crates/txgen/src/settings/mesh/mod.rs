@@ -135,34 +135,14 @@ impl MeshSettings {
     /// These, completed by those of a file.
     #[must_use]
     pub fn over(self, file: Self) -> Self {
-        let list = |own: Vec<_>, other: Vec<_>| if own.is_empty() { other } else { own };
-        Self {
-            nodes: self.nodes.or(file.nodes),
-            protocol: self.protocol.or(file.protocol),
-            mix: self.mix.or(file.mix),
-            topology: self.topology.or(file.topology),
-            fanout: self.fanout.or(file.fanout),
-            queue: self.queue.or(file.queue),
-            resend_filter: self.resend_filter || file.resend_filter,
-            batch: self.batch || file.batch,
-            announce: self.announce || file.announce,
-            isolation: self.isolation.or(file.isolation),
-            link: self.link.or(file.link),
-            pin: list(self.pin, file.pin),
-            cpu_quota: self.cpu_quota.or(file.cpu_quota),
-            hosts: match self.hosts.is_empty() {
-                true => file.hosts,
-                false => self.hosts,
-            },
-            shard: self.shard,
-            start_at: self.start_at,
-            port: self.port.or(file.port),
-            connect_timeout: self.connect_timeout.or(file.connect_timeout),
-            drain_timeout: self.drain_timeout.or(file.drain_timeout),
-            seed: self.seed.or(file.seed),
-            out: self.out.or(file.out),
-            quiet: self.quiet || file.quiet,
-            no_tui: self.no_tui,
+        over! {
+            self, file;
+            settings: ;
+            options:
+                nodes protocol mix topology fanout queue isolation link cpu_quota shard start_at port
+                connect_timeout drain_timeout seed out;
+            lists: pin hosts;
+            flags: resend_filter batch announce quiet no_tui;
         }
     }
 }
