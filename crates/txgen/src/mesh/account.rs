@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use measure::Latency;
+use measure::{Latency, Quantiles};
 use pacing::{Arrivals, Nanos, Schedule, Step};
+use serde::Serialize;
 
 use super::control::{CodecTime, Row, Sample, Status};
 use super::counters::Counters;
@@ -86,17 +87,17 @@ struct Followed {
 }
 
 /// What became of the followed messages.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ReachFigures {
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ReachSummary {
+    /// One in so many messages of each maker was followed.
+    pub(crate) one_in: u64,
     pub(crate) followed: u64,
-    /// Seen by every node.
-    pub(crate) complete: u64,
-    /// Seen by none.
-    pub(crate) unseen: u64,
-    /// The mean share of nodes that saw one.
+    pub(crate) seen_by_all: u64,
+    pub(crate) seen_by_none: u64,
+    /// The mean share of nodes that saw a message.
     pub(crate) share: Option<f64>,
     /// From due to the last node's first sight, of those that all saw.
-    pub(crate) last: Latency,
+    pub(crate) last_ms: Quantiles,
 }
 
 /// The account of a mesh run.
@@ -239,22 +240,24 @@ impl Reach {
     }
 
     /// What became of them in a mesh of so many nodes.
-    pub(crate) fn figures(&self, nodes: u16) -> ReachFigures {
-        let mut figures = ReachFigures::default();
-        let mut seen = 0;
-        for message in self.followed.values() {
-            figures.followed += 1;
-            figures.unseen += u64::from(message.seen == 0);
-            seen += u64::from(message.seen);
-            if message.seen >= u32::from(nodes) {
-                figures.complete += 1;
-                let took = message.last_us.saturating_sub(message.due_us);
-                figures.last.record(Nanos::from_micros(took));
-            }
+    pub(crate) fn summary(&self, nodes: u16, one_in: u64) -> ReachSummary {
+        let messages = || self.followed.values();
+        let followed = messages().count() as u64;
+        let seen: u64 = messages().map(|it| u64::from(it.seen)).sum();
+        let places = followed * u64::from(nodes);
+        let mut last = Latency::new();
+        for message in messages().filter(|it| it.seen >= u32::from(nodes)) {
+            let took = message.last_us.saturating_sub(message.due_us);
+            last.record(Nanos::from_micros(took));
         }
-        let places = figures.followed * u64::from(nodes);
-        figures.share = (places > 0).then(|| seen as f64 / places as f64);
-        figures
+        ReachSummary {
+            one_in,
+            followed,
+            seen_by_all: last.count(),
+            seen_by_none: messages().filter(|it| it.seen == 0).count() as u64,
+            share: (places > 0).then(|| seen as f64 / places as f64),
+            last_ms: last.quantiles(&Latency::new()),
+        }
     }
 }
 
@@ -347,12 +350,12 @@ mod tests {
             sample(2, seen);
         }
         sample(3, None);
-        let figures = reach.figures(2);
+        let figures = reach.summary(2, 1);
         assert_eq!(
-            (figures.followed, figures.complete, figures.unseen),
+            (figures.followed, figures.seen_by_all, figures.seen_by_none),
             (3, 1, 1)
         );
         assert_eq!(figures.share, Some(0.5));
-        assert_eq!(figures.last.max(), Some(Nanos::from_millis(4)));
+        assert_eq!(figures.last_ms.max, Some(4.0));
     }
 }

@@ -1,6 +1,5 @@
 //! `txgen mesh compare`: the same load on several protocols, in turns, and what differs.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use measure::{Change, Ignorance, Meaning, ValueDifference, Values, compare_values};
@@ -54,13 +53,10 @@ pub(super) fn execute(args: MeshCompareArgs) -> Result<u8, CommandError> {
     }
     let comparison = Comparison::of(&sides, margin);
     let text = comparison.text();
-    write(
-        &folder,
-        "compare.json",
-        &format!("{:#}\n", comparison.json()),
-    )
-    .map_err(failed)?;
-    write(&folder, "report.html", &comparison.page()).map_err(failed)?;
+    let document = format!("{:#}\n", comparison.json());
+    let written = folder.write("compare.json", &document);
+    let written = written.and_then(|()| folder.write("report.html", &comparison.page()));
+    written.map_err(failed)?;
     let report = folder.path().join("report.html");
     let _ = print(&format!("{text}\nreport: {}\n", report.display()));
     let all = sides.iter().flat_map(|side| &side.runs);
@@ -370,10 +366,6 @@ fn words(meaning: Meaning) -> String {
         }
         Meaning::CannotTell(_) => "cannot tell".into(),
     }
-}
-
-fn write(folder: &RunFolder, name: &str, text: &str) -> anyhow::Result<()> {
-    Ok(folder.open(name)?.write_all(text.as_bytes())?)
 }
 
 #[cfg(test)]

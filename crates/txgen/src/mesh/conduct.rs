@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::time::Instant;
@@ -15,6 +15,7 @@ use super::machine::MachineMeter;
 use super::part::PartFile;
 use super::plan::MeshPlan;
 use super::progress::Progress;
+use crate::clock::Origin;
 use crate::run::RunFolder;
 use crate::settings::mesh::Topology;
 use crate::shutdown::Shutdown;
@@ -43,10 +44,7 @@ pub(crate) fn play(
     progress: &mut Progress,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Played> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the control of the nodes")?;
+    let runtime = crate::runtime::start().context("cannot start the control of the nodes")?;
     let machines = plan.machines.as_ref();
     let part = machines.map(|_| PartFile::create(folder)).transpose()?;
     runtime.block_on(async {
@@ -143,13 +141,7 @@ impl Conductor<'_> {
 
     /// Sets the origin; gives it on the wall clock.
     async fn start(&mut self) -> anyhow::Result<u64> {
-        let unix_ns = || {
-            let unix = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
-            u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX)
-        };
-        let now_ns = unix_ns();
+        let now_ns = Origin::capture().unix_ns();
         let origin_unix_ns = match &self.plan.machines {
             None => now_ns + NOTICE.as_nanos() as u64,
             Some(machines) => {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
-use crate::settings::mesh::{Protocol, Topology};
+use crate::settings::mesh::{Topology, Variant};
 
 /// Everything a node has to know, as a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,20 +20,15 @@ pub(crate) struct NodeConfig {
     pub listen: SocketAddr,
     /// The address from which it dials.
     pub source: Option<IpAddr>,
-    /// The wire protocol.
-    pub protocol: Protocol,
+    /// The wire protocol and the ways to send.
+    #[serde(flatten)]
+    pub variant: Variant,
     /// Whom it connects with.
     pub topology: Topology,
     /// Peers to relay to.
     pub fanout: u16,
     /// Parcels that may wait for a peer.
     pub queue: u32,
-    /// Whether it sends nothing back to who sent it.
-    pub resend_filter: bool,
-    /// Whether it writes all waiting parcels of a peer at once.
-    pub batch: bool,
-    /// Whether it announces by hash.
-    pub announce: bool,
     /// The mix, as the text of its file.
     pub mix: String,
     /// The load of the generator, as the phases of a scenario file.

@@ -34,8 +34,8 @@ pub(crate) fn write(
     )?;
     let mut document = serde_json::to_string_pretty(summary)?;
     document.push('\n');
-    write_text(folder, "summary.json", &document)?;
-    write_text(folder, "report.html", page)
+    folder.write("summary.json", &document)?;
+    folder.write("report.html", page)
 }
 
 /// A row a second and node, in the order in which nodes told of them.
@@ -78,11 +78,5 @@ fn write_lines(
     let written = lines.try_for_each(|line| writeln!(file, "{line}"));
     written
         .and_then(|()| file.flush())
-        .with_context(|| format!("cannot write {name}"))
-}
-
-fn write_text(folder: &RunFolder, name: &str, text: &str) -> anyhow::Result<()> {
-    let mut file = folder.open(name)?;
-    file.write_all(text.as_bytes())
         .with_context(|| format!("cannot write {name}"))
 }

@@ -88,6 +88,8 @@ pub(crate) struct Judgement {
     pub(crate) gave_first: Option<GaveFirst>,
     /// In the order of time.
     pub(crate) evidence: Vec<Finding>,
+    /// What was still under way at the end; `None` when all had arrived.
+    pub(crate) undrained: Option<String>,
 }
 
 /// Judges a run.
@@ -152,6 +154,7 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
         schedule,
         gave_first,
         evidence: causes,
+        undrained: None,
     }
 }
 

@@ -113,26 +113,18 @@ impl<'a> Course<'a> {
                 .map(move |row| (row.second as f64, value(row)))
                 .collect::<Vec<_>>()
         };
-        let chart = Chart::new(
-            "EPS by node",
-            Axis::time(),
-            Axis::linear("entries", Unit::PerSecond),
-        )
-        .note("entries seen for the first time in each second, beside what was due and offered")
-        .tall()
-        .line("due", Tone::Plan, of_host(|row| row.planned as f64))
-        .line(
-            "offered",
-            Tone::Offered,
-            of_host(|row| row.counters.offered as f64),
-        );
+        let chart = over_time("EPS by node", "entries", Unit::PerSecond)
+            .note("entries seen for the first time in each second, beside what was due and offered")
+            .tall()
+            .line("due", Tone::Plan, of_host(|row| row.planned as f64))
+            .line(
+                "offered",
+                Tone::Offered,
+                of_host(|row| row.counters.offered as f64),
+            );
         let by_node = self.by_node(chart, |row| row.counters.entries as f64);
-        let mut stacked = Chart::new(
-            "EPS of all nodes, stacked",
-            Axis::time(),
-            Axis::linear("entries", Unit::PerSecond),
-        )
-        .note("the uppermost line is the sum");
+        let mut stacked = over_time("EPS of all nodes, stacked", "entries", Unit::PerSecond)
+            .note("the uppermost line is the sum");
         for nodes in 1..=self.nodes.len() {
             let name = format!("nodes up to {}", nodes - 1);
             stacked = stacked.line(
@@ -145,67 +137,46 @@ impl<'a> Course<'a> {
             let share = row.counters.entries as f64 / row.counters.offered as f64;
             (row.second as f64, share)
         });
-        let uprate = Chart::new(
-            "Uprate",
-            Axis::time(),
-            Axis::linear("of the offered", Unit::Share),
-        )
-        .note("entries that came back to the host in a second, of those offered in it")
-        .line("uprate", Tone::Committed, uprate);
+        let uprate = over_time("Uprate", "of the offered", Unit::Share)
+            .note("entries that came back to the host in a second, of those offered in it")
+            .line("uprate", Tone::Committed, uprate);
         vec![by_node.html(), stacked.html(), uprate.html()]
     }
 
     fn wire(&self) -> Vec<String> {
         let all = self.nodes.len();
-        let parcels = Chart::new(
-            "Parcels and write calls",
-            Axis::time(),
-            Axis::linear("all nodes", Unit::PerSecond),
-        )
-        .note("a parcel is not a write call: the study of 2020 counted the latter")
-        .line(
-            "parcels read",
-            Tone::Accepted,
-            self.sum(all, |it| it.parcels_in as f64),
-        )
-        .line(
-            "write calls",
-            Tone::Sent,
-            self.sum(all, |it| it.writes as f64),
-        );
-        let bytes = Chart::new(
-            "Bytes",
-            Axis::time(),
-            Axis::linear("bytes of all nodes", Unit::PerSecond),
-        )
-        .line(
+        let parcels = over_time("Parcels and write calls", "all nodes", Unit::PerSecond)
+            .note("a parcel is not a write call: the study of 2020 counted the latter")
+            .line(
+                "parcels read",
+                Tone::Accepted,
+                self.sum(all, |it| it.parcels_in as f64),
+            )
+            .line(
+                "write calls",
+                Tone::Sent,
+                self.sum(all, |it| it.writes as f64),
+            );
+        let bytes = over_time("Bytes", "bytes of all nodes", Unit::PerSecond).line(
             "read",
             Tone::Accepted,
             self.sum(all, |it| it.bytes_in as f64),
         );
-        let size = Chart::new(
-            "Bytes per parcel",
-            Axis::time(),
-            Axis::linear("bytes", Unit::Number),
-        )
-        .line(
-            "per parcel",
-            Tone::Accepted,
-            self.ratio(|it| it.bytes_in as f64, |it| it.parcels_in as f64),
-        )
-        .line(
-            "per write call",
-            Tone::Sent,
-            self.ratio(|it| it.bytes_out as f64, |it| it.writes as f64),
-        );
+        let size = over_time("Bytes per parcel", "bytes", Unit::Number)
+            .line(
+                "per parcel",
+                Tone::Accepted,
+                self.ratio(|it| it.bytes_in as f64, |it| it.parcels_in as f64),
+            )
+            .line(
+                "per write call",
+                Tone::Sent,
+                self.ratio(|it| it.bytes_out as f64, |it| it.writes as f64),
+            );
         let duplicates = self.ratio(|it| it.duplicates as f64, |it| it.messages_in as f64);
-        let duplicates = Chart::new(
-            "Duplicates",
-            Axis::time(),
-            Axis::linear("of received", Unit::Share),
-        )
-        .note("messages that a node had seen before")
-        .line("duplicates", Tone::Bad, duplicates);
+        let duplicates = over_time("Duplicates", "of received", Unit::Share)
+            .note("messages that a node had seen before")
+            .line("duplicates", Tone::Bad, duplicates);
         vec![parcels.html(), bytes.html(), size.html(), duplicates.html()]
     }
 
@@ -228,17 +199,9 @@ impl<'a> Course<'a> {
             Axis::log("from due to offered", Unit::Millis),
         )
         .line("lateness", Tone::P99, late);
-        let drops = Chart::new(
-            "Dropped at full queues",
-            Axis::time(),
-            Axis::linear("parcels", Unit::PerSecond),
-        );
+        let drops = over_time("Dropped at full queues", "parcels", Unit::PerSecond);
         let drops = self.by_node(drops, |row| row.counters.dropped_full as f64);
-        let queues = Chart::new(
-            "Waiting in queues",
-            Axis::time(),
-            Axis::linear("parcels", Unit::Number),
-        );
+        let queues = over_time("Waiting in queues", "parcels", Unit::Number);
         let queues = self.by_node(queues, |row| row.queued as f64);
         let machine = account.machine.iter();
         let busy: Vec<_> = machine
@@ -246,19 +209,11 @@ impl<'a> Course<'a> {
             .map(|it| (it.second as f64, it.busy))
             .collect();
         let stolen: Vec<_> = machine.map(|it| (it.second as f64, it.stolen)).collect();
-        let cpu = Chart::new(
-            "CPU by node",
-            Axis::time(),
-            Axis::linear("CPUs", Unit::Number),
-        )
-        .line("machine", Tone::Depth, busy)
-        .line("stolen by others", Tone::Bad, stolen);
+        let cpu = over_time("CPU by node", "CPUs", Unit::Number)
+            .line("machine", Tone::Depth, busy)
+            .line("stolen by others", Tone::Bad, stolen);
         let cpu = self.by_node(cpu, |row| row.counters.cpu_ns as f64 / 1e9);
-        let wait = Chart::new(
-            "Waiting for a CPU",
-            Axis::time(),
-            Axis::linear("share of time", Unit::Share),
-        );
+        let wait = over_time("Waiting for a CPU", "share of time", Unit::Share);
         let wait = self.by_node(wait, |row| row.counters.wait_ns as f64 / 1e9);
         vec![
             latency.html(),
@@ -269,4 +224,8 @@ impl<'a> Course<'a> {
             wait.html(),
         ]
     }
+}
+
+fn over_time(title: &str, label: &str, unit: Unit) -> Chart {
+    Chart::new(title, Axis::time(), Axis::linear(label, unit))
 }

@@ -260,13 +260,13 @@ fn plan_of(end: &End) -> anyhow::Result<MeshPlan> {
         load,
         MeshSettings {
             nodes: config.nodes.try_into().ok(),
-            protocol: Some(config.protocol),
+            protocol: Some(config.variant.protocol),
             topology: Some(config.topology),
             fanout: config.fanout.try_into().ok(),
             queue: config.queue.try_into().ok(),
-            resend_filter: config.resend_filter,
-            batch: config.batch,
-            announce: config.announce,
+            resend_filter: config.variant.resend_filter,
+            batch: config.variant.batch,
+            announce: config.variant.announce,
             cpu_quota: end.cpu_quota,
             seed: Some(config.seed),
             ..MeshSettings::default()

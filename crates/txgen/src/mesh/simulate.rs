@@ -1,6 +1,5 @@
 //! `txgen mesh simulate`: the same nodes on a simulated clock, as many as there is patience for.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use gossip::app::Mix;
@@ -250,9 +249,8 @@ fn write(
         "points": points,
     });
     let summary = format!("{document:#}\n");
-    folder.open("summary.json")?.write_all(summary.as_bytes())?;
-    let html = page(args, points);
-    Ok(folder.open("report.html")?.write_all(html.as_bytes())?)
+    folder.write("summary.json", &summary)?;
+    folder.write("report.html", &page(args, points))
 }
 
 /// After the last message is due.

@@ -3,11 +3,11 @@
 use measure::Quantiles;
 use serde::Serialize;
 
-use super::account::{Account, ReachFigures, StepAccount};
+use super::account::{Account, ReachSummary, StepAccount};
 use super::conduct::Played;
 use super::counters::Counters;
 use super::figures::Figures;
-use super::judge::{Bounds, Cause, Finding, GaveFirst, Judgement, Kept, SUSTAINED, judge};
+use super::judge::{Bounds, Cause, Judgement, Kept, SUSTAINED, judge};
 use super::laws::Laws;
 use super::plan::MeshPlan;
 
@@ -25,7 +25,7 @@ pub(crate) struct MeshSummary {
     pub(crate) origin_unix_ns: u64,
     pub(crate) duration_s: f64,
     pub(crate) interrupted: bool,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: Judgement,
     pub(crate) offered: Offered,
     pub(crate) figures: Figures,
     pub(crate) latency_ms: Quantiles,
@@ -37,16 +37,6 @@ pub(crate) struct MeshSummary {
     pub(crate) conservation: Laws,
 }
 
-/// What the judge found.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Verdict {
-    pub(crate) schedule: Kept,
-    pub(crate) gave_first: Option<GaveFirst>,
-    pub(crate) evidence: Vec<Finding>,
-    /// What was still under way when the drain ended.
-    pub(crate) undrained: Option<String>,
-}
-
 /// What the generator did.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Offered {
@@ -54,20 +44,6 @@ pub(crate) struct Offered {
     pub(crate) offered: u64,
     /// Due and never offered: the generator's shortfall.
     pub(crate) missed: u64,
-}
-
-/// What became of the followed messages.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ReachSummary {
-    /// One in so many messages of each maker was followed.
-    pub(crate) one_in: u64,
-    pub(crate) followed: u64,
-    pub(crate) seen_by_all: u64,
-    pub(crate) seen_by_none: u64,
-    /// The mean share of nodes that saw a message.
-    pub(crate) share: Option<f64>,
-    /// From due to the last node's first sight.
-    pub(crate) last_ms: Quantiles,
 }
 
 /// One node.
@@ -137,7 +113,7 @@ impl MeshSummary {
             figures: Figures::of(account),
             latency_ms: account.latency().quantiles(&censored),
             lateness_ms: account.lateness.quantiles(&censored),
-            reach: reach(&account.reach.figures(plan.nodes), plan.sample()),
+            reach: account.reach.summary(plan.nodes, plan.sample()),
             total: account.total(),
             nodes: nodes(account, plan),
             steps: account
@@ -146,11 +122,9 @@ impl MeshSummary {
                 .map(|step| step_summary(step, account, &judgement))
                 .collect(),
             conservation: Laws::of(account, plan.topology, plan.fanout),
-            verdict: Verdict {
-                schedule: judgement.schedule,
-                gave_first: judgement.gave_first,
-                evidence: judgement.evidence,
+            verdict: Judgement {
                 undrained: played.undrained.clone(),
+                ..judgement
             },
         }
     }
@@ -171,17 +145,6 @@ impl MeshSummary {
         let first = self.steps.iter().position(|it| it.remark != KEPT_UP);
         let count = first.unwrap_or(self.steps.len());
         self.steps[..count].last()
-    }
-}
-
-fn reach(figures: &ReachFigures, one_in: u64) -> ReachSummary {
-    ReachSummary {
-        one_in,
-        followed: figures.followed,
-        seen_by_all: figures.complete,
-        seen_by_none: figures.unseen,
-        share: figures.share,
-        last_ms: figures.last.quantiles(&measure::Latency::new()),
     }
 }
 
@@ -258,6 +221,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::mesh::judge::GaveFirst;
     use crate::mesh::load::MeshLoad;
 
     fn judgement(cause: Cause, step: u32) -> Judgement {
@@ -270,6 +234,7 @@ mod tests {
                 sentence: String::new(),
             }),
             evidence: Vec::new(),
+            undrained: None,
         }
     }
 

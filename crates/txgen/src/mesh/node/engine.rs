@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use gossip::app::{App, Timeline};
 use gossip::{Endpoint, Node, Origin, Output, PeerId, Relayed};
@@ -22,6 +21,7 @@ use super::links::LinkBook;
 use super::meter::Meter;
 use super::settings::settings;
 use super::state::State;
+use crate::clock::Origin as Clock;
 use crate::mesh::account::GENERATOR;
 use crate::mesh::control::{NodeConfig, Order, Row, Word};
 use crate::mesh::counters::Counters;
@@ -286,7 +286,7 @@ impl Engine {
     pub(super) fn obey(&self, order: &Order) {
         self.with(|state, now| match order {
             &Order::Start { origin_unix_ns } => {
-                let ahead = origin_unix_ns.saturating_sub(unix_ns());
+                let ahead = origin_unix_ns.saturating_sub(Clock::capture().unix_ns());
                 state.origin = Some(now.saturating_add(Nanos::new(ahead)));
                 let counts = self.counts(state);
                 state.meter.begin(counts);
@@ -337,13 +337,6 @@ impl Engine {
             ..own
         }
     }
-}
-
-fn unix_ns() -> u64 {
-    let unix = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Timers are looked at again at the latest then.

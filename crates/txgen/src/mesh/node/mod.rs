@@ -39,10 +39,7 @@ pub(super) fn run(args: &MeshNodeArgs) -> anyhow::Result<()> {
     pin(&config.cpus)?;
     // What cannot be raised shows when a connection is refused.
     let _ = ops::open_files::allow(connection::MAX_CONNECTIONS as u64);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the node's runtime")?;
+    let runtime = crate::runtime::start().context("cannot start the node's runtime")?;
     LocalSet::new().block_on(&runtime, serve(config))
 }
 

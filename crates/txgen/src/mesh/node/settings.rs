@@ -6,7 +6,7 @@ use gossip::{Endpoint, Peering, QueueLimits, Relayed, Settings, topology};
 use pacing::Nanos;
 
 use crate::mesh::control::NodeConfig;
-use crate::settings::mesh::{Topology, Variant};
+use crate::settings::mesh::Topology;
 
 /// The settings of a node that listens there and knows where all others do.
 ///
@@ -48,12 +48,7 @@ pub(super) fn settings(
             )
         },
     };
-    let variant = Variant {
-        protocol: config.protocol,
-        batch: config.batch,
-        announce: config.announce,
-        resend_filter: config.resend_filter,
-    };
+    let variant = config.variant;
     let mut settings = Settings {
         version: variant.protocol.0,
         peering,
