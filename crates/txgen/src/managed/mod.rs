@@ -47,12 +47,12 @@ pub struct Programs {
 #[derive(Debug, thiserror::Error)]
 pub enum ManagedError {
     /// A program is nowhere.
-    #[error("{name} is not found: give --{flag} PATH, set {variable}, or put it into PATH{hint}")]
+    #[error(
+        "{name} is not found: give --{name} PATH, set {variable}, or put it into PATH ({hint})"
+    )]
     Missing {
-        /// The program.
+        /// The program, and the flag that names it.
         name: &'static str,
-        /// The flag that names it.
-        flag: &'static str,
         /// The variable that names it.
         variable: &'static str,
         /// How to get it.
@@ -189,30 +189,36 @@ impl Stage {
 
     /// The nodes of a network that was started, to be recorded each.
     pub(crate) fn observed(&self) -> Vec<Observed> {
-        let observed = |number: usize, endpoint: Endpoint, process: &Process| Observed {
+        let nodes = self.processes();
+        if nodes.len() < 2 {
+            return Vec::new();
+        }
+        let observed = |(number, (endpoint, process)): (usize, (Endpoint, &Process))| Observed {
             name: format!("node-{number}"),
             endpoint,
             pid: i32::try_from(process.id()).ok(),
             metrics: None,
         };
+        nodes.into_iter().enumerate().map(observed).collect()
+    }
+
+    /// The nodes that are processes, with where they answer requests.
+    fn processes(&self) -> Vec<(Endpoint, &Process)> {
+        let http = |address| Endpoint::of(Transport::Http, address);
         match &self.node {
-            Some(Node::Btcd(nodes)) if nodes.len() > 1 => {
-                let nodes = nodes.iter().rev().enumerate();
-                let observed = |(number, node): (usize, &Btcd)| {
-                    let endpoint = btcd_endpoint(Transport::Http, node.address());
-                    observed(number, endpoint, node.process())
-                };
-                nodes.map(observed).collect()
+            Some(Node::CometBft(nodes)) => {
+                let nodes = nodes.iter();
+                nodes
+                    .filter_map(|node| Some((http(node.address()), node.process()?)))
+                    .collect()
             }
-            Some(Node::CometBft(nodes)) if nodes.len() > 1 => {
-                let nodes = nodes.iter().enumerate();
-                let observed = |(number, node): (usize, &CometBft)| {
-                    let endpoint = Endpoint::of(Transport::Http, node.address());
-                    Some(observed(number, endpoint, node.process()?))
-                };
-                nodes.filter_map(observed).collect()
+            Some(Node::Btcd(nodes)) => {
+                let answers = |node: &Btcd| btcd_endpoint(Transport::Http, node.address());
+                let nodes = nodes.iter().rev();
+                nodes.map(|node| (answers(node), node.process())).collect()
             }
-            _ => Vec::new(),
+            Some(Node::Simd(node)) => vec![(http(node.address()), node.process())],
+            Some(Node::BuiltIn(..)) | None => Vec::new(),
         }
     }
 
@@ -237,13 +243,8 @@ impl Stage {
 
     /// Copies the logs of the processes into the run folder, the end of each.
     pub(crate) fn keep_logs(&self, folder: &Path) {
-        let processes: Vec<&Process> = match &self.node {
-            Some(Node::CometBft(nodes)) => nodes.iter().filter_map(CometBft::process).collect(),
-            Some(Node::Btcd(nodes)) => nodes.iter().rev().map(Btcd::process).collect(),
-            Some(Node::Simd(node)) => vec![node.process()],
-            Some(Node::BuiltIn(..)) | None => Vec::new(),
-        };
-        for (number, process) in processes.iter().enumerate() {
+        let processes = self.processes();
+        for (number, (_, process)) in processes.iter().enumerate() {
             let name = match processes.len() {
                 1 => "node.log".into(),
                 _ => format!("node-{number}.log"),
@@ -289,13 +290,12 @@ fn start_cometbft(
     programs: &Programs,
     shutdown: &Shutdown,
 ) -> Result<Vec<CometBft>, ManagedError> {
-    let binary =
-        servers::find(programs.cometbft.as_deref(), "cometbft").ok_or(ManagedError::Missing {
-            name: "cometbft",
-            flag: "cometbft",
-            variable: "COMETBFT_BIN",
-            hint: " (go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.17)",
-        })?;
+    let found = servers::find(programs.cometbft.as_deref(), "cometbft");
+    let binary = found.ok_or(ManagedError::Missing {
+        name: "cometbft",
+        variable: "COMETBFT_BIN",
+        hint: "go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.17",
+    })?;
     make_folder(programs)?;
     let options = CometBftOptions {
         binary,
@@ -322,11 +322,11 @@ fn start_simd(
     programs: &Programs,
     shutdown: &Shutdown,
 ) -> Result<Simd, ManagedError> {
-    let binary = servers::find(programs.simd.as_deref(), "simd").ok_or(ManagedError::Missing {
+    let found = servers::find(programs.simd.as_deref(), "simd");
+    let binary = found.ok_or(ManagedError::Missing {
         name: "simd",
-        flag: "simd",
         variable: "SIMD_BIN",
-        hint: " (.ci/simd builds ibc-go's)",
+        hint: ".ci/simd builds ibc-go's",
     })?;
     make_folder(programs)?;
     let options = SimdOptions {
@@ -359,11 +359,11 @@ fn start_btcds(
     programs: &Programs,
     shutdown: &Shutdown,
 ) -> Result<Vec<Btcd>, ManagedError> {
-    let binary = servers::find(programs.btcd.as_deref(), "btcd").ok_or(ManagedError::Missing {
+    let found = servers::find(programs.btcd.as_deref(), "btcd");
+    let binary = found.ok_or(ManagedError::Missing {
         name: "btcd",
-        flag: "btcd",
         variable: "BTCD_BIN",
-        hint: " (go install github.com/btcsuite/btcd@v0.26.2)",
+        hint: "go install github.com/btcsuite/btcd@v0.26.2",
     })?;
     let seed = settings.bitcoin.wallet_seed.unwrap_or(DEFAULT_WALLET_SEED);
     let keys = Keys::new(seed, settings.bitcoin.digest.unwrap_or_default());
@@ -396,10 +396,8 @@ fn when_ready<T>(
     shutdown: &Shutdown,
     start: impl FnOnce(&mut Wait<'_>) -> Result<T, StartError>,
 ) -> Result<T, ManagedError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(StartError::io("cannot ask whether it is ready"))?;
+    let runtime =
+        crate::runtime::start().map_err(StartError::io("cannot ask whether it is ready"))?;
     let mut is_ready = |address| {
         let client = Client::new(&Endpoint::of(Transport::Http, address), PROBE_TIMEOUT);
         client.is_ok_and(|client| {

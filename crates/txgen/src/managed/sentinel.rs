@@ -32,9 +32,8 @@ impl Sentinel {
     ) -> Result<Self, ManagedError> {
         let binary = find(programs).ok_or(ManagedError::Missing {
             name: "sentinel",
-            flag: "sentinel",
             variable: "TXGEN_SENTINEL",
-            hint: " (cargo build --release --bin sentinel)",
+            hint: "cargo build --release --bin sentinel",
         })?;
         let home = tempfile::Builder::new()
             .prefix(".sentinel-")
