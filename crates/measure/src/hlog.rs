@@ -83,9 +83,3 @@ impl HlogWriter {
         out.push(b'\n');
     }
 }
-
-impl std::fmt::Debug for HlogWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HlogWriter").finish_non_exhaustive()
-    }
-}

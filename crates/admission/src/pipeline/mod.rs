@@ -7,7 +7,6 @@ mod queues;
 #[cfg(not(any(loom, shuttle)))]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,12 +110,6 @@ impl Counters {
 pub struct Pipeline<A: Admit, F: Filter<A::Key> + 'static> {
     engine: Arc<Engine<A, F>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl<A: Admit, F: Filter<A::Key> + 'static> fmt::Debug for Pipeline<A, F> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Pipeline").finish_non_exhaustive()
-    }
 }
 
 impl<A: Admit, F: Filter<A::Key> + 'static> Pipeline<A, F> {

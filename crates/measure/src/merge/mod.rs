@@ -23,7 +23,6 @@ use crate::rows::{BlockRow, SeriesRow, StepRow};
 use crate::summary::Summary;
 
 /// The files of one generator.
-#[derive(Debug)]
 pub struct MergePart<R> {
     /// `manifest.json`.
     pub manifest: Manifest,

@@ -103,23 +103,6 @@ impl<R: BufRead> HlogReader<R> {
     }
 }
 
-impl<R> std::fmt::Debug for HlogReader<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HlogReader").finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for HlogInterval<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HlogInterval")
-            .field("kind", &self.kind)
-            .field("start_s", &self.start_s)
-            .field("length_s", &self.length_s)
-            .field("max_ms", &self.max_ms)
-            .finish_non_exhaustive()
-    }
-}
-
 impl HlogInterval<'_> {
     /// Adds its values to `sum`. The sum's maximum stays exact; its mean is that of the histograms,
     /// within 0.1 %.

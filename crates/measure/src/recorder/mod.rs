@@ -110,7 +110,6 @@ impl RecorderConfig {
 ///
 /// Each source reports its own events in the order of their stamps, a `Sent` before its
 /// `Answered`, and raises its watermark after them. Sources are independent of each other.
-#[derive(Debug)]
 pub struct Recorder<W, P> {
     config: RecorderConfig,
     plan: P,
