@@ -216,12 +216,6 @@ impl CometBft {
         self.node().home()
     }
 
-    /// The node's log (standard output and error of all its starts).
-    #[must_use]
-    pub fn log_path(&self) -> PathBuf {
-        self.home().join("node.log")
-    }
-
     /// Process id while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
