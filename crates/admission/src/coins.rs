@@ -27,7 +27,6 @@ pub struct Payment<P = ()> {
 }
 
 /// A payment without a proof.
-#[must_use]
 pub fn payment(id: u32, spends: &[Coin]) -> Payment {
     let spends = spends.to_vec();
     Payment {
@@ -48,7 +47,6 @@ pub struct Ledger<P = ()> {
 
 impl<P> Ledger<P> {
     /// With the first transaction alone.
-    #[must_use]
     pub fn genesis() -> Self {
         Self {
             order: Vec::new(),
@@ -120,7 +118,6 @@ impl Witness for Book {
 impl Coins {
     /// With the book that it writes to.
     #[expect(clippy::type_complexity, reason = "a test's book")]
-    #[must_use]
     pub fn new() -> (Self, Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>) {
         let fates = Arc::default();
         (Self(Book(Arc::clone(&fates))), fates)
@@ -193,7 +190,6 @@ pub struct Narrow(Vec<bool>);
 
 impl Narrow {
     /// Of so many bits.
-    #[must_use]
     pub fn new(bits: usize) -> Self {
         Self(vec![false; bits])
     }

@@ -80,7 +80,6 @@ impl State {
 
 impl Inside<'_> {
     /// Whether a higher region is waited for: who stays keeps it waiting.
-    #[must_use]
     pub fn is_outranked(&self) -> bool {
         lock(&self.corral.state).is_outranked(self.region)
     }

@@ -42,7 +42,6 @@ const SPREAD: KeyBits = [
 impl OutputKey {
     /// The key of the Gigablock testnet's later form: the low 16 bits of the index, XORed into words
     /// 0, 2, 4 and 6. Two outputs of one transaction share half of their positions.
-    #[must_use]
     pub fn gigablock_bits(&self) -> KeyBits {
         let mut words = self.words();
         for word in words.iter_mut().step_by(2) {

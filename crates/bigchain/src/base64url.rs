@@ -6,7 +6,6 @@ use crate::Mode;
 use crate::error::Error;
 
 /// Writes bytes as base64url.
-#[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode_to_string(bytes)
 }

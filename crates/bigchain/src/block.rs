@@ -9,19 +9,16 @@ pub struct AppHash(String);
 
 impl AppHash {
     /// The hash from its text, as a node stores it.
-    #[must_use]
     pub const fn from_text(text: String) -> Self {
         Self(text)
     }
 
     /// Its text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The hash after a block with these transactions; the same hash if there are none.
-    #[must_use]
     pub fn after(&self, transactions: &[Id]) -> Self {
         if transactions.is_empty() {
             return self.clone();
@@ -32,7 +29,6 @@ impl AppHash {
 }
 
 /// The hash of a block's transactions: SHA3-256 of their ids as text; empty without transactions.
-#[must_use]
 pub fn transactions_hash(transactions: &[Id]) -> String {
     if transactions.is_empty() {
         return String::new();
@@ -43,7 +39,6 @@ pub fn transactions_hash(transactions: &[Id]) -> String {
 
 /// The Merkle root of unspent outputs: leaves are the hashes of id and index, sorted; a layer of
 /// odd length repeats its last hash. Any order of the outputs gives the same root.
-#[must_use]
 pub fn unspent_root(outputs: &[(Id, u64)]) -> [u8; 32] {
     let mut layer: Vec<[u8; 32]> = outputs
         .iter()

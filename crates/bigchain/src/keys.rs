@@ -35,7 +35,6 @@ pub struct KeyPair {
 
 impl KeyPair {
     /// The pair of a 32 byte seed.
-    #[must_use]
     pub fn from_seed(seed: [u8; 32]) -> Self {
         let signing = SigningKey::from_bytes(&seed);
         let public = PublicKey(signing.verifying_key().to_bytes());
@@ -51,13 +50,11 @@ impl KeyPair {
     }
 
     /// The public key.
-    #[must_use]
     pub const fn public(&self) -> PublicKey {
         self.public
     }
 
     /// Signs a message.
-    #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.signing.sign(message).to_bytes()
     }

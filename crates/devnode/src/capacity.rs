@@ -51,7 +51,6 @@ impl Default for CapacityModel {
 
 impl CapacityModel {
     /// A capacity that stays what it is.
-    #[must_use]
     pub fn constant(txs_per_second: f64) -> Self {
         Self {
             initial: txs_per_second,

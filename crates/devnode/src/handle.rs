@@ -97,62 +97,52 @@ impl DevNode {
     }
 
     /// Where the RPC listens.
-    #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
         self.node.addresses.rpc
     }
 
     /// `http://HOST:PORT`.
-    #[must_use]
     pub fn rpc_url(&self) -> String {
         format!("http://{}", self.rpc_address())
     }
 
     /// `ws://HOST:PORT/websocket`.
-    #[must_use]
     pub fn ws_url(&self) -> String {
         format!("ws://{}/websocket", self.rpc_address())
     }
 
     /// Where BigchainDB's HTTP API listens, if it is the application.
-    #[must_use]
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.node.addresses.api
     }
 
     /// Where BigchainDB's event stream listens, if it is the application; its path is
     /// `/api/v1/streams/valid_transactions`.
-    #[must_use]
     pub fn events_address(&self) -> Option<SocketAddr> {
         self.node.addresses.events
     }
 
     /// Where the control endpoint listens, if there is one.
-    #[must_use]
     pub fn control_address(&self) -> Option<SocketAddr> {
         self.node.addresses.control
     }
 
     /// Where Bitcoin's peers connect to, if it is the application and listens for them.
-    #[must_use]
     pub fn peers_address(&self) -> Option<SocketAddr> {
         self.node.addresses.peers
     }
 
     /// The faults that can be injected.
-    #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.node.faults
     }
 
     /// Counters and levels.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.node)
     }
 
     /// A committed block; none if the height is not kept.
-    #[must_use]
     pub fn block(&self, height: u64) -> Option<BlockSummary> {
         if let Some(bitcoin) = &self.node.bitcoin {
             let ids = bitcoin.block_ids(height)?.into_iter();

@@ -174,7 +174,6 @@ impl Answer {
     }
 
     /// The kind that a row of `answers.csv` names; `None` of a text that names none.
-    #[must_use]
     pub fn named(text: &str) -> Option<Self> {
         match text {
             "accepted" => Some(Self::Accepted),

@@ -36,7 +36,6 @@ pub enum BendFound {
 }
 
 /// Fits two lines to points of offered and achieved; `seed` is the resampling's.
-#[must_use]
 pub fn bend(points: &[(f64, f64)], seed: u64) -> BendFound {
     let mut points = points.to_vec();
     points.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -21,7 +21,6 @@ pub struct Buckets {
 
 impl Buckets {
     /// How many values there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -52,7 +51,6 @@ adds_up!(LatencyBuckets { sum: latencies });
 
 impl LatencyBuckets {
     /// One of the six.
-    #[must_use]
     pub const fn of(&self, kind: LatencyKind) -> &Buckets {
         &self.latencies[kind as usize]
     }

@@ -21,7 +21,6 @@ impl Codespace {
 
     /// The name space of this name; an empty one is none. The name comes from a node and stands in tables and in
     /// names of metrics: what is no letter, digit or `-` is written `_`.
-    #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
             "" => Self::NONE,
@@ -105,7 +104,6 @@ impl Code {
 }
 
 /// A code as tables show it: `sdk/32 account sequence mismatch`. Anything else stays as it is.
-#[must_use]
 pub fn code_title(code: &str) -> String {
     let meaning = code.parse().ok().and_then(Code::meaning);
     meaning.map_or_else(|| code.to_owned(), |meaning| format!("{code} {meaning}"))

@@ -75,7 +75,6 @@ impl Law {
     }
 
     /// Whether both sides are equal.
-    #[must_use]
     pub const fn holds(&self) -> bool {
         self.left == self.right
     }

@@ -119,26 +119,22 @@ counters! {
 
 impl Counts {
     /// Sent and not answered.
-    #[must_use]
     pub const fn in_flight(&self) -> u64 {
         self.sent
             .saturating_sub(self.accepted + self.rejected + self.errors)
     }
 
     /// Offered, and neither sent nor given up.
-    #[must_use]
     pub const fn unsent_yet(&self) -> u64 {
         self.offered.saturating_sub(self.sent + self.unsent)
     }
 
     /// Accepted and not in a block.
-    #[must_use]
     pub const fn backlog(&self) -> u64 {
         self.accepted.saturating_sub(self.in_blocks())
     }
 
     /// Own transactions in blocks, whatever their code.
-    #[must_use]
     pub const fn in_blocks(&self) -> u64 {
         self.committed + self.commit_failed + self.unverified
     }
@@ -157,7 +153,6 @@ impl Late {
     }
 
     /// Late by the generator's own fault.
-    #[must_use]
     pub const fn by_generator(&self) -> u64 {
         self.schedule + self.source
     }
@@ -165,7 +160,6 @@ impl Late {
 
 impl CommittedAnyway {
     /// All three.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.rejected + self.errors + self.unanswered
     }

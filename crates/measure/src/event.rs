@@ -17,7 +17,6 @@ pub type TxHash = [u8; 32];
 pub const LATE_LIMIT: Nanos = Nanos::from_nanos(1_000_000);
 
 /// The first eight bytes of a hash, little-endian: the key of the pending table.
-#[must_use]
 pub fn hash_prefix(hash: &TxHash) -> u64 {
     let mut prefix = [0; 8];
     prefix.copy_from_slice(&hash[..8]);
@@ -98,7 +97,6 @@ pub enum Reply {
 
 impl Reply {
     /// CheckTx answered another code than 0, of no name space.
-    #[must_use]
     pub const fn rejected(code: u32) -> Self {
         let space = Codespace::NONE;
         Self::Rejected { code, space }

@@ -55,14 +55,12 @@ impl Offered {
     }
 
     /// Unsent for one reason.
-    #[must_use]
     pub fn unsent_for(&self, reason: UnsentReason) -> u64 {
         let count = self.unsent_by_reason.get(reason.name());
         count.copied().unwrap_or(0)
     }
 
     /// Unsent because the run was ended while they waited.
-    #[must_use]
     pub fn unsent_by_the_end(&self) -> u64 {
         self.unsent_for(UnsentReason::Interrupted) + self.unsent_for(UnsentReason::Stopped)
     }

@@ -48,7 +48,6 @@ macro_rules! latencies {
 
         impl Latencies {
             /// The figures of one of them.
-            #[must_use]
             pub const fn of(&self, kind: LatencyKind) -> &Quantiles {
                 match kind {
                     $(LatencyKind::$kind => &self.$name,)*
@@ -93,7 +92,6 @@ pub struct Latency {
 
 impl Latency {
     /// An empty one.
-    #[must_use]
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST.as_nanos(), SIGNIFICANT_DIGITS)
             .expect("the bounds are constants that the crate accepts");
@@ -162,31 +160,26 @@ impl Latency {
     }
 
     /// How many values were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// Whether nothing was recorded.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.histogram.is_empty()
     }
 
     /// The exact sum in seconds.
-    #[must_use]
     pub fn sum_s(&self) -> f64 {
         self.sum_ns as f64 / 1e9
     }
 
     /// How many values were above [`HIGHEST`].
-    #[must_use]
     pub const fn clamped(&self) -> u64 {
         self.clamped
     }
 
     /// The value at `quantile` (0 to 1), within 0.1 %, never above the maximum; `None` while empty.
-    #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         (!self.is_empty())
             .then(|| self.histogram.value_at_quantile(quantile).min(self.max_ns))
@@ -194,13 +187,11 @@ impl Latency {
     }
 
     /// The exact maximum; `None` while empty.
-    #[must_use]
     pub fn max(&self) -> Option<Nanos> {
         (!self.is_empty()).then_some(Nanos::from_nanos(self.max_ns))
     }
 
     /// The histogram itself, in nanoseconds.
-    #[must_use]
     pub const fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
@@ -230,7 +221,6 @@ pub struct LatencySet {
 
 impl LatencySet {
     /// Six empty ones.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -246,7 +236,6 @@ impl LatencySet {
     }
 
     /// One of the six.
-    #[must_use]
     pub const fn of(&self, kind: LatencyKind) -> &Latency {
         &self.latencies[kind as usize]
     }
@@ -257,7 +246,6 @@ impl LatencySet {
     }
 
     /// The figures of a report; `censored` holds the ages of what had not ended.
-    #[must_use]
     pub fn summary(&self, censored: &Self) -> Latencies {
         let mut figures = Latencies::default();
         for kind in LatencyKind::ALL {
@@ -279,7 +267,6 @@ impl LatencySet {
     }
 
     /// Bytes held by the counters.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.latencies
             .iter()

@@ -33,7 +33,6 @@ impl Estimate {
     }
 
     /// Whether the interval holds this value.
-    #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -74,7 +73,6 @@ pub struct LineFit {
 
 impl LineFit {
     /// Fits lines to points (x, y); `seed` is the resampling's. `None` with fewer than eight points, or all at one x.
-    #[must_use]
     pub fn of(points: &[(f64, f64)], seed: u64) -> Option<Self> {
         let n = points.len() as f64;
         let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
@@ -119,7 +117,6 @@ impl LineFit {
     }
 
     /// The line of least squares at this x, with the interval of the line there (single points scatter more).
-    #[must_use]
     pub fn at(&self, x: f64) -> Estimate {
         let Line { intercept, slope } = self.least_squares;
         let off = x - self.centre;
@@ -130,14 +127,12 @@ impl LineFit {
     }
 
     /// How far beyond the points an x lies, as a multiple of the largest; at most 1 inside.
-    #[must_use]
     pub fn reach(&self, x: f64) -> f64 {
         x / self.range.1.max(f64::MIN_POSITIVE)
     }
 
     /// Whether the points say anything at this x: up to ten times the largest, where the line rises, and its
     /// interval there is no wider than the value itself.
-    #[must_use]
     pub fn supports(&self, x: f64) -> bool {
         let at = self.at(x);
         let is_sure = self.least_squares.slope.low > 0.0 && at.high - at.low <= at.value;

@@ -100,7 +100,6 @@ impl Manifest {
     }
 
     /// Which transactions have a row; all where an earlier version did not say.
-    #[must_use]
     pub fn rows(&self) -> KeptRows {
         let text = self.plan.get("rows").and_then(|rows| rows.as_str());
         text.and_then(|text| text.parse().ok()).unwrap_or_default()

@@ -20,7 +20,6 @@ pub struct Propagation {
 
 /// The delay of each block at every node that did not have it first. Blocks that only one node showed say
 /// nothing.
-#[must_use]
 pub fn propagations(sights: &[SightRow]) -> Vec<Propagation> {
     let mut blocks: BTreeMap<&str, Vec<&SightRow>> = BTreeMap::new();
     for sight in sights.iter().filter(|sight| sight.kind == SightRow::BLOCK) {
@@ -45,7 +44,6 @@ pub fn propagations(sights: &[SightRow]) -> Vec<Propagation> {
 
 /// How much later than the first node each node had the blocks and the sampled transactions: of each (kind,
 /// node), the median, the largest and the number, in seconds. A node that had them first counts with 0.
-#[must_use]
 pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for sight in sights {
@@ -84,7 +82,6 @@ pub struct Skew {
 }
 
 /// Transactions a second that a node took into its mempool, of the seconds in which that is known.
-#[must_use]
 pub fn admitted(rows: &[&NodeRow]) -> Vec<(u64, f64)> {
     rows.iter()
         .filter_map(|row| Some((row.second, row.admitted_tps?)))
@@ -136,7 +133,6 @@ pub enum Attribution {
 
 impl Load {
     /// What the figures point to, the most telling first, each with the figures in words.
-    #[must_use]
     pub fn attribution(&self) -> Vec<(Attribution, String)> {
         let idle = self.cores - self.machine;
         let mut found = Vec::new();

@@ -35,7 +35,6 @@ pub struct SchedulePlan {
 
 impl SchedulePlan {
     /// The plan of `schedule`.
-    #[must_use]
     pub fn new(schedule: Schedule) -> Self {
         // Poisson arrivals are counted from the first one on, so they are counted as time goes by.
         let streamed = matches!(schedule.arrivals(), Arrivals::Poisson { .. })
@@ -93,7 +92,6 @@ pub struct ClosedLoop {
 
 impl ClosedLoop {
     /// `step` describes the whole run; its rate is whatever the caller wants printed.
-    #[must_use]
     pub const fn new(step: Step) -> Self {
         Self { step }
     }

@@ -19,7 +19,6 @@ pub struct RateStats {
 
 impl RateStats {
     /// Of one value for each second; `None` without any.
-    #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);

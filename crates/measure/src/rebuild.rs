@@ -56,7 +56,6 @@ struct Open {
 
 impl<'a> KilledRun<'a> {
     /// Of the rows of a run; those of transactions come with [`tx`](Self::tx).
-    #[must_use]
     pub fn new(
         manifest: &'a Manifest,
         series: &'a [SeriesRow],
@@ -130,7 +129,6 @@ impl<'a> KilledRun<'a> {
     }
 
     /// The end of the warm-up, where the summary's latencies begin.
-    #[must_use]
     pub fn warmup(&self) -> Nanos {
         let text = self
             .manifest

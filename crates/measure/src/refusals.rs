@@ -22,7 +22,6 @@ impl RefusalTexts {
     }
 
     /// The counts: code, colon, text; `code N` where there is no text.
-    #[must_use]
     pub const fn counts(&self) -> &BTreeMap<String, u64> {
         &self.by_text
     }

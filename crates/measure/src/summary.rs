@@ -200,7 +200,6 @@ impl Blocks {
     }
 
     /// How exactly commits were seen, where the nodes did not announce their blocks.
-    #[must_use]
     pub fn resolution(&self) -> Option<String> {
         let (mean, max) = (self.resolution_ms_mean?, self.resolution_ms_max?);
         Some(format!(

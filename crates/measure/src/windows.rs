@@ -51,7 +51,6 @@ pub struct Window {
 
 impl Window {
     /// sent ÷ planned; infinite when nothing was planned.
-    #[must_use]
     pub fn ratio(&self) -> f64 {
         self.sent as f64 / self.planned as f64
     }

@@ -78,7 +78,6 @@ macro_rules! examples {
 }
 
 /// Prints a script for `shell` that completes the program's command line.
-#[must_use]
 pub fn completions<C: CommandFactory>(shell: Shell) -> u8 {
     let mut command = C::command();
     let name = command.get_name().to_owned();
@@ -130,7 +129,6 @@ fn render_examples(command: &clap::Command, pages: &mut Vec<u8>) -> io::Result<(
 }
 
 /// Writes to stdout. A reader that has seen enough closes the pipe, which is no failure.
-#[must_use]
 pub fn print(bytes: &[u8]) -> u8 {
     let _ = io::stdout().lock().write_all(bytes);
     exit::DONE

@@ -10,7 +10,6 @@ use serde::Serialize;
 pub type Page = Response<Full<Bytes>>;
 
 /// A page that is never cached.
-#[must_use]
 pub fn page(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Page {
     let mut page = Response::new(Full::from(body.into()));
     *page.status_mut() = status;
@@ -21,7 +20,6 @@ pub fn page(status: StatusCode, content_type: &'static str, body: impl Into<Byte
 }
 
 /// Plain text.
-#[must_use]
 pub fn text(status: StatusCode, body: String) -> Page {
     page(status, "text/plain; charset=utf-8", body)
 }
@@ -30,7 +28,6 @@ pub fn text(status: StatusCode, body: String) -> Page {
 ///
 /// # Panics
 /// When `body` has a map whose keys are not strings.
-#[must_use]
 pub fn json(status: StatusCode, body: &impl Serialize) -> Page {
     let mut text = serde_json::to_string_pretty(body).expect("pages have text keys only");
     text.push('\n');
@@ -38,26 +35,22 @@ pub fn json(status: StatusCode, body: &impl Serialize) -> Page {
 }
 
 /// JSON that was written down before.
-#[must_use]
 pub fn json_text(body: Bytes) -> Page {
     page(StatusCode::OK, "application/json", body)
 }
 
 /// Prometheus metrics in the OpenMetrics text format.
-#[must_use]
 pub fn metrics(text: String) -> Page {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     page(StatusCode::OK, OPEN_METRICS, text)
 }
 
 /// Why a request was refused, as JSON.
-#[must_use]
 pub fn problem(status: StatusCode, reason: &str) -> Page {
     json(status, &serde_json::json!({ "error": reason }))
 }
 
 /// For a path that names no page: 404 with the list of pages.
-#[must_use]
 pub fn not_found(index: &str) -> Page {
     text(StatusCode::NOT_FOUND, format!("no such page\n\n{index}"))
 }

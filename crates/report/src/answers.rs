@@ -31,7 +31,6 @@ struct Endpoint {
 impl AnswerCourse {
     /// Of the rows of `answers.csv`, whose columns are equally long. A kind of answer that a later version
     /// wrote is left out.
-    #[must_use]
     pub fn new(rows: &[AnswerRow]) -> Self {
         let column_s = rows.iter().map(|row| row.span_s).max().unwrap_or(1).max(1);
         let column = |row: &AnswerRow| (row.second / column_s) as usize;

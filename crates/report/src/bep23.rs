@@ -67,7 +67,6 @@ pub struct SecondFigures {
 
 impl Bep23Collector {
     /// Of a run whose earliest transaction was sent at `first_send_us` since the Unix epoch.
-    #[must_use]
     pub fn new(first_send_us: u64) -> Self {
         Self {
             first_send_us,
@@ -214,7 +213,6 @@ impl Seconds {
 
 impl SecondFigures {
     /// Of one count for each second.
-    #[must_use]
     pub fn of(counts: Vec<u32>) -> Self {
         let stats = RateStats::of(counts.iter().map(|count| f64::from(*count)));
         let rounded = |of: fn(RateStats) -> f64| stats.map_or(0.0, of).round_ties_even();

@@ -15,7 +15,6 @@ pub struct CommittedCourse {
 
 impl CommittedCourse {
     /// Of the own transactions with code 0 in `blocks`, which ascend.
-    #[must_use]
     pub fn of_blocks(blocks: &[BlockRow]) -> Self {
         let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
         let begin = blocks.first().map_or(0.0, |first| {
@@ -40,7 +39,6 @@ impl CommittedCourse {
     }
 
     /// Commits per second between two times in seconds since the origin.
-    #[must_use]
     pub fn rate(&self, from: f64, to: f64) -> f64 {
         (self.by(to) - self.by(from)) / (to - from).max(1e-9)
     }

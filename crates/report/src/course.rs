@@ -28,7 +28,6 @@ pub(crate) struct Drawn {
 
 impl LatencyCourse {
     /// Of a run that ended `ended_s` after its origin and warmed up for `warmup_s`.
-    #[must_use]
     pub fn new(ended_s: f64, warmup_s: f64) -> Self {
         let column_s = (ended_s / MAX_COLUMNS as f64).ceil().max(1.0);
         let drawn = [LatencyKind::AcceptResponse, LatencyKind::CommitFromDue];
@@ -85,7 +84,6 @@ impl LatencyCourse {
 
     /// All values after the warm-up, of the latencies that a report draws; what had not ended counts with
     /// its age.
-    #[must_use]
     pub const fn sum(&self) -> &LatencySet {
         &self.sum
     }

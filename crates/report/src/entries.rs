@@ -16,7 +16,6 @@ impl Entries {
     }
 
     /// As text for a terminal, the values below each other.
-    #[must_use]
     pub fn text(&self) -> String {
         let longest = self.pairs.iter().map(|(name, _)| name.chars().count());
         let width = longest.fold(LEAST_WIDTH, |width, name| width.max(name + 2));
@@ -25,7 +24,6 @@ impl Entries {
     }
 
     /// As a list of HTML.
-    #[must_use]
     pub fn html(&self) -> String {
         let pair = |(name, value): &(String, String)| {
             tag("dt", &escape(name)) + &tag("dd", &escape(value))

@@ -29,7 +29,6 @@ pub struct Recording {
 impl Recording {
     /// One self-contained page: what the nodes did, over time, and how much later than the first each had what was
     /// seen.
-    #[must_use]
     pub fn html(&self) -> String {
         let time = || Axis::time().to(self.lasted_s);
         let chart = |title: &str, y: Axis| Chart::new(title, time(), y);

@@ -12,7 +12,6 @@ pub struct Page {
 
 impl Page {
     /// An empty page.
-    #[must_use]
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -69,7 +68,6 @@ impl Page {
     }
 
     /// Charts side by side where there is room.
-    #[must_use]
     pub fn grid(charts: impl IntoIterator<Item = String>) -> String {
         tag(
             "div class=\"grid\"",
@@ -78,7 +76,6 @@ impl Page {
     }
 
     /// The whole page.
-    #[must_use]
     pub fn html(&self) -> String {
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\

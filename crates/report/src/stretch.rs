@@ -22,7 +22,6 @@ impl<'a> Stretch<'a> {
     /// The series in at most about `most` stretches of equal numbers of seconds. Offering and drain are
     /// never in one stretch: the second in which offering ended becomes two, whose rates are unknown, as
     /// its events are counted together.
-    #[must_use]
     pub fn all(series: &'a [SeriesRow], most: usize, offered_s: f64) -> Vec<Self> {
         let size = series.len().div_ceil(most).max(1);
         let end = |row: &SeriesRow| row.second as f64 + row.span_s;
@@ -54,13 +53,11 @@ impl<'a> Stretch<'a> {
     }
 
     /// How many rows of the series it is made of.
-    #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows.len()
     }
 
     /// Events per second; not a number where they are unknown.
-    #[must_use]
     pub fn rate(&self, of: impl Fn(&SeriesRow) -> u64) -> Span {
         let sum: u64 = self.rows.iter().map(of).sum();
         let rate = sum as f64 / (self.to - self.from).max(1e-9);
@@ -72,13 +69,11 @@ impl<'a> Stretch<'a> {
     }
 
     /// Whether it lies in the offering, not in the drain.
-    #[must_use]
     pub fn is_offered(&self, offered_s: f64) -> bool {
         self.from < offered_s - EDGE_S
     }
 
     /// Due per second, which is known up to the end of the offering.
-    #[must_use]
     pub fn offered(&self, offered_s: f64) -> Span {
         if !self.is_offered(offered_s) {
             return (self.from, self.to, f64::NAN);
@@ -88,20 +83,17 @@ impl<'a> Stretch<'a> {
     }
 
     /// Commits per second by a course of them.
-    #[must_use]
     pub fn committed(&self, course: &CommittedCourse) -> Span {
         (self.from, self.to, course.rate(self.from, self.to))
     }
 
     /// The highest value, at its middle; not a number where there is none.
-    #[must_use]
     pub fn highest(&self, of: impl Fn(&SeriesRow) -> Option<f64>) -> (f64, f64) {
         let highest = self.rows.iter().filter_map(of).reduce(f64::max);
         (self.middle(), highest.unwrap_or(f64::NAN))
     }
 
     /// The mean of the values, at its middle; not a number where there is none.
-    #[must_use]
     pub fn mean(&self, of: impl Fn(&SeriesRow) -> Option<f64>) -> (f64, f64) {
         let values: Vec<f64> = self.rows.iter().filter_map(of).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;

@@ -65,7 +65,6 @@ impl<R> Columns<R> {
     }
 
     /// Adds a column of numbers in the given format, for example [`rate`](crate::text::rate).
-    #[must_use]
     pub fn number<F: Figure>(
         self,
         heading: &str,
@@ -142,7 +141,6 @@ impl<R> Columns<R> {
 
 impl Table {
     /// Begins a table with one row for each of `rows`; its columns are added one by one.
-    #[must_use]
     pub fn of<R>(rows: impl IntoIterator<Item = R>) -> Columns<R> {
         Columns {
             rows: rows.into_iter().collect(),
@@ -167,13 +165,11 @@ impl Table {
     }
 
     /// How many rows it has.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
     /// Whether it has no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -181,7 +177,6 @@ impl Table {
     /// As text for a terminal: columns aligned, two blanks apart, or one where two do not fit into 80
     /// characters; what is wider even so gets narrower columns, the widest first, whose cells go on below.
     /// No blanks at the ends of lines. A table without headings has no line of them.
-    #[must_use]
     pub fn text(&self) -> String {
         let columns: Vec<&Column> = self.columns.iter().filter(|it| !it.page_only).collect();
         let apart = columns.len().saturating_sub(1);
@@ -219,7 +214,6 @@ impl Table {
 
     /// As Go's `text/tabwriter` lays it out: each field, a line's last one too, is filled to the width
     /// of its column and followed by `padding` blanks.
-    #[must_use]
     pub fn tabbed(&self, padding: usize) -> String {
         let mut out = String::new();
         for line in 0..=self.len() {
@@ -233,7 +227,6 @@ impl Table {
     }
 
     /// As HTML; where it is wider than the page it scrolls by itself.
-    #[must_use]
     pub fn html(&self) -> String {
         let heading = |column: &Column| tag(&column.tag("th", false), &escape(&column.heading));
         let head: String = self.columns.iter().map(heading).collect();
@@ -258,7 +251,6 @@ impl Table {
     }
 
     /// As Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let line = |text: &dyn Fn(&Column) -> String| {
             let fields = self.columns.iter().map(text).collect::<String>();

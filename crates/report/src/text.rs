@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use measure::LatencyFigure;
 
 /// A number with its thousands apart: 1,234,567.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -20,14 +19,12 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// A count with its thousands apart, of a number: 1,234,567.
-#[must_use]
 pub fn count(number: f64) -> String {
     grouped(number.round() as u64)
 }
 
 /// A number with the decimals of the first bound above its size, or with none: with
 /// `[(10.0, 2), (100.0, 1)]` 1.23, 12.3, 123.
-#[must_use]
 pub fn by_size(value: f64, decimals: &[(f64, usize)]) -> String {
     let found = decimals.iter().find(|(bound, _)| value.abs() < *bound);
     let decimals = found.map_or(0, |(_, decimals)| *decimals);
@@ -35,25 +32,21 @@ pub fn by_size(value: f64, decimals: &[(f64, usize)]) -> String {
 }
 
 /// Milliseconds without their unit in at most six characters, up to a quarter of an hour.
-#[must_use]
 pub fn narrow_millis(value: f64) -> String {
     by_size(value, &[(100.0, 2)])
 }
 
 /// A number without decimals, its digits not apart.
-#[must_use]
 pub fn whole(value: f64) -> String {
     format!("{value:.0}")
 }
 
 /// A number with one decimal.
-#[must_use]
 pub fn tenths(value: f64) -> String {
     format!("{value:.1}")
 }
 
 /// A time in UTC (RFC 3339) to the second, as people write it: 2026-11-22 10:13:31 UTC.
-#[must_use]
 pub fn utc(time: &str) -> String {
     let seconds = time.split('.').next().unwrap_or_default();
     format!(
@@ -64,7 +57,6 @@ pub fn utc(time: &str) -> String {
 
 /// Seconds as on a clock: 1:05 or 2:03:04. The hours are shown where `longest`, the longest time that
 /// stands beside it, has some.
-#[must_use]
 pub fn clock(seconds: f64, longest: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     let (hours, minutes, rest) = (whole / 3_600, whole / 60 % 60, whole % 60);
@@ -76,7 +68,6 @@ pub fn clock(seconds: f64, longest: f64) -> String {
 }
 
 /// Thousands and millions by their letters, where the digits would take too much room.
-#[must_use]
 pub fn short(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -88,7 +79,6 @@ pub fn short(value: f64) -> String {
 }
 
 /// Milliseconds at the tick of an axis, in the unit that fits.
-#[must_use]
 pub fn tick_millis(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -106,7 +96,6 @@ pub(crate) fn without_zeros(value: f64) -> String {
 }
 
 /// The names and counts that are not 0: `timeout: 12, closed: 1`.
-#[must_use]
 pub fn by_name(counts: &BTreeMap<String, u64>) -> String {
     let counted = counts.iter().filter(|(_, count)| **count > 0);
     let entry = |(name, count): (&String, &u64)| format!("{name}: {}", grouped(*count));
@@ -114,7 +103,6 @@ pub fn by_name(counts: &BTreeMap<String, u64>) -> String {
 }
 
 /// Counts by code, each with what the code means: `sdk/32 account sequence mismatch`.
-#[must_use]
 pub fn titled(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let titled = counts.iter();
     titled
@@ -123,7 +111,6 @@ pub fn titled(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
 }
 
 /// A number with as many decimals as it deserves: 0.0123, 1.23, 12.3, 1,234.
-#[must_use]
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let sign = if value < 0.0 { "-" } else { "" };
@@ -143,7 +130,6 @@ pub fn number(value: f64) -> String {
 }
 
 /// Milliseconds in the unit that fits: 12 µs, 1.5 ms, 2.34 s, 3 min.
-#[must_use]
 pub fn millis(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -155,25 +141,21 @@ pub fn millis(value: f64) -> String {
 }
 
 /// Seconds in the unit that fits.
-#[must_use]
 pub fn seconds(value: f64) -> String {
     millis(value * 1e3)
 }
 
 /// A rate: 1,234/s.
-#[must_use]
 pub fn rate(value: f64) -> String {
     format!("{}/s", number(value))
 }
 
 /// A share as a percentage.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{} %", number(share * 100.0))
 }
 
 /// A share as a percentage with one decimal.
-#[must_use]
 pub fn percent_tenths(share: f64) -> String {
     // No minus before a zero.
     format!("{:.1} %", (share * 1_000.0).round() / 10.0 + 0.0)
@@ -237,7 +219,6 @@ pub fn figure<F: Figure>(figure: F, write: impl Fn(f64) -> String) -> Option<Str
 }
 
 /// What is there, or a dash.
-#[must_use]
 pub fn or_dash(value: impl Figure, write: impl Fn(f64) -> String) -> String {
     figure(value, write).unwrap_or_else(|| "–".to_owned())
 }
@@ -247,7 +228,6 @@ pub const TERMINAL_WIDTH: usize = 80;
 
 /// Lines of at most 80 characters: longer ones go on below at the column of their text, which begins behind two
 /// blanks or more (`limited by   node: …`), or two characters further in. No word is broken.
-#[must_use]
 pub fn fit(text: &str) -> String {
     let mut fitted = String::with_capacity(text.len() + 16);
     for line in text.split_inclusive('\n') {
@@ -328,7 +308,6 @@ pub(crate) fn longest_word(text: &str) -> usize {
 const WIDEST_NAME: usize = 24;
 
 /// Text inside HTML, in an attribute too.
-#[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);

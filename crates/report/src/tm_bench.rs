@@ -50,7 +50,6 @@ pub struct TmBenchSpan {
 
 impl TmBench {
     /// The table over `blocks`, which ascend.
-    #[must_use]
     pub fn of(blocks: &[BlockRow], span: TmBenchSpan) -> Self {
         let length = span.seconds.clamp(0.0, MAX_SECONDS);
         let seconds = length.ceil() as usize;

@@ -98,13 +98,11 @@ impl Btcd {
     }
 
     /// Where its RPC listens.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.rpc
     }
 
     /// Where it listens for other nodes.
-    #[must_use]
     pub const fn peers(&self) -> SocketAddr {
         self.peers
     }

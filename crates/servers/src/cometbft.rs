@@ -169,13 +169,11 @@ impl CometBft {
     }
 
     /// Where its RPC listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Its process; `None` after [`CometBft::take_process`].
-    #[must_use]
     pub fn process(&self) -> Option<&Process> {
         self.process.as_ref()
     }
@@ -194,7 +192,6 @@ impl CometBft {
     ///
     /// # Panics
     /// Never: only [`CometBft::keep_home`] takes the home, and it takes the node with it.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.home.as_ref().expect("the home is there").path()
     }

@@ -79,7 +79,6 @@ pub fn parse_assignment(text: &str) -> Result<(String, Value), DottedError> {
 }
 
 /// Every value of a table that is no table itself, under its dotted key, in the table's order.
-#[must_use]
 pub fn leaves(table: &Table) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     gather(table, "", &mut found);

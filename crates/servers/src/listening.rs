@@ -21,7 +21,6 @@ pub(crate) fn listens(group: u32, address: SocketAddr) -> bool {
 
 /// A process that listens on this port of the machine's network, of those whose files may be read. Of several that
 /// share the socket it is any.
-#[must_use]
 pub fn listener(port: u16) -> Option<i32> {
     let sockets = sockets(port);
     let processes = fs::read_dir("/proc").ok()?;

@@ -1,7 +1,6 @@
 //! The name that a mistyped one was meant to be.
 
 /// The known name that a mistyped one was meant to be, if there is one within 4 typing errors.
-#[must_use]
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

@@ -17,7 +17,6 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 ///
 /// # Panics
 /// If not one port between 18,000 and 31,999 can be bound.
-#[must_use]
 pub fn free_port() -> u16 {
     let start = std::process::id().wrapping_mul(PROCESS_STRIDE);
     for _ in 0..SPAN {

@@ -82,13 +82,11 @@ impl Process {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Where its output goes.
-    #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -159,7 +157,6 @@ impl Process {
     }
 
     /// The last lines of its log.
-    #[must_use]
     pub fn tail(&self) -> String {
         let bytes = end_of(&self.log, TAIL_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -219,7 +216,6 @@ fn end_of(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A program by its path, or by its name in PATH.
-#[must_use]
 pub fn find(given: Option<&Path>, name: &str) -> Option<PathBuf> {
     if let Some(given) = given {
         // Started as it is given: the system says what is wrong with it.

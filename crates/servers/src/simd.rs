@@ -94,19 +94,16 @@ impl Simd {
     }
 
     /// Where its RPC listens.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Its home folder.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
     /// Its process.
-    #[must_use]
     pub const fn process(&self) -> &Process {
         &self.process
     }

@@ -187,49 +187,41 @@ impl CometBft {
     }
 
     /// Where the RPC listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.node().address()
     }
 
     /// `http://127.0.0.1:PORT`.
-    #[must_use]
     pub fn rpc_url(&self) -> String {
         format!("http://{}", self.address())
     }
 
     /// `ws://127.0.0.1:PORT/websocket`.
-    #[must_use]
     pub fn ws_url(&self) -> String {
         format!("ws://{}/websocket", self.address())
     }
 
     /// A small blocking client of the RPC.
-    #[must_use]
     pub fn http(&self) -> Http {
         Http::new(self.address(), Duration::from_secs(15))
     }
 
     /// The node's home folder.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.node().home()
     }
 
     /// Process id while it runs.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.node().process().map(Process::id)
     }
 
     /// `latest_block_height` of `/status`, or none while the node does not answer.
-    #[must_use]
     pub fn height(&self) -> Option<u64> {
         height_at(self.address())
     }
 
     /// Waits until the chain has reached `height`; false if it has not within `timeout`.
-    #[must_use]
     pub fn wait_height(&self, height: u64, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         loop {

@@ -115,7 +115,6 @@ impl Dialect {
     ];
 
     /// What it answered to a method; `None` where that was not recorded.
-    #[must_use]
     pub fn answer(&self, method: &str) -> Option<&'static str> {
         let mut answers = self.answers.iter();
         let found = answers.find(|(name, _)| *name == method);

@@ -4,7 +4,6 @@ use clap::{Command, CommandFactory, Parser};
 
 /// What is wrong with the examples in the help of `C`: each command has two or more, its own name
 /// stands in each, and the command line parses.
-#[must_use]
 pub fn complaints_about_examples<C: Parser>() -> Vec<String> {
     examples_of(&C::command(), "")
         .into_iter()
@@ -26,7 +25,6 @@ pub fn complaints_about_examples<C: Parser>() -> Vec<String> {
 }
 
 /// The examples at the head of the help of each command that people see, the program's own first.
-#[must_use]
 pub fn examples<C: CommandFactory>() -> Vec<(String, Vec<String>)> {
     examples_of(&C::command(), "")
 }

@@ -24,7 +24,6 @@ pub struct HttpAnswer {
 
 impl Http {
     /// A client of the server at `address`; every socket operation may take `timeout`.
-    #[must_use]
     pub fn new(address: SocketAddr, timeout: Duration) -> Self {
         Self { address, timeout }
     }
@@ -127,7 +126,6 @@ impl RawAnswer {
 
 impl HttpAnswer {
     /// The first header of that name (lower case).
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -136,7 +134,6 @@ impl HttpAnswer {
     }
 
     /// The body as text, broken characters replaced.
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

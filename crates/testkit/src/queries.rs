@@ -29,7 +29,6 @@ const COUNTED: [&str; 4] = ["_total", "_bucket", "_count", "_sum"];
 
 impl Exposition {
     /// Reads a page of `/metrics`.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut series: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -50,7 +49,6 @@ impl Exposition {
     ///
     /// # Panics
     /// It is no dashboard, or has no queries.
-    #[must_use]
     pub fn complaints_about_dashboard(&self, json: &str, prefix: &str) -> Vec<String> {
         let dashboard: Value = serde_json::from_str(json).expect("a dashboard is JSON");
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -76,7 +74,6 @@ impl Exposition {
     ///
     /// # Panics
     /// It has no alerts of that prefix.
-    #[must_use]
     pub fn complaints_about_alerts(&self, yaml: &str, prefix: &str) -> Vec<String> {
         let alerts = yaml.split("- alert: ").skip(1);
         let ours: Vec<&str> = alerts.filter(|alert| alert.contains(prefix)).collect();

@@ -102,25 +102,21 @@ impl Simd {
     }
 
     /// Where its RPC listens.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.0.address()
     }
 
     /// `http://127.0.0.1:PORT`.
-    #[must_use]
     pub fn rpc_url(&self) -> String {
         format!("http://{}", self.address())
     }
 
     /// `ws://127.0.0.1:PORT/websocket`.
-    #[must_use]
     pub fn ws_url(&self) -> String {
         format!("ws://{}/websocket", self.address())
     }
 
     /// The node's home folder.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.0.home()
     }

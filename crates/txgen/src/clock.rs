@@ -38,13 +38,11 @@ impl RunClock {
     }
 
     /// Nanoseconds since the origin; zero before it.
-    #[must_use]
     pub fn now(&self) -> Nanos {
         self.origin.get().map_or(Nanos::ZERO, Origin::now)
     }
 
     /// An instant of the run in nanoseconds since the Unix epoch; zero before the origin is set.
-    #[must_use]
     pub fn unix_ns(&self, at: Nanos) -> u64 {
         self.origin
             .get()
@@ -54,7 +52,6 @@ impl RunClock {
 
 impl Origin {
     /// Takes the present as the origin. The wall clock is read here and nowhere else.
-    #[must_use]
     pub fn capture() -> Self {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -78,14 +75,12 @@ impl Origin {
     }
 
     /// Nanoseconds since this origin; zero before it.
-    #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos::from(self.instant.elapsed())
     }
 
     /// By how much the wall clock has moved against the monotonic one since this origin was taken, in
     /// nanoseconds: what the origin's number is wrong by, beyond the error of the wall clock itself.
-    #[must_use]
     pub fn error_ns(&self) -> i64 {
         let present = Self::capture();
         let passed = match present.instant.checked_duration_since(self.instant) {
@@ -97,7 +92,6 @@ impl Origin {
     }
 
     /// The origin in nanoseconds since the Unix epoch.
-    #[must_use]
     pub fn unix_ns(&self) -> u64 {
         self.unix_ns
     }

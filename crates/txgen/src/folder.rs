@@ -73,13 +73,11 @@ impl RecordedRun {
     }
 
     /// Where it lies.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The folder's own name, for tables and legends.
-    #[must_use]
     pub fn name(&self) -> String {
         let path = self.path.canonicalize();
         let path = path.as_ref().unwrap_or(&self.path);
@@ -88,25 +86,21 @@ impl RecordedRun {
     }
 
     /// What was asked for, where and when.
-    #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// What it came to; made from the rows when the run was killed.
-    #[must_use]
     pub const fn summary(&self) -> &Summary {
         &self.summary
     }
 
     /// Whether the run ended before it could write its summary.
-    #[must_use]
     pub const fn is_killed(&self) -> bool {
         self.killed
     }
 
     /// What a reader of the run should know about its files.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -168,7 +162,6 @@ impl RecordedRun {
     }
 
     /// Turns an error of a row into one that names the folder.
-    #[must_use]
     pub fn unusable(&self, source: ReadError) -> anyhow::Error {
         unusable(&self.path, source)
     }

@@ -50,19 +50,16 @@ impl Shutdown {
     }
 
     /// How often a note was asked for.
-    #[must_use]
     pub fn marks(&self) -> usize {
         self.marks.load(Ordering::Acquire)
     }
 
     /// Whether to stop offering.
-    #[must_use]
     pub fn is_requested(&self) -> bool {
         self.requests.load(Ordering::Acquire) > 0
     }
 
     /// Whether to leave at once.
-    #[must_use]
     pub fn is_urgent(&self) -> bool {
         self.requests.load(Ordering::Acquire) > 1
     }

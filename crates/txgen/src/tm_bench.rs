@@ -24,7 +24,6 @@ const NAME: &str = "tm-bench";
 
 /// The command line with tm-bench's `-long-flags` written with two dashes, which Go's flag package
 /// does not tell apart.
-#[must_use]
 pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_none_or(|command| command != NAME) {

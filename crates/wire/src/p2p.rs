@@ -73,7 +73,6 @@ impl Head {
     }
 
     /// The command without the zeros behind it.
-    #[must_use]
     pub fn command(&self) -> &[u8] {
         let end = self.command.iter().position(|byte| *byte == 0);
         &self.command[..end.unwrap_or(self.command.len())]

@@ -49,7 +49,6 @@ pub struct Secret {
 
 impl Secret {
     /// A secret from a random seed; two instances should not share one.
-    #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut state = seed;
         let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
@@ -80,7 +79,6 @@ pub struct FastFilter {
 
 impl FastFilter {
     /// An empty filter; none for a layout whose numbers are out of their range.
-    #[must_use]
     pub fn new(layout: Layout) -> Option<Self> {
         let legal = match &layout {
             Layout::Gigablock2017 { word } => *word < 7,

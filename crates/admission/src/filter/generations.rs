@@ -18,7 +18,6 @@ pub struct TwoGenerationFilter<F = FastFilter> {
 impl<F: Clone> TwoGenerationFilter<F> {
     /// A filter that remembers at least the last `generation` keys, of two copies of an empty filter. A
     /// fast filter of 16 positions stays below one false conflict in a million up to about 100,000.
-    #[must_use]
     pub fn new(empty: F, generation: usize) -> Self {
         Self {
             older: empty.clone(),

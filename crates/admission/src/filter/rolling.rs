@@ -22,13 +22,11 @@ pub struct RollingFilter {
 
 impl RollingFilter {
     /// The form of 2021: erased from one end to the other. `start` is a random byte.
-    #[must_use]
     pub fn new(layout: Layout, start: usize) -> Option<Self> {
         Self::with_stride(layout, start, ERASED)
     }
 
     /// The form of 2017: each erasure 27,061 bytes after the last.
-    #[must_use]
     pub fn gigablock_2017(word: usize, start: usize) -> Option<Self> {
         Self::with_stride(Layout::Gigablock2017 { word }, start, 27_061)
     }

@@ -18,7 +18,6 @@ impl<F> Sharded<F> {
     ///
     /// # Panics
     /// If there is none.
-    #[must_use]
     pub fn new(shards: impl IntoIterator<Item = F>) -> Self {
         let shards: Box<[_]> = shards.into_iter().map(Mutex::new).collect();
         assert!(!shards.is_empty(), "a sharded set needs at least one shard");

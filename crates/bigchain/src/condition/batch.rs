@@ -26,7 +26,6 @@ struct Entry {
 
 impl Batch {
     /// A batch without signatures.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -40,13 +39,11 @@ impl Batch {
     }
 
     /// How many signatures there are.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there is no signature.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -55,7 +52,6 @@ impl Batch {
     ///
     /// If the batch as a whole does not pass, each is checked by itself: one bad signature costs
     /// the others their saving, not their verdict.
-    #[must_use]
     pub fn verify(&self) -> Vec<bool> {
         let checked: Vec<Option<(VerifyingKey, Signature)>> = self
             .entries

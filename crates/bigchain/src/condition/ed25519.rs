@@ -33,7 +33,6 @@ impl Ed25519 {
     ///
     /// As strict as the library of the original: no key or commitment of small order, no
     /// encodings other than the canonical ones.
-    #[must_use]
     pub fn verify(&self, message: &[u8]) -> bool {
         self.checked()
             .is_some_and(|(key, signature)| key.verify_strict(message, &signature).is_ok())

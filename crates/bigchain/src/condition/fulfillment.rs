@@ -52,7 +52,6 @@ pub struct ThresholdDraft {
 
 impl ThresholdDraft {
     /// A draft without members.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -103,7 +102,6 @@ const COMPOUND_COST: u64 = 1_024;
 
 impl Fulfillment {
     /// Its kind.
-    #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Preimage(_) => Kind::Preimage,
@@ -116,7 +114,6 @@ impl Fulfillment {
     }
 
     /// The condition it fulfills. Costs beyond 64 bits stay at the largest number.
-    #[must_use]
     pub fn condition(&self) -> Condition {
         let simple = |cost| Condition {
             kind: self.kind(),
@@ -148,7 +145,6 @@ impl Fulfillment {
     }
 
     /// The bytes whose SHA-256 is the fingerprint.
-    #[must_use]
     pub fn fingerprint_contents(&self) -> Vec<u8> {
         match self {
             Self::Preimage(preimage) => preimage.clone(),
@@ -163,7 +159,6 @@ impl Fulfillment {
     }
 
     /// The fulfillment in DER.
-    #[must_use]
     pub fn to_der(&self) -> Vec<u8> {
         let mut content = Vec::new();
         match self {
@@ -190,7 +185,6 @@ impl Fulfillment {
     }
 
     /// The fulfillment as text: its DER in base64url.
-    #[must_use]
     pub fn to_uri(&self) -> String {
         match self {
             Self::Ed25519(ed25519) => base64url::encode(&ed25519.to_der()),
@@ -199,7 +193,6 @@ impl Fulfillment {
     }
 
     /// Whether it fulfills its condition for this message.
-    #[must_use]
     pub fn verify(&self, message: &[u8]) -> bool {
         match self {
             Self::Preimage(_) => true,

@@ -172,20 +172,17 @@ pub struct Condition {
 
 impl Condition {
     /// The condition that a signature of a key fulfills.
-    #[must_use]
     pub fn of_key(key: crate::keys::PublicKey) -> Self {
         ed25519::condition(&key.0)
     }
 
     /// A threshold of some of the conditions given; a threshold above their number cannot be
     /// fulfilled, and is not refused.
-    #[must_use]
     pub fn threshold(threshold: u32, conditions: &[Self]) -> Self {
         fulfillment::threshold_condition(threshold, conditions)
     }
 
     /// The condition in DER.
-    #[must_use]
     pub fn to_der(&self) -> Vec<u8> {
         let mut content = Vec::with_capacity(48);
         der::write(0x80, &self.fingerprint, &mut content);

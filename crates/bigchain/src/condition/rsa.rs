@@ -20,7 +20,6 @@ const SALT_BYTES: usize = 32;
 impl Rsa {
     /// A modulus of 128 to 512 bytes that does not begin with zero, and a signature of the same
     /// length that is smaller than the modulus; otherwise nothing.
-    #[must_use]
     pub fn new(modulus: Vec<u8>, signature: Vec<u8>) -> Option<Self> {
         let fits = (128..=512).contains(&modulus.len())
             && modulus[0] != 0
@@ -30,13 +29,11 @@ impl Rsa {
     }
 
     /// The modulus, most significant byte first.
-    #[must_use]
     pub fn modulus(&self) -> &[u8] {
         &self.modulus
     }
 
     /// The signature, as long as the modulus.
-    #[must_use]
     pub fn signature(&self) -> &[u8] {
         &self.signature
     }
@@ -48,7 +45,6 @@ impl Rsa {
     }
 
     /// Whether the signature is one of this message (RFC 8017, section 8.1.2).
-    #[must_use]
     pub fn verify(&self, message: &[u8]) -> bool {
         let modulus = BigUint::from_bytes_be(&self.modulus);
         let opened = BigUint::from_bytes_be(&self.signature)

@@ -55,13 +55,11 @@ pub struct Object {
 
 impl Value {
     /// The member of an object, if this is an object that has it.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object().and_then(|object| object.get(key))
     }
 
     /// The object, if it is one.
-    #[must_use]
     pub const fn as_object(&self) -> Option<&Object> {
         match self {
             Self::Object(object) => Some(object),
@@ -70,7 +68,6 @@ impl Value {
     }
 
     /// The items, if it is an array.
-    #[must_use]
     pub fn as_array(&self) -> Option<&[Self]> {
         match self {
             Self::Array(items) => Some(items),
@@ -79,7 +76,6 @@ impl Value {
     }
 
     /// The text, if it is a string.
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -88,13 +84,11 @@ impl Value {
     }
 
     /// Whether it is `null`.
-    #[must_use]
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
     /// The number, if it is an integer that fits 64 bits with sign.
-    #[must_use]
     pub const fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(Integer::Small(number)) => Some(*number),
@@ -103,7 +97,6 @@ impl Value {
     }
 
     /// The number, if it is an integer that fits 64 bits without sign.
-    #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Integer(Integer::Small(number)) => u64::try_from(*number).ok(),
@@ -145,7 +138,6 @@ impl From<Option<Object>> for Value {
 
 impl Object {
     /// An object without members.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             members: Vec::new(),
@@ -153,7 +145,6 @@ impl Object {
     }
 
     /// The value of a key. The search is linear: meant for the few fields of a transaction.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.members
             .iter()
@@ -185,13 +176,11 @@ impl Object {
     }
 
     /// How many members there are.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.members.len()
     }
 
     /// Whether there is no member.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

@@ -64,7 +64,6 @@ pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
 /// The message of Python's reader (3.6) for a text that is not JSON, with the place in characters;
 /// nothing for a text that it can read, and for one nested deeper than the default [`Limits`], of
 /// which it says that its recursion is too deep.
-#[must_use]
 pub fn python_error(text: &str) -> Option<String> {
     let mut reader = Reader {
         text,

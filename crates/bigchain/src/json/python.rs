@@ -9,13 +9,11 @@ use super::write::{Style, written};
 ///
 /// Which characters beyond ASCII are printable comes from Rust's tables, which are newer than
 /// those of Python 3.6.
-#[must_use]
 pub fn repr(value: &Value) -> String {
     written(value, Style::Repr)
 }
 
 /// Python's `str` of a value: a string is itself, anything else is its [`repr`].
-#[must_use]
 pub fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

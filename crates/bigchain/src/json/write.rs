@@ -29,19 +29,16 @@ pub(crate) enum Style {
 /// assert_eq!(canonical(&value), r#"{"a":[1.0,1],"b":1e+16}"#);
 /// # Ok::<(), bigchain::Error>(())
 /// ```
-#[must_use]
 pub fn canonical(value: &Value) -> String {
     written(value, Style::Canonical)
 }
 
 /// The text the original hands to Tendermint: Python's `json.dumps` with its defaults.
-#[must_use]
 pub fn default_text(value: &Value) -> String {
     written(value, Style::Default)
 }
 
 /// Python's `json.dumps` with the separators `,` and `:`.
-#[must_use]
 pub fn compact_text(value: &Value) -> String {
     written(value, Style::Compact)
 }

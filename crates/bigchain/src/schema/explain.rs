@@ -18,7 +18,6 @@ static RULES: LazyLock<[Value; 3]> = LazyLock::new(|| {
 });
 
 /// The original's text about the first rule that a body breaks; nothing when it breaks none.
-#[must_use]
 pub fn explain(body: &Value) -> Option<String> {
     let [common, create, transfer] = &*RULES;
     if let Some(text) = best_of(common, body) {

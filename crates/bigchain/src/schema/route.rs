@@ -23,7 +23,6 @@ impl Default for JsonSchema {
 
 impl JsonSchema {
     /// Compiles the rules. Do it once: it takes far longer than a check.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             common: compiled(COMMON),
@@ -33,13 +32,11 @@ impl JsonSchema {
     }
 
     /// Whether a body follows the schema of its operation.
-    #[must_use]
     pub fn accepts(&self, body: &Value) -> bool {
         serde_value(body).is_some_and(|body| self.accepts_serde(&body))
     }
 
     /// Whether a body read by `serde_json` follows the schema of its operation.
-    #[must_use]
     pub fn accepts_serde(&self, body: &Json) -> bool {
         let own = match body.get("operation").and_then(Json::as_str) {
             Some("TRANSFER") => &self.transfer,

@@ -4,7 +4,6 @@ use super::patterns::{is_amount, is_condition_uri, is_digest, is_fulfillment, is
 use crate::json::{Object, Value};
 
 /// Whether a body follows the schema of its operation.
-#[must_use]
 pub fn accepts(body: &Value) -> bool {
     let Some(fields) = exactly(body, 7) else {
         return false;

@@ -30,7 +30,6 @@ pub struct Create {
 
 impl Create {
     /// A CREATE of an asset without data, without signers and outputs.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -112,7 +111,6 @@ pub struct Transfer {
 
 impl Transfer {
     /// A TRANSFER of the asset that a transaction made or transferred.
-    #[must_use]
     pub fn of(transaction: &Transaction) -> Self {
         let draft = Draft {
             operation: Operation::Transfer,

@@ -25,7 +25,6 @@ pub enum Details {
 impl Details {
     /// All owners together: one key alone, or an n-of-n threshold. Nothing for no owner and for
     /// more than 100, the highest threshold of the schema.
-    #[must_use]
     pub fn all_of(owners: &[PublicKey]) -> Option<Self> {
         match owners {
             [] => None,
@@ -38,7 +37,6 @@ impl Details {
     }
 
     /// The condition they stand for.
-    #[must_use]
     pub fn condition(&self) -> Condition {
         match self {
             Self::Key(key) => Condition::of_key(*key),
@@ -53,7 +51,6 @@ impl Details {
     }
 
     /// The keys in them, in their order, each once.
-    #[must_use]
     pub fn keys(&self) -> Vec<PublicKey> {
         let mut keys = Vec::new();
         self.collect_keys(&mut keys);

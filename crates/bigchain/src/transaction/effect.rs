@@ -32,20 +32,17 @@ pub struct Made {
 
 impl Effect {
     /// The id of the transaction.
-    #[must_use]
     pub const fn id(&self) -> Id {
         self.id
     }
 
     /// What the transaction does.
-    #[must_use]
     pub const fn operation(&self) -> Operation {
         self.operation
     }
 
     /// The asset: on CREATE the transaction itself, on TRANSFER the one it names; nothing if what
     /// it names is no id, and such a transaction passes no [`Self::check`].
-    #[must_use]
     pub const fn asset(&self) -> Option<Id> {
         self.asset
     }
@@ -58,7 +55,6 @@ impl Effect {
     }
 
     /// The outputs it makes, in their order.
-    #[must_use]
     pub fn makes(&self) -> &[Made] {
         &self.makes
     }
@@ -132,7 +128,6 @@ impl Effect {
 
 impl Transaction {
     /// What it does to a ledger.
-    #[must_use]
     pub fn effect(&self) -> Effect {
         let (asset, spends) = match self.operation {
             Operation::Create => (Some(self.id), Vec::new()),

@@ -39,7 +39,6 @@ pub struct Id(pub [u8; 32]);
 
 impl Id {
     /// The id that a body must have, whatever it has.
-    #[must_use]
     pub fn of(body: &Object) -> Self {
         hash::id_of(body)
     }
@@ -160,7 +159,6 @@ impl Output {
     }
 
     /// The condition to be fulfilled to spend it.
-    #[must_use]
     pub fn condition(&self) -> Condition {
         self.details.condition()
     }
@@ -192,50 +190,42 @@ pub struct Transaction {
 
 impl Transaction {
     /// Its id.
-    #[must_use]
     pub const fn id(&self) -> Id {
         self.id
     }
 
     /// What it does.
-    #[must_use]
     pub const fn operation(&self) -> Operation {
         self.operation
     }
 
     /// What it takes.
-    #[must_use]
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
 
     /// What it gives.
-    #[must_use]
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
 
     /// The whole body as it was read, members in their order.
-    #[must_use]
     pub const fn body(&self) -> &Object {
         &self.body
     }
 
     /// The data of the asset it makes: an object or `null`; nothing on TRANSFER.
-    #[must_use]
     pub fn asset_data(&self) -> Option<&Value> {
         self.body.get("asset").and_then(|asset| asset.get("data"))
     }
 
     /// The metadata: an object or `null`.
-    #[must_use]
     pub fn metadata(&self) -> &Value {
         self.body.get("metadata").unwrap_or(&Value::Null)
     }
 
     /// The id of the asset: on CREATE its own, on TRANSFER the one it names, which may be any
     /// text with 64 hexadecimal digits in it until [`Transaction::validate`] has passed.
-    #[must_use]
     pub fn asset_id(&self) -> String {
         match self.operation {
             Operation::Create => self.id.to_string(),
@@ -253,7 +243,6 @@ impl Transaction {
 
     /// The text the original hands to Tendermint: Python's default JSON, the size of which is what
     /// its benchmark counts.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(1024);
         write_object(&self.body, Style::Default, &mut text);

@@ -39,7 +39,6 @@ impl Transaction {
     }
 
     /// The 32 bytes that each input signs.
-    #[must_use]
     pub fn digests(&self) -> Vec<[u8; 32]> {
         let links = self.inputs.iter().map(|input| input.fulfills.as_ref());
         hash::digests(&self.body, links).collect()
@@ -81,7 +80,6 @@ struct Pending {
 
 impl SignatureBatch {
     /// A batch without transactions.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -100,7 +98,6 @@ impl SignatureBatch {
     }
 
     /// The verdict on every transaction, in the order they were added.
-    #[must_use]
     pub fn verify(&self) -> Vec<Result<(), Refusal>> {
         let signatures = self.batch.verify();
         let mut start = 0;

@@ -119,7 +119,6 @@ impl Default for Config {
 impl Config {
     /// A node with BigchainDB on it, for the loads of the original's studies: a mempool as large as
     /// theirs, which a second would fill otherwise, and room for a thousand clients at once.
-    #[must_use]
     pub fn bigchaindb() -> Self {
         Self {
             app: Application::Bigchaindb,
@@ -140,7 +139,6 @@ impl Config {
 impl Config {
     /// A node of Bitcoin, for loads that a mempool of thousands would stop at once: each answer ends its
     /// connection, and a batch has hundreds of transactions.
-    #[must_use]
     pub fn bitcoin() -> Self {
         Self {
             app: Application::Bitcoin,
@@ -161,7 +159,6 @@ impl Config {
 impl Config {
     /// What the node commits at most, and which of its settings says so, in words: a rate found on it
     /// is a property of these settings, not of a CometBFT.
-    #[must_use]
     pub fn ceiling(&self) -> String {
         let most = self.max_block_txs.unwrap_or(usize::MAX);
         let (txs, of) = match self.mempool.size {

@@ -20,7 +20,6 @@ pub const STAMP_BYTES: usize = 15;
 
 impl Stamp {
     /// The stamp of a message; `None` for one that is too short to have any.
-    #[must_use]
     pub fn of(payload: &[u8]) -> Option<Self> {
         let stamp = payload.get(1..STAMP_BYTES)?;
         let (node, rest) = stamp.split_at(2);
@@ -33,7 +32,6 @@ impl Stamp {
     }
 
     /// The message of a kind with this stamp: `size` bytes, the same for the same stamp and seed.
-    #[must_use]
     pub fn message(&self, tag: u8, size: usize, seed: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(size.max(STAMP_BYTES) + 8);
         bytes.push(tag);

@@ -124,7 +124,6 @@ impl Mix {
     }
 
     /// Its name, for people.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -136,25 +135,21 @@ impl Mix {
     }
 
     /// The id of the kind at a place in the list that the mix was made of.
-    #[must_use]
     pub const fn id(place: usize) -> KindId {
         KindId(place)
     }
 
     /// A kind of message.
-    #[must_use]
     pub fn kind(&self, id: KindId) -> &Kind {
         &self.kinds[id.0]
     }
 
     /// The kind of a message, by its first byte.
-    #[must_use]
     pub fn kind_of(&self, payload: &[u8]) -> Option<KindId> {
         self.by_tag[usize::from(*payload.first()?)]
     }
 
     /// The transaction at a place in `[0, 1)` on the line of all weights.
-    #[must_use]
     pub fn transaction(&self, place: f64) -> &Transaction {
         let mut left = place * self.weights;
         let drawn = self.transactions.iter().find(|transaction| {
@@ -166,13 +161,11 @@ impl Mix {
     }
 
     /// The transactions.
-    #[must_use]
     pub fn transactions(&self) -> &[Transaction] {
         &self.transactions
     }
 
     /// What is sent periodically.
-    #[must_use]
     pub fn periodic(&self) -> &[Periodic] {
         &self.periodic
     }
@@ -183,7 +176,6 @@ impl Mix {
     }
 
     /// Entries per transaction, in the mean: EPS over the offered rate.
-    #[must_use]
     pub fn entries_per_transaction(&self) -> f64 {
         let entries = |transaction: &Transaction| {
             let messages = transaction.messages.iter();

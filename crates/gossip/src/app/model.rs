@@ -36,7 +36,6 @@ pub struct Reaction {
 
 impl App {
     /// The part of node number `node`. One node of a mesh is the generator.
-    #[must_use]
     pub fn new(mix: Arc<Mix>, node: u16, is_generator: bool, seed: u64) -> Self {
         Self {
             mix,
@@ -49,13 +48,11 @@ impl App {
     }
 
     /// The traffic.
-    #[must_use]
     pub fn mix(&self) -> &Mix {
         &self.mix
     }
 
     /// The transaction with this number in the schedule: a function of the seed alone.
-    #[must_use]
     pub fn transaction(&self, index: u64) -> &Transaction {
         let place = Random::new(self.seed ^ mix(index)).unit();
         self.mix.transaction(place)

@@ -37,7 +37,6 @@ pub struct Timeline {
 
 impl Timeline {
     /// The transactions of a schedule, and the mix's periodic traffic from the origin until `end`.
-    #[must_use]
     pub fn new(mut schedule: Shard, mix: &Mix, end: Nanos) -> Self {
         let periods: Vec<(Nanos, u32)> = mix.periodic().iter().map(period).collect();
         let mut timeline = Self {
@@ -54,7 +53,6 @@ impl Timeline {
     }
 
     /// When the next is due.
-    #[must_use]
     pub fn next_due(&self) -> Option<Nanos> {
         let periodic = self.periodic.peek().map(|Reverse(offer)| offer.at);
         match (self.transaction, periodic) {

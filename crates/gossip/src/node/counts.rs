@@ -50,13 +50,11 @@ pub struct Counts {
 
 impl Counts {
     /// Both together: of two nodes.
-    #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         self.combined(other, |one, two| one + two)
     }
 
     /// What came since an earlier count of the same node or nodes.
-    #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         self.combined(earlier, u64::saturating_sub)
     }

@@ -41,7 +41,6 @@ impl Default for Prices {
 
 impl Prices {
     /// Everything takes `factor` times as long.
-    #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let scale = |price: u64| (price as f64 * factor).round() as u64;
         Self {

@@ -24,7 +24,6 @@ pub struct Figure {
 
 impl RunFigures {
     /// Of a run with this summary.
-    #[must_use]
     pub fn of(summary: &Summary) -> Self {
         let latencies = &summary.latency_ms;
         let followed = summary.rate.committed_tps.is_some();
@@ -52,7 +51,6 @@ impl RunFigures {
     }
 
     /// The figure for one metric; `None` when the run has none.
-    #[must_use]
     pub fn figure(&self, metric: Metric) -> Option<Figure> {
         self.figures[metric.place()]
     }

@@ -84,7 +84,6 @@ pub enum Ignorance {
 
 impl Difference {
     /// Whether it is shown to be worse by more than `limit`: the interval's near end is beyond it.
-    #[must_use]
     pub fn is_regression(&self, limit: f64) -> bool {
         let interval = self.change.and_then(|change| change.interval);
         interval.is_some_and(|(low, high)| match self.metric.is_gain() {
@@ -95,7 +94,6 @@ impl Difference {
 }
 
 /// Compares two sides, each of runs of the same load.
-#[must_use]
 pub fn compare(base: &[RunFigures], other: &[RunFigures], terms: &CompareTerms) -> Vec<Difference> {
     let pairs: Vec<Pair> = Metric::all()
         .map(|metric| Pair::new(metric, base, other))

@@ -29,7 +29,6 @@ pub struct ValueDifference {
 
 /// Compares several figures of two sides by Welch's t on logarithms, all together by Holm's levels.
 /// Changes up to `margin` have no relevance.
-#[must_use]
 pub fn compare_values(all: &[Values], margin: f64) -> Vec<ValueDifference> {
     let pairs: Vec<Pair> = all.iter().map(Pair::of).collect();
     let tested: Vec<f64> = pairs

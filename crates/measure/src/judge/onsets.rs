@@ -20,7 +20,6 @@ impl fmt::Display for Onset {
 }
 
 /// The chain of causes that a run's evidence tells, the first one first; none in a healthy run.
-#[must_use]
 pub fn onsets(evidence: &[Evidence]) -> Vec<Onset> {
     // A mempool that is full decides nothing by itself, but it explains the refusals; an endpoint that gives
     // no answers may hold nothing up, but is broken.

@@ -26,7 +26,6 @@ pub struct PointJudgement {
 
 impl PointJudgement {
     /// What the point, offered at this rate, says to a search.
-    #[must_use]
     pub fn trial(&self, rate: f64) -> Trial {
         Trial {
             rate,
@@ -66,7 +65,6 @@ pub struct BrokenLimit {
 
 impl Point<'_> {
     /// Whether the target sustained the rate.
-    #[must_use]
     pub fn judge(&self) -> PointJudgement {
         let lost_share = lost(self.summary, self.followed);
         let growth = growth(self);
@@ -283,7 +281,6 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
 /// What the growth of the backlog says of a rate, with [`GROWTH_CONFIDENCE`] to either side. Broken:
 /// it grew, and by more than [`GROWTH_LIMIT`]. Held: it did not, and would have been seen if it
 /// mattered. Undecided: neither is shown.
-#[must_use]
 pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
     let margin = growth.margin_tps(GROWTH_CONFIDENCE);
     let grew = growth.tps > GROWTH_LIMIT * rate;
@@ -298,7 +295,6 @@ pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
 }
 
 /// What was committed per second while the backlog grew; `None` when it is not shown to have grown.
-#[must_use]
 pub fn capacity_tps(growth: &BacklogGrowth, rate: f64) -> Option<f64> {
     let grew = growth_finding(growth, rate) == Finding::Broken;
     growth.committed_tps.filter(|_| grew)

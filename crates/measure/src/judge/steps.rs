@@ -36,13 +36,11 @@ pub enum Shortfall {
 
 impl Excess {
     /// Whether the step was offered, so that it says something about the node.
-    #[must_use]
     pub const fn is_the_nodes(&self) -> bool {
         !matches!(self.shortfall, Shortfall::Offered(_))
     }
 
     /// What became of the step, in two words.
-    #[must_use]
     pub const fn label(&self) -> &'static str {
         match self.is_the_nodes() {
             true => "not sustained",
@@ -75,7 +73,6 @@ pub struct RampJudgement {
 /// (free of edges); as that is noisy in short steps, it counts only with a backlog that a healthy
 /// chain, which empties its mempool with every block, would not have, or with one that grew in the step
 /// by what its blocks left.
-#[must_use]
 pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
     let (mut span_s, mut blocks) = (0.0, 0);
     steps
@@ -243,7 +240,6 @@ fn judged(steps: &[StepRow], followed: bool) -> Vec<Judged<'_>> {
 }
 
 /// Judges a ramp from its closed steps, in order.
-#[must_use]
 pub fn ramp(steps: &[StepRow], followed: bool) -> RampJudgement {
     let judged = judged(steps, followed);
     let (knee, reason) = knee(&judged);

@@ -33,7 +33,6 @@ pub struct BacklogGrowth {
 impl BacklogGrowth {
     /// How far the true growth may lie to one side of the measured one, with this confidence, in
     /// transactions per second: Student's t times the standard error.
-    #[must_use]
     pub fn margin_tps(&self, confidence: f64) -> f64 {
         student::quantile(confidence, self.freedom) * self.error_tps
     }

@@ -184,7 +184,6 @@ pub struct KneeSearch {
 
 impl KneeSearch {
     /// Rates are made to fit: `min` above zero, `from` between `min` and `max`, at least one trial.
-    #[must_use]
     pub fn new(settings: KneeSettings) -> Self {
         let min = settings.min.max(MIN_RATE);
         let max = settings.max.max(min);
@@ -205,7 +204,6 @@ impl KneeSearch {
     }
 
     /// What is known from trials whose rates were chosen by others.
-    #[must_use]
     pub fn of_trials(trials: &[Trial], confidence: f64) -> Self {
         let rates = || trials.iter().map(|trial| trial.rate);
         let defaults = KneeSettings::default();
@@ -236,25 +234,21 @@ impl KneeSearch {
     }
 
     /// All trials, in order.
-    #[must_use]
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
 
     /// The highest rate that held.
-    #[must_use]
     pub fn highest_held(&self) -> Option<f64> {
         self.rates(Finding::Held).reduce(f64::max)
     }
 
     /// The lowest rate that broke.
-    #[must_use]
     pub fn lowest_broken(&self) -> Option<f64> {
         self.rates(Finding::Broken).reduce(f64::min)
     }
 
     /// The estimate of the knee; `None` until one trial held and one broke.
-    #[must_use]
     pub fn estimate(&self) -> Option<KneeEstimate> {
         self.highest_held()?;
         self.lowest_broken()?;
@@ -271,7 +265,6 @@ impl KneeSearch {
     }
 
     /// Which rate to try next, or why the search is over.
-    #[must_use]
     pub fn next(&self) -> Next {
         let KneeSettings { from, max, .. } = self.settings;
         let Some(last) = self.trials.last() else {

@@ -49,7 +49,6 @@ pub struct LatencyFigure {
 
 impl LatencyFigure {
     /// Whether it is a lower bound: observations that had not ended can raise it.
-    #[must_use]
     pub fn is_lower_bound(&self) -> bool {
         self.at_most != Some(self.millis)
     }
@@ -67,7 +66,6 @@ impl Quantiles {
     pub const NAMES: [&str; 7] = ["p50", "p68", "p95", "p99", "p99_7", "max", "mean"];
 
     /// One of [`NAMES`](Self::NAMES); `None` when nothing was observed.
-    #[must_use]
     pub fn figure(&self, name: &str) -> Option<LatencyFigure> {
         let figures = [
             self.p50, self.p68, self.p95, self.p99, self.p99_7, self.max, self.mean,
@@ -86,7 +84,6 @@ impl Latency {
     /// The figures of a report. `censored` holds the ages of the observations that had not ended:
     /// each of them came to at least its age. A figure that they can raise is that of all values
     /// with the ages among them, and in [`Quantiles::at_least`].
-    #[must_use]
     pub fn quantiles(&self, censored: &Self) -> Quantiles {
         let mut all = self.clone();
         all.merge(censored);

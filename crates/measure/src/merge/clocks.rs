@@ -29,7 +29,6 @@ pub struct ClockOffset {
 impl ClockOffset {
     /// From the blocks of the first generator and of the other one, each in the order of heights; `None`
     /// when no height was seen by both.
-    #[must_use]
     pub fn between(first: &[BlockRow], other: &[BlockRow]) -> Option<Self> {
         let mut differences = Vec::new();
         let mut resolution_ms = 0.0_f64;
@@ -48,7 +47,6 @@ impl ClockOffset {
 
     /// From the blocks that the observers of two machines saw of the same nodes, each with its origin in nanoseconds
     /// since the Unix epoch; `None` when no node showed both a block.
-    #[must_use]
     pub fn of_observers(first: (&[SightRow], u64), other: (&[SightRow], u64)) -> Option<Self> {
         let blocks = |sights: &'_ [SightRow]| -> BTreeMap<(String, String), (u64, f64)> {
             let blocks = sights.iter().filter(|sight| sight.kind == SightRow::BLOCK);
@@ -109,7 +107,6 @@ pub fn note_clocks(
 
 /// What the manifest of the whole says of the clocks, for people: a line for each generator after the
 /// first.
-#[must_use]
 pub fn clock_words(manifest: &Manifest) -> Vec<String> {
     let parts = manifest
         .plan

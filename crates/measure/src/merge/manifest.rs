@@ -16,7 +16,6 @@ pub struct PartName {
 
 impl PartName {
     /// As the manifest of a run has it; 1 of 1 where it has none.
-    #[must_use]
     pub fn of(manifest: &Manifest) -> Self {
         let text = manifest.plan.get("shard").and_then(Value::as_str);
         let numbers = text.and_then(|text| {

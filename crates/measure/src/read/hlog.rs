@@ -43,7 +43,6 @@ impl<R: BufRead> HlogReader<R> {
     }
 
     /// At the end: the ages of the observations that had not ended when the run did.
-    #[must_use]
     pub const fn censored(&self) -> &LatencySet {
         &self.censored
     }
@@ -97,7 +96,6 @@ impl<R: BufRead> HlogReader<R> {
     }
 
     /// At the end: whether the last line was cut off and therefore left out.
-    #[must_use]
     pub const fn is_torn(&self) -> bool {
         self.lines.is_torn()
     }

@@ -50,7 +50,6 @@ impl<R: BufRead, T: TableRow> RowReader<R, T> {
     }
 
     /// At the end: whether the last row was cut off and therefore left out.
-    #[must_use]
     pub fn is_torn(&self) -> bool {
         self.table.is_torn()
     }

@@ -84,7 +84,6 @@ pub enum TxFate {
 
 impl TxRow<'_> {
     /// The code that decided its fate, in its name space.
-    #[must_use]
     pub fn code(&self) -> Option<Code> {
         let number = self.code?;
         let space = Codespace::named(self.codespace);
@@ -93,7 +92,6 @@ impl TxRow<'_> {
 
     /// Its fate. A transaction in a block counts as committed whatever its answer was; that it had
     /// not been accepted shows in `accepted`.
-    #[must_use]
     pub const fn fate(&self) -> TxFate {
         match (self.committed, self.accepted, self.error_unix_us, self.code) {
             (Some(_), _, _, Some(0)) => TxFate::Committed,
@@ -147,7 +145,6 @@ impl<R: BufRead> TxReader<R> {
     }
 
     /// At the end: whether the last row was cut off and therefore left out.
-    #[must_use]
     pub fn is_torn(&self) -> bool {
         self.table.is_torn()
     }

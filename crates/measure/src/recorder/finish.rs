@@ -59,7 +59,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// The account up to the instant that every source is past, without steps: what is under way
     /// counts neither as unanswered nor as pending yet, but its age counts as censored. For conditions
     /// on a run that goes on.
-    #[must_use]
     pub fn so_far(&self) -> Summary {
         let until = self.segments.offering_until(self.low);
         let end = RunEnd {

@@ -84,7 +84,6 @@ pub struct RecorderConfig {
 impl RecorderConfig {
     /// An open-loop run without warm-up: 2,097,152 pending, ten seconds of lag, intervals of one
     /// second.
-    #[must_use]
     pub const fn new(origin_unix_ns: u64, senders: u16, followers: u16) -> Self {
         Self {
             origin_unix_ns,
@@ -374,25 +373,21 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     /// The closed steps; of a profile with more than 10,000 of them, the first 10,000.
-    #[must_use]
     pub fn step_rows(&self) -> &[StepRow] {
         &self.step_rows
     }
 
     /// The instant that every source is past.
-    #[must_use]
     pub const fn low_watermark(&self) -> Nanos {
         self.low
     }
 
     /// The first write error, if there was one. Counting goes on.
-    #[must_use]
     pub const fn write_error(&self) -> Option<&RecordError> {
         self.files.error()
     }
 
     /// Bytes held: pending records and their table, and the histograms.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.pending.bytes()
             + self.segments.bytes()

@@ -33,7 +33,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     /// What a progress line shows.
-    #[must_use]
     pub fn live(&self) -> LiveView {
         LiveView {
             second: self.last_second.clone(),
@@ -43,7 +42,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     /// Everything that is counted.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
             totals: self.totals(),

@@ -45,7 +45,6 @@ pub struct BlockRow {
 
 impl BlockRow {
     /// Own transactions with code 0.
-    #[must_use]
     pub const fn committed(&self) -> u64 {
         self.own_txs
             .saturating_sub(self.own_failed + self.own_unverified)

@@ -33,7 +33,6 @@ macro_rules! columns {
             }
 
             /// A column by its name; `None` when it is empty.
-            #[must_use]
             pub fn figure(&self, name: &str) -> Option<LatencyFigure> {
                 let millis = match name {
                     $(stringify!($column) => self.$column,)*

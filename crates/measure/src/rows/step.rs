@@ -76,7 +76,6 @@ adds_up!(StepRow {
 
 impl StepRow {
     /// What people call it: its number, or `3 again` for the second offering of step 3.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.again_of {
             Some(first) => format!("{first} again"),
@@ -85,7 +84,6 @@ impl StepRow {
     }
 
     /// How long the step is, in seconds.
-    #[must_use]
     pub const fn span_s(&self) -> f64 {
         self.end_s - self.start_s
     }

@@ -2,7 +2,6 @@
 
 /// Draws one column for each of `values`, none of which is below 0, six lines high: the values of the
 /// axis to the left as `label` writes them, what the first and the last column stand for below.
-#[must_use]
 pub fn columns(values: &[f64], label: impl Fn(f64) -> String, from: &str, to: &str) -> String {
     let top = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let mut text = String::new();

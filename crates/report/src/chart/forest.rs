@@ -23,7 +23,6 @@ pub struct ForestRow {
 
 /// Draws the rows around a line at no change. Every row has the same scale, which ends at `widest` on
 /// either side at the most; an interval that goes on beyond has no end cap there.
-#[must_use]
 pub fn forest(title: &str, about: &str, rows: &[ForestRow], widest: f64) -> String {
     let ends = rows
         .iter()

@@ -15,7 +15,6 @@ pub struct HeatMap {
 impl HeatMap {
     /// An empty map whose first column begins at `from_x`, each `column` wide, with `rows` rows from
     /// `low` to `high`, both above 0.
-    #[must_use]
     pub fn new(from_x: f64, column: f64, (low, high): (f64, f64), rows: usize) -> Self {
         let rows = rows.max(1);
         let low = low.max(f64::MIN_POSITIVE);
@@ -43,7 +42,6 @@ impl HeatMap {
     }
 
     /// Whether nothing was counted.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }

@@ -146,7 +146,6 @@ pub struct Bar {
 
 impl Chart {
     /// An empty chart.
-    #[must_use]
     pub fn new(title: &str, x: Axis, y: Axis) -> Self {
         Self {
             title: title.to_owned(),
@@ -176,7 +175,6 @@ impl Chart {
     }
 
     /// A line through `points`, whose x do not fall; a y that is not finite leaves a gap.
-    #[must_use]
     pub fn line(
         self,
         name: &str,
@@ -196,7 +194,6 @@ impl Chart {
 
     /// A line that is level over each span: from, to, y. Where the next span begins later, or a y is
     /// not finite, there is a gap.
-    #[must_use]
     pub fn steps(
         self,
         name: &str,
@@ -210,7 +207,6 @@ impl Chart {
     }
 
     /// A dot at each of `points`.
-    #[must_use]
     pub fn dots(
         self,
         name: &str,
@@ -223,7 +219,6 @@ impl Chart {
     }
 
     /// An upright stroke at each x from its low to its high, as for a confidence interval.
-    #[must_use]
     pub fn ranges(
         self,
         name: &str,
@@ -284,7 +279,6 @@ impl Chart {
     }
 
     /// The chart as one HTML element, for a [`Page`](super::Page).
-    #[must_use]
     pub fn html(&self) -> String {
         draw::html(self)
     }

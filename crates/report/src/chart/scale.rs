@@ -43,7 +43,6 @@ pub struct Axis {
 
 impl Axis {
     /// An axis of `unit` with equal steps, from 0.
-    #[must_use]
     pub fn linear(label: &str, unit: Unit) -> Self {
         Self {
             label: label.to_owned(),
@@ -55,7 +54,6 @@ impl Axis {
     }
 
     /// An axis of `unit` with equal factors.
-    #[must_use]
     pub fn log(label: &str, unit: Unit) -> Self {
         Self {
             scale: Scale::Log,
@@ -65,13 +63,11 @@ impl Axis {
     }
 
     /// Seconds since the origin.
-    #[must_use]
     pub fn time() -> Self {
         Self::linear("time since the origin", Unit::Time)
     }
 
     /// Percentiles by the number of their nines.
-    #[must_use]
     pub fn percentile() -> Self {
         Self {
             scale: Scale::Percentile,
@@ -278,7 +274,6 @@ fn nice_floor(value: f64) -> f64 {
 
 /// The smallest of `factors`, ascending from 1 to below 10, times a power of ten that is not below
 /// `value`; 1 where the value is not above 0.
-#[must_use]
 pub fn round_up(value: f64, factors: &[f64]) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return 1.0;

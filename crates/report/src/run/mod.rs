@@ -60,7 +60,6 @@ type Section = fn(&RunReport) -> String;
 impl RunReport {
     /// One self-contained page: no script, nothing loaded, light or dark as its reader likes. The answer
     /// first, then what it rests on, then what only some readers ask for.
-    #[must_use]
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.manifest.profile);
         page.push(&headline::origin(self));
@@ -109,7 +108,6 @@ impl RunReport {
     }
 
     /// The same without pictures, in Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         markdown::render(self).expect("a String takes every write")
     }

@@ -3,7 +3,6 @@
 use measure::Latency;
 
 /// Share and milliseconds, evenly spread by the number of nines, as far as the count carries.
-#[must_use]
 pub fn quantile_curve(latency: &Latency) -> Vec<(f64, f64)> {
     if latency.is_empty() {
         return Vec::new();

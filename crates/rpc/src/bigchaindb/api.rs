@@ -25,7 +25,6 @@ pub struct BigchaindbAbout {
 }
 
 /// The path, with its query, of a POST that brings in a transaction.
-#[must_use]
 pub fn bigchaindb_transactions_path(method: BroadcastMethod) -> String {
     format!("/api/v1/transactions?mode={method}")
 }
@@ -147,7 +146,6 @@ impl BigchaindbClient {
 impl BigchaindbAbout {
     /// Where the events of this server are: on the advertised port and path, and on the host that
     /// was asked, because many advertise a name that only they know, such as `localhost`.
-    #[must_use]
     pub fn events_of(&self, endpoint: &Endpoint) -> Option<Endpoint> {
         let advertised: Endpoint = self.streams.parse().ok()?;
         if advertised.transport() != Transport::Ws {

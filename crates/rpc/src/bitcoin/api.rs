@@ -66,7 +66,6 @@ pub struct BitcoinScript {
 
 impl BitcoinOutput {
     /// Its value in satoshi.
-    #[must_use]
     pub fn satoshi(&self) -> u64 {
         (self.value * SATOSHI).round() as u64
     }

@@ -83,7 +83,6 @@ enum Host {
 
 impl Endpoint {
     /// An unencrypted node at this address, with the default path.
-    #[must_use]
     pub fn of(transport: Transport, address: SocketAddr) -> Self {
         let (base, websocket) = split_path(transport, "");
         Self {
@@ -107,7 +106,6 @@ impl Endpoint {
     }
 
     /// The same service, asked in the same way, on another node.
-    #[must_use]
     pub fn on(&self, address: SocketAddr) -> Self {
         Self {
             host: Host::Address(address.ip()),
@@ -147,7 +145,6 @@ impl Endpoint {
     }
 
     /// The same node over another transport, on the same host and port.
-    #[must_use]
     pub fn with_transport(&self, transport: Transport) -> Self {
         Self {
             transport,

@@ -226,7 +226,6 @@ pub struct FollowedBlock {
 
 impl FollowedBlock {
     /// The name space of the code of a transaction; empty for none.
-    #[must_use]
     pub fn codespace(&self, at: usize) -> &str {
         self.codespaces.get(at).map_or("", |space| space)
     }

@@ -65,7 +65,6 @@ pub struct PeerRejection {
 
 impl PeerRejection {
     /// Reads a whole message; none if it is another one.
-    #[must_use]
     pub fn read(message: &[u8]) -> Option<Self> {
         match read(message).ok()? {
             NetworkMessage::Reject(reject) => Some(Self {

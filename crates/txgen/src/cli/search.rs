@@ -81,7 +81,6 @@ pub struct Rates(Vec<Rate>);
 
 impl Rates {
     /// The rates in their order; at least one.
-    #[must_use]
     pub fn as_slice(&self) -> &[Rate] {
         &self.0
     }

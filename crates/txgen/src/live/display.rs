@@ -30,7 +30,6 @@ pub struct DisplaySettings {
 
 impl DisplaySettings {
     /// What `plan` asks for.
-    #[must_use]
     pub fn of(plan: &Plan) -> Self {
         Self {
             full_screen: plan.tui,
@@ -40,7 +39,6 @@ impl DisplaySettings {
     }
 
     /// What the settings of several runs ask for.
-    #[must_use]
     pub fn given(settings: &Settings) -> Self {
         Self {
             full_screen: !settings.no_tui,
@@ -112,7 +110,6 @@ impl Display {
     }
 
     /// Where metrics are served.
-    #[must_use]
     pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::address)
     }

@@ -31,7 +31,6 @@ pub struct NodeState {
 
 impl NodeBoard {
     /// A board of nodes that nothing is known of.
-    #[must_use]
     pub fn new(nodes: Vec<NodeState>) -> Self {
         Self {
             nodes: Mutex::new(nodes),
@@ -39,7 +38,6 @@ impl NodeBoard {
     }
 
     /// The state of all, in the order of the endpoints.
-    #[must_use]
     pub fn all(&self) -> Vec<NodeState> {
         self.lock().clone()
     }

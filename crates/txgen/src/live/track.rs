@@ -38,7 +38,6 @@ pub struct Scene {
 
 impl Scene {
     /// The scene of `plan`.
-    #[must_use]
     pub fn of(plan: &Plan, nodes: Arc<NodeBoard>) -> Self {
         let profile = match &plan.load {
             Load::Open { schedule, .. } => Some(schedule.profile().clone()),
@@ -169,13 +168,11 @@ impl Track {
     }
 
     /// The last closed second.
-    #[must_use]
     pub fn last(&self) -> Option<&SeriesRow> {
         self.seconds.back()
     }
 
     /// How much of the offering is done, from 0 to 1; `None` for a load without end.
-    #[must_use]
     pub fn progress(&self) -> Option<f64> {
         if matches!(self.phase, Phase::Draining | Phase::Over) {
             return Some(1.0);
@@ -194,7 +191,6 @@ impl Track {
 
     /// How long offering still takes, in seconds: exact for a load of a fixed length, at the rate of
     /// the last seconds for a count. `None` when it is unknown.
-    #[must_use]
     pub fn seconds_left(&self) -> Option<f64> {
         if self.phase != Phase::Offering {
             return None;
@@ -211,14 +207,12 @@ impl Track {
     }
 
     /// How long the drain lasts at most from now, in seconds.
-    #[must_use]
     pub fn drain_left_s(&self) -> f64 {
         let end = self.drain_since.saturating_add(self.scene.drain_timeout);
         end.saturating_sub(self.now).as_secs_f64()
     }
 
     /// What is to be said of the run by now.
-    #[must_use]
     pub fn finding(&self) -> String {
         let signs: Vec<String> = self.onsets.iter().map(ToString::to_string).collect();
         match (signs.is_empty(), self.seconds.is_empty()) {

@@ -18,13 +18,11 @@ macro_rules! counters {
                 [$(stringify!($name)),*];
 
             /// The values in the order of [`Counters::NAMES`].
-            #[must_use]
             pub(crate) const fn values(&self) -> [u64; Self::NAMES.len()] {
                 [$(self.$name),*]
             }
 
             /// What was counted since `earlier`.
-            #[must_use]
             pub(crate) const fn since(&self, earlier: &Self) -> Self {
                 Self { $($name: self.$name.saturating_sub(earlier.$name),)* }
             }

@@ -14,7 +14,6 @@ use report::text::fit;
 
 /// Prints a result on stdout, no wider than a terminal; gives the exit code of what is done. A reader that has
 /// seen enough closes the pipe, which is no failure.
-#[must_use]
 pub(crate) fn print(text: &str) -> u8 {
     ops::command::print(fit(text).as_bytes())
 }

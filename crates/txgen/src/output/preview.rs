@@ -9,7 +9,6 @@ use report::text::grouped;
 use crate::plan::{Load, Nodes, Plan};
 
 /// Describes the plan in a few lines and, for a load with a known length, draws its rate.
-#[must_use]
 pub fn preview(plan: &Plan) -> String {
     let until = until(&plan.load);
     let mut entries = Entries::default();
@@ -53,7 +52,6 @@ fn until(load: &Load) -> &'static str {
 }
 
 /// The load in one line.
-#[must_use]
 pub fn describe_load(load: &Load) -> String {
     match load {
         Load::Open { schedule, .. } => {
@@ -73,7 +71,6 @@ pub fn describe_load(load: &Load) -> String {
 }
 
 /// The target in one line.
-#[must_use]
 pub fn describe_target(plan: &Plan) -> String {
     match &plan.nodes {
         Nodes::BuiltIn { transport, config } => format!(

@@ -8,7 +8,6 @@ use report::{Entries, Table};
 use crate::threshold::Verdict;
 
 /// Verdict, conservation, rates, latencies, steps, and what limited the run.
-#[must_use]
 pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verdict>) -> String {
     let mut head = Entries::default();
     verdict(&mut head, summary);

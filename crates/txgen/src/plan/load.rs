@@ -33,7 +33,6 @@ pub type RequestedLoad = Load<Profile>;
 
 impl RequestedLoad {
     /// This profile in an open loop, to its end.
-    #[must_use]
     pub const fn of(profile: Profile) -> Self {
         Self::Open {
             schedule: profile,
@@ -53,7 +52,6 @@ impl RequestedLoad {
 
 impl Load {
     /// Transactions planned in all; `None` for a load without end.
-    #[must_use]
     pub fn planned(&self) -> Option<u64> {
         match self {
             Self::Open { schedule, .. } => schedule.planned(),

@@ -219,7 +219,6 @@ impl Plan {
     }
 
     /// The name of the load's shape, for the run folder's name.
-    #[must_use]
     pub fn shape(&self) -> &str {
         match &self.load {
             Load::Open { schedule, .. } => schedule.profile().name(),
@@ -228,14 +227,12 @@ impl Plan {
     }
 
     /// Transactions this generator plans to send; `None` for a load without end.
-    #[must_use]
     pub fn planned(&self) -> Option<u64> {
         self.planned_by_all()
             .map(|planned| self.part.count(planned))
     }
 
     /// Transactions all generators of the load plan together; `None` for a load without end.
-    #[must_use]
     pub fn planned_by_all(&self) -> Option<u64> {
         match (self.load.planned(), self.workload.count()) {
             (Some(planned), Some(supply)) => Some(planned.min(supply)),
@@ -244,7 +241,6 @@ impl Plan {
     }
 
     /// How long the load is offered; `None` when it has no fixed end.
-    #[must_use]
     pub fn duration(&self) -> Option<Nanos> {
         match &self.load {
             Load::Open { schedule, .. } => schedule.profile().duration(),

@@ -35,7 +35,6 @@ pub struct Guest {
 
 impl Nodes {
     /// Where transactions go; a node that the run starts listens at `guest`.
-    #[must_use]
     pub fn endpoints(&self, guest: Option<Guest>) -> Vec<Endpoint> {
         match self {
             Self::BuiltIn { transport, config } => guest
@@ -47,7 +46,6 @@ impl Nodes {
     }
 
     /// Where the first node answers JSON-RPC, if it is known: among peers it is said apart.
-    #[must_use]
     pub(crate) fn rpc(&self, guest: Option<Guest>) -> Option<Endpoint> {
         match self {
             Self::BuiltIn { config, .. } => {
@@ -69,7 +67,6 @@ impl Nodes {
     }
 
     /// How the target is spoken to; mixed endpoints count as HTTP.
-    #[must_use]
     pub fn transport(&self) -> Transport {
         match self {
             Self::BuiltIn { transport, .. } => *transport,

@@ -204,7 +204,6 @@ impl Drop for Sampling {
 
 impl Profile {
     /// The functions with the largest shares, at most `rows`, as a table.
-    #[must_use]
     pub fn text(&self, rows: usize) -> String {
         let head = format!(
             "profile      {} samples of process {} ({}); its own share of the time, and with what it calls\n",

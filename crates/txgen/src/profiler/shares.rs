@@ -27,7 +27,6 @@ pub struct Share {
 
 impl Shares {
     /// Adds up `thread;outer;inner weight` lines.
-    #[must_use]
     pub fn of(folded: &str) -> Self {
         let mut functions: HashMap<&str, (u64, u64)> = HashMap::new();
         let mut threads: HashMap<&str, u64> = HashMap::new();
@@ -74,7 +73,6 @@ impl Shares {
     }
 
     /// A table of the functions with the largest own shares, and a line of threads.
-    #[must_use]
     pub fn table(&self, rows: usize) -> String {
         let threads: Vec<String> = self
             .threads

@@ -57,7 +57,6 @@ pub enum RunError {
 
 impl RunError {
     /// The process's exit code.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unusable(_)

@@ -36,7 +36,6 @@ impl RunFolder {
     }
 
     /// The folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

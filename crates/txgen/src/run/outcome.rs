@@ -44,7 +44,6 @@ impl Outcome {
     }
 
     /// The process's exit code: an interruption beats an invalid schedule, which beats a threshold.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         if self.summary.interrupted {
             exit::INTERRUPTED

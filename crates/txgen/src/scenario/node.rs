@@ -94,13 +94,11 @@ impl Default for SentinelSection {
 
 impl NodeSection {
     /// Its kind, once chosen.
-    #[must_use]
     pub fn kind(&self) -> NodeKind {
         self.kind.unwrap_or(NodeKind::Builtin)
     }
 
     /// Whether every run gets a node of its own; one that was there already is never new.
-    #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.fresh && self.kind() != NodeKind::Endpoints
     }

@@ -72,7 +72,6 @@ pub struct ScriptRun {
 
 impl ScriptRun {
     /// Case and parameters in one line; empty when the file has one run only.
-    #[must_use]
     pub fn cell(&self) -> String {
         let parameters = self.parameters.iter().map(ToString::to_string);
         let parts: Vec<String> = self.case.iter().cloned().chain(parameters).collect();
@@ -80,7 +79,6 @@ impl ScriptRun {
     }
 
     /// The same with the number of the repetition, if there are several.
-    #[must_use]
     pub fn label(&self) -> String {
         let mut label = self.cell();
         if self.repeats > 1 {
@@ -91,7 +89,6 @@ impl ScriptRun {
     }
 
     /// How long the load is offered, where the file says so.
-    #[must_use]
     pub fn duration(&self) -> Option<Nanos> {
         match &self.request.load {
             RequestedLoad::Open { schedule, .. } => schedule.duration(),

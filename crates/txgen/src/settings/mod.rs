@@ -320,7 +320,6 @@ impl AtMaxInFlight {
 
 impl Settings {
     /// The kind of node: the one given, else the one that the workload is for.
-    #[must_use]
     pub fn target(&self) -> TargetKind {
         self.target.unwrap_or(match self.workload {
             _ if self.is_of_peers() => TargetKind::BitcoinP2p,

@@ -17,7 +17,6 @@ pub(crate) struct Address {
 
 impl Address {
     /// The same node, reached from a local address.
-    #[must_use]
     /// Whether the system says when an answer came, and each is the only one on its way.
     pub(super) fn is_stamped(&self) -> bool {
         let plain_http = self.endpoint.transport() == Transport::Http && !self.endpoint.is_tls();

@@ -49,7 +49,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// The value in words, with its unit.
-    #[must_use]
     pub fn value_text(&self) -> String {
         let value = self.value.map(|value| self.unit.text(value));
         match (value, self.unfinished) {
@@ -90,7 +89,6 @@ enum Comparison {
 
 impl Threshold {
     /// Checks the condition on a `summary.json` document.
-    #[must_use]
     pub fn check(&self, summary: &Value) -> Verdict {
         let measured = self.metric.measure(summary);
         let range = measured.map(|it| (it.value, it.at_most));

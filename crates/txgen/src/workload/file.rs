@@ -60,25 +60,21 @@ impl FileWorkload {
     }
 
     /// The number of transactions in the file.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The size of the largest transaction in bytes.
-    #[must_use]
     pub fn largest(&self) -> usize {
         self.largest
     }
 
     /// The file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The format that was found or given; never [`FileFormat::Auto`].
-    #[must_use]
     pub fn format(&self) -> FileFormat {
         self.format
     }

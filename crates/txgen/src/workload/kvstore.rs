@@ -40,7 +40,6 @@ impl KvStore {
     }
 
     /// The exact size of each transaction in bytes.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }

@@ -124,7 +124,6 @@ fn check_size(
 
 impl Workload {
     /// The number of transactions it can supply; `None` without end.
-    #[must_use]
     pub fn count(&self) -> Option<u64> {
         match self {
             Self::KvStore(_) => None,
@@ -136,7 +135,6 @@ impl Workload {
     }
 
     /// The size of its largest transaction in bytes.
-    #[must_use]
     pub fn largest(&self) -> usize {
         match self {
             Self::KvStore(kvstore) => kvstore.size(),
@@ -162,13 +160,11 @@ impl Workload {
     }
 
     /// Whether making a transaction takes long enough to be shared between threads, and can be.
-    #[must_use]
     pub fn is_signed(&self) -> bool {
         matches!(self, Self::Bigchain(_) | Self::Cosmos(_) | Self::Bitcoin(_))
     }
 
     /// The transactions of a Bitcoin wallet, if they are that.
-    #[must_use]
     pub fn bitcoin(&self) -> Option<&BitcoinWorkload> {
         match self {
             Self::Bitcoin(signed) => Some(signed),
@@ -186,7 +182,6 @@ impl Workload {
     }
 
     /// What has to be committed before it can be offered, and how many transactions that is.
-    #[must_use]
     pub fn preparation(&self) -> Option<(Self, u64)> {
         match self {
             Self::Bigchain(signed) => {

@@ -79,25 +79,21 @@ impl BigchainWorkload {
     }
 
     /// The size of each transaction in bytes, in the original's default encoding.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
     /// How many there are; `None` without end.
-    #[must_use]
     pub fn count(&self) -> Option<u64> {
         Some(self.transfers.as_ref()?.transactions)
     }
 
     /// The chains of TRANSFERs.
-    #[must_use]
     pub fn chains(&self) -> Option<Chains> {
         Some(self.transfers.as_ref()?.chains)
     }
 
     /// The CREATEs that have to be committed before, and how many they are.
-    #[must_use]
     pub fn preparation(&self) -> Option<(Self, u64)> {
         let transfers = self.transfers.as_ref()?;
         let roots = Self::of(transfers.roots.clone(), self.content.clone(), None);
@@ -105,7 +101,6 @@ impl BigchainWorkload {
     }
 
     /// A stream of its transactions; any number may be open, on as many threads.
-    #[must_use]
     pub fn open(&self) -> BigchainStream {
         BigchainStream {
             signer: self.signer.clone(),

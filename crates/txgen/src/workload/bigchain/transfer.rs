@@ -40,7 +40,6 @@ pub(super) struct Transfers {
 
 impl Chains {
     /// As many chains of this depth as hold `transactions`.
-    #[must_use]
     pub fn holding(transactions: NonZeroU64, depth: NonZeroU32) -> Self {
         let count = transactions.get().div_ceil(u64::from(depth.get()));
         Self {

@@ -192,7 +192,6 @@ impl BitcoinWorkload {
     }
 
     /// The number of transactions.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.inner.chains.transactions
     }
@@ -203,7 +202,6 @@ impl BitcoinWorkload {
     }
 
     /// The largest size of a transaction in bytes.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.inner.spec.shape.size()
     }
@@ -236,7 +234,6 @@ impl BitcoinWorkload {
     }
 
     /// A stream of its transactions; any number may be open, on as many threads.
-    #[must_use]
     pub(crate) fn open(&self) -> BitcoinStream {
         BitcoinStream {
             inner: Arc::clone(&self.inner),

@@ -58,7 +58,6 @@ pub(crate) struct Account {
 
 impl CosmosWorkload {
     /// Transfers of this content; the chain is asked before the run.
-    #[must_use]
     pub fn new(content: CosmosContent) -> Self {
         Self {
             content: Arc::new(content),
@@ -67,13 +66,11 @@ impl CosmosWorkload {
     }
 
     /// What is sent.
-    #[must_use]
     pub fn content(&self) -> &CosmosContent {
         &self.content
     }
 
     /// The size of its largest transaction in bytes, an estimate before the chain was asked.
-    #[must_use]
     pub fn largest(&self) -> usize {
         match &self.ready {
             // Sequences and indices grow, and amounts and addresses do not.
