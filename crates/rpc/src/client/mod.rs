@@ -18,8 +18,7 @@ pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
 pub use self::error::ClientError;
 pub(crate) use self::types::number;
 pub use self::types::{
-    BlockCodes, BlockContent, BlockMeta, Blockchain, BroadcastReply, Gas, HeaderTime, Mempool,
-    Status, TimeError,
+    BlockCodes, BlockContent, BroadcastReply, Gas, HeaderTime, Mempool, Status, TimeError,
 };
 use crate::codec::encode_call;
 use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConnection, Trust};
@@ -197,16 +196,6 @@ impl Client {
         self.fetch("blockchain", &params, body).await?;
         let answer: ResultsHash = self.decode("blockchain", body)?;
         Ok(answer.of(next))
-    }
-
-    /// The headers of some heights, the highest first. The node cuts the range to at most 21
-    /// blocks below `max` without saying so; never count with it.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn blockchain(&self, min: u64, max: u64) -> Result<Blockchain, ClientError> {
-        let params = format!(r#"{{"minHeight":"{min}","maxHeight":"{max}"}}"#);
-        self.call("blockchain", &params).await
     }
 
     /// Sends one transaction. For measuring use a [`Connection`].

@@ -124,58 +124,6 @@ pub struct Gas {
     pub used: u64,
 }
 
-/// One page of headers.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Blockchain {
-    /// The highest block the node has.
-    #[serde(deserialize_with = "number")]
-    pub last_height: u64,
-    /// Some blocks, the highest first.
-    pub block_metas: Vec<BlockMeta>,
-}
-
-/// One block of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockMeta {
-    /// Its height.
-    pub height: u64,
-    /// How many transactions it has.
-    pub num_txs: u64,
-    /// Its size in bytes; 0 where the node does not say (up to 0.32).
-    pub block_size: u64,
-}
-
-impl<'de> Deserialize<'de> for BlockMeta {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Answer {
-            header: Header,
-            #[serde(default, deserialize_with = "number")]
-            num_txs: u64,
-            #[serde(default, deserialize_with = "number")]
-            block_size: u64,
-        }
-        #[derive(Deserialize)]
-        struct Header {
-            #[serde(deserialize_with = "number")]
-            height: u64,
-            /// Where the number is up to 0.32.
-            #[serde(default, deserialize_with = "number")]
-            num_txs: u64,
-        }
-        let Answer {
-            header,
-            num_txs,
-            block_size,
-        } = Answer::deserialize(deserializer)?;
-        Ok(Self {
-            height: header.height,
-            num_txs: num_txs.max(header.num_txs),
-            block_size,
-        })
-    }
-}
-
 /// What a node answered to one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroadcastReply {
