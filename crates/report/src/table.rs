@@ -17,7 +17,7 @@ pub struct Columns<R> {
     table: Table,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Column {
     heading: String,
     align: Align,
@@ -30,13 +30,14 @@ struct Column {
     cells: Vec<Cell>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Align {
+    #[default]
     Left,
     Right,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Cell {
     /// `None` where there is no value.
     text: Option<String>,
@@ -122,19 +123,8 @@ impl<R> Columns<R> {
     }
 
     fn column(mut self, heading: &str, align: Align, text: impl Fn(&R) -> Option<String>) -> Self {
-        let cell = |row| Cell {
-            text: text(row),
-            alarm: false,
-            link: None,
-        };
-        self.table.columns.push(Column {
-            heading: heading.to_owned(),
-            align,
-            width: 0,
-            code: false,
-            page_only: false,
-            cells: self.rows.iter().map(cell).collect(),
-        });
+        let texts = self.rows.iter().map(text).collect();
+        self.table.push(heading, align, texts);
         self
     }
 }
@@ -146,6 +136,20 @@ impl Table {
             rows: rows.into_iter().collect(),
             table: Self::default(),
         }
+    }
+
+    /// Once for all kinds of rows and of values.
+    fn push(&mut self, heading: &str, align: Align, texts: Vec<Option<String>>) {
+        let cell = |text| Cell {
+            text,
+            ..Cell::default()
+        };
+        self.columns.push(Column {
+            heading: heading.to_owned(),
+            align,
+            cells: texts.into_iter().map(cell).collect(),
+            ..Column::default()
+        });
     }
 
     /// On a page it gets a window of limited height, with its headings always in sight.

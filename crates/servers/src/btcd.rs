@@ -11,9 +11,6 @@ use crate::error::StartError;
 use crate::ports::free_port;
 use crate::process::{Process, Wait};
 
-/// The version that tests and documents speak of.
-pub const BTCD_VERSION: &str = "0.26.2";
-
 /// How a btcd is started.
 #[derive(Debug, Clone, Default)]
 pub struct BtcdOptions {

@@ -18,7 +18,7 @@ mod settings;
 mod simd;
 
 pub use self::{
-    btcd::{BTCD_VERSION, Btcd, BtcdOptions},
+    btcd::{Btcd, BtcdOptions},
     cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions},
     dotted::{DottedError, assign, leaves, parse_assignment},
     error::StartError,

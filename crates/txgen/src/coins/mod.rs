@@ -60,7 +60,7 @@ pub(crate) fn supply(
     chain: Option<String>,
     folder: &Path,
     shutdown: &Shutdown,
-    mut say: impl FnMut(&str),
+    say: &mut dyn FnMut(&str),
 ) -> Result<Option<Supplied>, CoinError> {
     let Some(workload) = plan.workload.bitcoin() else {
         return Ok(None);

@@ -159,7 +159,7 @@ impl TargetVisitor for Performance<'_> {
         }
         prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
         let chain = nodes.first().and_then(|node| node.probe.chain_id.clone());
-        let coins = coins::supply(plan, guest, chain, folder.path(), shutdown, |text| {
+        let coins = coins::supply(plan, guest, chain, folder.path(), shutdown, &mut |text| {
             if words == Words::All {
                 display.message(text);
             }
