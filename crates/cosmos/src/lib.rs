@@ -44,7 +44,7 @@ mod template;
 pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
 pub use key::{Key, Keys, PublicKey};
-pub use message::{Message, Payment};
+pub use message::{Message, Party, Transfer};
 pub use outline::{Outline, Place};
 pub use read::{Signed, SignedTx};
 pub use sign::{Draft, Fee, Signer, Signing};

@@ -10,14 +10,21 @@ pub struct Message {
     value: Vec<u8>,
 }
 
-/// A transfer of coins that a message of the bank module asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payment {
-    /// The payer's address, as text.
-    pub from: String,
-    /// Who is paid, as text.
-    pub to: String,
-    /// What is paid.
+/// Coins that a message of the bank module moves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// Who pays.
+    pub inputs: Vec<Party>,
+    /// Who is paid.
+    pub outputs: Vec<Party>,
+}
+
+/// Who pays or is paid.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Party {
+    /// The address, as text.
+    pub address: String,
+    /// How much.
     pub coins: Vec<Coin>,
 }
 
@@ -56,7 +63,7 @@ impl Message {
         for address in to {
             party(&mut value, 2, *address, coin);
         }
-        Self::new(MULTI_SEND, value)
+        Self::new(Self::MULTI_SEND, value)
     }
 
     /// The URL of its type.
@@ -81,33 +88,57 @@ impl Message {
         Ok(Self::new(type_url, value.to_vec()))
     }
 
-    /// The transfers that it asks for; `None` for a message of another kind.
+    /// The transfer that it asks for; `None` for a message of another kind.
     ///
     /// # Errors
     /// [`Error::Malformed`] when the message is not what its type says.
-    pub fn payments(&self) -> Result<Option<Vec<Payment>>, Error> {
+    pub fn transfer(&self) -> Result<Option<Transfer>, Error> {
+        let mut transfer = Transfer::default();
         match &*self.type_url {
-            SEND => read_payment(&self.value, SEND, 3).map(|payment| Some(vec![payment])),
-            MULTI_SEND => {
-                let mut from = String::new();
-                let mut payments = Vec::new();
-                for field in Fields::of(&self.value, MULTI_SEND) {
-                    let (number, value) = field?;
-                    let party = read_payment(value.bytes(MULTI_SEND)?, MULTI_SEND, 2)?;
-                    match number {
-                        1 => from = party.from,
-                        2 => payments.push(Payment {
-                            to: party.from,
-                            from: from.clone(),
-                            coins: party.coins,
-                        }),
+            SEND => {
+                let (mut from, mut to) = (Party::default(), Party::default());
+                for field in Fields::of(&self.value, SEND) {
+                    match field? {
+                        (1, value) => value.text(SEND)?.clone_into(&mut from.address),
+                        (2, value) => value.text(SEND)?.clone_into(&mut to.address),
+                        (3, value) => from.coins.push(Coin::read(value.bytes(SEND)?)?),
                         _ => {}
                     }
                 }
-                Ok(Some(payments))
+                to.coins.clone_from(&from.coins);
+                transfer.inputs.push(from);
+                transfer.outputs.push(to);
             }
-            _ => Ok(None),
+            Self::MULTI_SEND => {
+                for field in Fields::of(&self.value, Self::MULTI_SEND) {
+                    match field? {
+                        (1, value) => transfer.inputs.push(Party::read(value)?),
+                        (2, value) => transfer.outputs.push(Party::read(value)?),
+                        _ => {}
+                    }
+                }
+            }
+            _ => return Ok(None),
         }
+        Ok(Some(transfer))
+    }
+
+    /// The type of the message with several recipients.
+    pub const MULTI_SEND: &str = "/cosmos.bank.v1beta1.MsgMultiSend";
+}
+
+impl Party {
+    fn read(party: Value<'_>) -> Result<Self, Error> {
+        let what = Message::MULTI_SEND;
+        let mut read = Self::default();
+        for field in Fields::of(party.bytes(what)?, what) {
+            match field? {
+                (1, value) => value.text(what)?.clone_into(&mut read.address),
+                (2, value) => read.coins.push(Coin::read(value.bytes(what)?)?),
+                _ => {}
+            }
+        }
+        Ok(read)
     }
 }
 
@@ -121,24 +152,6 @@ fn payment(
     proto::bytes(out, 1, address.as_bytes());
     let field = between(out);
     proto::nested(out, field, |out| coin.write(out));
-}
-
-/// A message with an address in field 1, coins in `coins`, and in between who is paid.
-fn read_payment(message: &[u8], what: &'static str, coins: u32) -> Result<Payment, Error> {
-    let mut read = Payment {
-        from: String::new(),
-        to: String::new(),
-        coins: Vec::new(),
-    };
-    for field in Fields::of(message, what) {
-        match field? {
-            (1, value) => read.from = value.text(what)?.to_owned(),
-            (number, value) if number == coins => read.coins.push(Coin::read(value.bytes(what)?)?),
-            (2, value) => read.to = value.text(what)?.to_owned(),
-            _ => {}
-        }
-    }
-    Ok(read)
 }
 
 /// The type's URL and the bytes of `google.protobuf.Any`.
@@ -155,7 +168,6 @@ pub(crate) fn read_any(message: &[u8]) -> Result<(&str, &[u8]), Error> {
 }
 
 const SEND: &str = "/cosmos.bank.v1beta1.MsgSend";
-const MULTI_SEND: &str = "/cosmos.bank.v1beta1.MsgMultiSend";
 const ANY: &str = "an Any";
 /// Of a payment.
 const TYPICAL_BYTES: usize = 128;

@@ -78,6 +78,12 @@ impl<'a> SignedTx<'a> {
         self.size
     }
 
+    /// The signature; empty where there is none.
+    #[must_use]
+    pub const fn signature(&self) -> &[u8] {
+        self.signature
+    }
+
     /// Whether the signature is that of its key for this chain and account.
     #[must_use]
     pub fn is_signed_for(&self, chain_id: &str, account_number: u64) -> bool {

@@ -2,7 +2,8 @@
 
 use wire::json::write as json;
 
-use crate::app::kvstore;
+use crate::app::events::{self, Event};
+use crate::app::events_of;
 use crate::chain::block::{Block, Outcome};
 use crate::config::Application;
 
@@ -19,26 +20,17 @@ pub(crate) fn executed(
     tx: &[u8],
     (code, outcome): (u32, &Outcome),
 ) {
-    let events: &dyn json::Value = if code == 0 && app == Application::Kvstore {
-        &json::With(kvstore::write_events, tx)
-    } else {
-        &json::Raw("[]")
-    };
-    whole_result(out, app, (code, outcome), events);
+    let events = events_of(app, tx, (code, outcome));
+    whole_result(out, (code, outcome), &events);
 }
 
 /// Appends an `ExecTxResult` that never executed.
 pub(crate) fn no_tx_result(out: &mut Vec<u8>) {
     let none = (0, &Outcome::default());
-    whole_result(out, Application::Kvstore, none, &json::Raw("[]"));
+    whole_result(out, none, &[]);
 }
 
-fn whole_result(
-    out: &mut Vec<u8>,
-    app: Application,
-    (code, outcome): (u32, &Outcome),
-    events: &dyn json::Value,
-) {
+fn whole_result(out: &mut Vec<u8>, (code, outcome): (u32, &Outcome), events: &[Event<'_>]) {
     let data: &dyn json::Value = match &outcome.data[..] {
         [] => &json::Raw("null"),
         data => &json::Base64(data),
@@ -52,25 +44,20 @@ fn whole_result(
             &json::Text(&outcome.log),
             &json::IntText(outcome.gas_wanted),
             &json::IntText(outcome.gas_used),
-            events,
-            &json::Text(codespace(app, code)),
+            &|out: &mut Vec<u8>| events::write(out, events),
+            &json::Text(outcome.codespace),
         ],
     );
 }
 
-fn codespace(app: Application, code: u32) -> &'static str {
-    match app {
-        Application::Bank if code != 0 => "sdk",
-        _ => "",
-    }
-}
-
-/// Appends the `ExecTxResult` of a block's transaction without its zero values, as `Tx` events carry it.
-pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, block: &Block, index: usize) {
-    let (code, outcome) = (block.code(index), block.outcome(index));
-    let has_events = code == 0 && block.app == Application::Kvstore;
-    let events = json::With(kvstore::write_events, &*block.txs[index].bytes);
-    let codespace = codespace(block.app, code);
+/// Appends the `ExecTxResult` of a transaction without its zero values, as `Tx` events carry it.
+pub(crate) fn sparse_tx_result(
+    out: &mut Vec<u8>,
+    (code, outcome): (u32, &Outcome),
+    found: &[Event<'_>],
+) {
+    let events = |out: &mut Vec<u8>| events::write(out, found);
+    let codespace = outcome.codespace;
     let members: [(&str, bool, &dyn json::Value); 7] = [
         ("code", code != 0, &json::Int(code)),
         (
@@ -89,7 +76,7 @@ pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, block: &Block, index: usize) {
             outcome.gas_used != 0,
             &json::IntText(outcome.gas_used),
         ),
-        ("events", has_events, &events),
+        ("events", !found.is_empty(), &events),
         ("codespace", !codespace.is_empty(), &json::Text(codespace)),
     ];
     let present = members.iter().filter(|(_, is_present, _)| *is_present);
@@ -102,8 +89,8 @@ pub(crate) fn sparse_tx_result(out: &mut Vec<u8>, block: &Block, index: usize) {
 }
 
 /// Appends a `ResponseCheckTx`.
-pub(crate) fn check_tx(out: &mut Vec<u8>, app: Application, checked: (u32, &Outcome)) {
-    whole_result(out, app, checked, &json::Raw("[]"));
+pub(crate) fn check_tx(out: &mut Vec<u8>, checked: (u32, &Outcome)) {
+    whole_result(out, checked, &[]);
 }
 
 /// Appends the results of a block's transactions; `null` if it has none.

@@ -1,6 +1,7 @@
 //! A real chain of the Cosmos SDK for tests: one validator, a fresh home, free ports, stopped when dropped.
 
 use std::env;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,25 +58,49 @@ impl Simd {
         (config, app): (&str, &str),
         prepare: impl FnOnce(&Path),
     ) -> Result<Self, SimdError> {
-        let named = env::var_os("SIMD_BIN").map(PathBuf::from);
-        let binary = servers::find(named.as_deref(), "simd").ok_or(SimdError::NotInstalled)?;
-        Self::launch(binary, (config, app), prepare)
+        let binary = Self::binary()?;
+        Self::launch(binary, (config, app), prepare, FIRST_ANSWERS)
     }
 
-    /// A chain of SDK 0.53 that takes unordered transactions for up to ten minutes, at no price of gas.
+    /// A node of another one's chain that is linked to nobody, and so catches up for ever.
     ///
     /// # Errors
     /// [`SimdError`].
-    pub fn start_unordered(prepare: impl FnOnce(&Path)) -> Result<Self, SimdError> {
+    ///
+    /// # Panics
+    /// The other one's genesis cannot be copied.
+    pub fn start_alone(of: &Self) -> Result<Self, SimdError> {
+        let copied = of.home().join("config/genesis.json");
+        let copy = |genesis: &Path| {
+            fs::copy(copied, genesis).expect("a copy");
+        };
+        Self::launch(Self::binary()?, ("", ""), copy, 0)
+    }
+
+    /// A chain of SDK 0.53 that takes unordered transactions for up to ten minutes, at this least price of gas.
+    ///
+    /// # Errors
+    /// [`SimdError`].
+    pub fn start_unordered(
+        min_gas_price: &str,
+        prepare: impl FnOnce(&Path),
+    ) -> Result<Self, SimdError> {
+        let app = format!("minimum-gas-prices = \"{min_gas_price}\"");
         let named = env::var_os("SIMD_053_BIN").map(PathBuf::from);
         let binary = named.ok_or(SimdError::NoUnordered)?;
-        Self::launch(binary, ("", ""), prepare)
+        Self::launch(binary, ("", &app), prepare, FIRST_ANSWERS)
+    }
+
+    fn binary() -> Result<PathBuf, SimdError> {
+        let named = env::var_os("SIMD_BIN").map(PathBuf::from);
+        servers::find(named.as_deref(), "simd").ok_or(SimdError::NotInstalled)
     }
 
     fn launch(
         binary: PathBuf,
         (config, app): (&str, &str),
         prepare: impl FnOnce(&Path),
+        first_height: u64,
     ) -> Result<Self, SimdError> {
         let table = |text: &str| text.parse::<Table>().expect("values are TOML");
         let options = SimdOptions {
@@ -88,8 +113,7 @@ impl Simd {
             is_ready: &mut |address| {
                 let status = Http::new(address, PROBE_TIMEOUT).get("/status");
                 let text = status.map(|answer| answer.text()).unwrap_or_default();
-                // It shows a block before its application answers for it.
-                latest_height(&text).is_some_and(|height| height >= 2)
+                latest_height(&text).is_some_and(|height| height >= first_height)
             },
             is_cancelled: &|| false,
             timeout: START_TIMEOUT,
@@ -122,6 +146,8 @@ impl Simd {
     }
 }
 
+/// It shows a block before its application answers for it.
+const FIRST_ANSWERS: u64 = 2;
 /// How long one probe of `/status` may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// It reads its genesis, which may have many accounts.

@@ -119,17 +119,16 @@ fn what_the_sdk_signed_is_read_back_and_its_signature_holds() {
         assert!(tx.is_signed_for(CHAIN, number), "{name}");
         assert!(!tx.is_signed_for("tide-2", number), "{name}");
         assert!(!tx.is_signed_for(CHAIN, number ^ 1), "{name}");
-        let payments: Vec<_> = tx
-            .messages
-            .iter()
-            .flat_map(|message| message.payments().unwrap().unwrap())
-            .collect();
-        assert_eq!(payments.len(), paid, "{name}");
-        assert!(payments.iter().all(|payment| payment.from == from));
-        assert_eq!(payments[0].to, to);
+        let transfers = tx.messages.iter().map(|it| it.transfer().unwrap().unwrap());
+        let (inputs, outputs): (Vec<_>, Vec<_>) =
+            transfers.map(|it| (it.inputs, it.outputs)).unzip();
+        let (inputs, outputs) = (inputs.concat(), outputs.concat());
+        assert!(inputs.iter().all(|input| input.address == from));
+        assert_eq!((outputs.len(), &outputs[0].address), (paid, &to), "{name}");
         if name == "multi-send" {
+            assert_eq!(inputs[0].coins, [stake(50)]);
             assert_eq!(
-                (&payments[1].to, &payments[1].coins[..]),
+                (&outputs[1].address, &outputs[1].coins[..]),
                 (&also, &[stake(25)][..])
             );
         }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use lru::LruCache;
-use wire::json::write as json;
+use wire::json::replace_invalid;
 
+use super::events::{Event, NOT_INDEXED};
 use crate::chain::proto;
 
 /// ABCI version that the application reports.
@@ -83,39 +84,18 @@ pub(crate) fn event_pair(tx: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// An event's attribute: key, value, and whether it is indexed.
-pub(crate) type Attribute<'a> = (&'static str, &'a [u8], bool);
-
 /// The two events of a transaction, both of type `app`.
-pub(crate) fn events(tx: &[u8]) -> [[Attribute<'_>; 4]; 2] {
+pub(crate) fn events(tx: &[u8]) -> Vec<Event<'_>> {
     let (key, value) = event_pair(tx);
-    [(&b"Cosmoshi Netowoko"[..], key), (&b"Cosmoshi"[..], value)].map(|(creator, key)| {
-        [
-            ("creator", creator, true),
-            ("key", key, true),
-            ("index_key", &b"index is working"[..], true),
-            ("noindex_key", &b"index is working"[..], false),
+    let event = |creator: &'static str, key| {
+        vec![
+            ("app.creator", creator.into()),
+            ("app.key", replace_invalid(key)),
+            ("app.index_key", "index is working".into()),
+            (NOT_INDEXED, "index is working".into()),
         ]
-    })
-}
-
-/// Appends the events as JSON.
-pub(crate) fn write_events(out: &mut Vec<u8>, tx: &[u8]) {
-    let attribute = |out: &mut Vec<u8>, (key, value, index): Attribute<'_>| {
-        json::fill(
-            out,
-            r#"{"key":?,"value":?,"index":?}"#,
-            &[
-                &json::Text(key),
-                &json::With(json::string_lossy, value),
-                &json::Raw(if index { "true" } else { "false" }),
-            ],
-        );
     };
-    json::array(out, events(tx), |out, attributes| {
-        let attributes = |out: &mut Vec<u8>| json::array(out, attributes, attribute);
-        json::fill(out, r#"{"type":"app","attributes":?}"#, &[&attributes]);
-    });
+    vec![event("Cosmoshi Netowoko", key), event("Cosmoshi", value)]
 }
 
 /// What a block does to the application; nothing is visible before [`KvStore::commit`].

@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod bank;
 pub(crate) mod bigchaindb;
+pub(crate) mod events;
 pub(crate) mod kvstore;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -15,6 +16,7 @@ use crate::chain::merkle::Hash;
 use crate::config::{Application, Config};
 use bank::Bank;
 use bigchaindb::{Bigchaindb, ValidTransactions};
+use events::Event;
 use kvstore::KvStore;
 
 /// The application of a node.
@@ -286,6 +288,19 @@ impl App {
         if let (Self::Bigchaindb(app), News(Some(events))) = (self, news) {
             app.publish(events);
         }
+    }
+}
+
+/// The events of a transaction that was executed with this code and outcome.
+pub(crate) fn events_of<'a>(
+    app: Application,
+    tx: &'a [u8],
+    (code, outcome): (u32, &Outcome),
+) -> Vec<Event<'a>> {
+    match app {
+        Application::Kvstore if code == 0 => kvstore::events(tx),
+        Application::Bank if outcome.paid => bank::events::of_paid(tx, code == 0),
+        _ => Vec::new(),
     }
 }
 

@@ -42,8 +42,12 @@ impl Tx {
 pub(crate) struct Outcome {
     pub(crate) data: Vec<u8>,
     pub(crate) log: String,
+    /// Of its code.
+    pub(crate) codespace: &'static str,
     pub(crate) gas_wanted: u64,
     pub(crate) gas_used: u64,
+    /// Whether it paid its fee, of an application that takes one.
+    pub(crate) paid: bool,
 }
 
 impl Outcome {
@@ -51,8 +55,10 @@ impl Outcome {
     const NONE: &Self = &Self {
         data: Vec::new(),
         log: String::new(),
+        codespace: "",
         gas_wanted: 0,
         gas_used: 0,
+        paid: false,
     };
 }
 

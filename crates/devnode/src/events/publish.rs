@@ -1,16 +1,13 @@
 //! The events of a committed block, in the original's order.
 
-use std::borrow::Cow;
-
 use wire::encoding::hex_text;
 use wire::json::write as json;
 
 use super::bus::{Bus, Committed};
-use crate::app::kvstore;
+use crate::app::{events, events_of};
 use crate::chain::block::{Block, Tx};
 use crate::chain::render;
 use crate::chain::tendermint;
-use crate::config::Application;
 use crate::dialect::Dialect;
 use crate::results;
 
@@ -104,25 +101,21 @@ fn with_results(out: &mut Vec<u8>, name: &str, value: &dyn json::Value) {
 fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
     let hash = hex_text(&tx.hash);
     let height = block.header.height.to_string();
-    let pair = events_of(block, index);
+    let executed = (block.code(index), block.outcome(index));
+    let events = events_of(block.app, &tx.bytes, executed);
     let mut tags = vec![
         ("tm.event", vec!["Tx"]),
         ("tx.hash", vec![hash.as_str()]),
         ("tx.height", vec![height.as_str()]),
     ];
-    if let Some((key, value)) = &pair {
-        tags.push(("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]));
-        tags.push(("app.key", vec![key, value]));
-        tags.push(("app.index_key", vec!["index is working"; 2]));
-        tags.push(("app.noindex_key", vec!["index is working"; 2]));
-    }
+    tags.extend(events::tags(&events, |_| true));
     let write = |out: &mut Vec<u8>| {
         let place = |out: &mut Vec<u8>| {
             if index > 0 {
                 json::fill(out, r#","index":?"#, &[&json::Int(index)]);
             }
         };
-        let result = |out: &mut Vec<u8>| results::sparse_tx_result(out, block, index);
+        let result = |out: &mut Vec<u8>| results::sparse_tx_result(out, executed, &events);
         json::fill(
             out,
             r#""TxResult":{"height":??,"tx":?,"result":?}"#,
@@ -135,14 +128,6 @@ fn publish_tx(bus: &Bus, block: &Block, index: usize, tx: &Tx) {
         );
     };
     bus.publish(&tags, || content(bus.dialect(), "Tx", &tags, write));
-}
-
-/// Key and value in the events of a transaction, if it has events.
-pub(crate) fn events_of(block: &Block, index: usize) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
-    let has_events = block.app == Application::Kvstore && block.code(index) == 0;
-    let tx = block.txs.get(index).filter(|_| has_events)?;
-    let (key, value) = kvstore::event_pair(&tx.bytes);
-    Some((String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
 }
 
 /// The members of an event's `result` behind its query: the value with its `members`, and

@@ -6,19 +6,25 @@
 //! pays the fee and uses the sequence, whatever becomes of the messages.
 
 mod ante;
+mod decoded;
+pub(crate) mod events;
+mod messages;
 mod query;
+mod refusal;
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use ::cosmos::{Address, Outline, Payment, Prefix, PublicKey, SignedTx, proto};
+use ::cosmos::{Address, Coin, Outline, Prefix, PublicKey, SignedTx, proto};
 use lru::LruCache;
 
 use crate::app::Execution;
 use crate::chain::block::{Outcome, Tx};
 use crate::chain::merkle::{Hash, sha256};
 use crate::config::{BankConfig, Config};
+use decoded::Decoded;
 pub(crate) use query::QueryAnswer;
+pub(crate) use refusal::Refusal;
 
 /// The application.
 #[derive(Debug)]
@@ -48,20 +54,12 @@ struct Ledger {
 }
 
 /// An account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Account {
     number: u64,
     sequence: u64,
     key: Option<PublicKey>,
     balance: u128,
-}
-
-/// Why a transaction was refused, in the words of the SDK.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// Of the name space `sdk`.
-    pub(crate) code: u32,
-    pub(crate) log: String,
 }
 
 /// What a block does; nothing is visible before [`Bank::commit`].
@@ -78,15 +76,19 @@ pub(crate) struct Finalized {
 
 /// Accounts above others: what is changed here is not changed below.
 struct Layer<'a> {
-    below: &'a Ledger,
+    /// Those of the first hide those of the second.
+    below: [&'a Ledger; 2],
     above: &'a mut Ledger,
     next_number: u64,
 }
 
 impl Layer<'_> {
     fn account(&self, address: &Address) -> Option<Account> {
-        let above = self.above.accounts.get(address);
-        above.or_else(|| self.below.accounts.get(address)).copied()
+        let [first, second] = self.below;
+        let mut ledgers = [&*self.above, first, second].into_iter();
+        ledgers
+            .find_map(|ledger| ledger.accounts.get(address))
+            .copied()
     }
 
     fn set(&mut self, address: Address, account: Account) {
@@ -151,30 +153,25 @@ impl Bank {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The code of `CheckTx`; the signature is verified before the state is locked.
+    /// The code of `CheckTx`.
     pub(crate) fn check(&self, tx: &Tx) -> u32 {
-        let read = SignedTx::read(&tx.bytes);
+        let read = Decoded::read(&tx.bytes);
         let mut state = self.write();
-        let passed = match &read {
-            Ok(read) => state.pass(self, read, ante::Mode::Check),
-            Err(error) => Err(Refusal::new(2, format!("{error}: tx parse error"))),
-        };
-        match passed {
-            Ok(()) => 0,
-            Err(refusal) => {
+        let passed = read.and_then(|read| state.pass(self, &read, ante::Mode::Check));
+        passed.map_or_else(
+            |refusal| {
                 let code = refusal.code;
                 state.refusals.put(tx.hash, refusal);
                 code
-            }
-        }
+            },
+            |()| 0,
+        )
     }
 
     /// The code of `CheckTx` after a block.
     pub(crate) fn recheck(&self, tx: &Tx) -> u32 {
-        let Ok(read) = SignedTx::read(&tx.bytes) else {
-            return 2;
-        };
-        let passed = self.write().pass(self, &read, ante::Mode::Recheck);
+        let passed = Decoded::read(&tx.bytes)
+            .and_then(|read| self.write().pass(self, &read, ante::Mode::Recheck));
         passed.map_or_else(|refusal| refusal.code, |()| 0)
     }
 
@@ -185,13 +182,16 @@ impl Bank {
 
     /// What its check gave beside the code.
     pub(crate) fn checked(&self, tx: &Tx, code: u32) -> Outcome {
-        let read = SignedTx::read(&tx.bytes).ok().filter(|_| code == 0);
-        let refusal = self.refusal(&tx.hash).filter(|_| code != 0);
+        let wanted = gas_wanted(tx);
+        if let Some(refusal) = self.refusal(&tx.hash).filter(|_| code != 0) {
+            return refusal.outcome(wanted, 0).1;
+        }
+        let read = SignedTx::read(&tx.bytes).ok();
         Outcome {
-            log: refusal.map_or_else(String::new, |refusal| refusal.log),
-            gas_wanted: gas_wanted(tx),
+            gas_wanted: wanted,
             gas_used: read.map_or(0, |read| self.gas_of_check(&read)),
-            data: Vec::new(),
+            paid: code == 0,
+            ..Outcome::default()
         }
     }
 
@@ -200,7 +200,7 @@ impl Bank {
         let (state, mut above) = (self.read(), Ledger::default());
         let layer = Layer {
             next_number: 0,
-            below: &state.ledger,
+            below: [&state.ledger; 2],
             above: &mut above,
         };
         ante::gas_of_check(tx, &layer)
@@ -223,12 +223,15 @@ impl Bank {
         let mut outcomes = Vec::with_capacity(execution.txs.len());
         let mut layer = Layer {
             next_number: state.ledger.accounts.len() as u64,
-            below: &state.ledger,
+            below: [&state.ledger; 2],
             above: &mut changes,
         };
         for (index, tx) in execution.txs.iter().enumerate() {
             if execution.fails(index) {
-                outcomes.push(Outcome::default());
+                outcomes.push(Outcome {
+                    codespace: Refusal::SDK,
+                    ..Outcome::default()
+                });
                 continue;
             }
             let (code, outcome) = self.outcome(&mut layer, tx);
@@ -260,118 +263,103 @@ impl Bank {
 
     /// Executes a transaction: its code, and what it gave beside it.
     fn outcome(&self, layer: &mut Layer<'_>, tx: &Tx) -> (u32, Outcome) {
-        let read = match SignedTx::read(&tx.bytes) {
+        let read = match Decoded::read(&tx.bytes) {
             Ok(read) => read,
-            Err(error) => return Refusal::new(2, error.to_string()).outcome(0, 0),
+            Err(refusal) => return refusal.outcome(0, 0),
         };
-        let (wanted, of_check) = (read.fee.gas, ante::gas_of_check(&read, layer));
-        match self.execute(layer, &read) {
-            Ok(()) => {
+        let wanted = read.fee.gas;
+        match self.execute(layer, &read, ante::Mode::Execute) {
+            Ok(gas_used) => {
                 let outcome = Outcome {
                     data: responses(&read),
-                    log: String::new(),
                     gas_wanted: wanted,
-                    gas_used: of_check + ante::gas_of_messages(&read),
+                    gas_used,
+                    paid: true,
+                    ..Outcome::default()
                 };
                 (0, outcome)
             }
-            Err((refusal, of_messages)) => {
-                refusal.outcome(wanted, (of_check + of_messages).min(wanted))
+            Err(Failure { refusal, gas, paid }) => {
+                let (code, outcome) = refusal.outcome(wanted, gas);
+                (code, Outcome { paid, ..outcome })
             }
         }
     }
 
-    /// The ante handler, then the messages: all take effect or none does, which is refused with the gas that the
-    /// messages used.
-    fn execute(&self, layer: &mut Layer<'_>, tx: &SignedTx<'_>) -> Result<(), (Refusal, u64)> {
-        ante::pass(self, layer, tx, ante::Mode::Execute).map_err(|refusal| (refusal, 0))?;
-        let mut trial = Ledger::default();
-        let mut inner = Layer {
+    /// The ante handler, then the messages: all take effect or none does. Gives the gas used.
+    fn execute(
+        &self,
+        layer: &mut Layer<'_>,
+        tx: &Decoded<'_>,
+        mode: ante::Mode,
+    ) -> Result<u64, Failure> {
+        let of_check = ante::gas_of_check(tx, layer);
+        ante::pass(self, layer, tx, mode).map_err(|refusal| Failure {
+            refusal,
+            gas: of_check.min(tx.fee.gas),
+            paid: false,
+        })?;
+        let failed = |refusal, gas| Failure {
+            refusal,
+            gas,
+            paid: true,
+        };
+        let mut moved = Ledger::default();
+        let mut trial = Layer {
             next_number: layer.next_number,
-            below: &Ledger::default(),
-            above: &mut trial,
+            below: [&*layer.above, layer.below[0]],
+            above: &mut moved,
         };
         for (number, message) in tx.messages.iter().enumerate() {
-            let failed = |text: String| {
-                let log = format!("failed to execute message; message index: {number}: {text}");
-                (Refusal::new(5, log), ante::GAS_OF_FAILED_PAYMENT)
-            };
-            let payments = message.payments().ok().flatten().unwrap_or_default();
-            for payment in payments {
-                self.pay(layer, &mut inner, &payment).map_err(failed)?;
-            }
+            messages::execute(self, &mut trial, message, &tx.transfers[number]).map_err(
+                |refusal| {
+                    let log = format!(
+                        "failed to execute message; message index: {number}: {}",
+                        refusal.log
+                    );
+                    let before = ante::gas_of_messages(&tx.transfers[..number]);
+                    let gas = of_check + before + ante::gas_of_failed(&refusal);
+                    failed(Refusal { log, ..refusal }, gas)
+                },
+            )?;
         }
-        layer.next_number = inner.next_number;
-        layer.above.accounts.extend(trial.accounts);
-        Ok(())
-    }
-
-    /// Moves coins in `inner`, which begins as `outer`.
-    fn pay(
-        &self,
-        outer: &Layer<'_>,
-        inner: &mut Layer<'_>,
-        payment: &Payment,
-    ) -> Result<(), String> {
-        let denom = &self.config.denom;
-        let known = |inner: &Layer<'_>, address: &Address| {
-            inner.account(address).or_else(|| outer.account(address))
-        };
-        let read = |text: &str| self.prefix.read(text).map_err(|error| error.to_string());
-        let (from, to) = (read(&payment.from)?, read(&payment.to)?);
-        let other = payment.coins.iter().find(|coin| coin.denom != *denom);
-        if let Some(coin) = other {
-            let denom = &coin.denom;
-            let text = format!("spendable balance 0{denom} is smaller than {coin}");
-            return Err(format!("{text}: insufficient funds"));
-        }
-        let amount = payment.coins.iter().map(|coin| coin.amount).sum();
-        let payer = known(inner, &from).ok_or("unknown address")?;
-        let Some(balance) = payer.balance.checked_sub(amount) else {
-            let spendable = payer.balance;
-            return Err(format!(
-                "spendable balance {spendable}{denom} is smaller than {amount}{denom}: insufficient funds"
+        let used = of_check + ante::gas_of_messages(&tx.transfers);
+        if mode == ante::Mode::Execute && used > tx.fee.gas {
+            return Err(failed(
+                ante::out_of_gas(tx.fee.gas),
+                tx.fee.gas + ante::GAS_OVERRUN,
             ));
-        };
-        inner.set(from, Account { balance, ..payer });
-        if let Some(payee) = known(inner, &to) {
-            inner.set(to, payee);
         }
-        inner.credit(to, amount);
-        Ok(())
+        layer.next_number = trial.next_number;
+        layer.above.accounts.extend(moved.accounts);
+        Ok(used)
     }
 }
 
 impl State {
     /// Passes the ante handler on the state of the mempool.
-    fn pass(&mut self, bank: &Bank, tx: &SignedTx<'_>, mode: ante::Mode) -> Result<(), Refusal> {
+    fn pass(&mut self, bank: &Bank, tx: &Decoded<'_>, mode: ante::Mode) -> Result<(), Refusal> {
         let mut layer = Layer {
             next_number: 0,
-            below: &self.ledger,
+            below: [&self.ledger; 2],
             above: &mut self.checked,
         };
         ante::pass(bank, &mut layer, tx, mode)
     }
 }
 
-impl Refusal {
-    fn new(code: u32, log: impl Into<String>) -> Self {
-        Self {
-            code,
-            log: log.into(),
-        }
-    }
+/// How an execution failed.
+struct Failure {
+    refusal: Refusal,
+    gas: u64,
+    /// Whether it paid its fee and used its sequence all the same.
+    paid: bool,
+}
 
-    /// The outcome of an execution that ended so.
-    fn outcome(self, gas_wanted: u64, gas_used: u64) -> (u32, Outcome) {
-        let outcome = Outcome {
-            data: Vec::new(),
-            log: self.log,
-            gas_wanted,
-            gas_used,
-        };
-        (self.code, outcome)
-    }
+/// Coins as the SDK writes them.
+fn coins_text(coins: &[Coin]) -> String {
+    let coins: Vec<String> = coins.iter().map(Coin::to_string).collect();
+    coins.join(",")
 }
 
 /// The gas limit of a transaction's fee.

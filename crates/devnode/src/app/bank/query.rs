@@ -1,12 +1,13 @@
 //! What the chain tells about itself through `abci_query`.
 
-use ::cosmos::{Coin, SignedTx, proto, query};
+use ::cosmos::{Coin, proto, query};
 
-use super::{Bank, ante};
+use super::{Bank, Decoded, Layer, Ledger, Refusal, ante};
 
 /// The answer of a query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueryAnswer {
+    pub(crate) codespace: &'static str,
     pub(crate) code: u32,
     pub(crate) log: String,
     pub(crate) value: Option<Vec<u8>>,
@@ -23,7 +24,7 @@ impl Bank {
             query::ACCOUNT => self.account(request),
             query::BALANCE => self.balance(request),
             query::SIMULATE => self.simulate(request),
-            _ => Err((6, "unknown query path: unknown request".to_owned())),
+            _ => Err(Refusal::new(6, "unknown query path")),
         };
         let height = self.height();
         match answered {
@@ -32,9 +33,10 @@ impl Bank {
                 value: Some(value),
                 ..QueryAnswer::default()
             },
-            Err((code, log)) => QueryAnswer {
-                code,
-                log,
+            Err(refusal) => QueryAnswer {
+                codespace: refusal.codespace,
+                code: refusal.code,
+                log: refusal.log,
                 height,
                 value: None,
             },
@@ -49,15 +51,13 @@ impl Bank {
         out
     }
 
-    fn account(&self, request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+    fn account(&self, request: &[u8]) -> Result<Vec<u8>, Refusal> {
         let [text, _] = query::read_texts(request).map_err(invalid)?;
         let address = self.prefix.read(text).map_err(invalid)?;
         let state = self.read();
         let account = state.ledger.accounts.get(&address).ok_or_else(|| {
-            let log = format!(
-                "rpc error: code = NotFound desc = account {text} not found: key not found"
-            );
-            (22, log)
+            let log = format!("rpc error: code = NotFound desc = account {text} not found");
+            Refusal::new(22, log)
         })?;
         Ok(query::Account {
             address: text.to_owned(),
@@ -68,7 +68,7 @@ impl Bank {
         .write())
     }
 
-    fn balance(&self, request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+    fn balance(&self, request: &[u8]) -> Result<Vec<u8>, Refusal> {
         let [text, denom] = query::read_texts(request).map_err(invalid)?;
         let address = self.prefix.read(text).map_err(invalid)?;
         let state = self.read();
@@ -80,10 +80,22 @@ impl Bank {
         Ok(out)
     }
 
-    fn simulate(&self, request: &[u8]) -> Result<Vec<u8>, (u32, String)> {
+    fn simulate(&self, request: &[u8]) -> Result<Vec<u8>, Refusal> {
         let tx = query::read_simulate_request(request).map_err(invalid)?;
-        let tx = SignedTx::read(tx).map_err(invalid)?;
-        let used = self.gas_of_check(&tx) + ante::gas_of_messages(&tx);
+        let failed = |refusal: Refusal, gas: u64| {
+            let log = refusal.log;
+            let log = format!("rpc error: code = Unknown desc = {log} with gas used: '{gas}'");
+            Refusal::new(6, log)
+        };
+        let tx = Decoded::read(tx).map_err(|refusal| failed(refusal, 0))?;
+        let (state, mut above) = (self.read(), Ledger::default());
+        let mut layer = Layer {
+            next_number: 0,
+            below: [&state.ledger; 2],
+            above: &mut above,
+        };
+        let used = self.execute(&mut layer, &tx, ante::Mode::Simulate);
+        let used = used.map_err(|failure| failed(failure.refusal, failure.gas))?;
         Ok(query::write_gas_used(used))
     }
 }
@@ -98,6 +110,6 @@ fn text(text: &str) -> Vec<u8> {
     clippy::needless_pass_by_value,
     reason = "a mapping of errors takes them by value"
 )]
-fn invalid(error: ::cosmos::Error) -> (u32, String) {
-    (18, format!("{error}: invalid request"))
+fn invalid(error: ::cosmos::Error) -> Refusal {
+    Refusal::new(18, error.to_string())
 }

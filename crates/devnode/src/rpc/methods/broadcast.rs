@@ -42,10 +42,11 @@ pub(crate) async fn broadcast(
         && let Some(refusal) = node.app.refusal(&hash)
     {
         return Ok(json::filled(
-            r#"{"code":?,"data":"","log":?,"codespace":"sdk","hash":?}"#,
+            r#"{"code":?,"data":"","log":?,"codespace":?,"hash":?}"#,
             &[
                 &json::Int(code),
                 &json::Text(&refusal.log),
+                &json::Text(refusal.codespace),
                 &json::Hex(&hash),
             ],
         ));
@@ -137,7 +138,7 @@ fn commit_answer(node: &Node, tx: &Tx, check_code: u32, committed: Option<&Commi
     let (app, is_0_31) = (node.app.kind(), node.config.rpc.dialect.is_0_31());
     let checked = |out: &mut Vec<u8>| match is_0_31 {
         true => tendermint::result(out, &check_code),
-        false => results::check_tx(out, app, (check_code, &node.app.checked(tx, check_code))),
+        false => results::check_tx(out, (check_code, &node.app.checked(tx, check_code))),
     };
     let result = |out: &mut Vec<u8>| match committed {
         Some(committed) if is_0_31 => tendermint::result(out, &committed.code),
@@ -172,7 +173,7 @@ pub(super) async fn check_tx(node: &Arc<Node>, tx: Vec<u8>) -> Vec<u8> {
     };
     let (code, outcome) = node.finish(check).await;
     let mut out = Vec::with_capacity(140);
-    results::check_tx(&mut out, node.app.kind(), (code, &outcome));
+    results::check_tx(&mut out, (code, &outcome));
     out
 }
 

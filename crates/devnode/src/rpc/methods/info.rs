@@ -139,7 +139,6 @@ pub(super) fn abci_query(node: &Node, args: &Args) -> Vec<u8> {
 
 /// An answer as the SDK gives it: without the key that was asked for, with a code and its name space.
 fn bank_query(answer: &bank::QueryAnswer) -> Vec<u8> {
-    let codespace = if answer.code == 0 { "" } else { "sdk" };
     json::filled(
         r#"{"response":{"code":?,"log":?,"info":"","index":"0","key":null,"value":?,"proofOps":null,"height":?,"codespace":?}}"#,
         &[
@@ -147,7 +146,7 @@ fn bank_query(answer: &bank::QueryAnswer) -> Vec<u8> {
             &json::Text(&answer.log),
             &|out: &mut Vec<u8>| json::base64_or_null(out, answer.value.as_deref()),
             &json::IntText(answer.height),
-            &json::Text(codespace),
+            &json::Text(answer.codespace),
         ],
     )
 }

@@ -6,11 +6,11 @@ use wire::encoding::decode_hex;
 use wire::encoding::hex_text;
 use wire::json::write as json;
 
+use crate::app::{events, events_of};
 use crate::chain::block::Block;
 use crate::chain::merkle::{Hash, prove};
 use crate::chain::render;
 use crate::events::bus::MAX_QUERY_LEN;
-use crate::events::publish::events_of;
 use crate::events::query::{Argument, Operator, Query};
 use crate::node::Node;
 use crate::results;
@@ -173,13 +173,9 @@ fn matching_txs(node: &Node, query: &Query) -> Result<Vec<Found>, String> {
 
 /// Whether a transaction matches by what is indexed of it.
 fn tx_matches(query: &Query, block: &Block, index: usize, height: &str) -> bool {
-    let Some((key, value)) = events_of(block, index) else {
-        return query.matches(&[("tx.height", vec![height])]);
-    };
-    query.matches(&[
-        ("tx.height", vec![height]),
-        ("app.creator", vec!["Cosmoshi Netowoko", "Cosmoshi"]),
-        ("app.key", vec![&key, &value]),
-        ("app.index_key", vec!["index is working"]),
-    ])
+    let executed = (block.code(index), block.outcome(index));
+    let events = events_of(block.app, &block.txs[index].bytes, executed);
+    let mut tags = events::tags(&events, events::is_indexed);
+    tags.push(("tx.height", vec![height]));
+    query.matches(&tags)
 }

@@ -374,7 +374,13 @@ mod tests {
             let workload = workload(Payments::Send, recipients, 1);
             let tx = made(&workload, index);
             let message = SignedTx::read(&tx).unwrap().messages.remove(0);
-            message.payments().unwrap().unwrap().remove(0).to
+            message
+                .transfer()
+                .unwrap()
+                .unwrap()
+                .outputs
+                .remove(0)
+                .address
         };
         assert_eq!(paid(Recipients::Warm, 0), paid(Recipients::Warm, 3));
         assert_ne!(paid(Recipients::Cold, 0), paid(Recipients::Cold, 3));
