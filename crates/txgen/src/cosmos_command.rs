@@ -7,11 +7,12 @@ use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Si
 use ops::command::{CommandError, failed};
 use rpc::{BroadcastMethod, Client, Endpoint};
 
-use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
+use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs};
 use crate::output::print;
-use crate::plan::cosmos::wallet;
-use crate::settings::CosmosSettings;
-use crate::workload::{ChainClient, write_genesis};
+use crate::plan::cosmos::{account_keys, write_accounts};
+use crate::settings::AccountSettings;
+use crate::target::caught_up;
+use crate::workload::ChainClient;
 
 /// Does what the command says; gives the exit code.
 pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {
@@ -23,10 +24,9 @@ pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {
 }
 
 fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
-    let keys = keys(&args.wallet)?;
+    let keys = account_keys(&args.wallet.of, args.wallet.seed)?;
     if let Some(path) = &args.genesis {
-        let prefix = Prefix::new(args.wallet.prefix.as_deref().unwrap_or("cosmos"))?;
-        write_genesis(path, &prefix, &keys, &args.amount)?;
+        write_accounts(path, &args.wallet.of, &keys, &args.amount)?;
         return Ok(format!(
             "{} accounts with {} each are in {}\n",
             keys.len(),
@@ -40,19 +40,21 @@ fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
     let funder = Keys::from_mnemonic(words, "m/44'/118'/0'/0").context("--funder")?;
     let funder = funder.key(0)?;
     in_runtime(async {
-        let chain = Chain::ask(
-            endpoint,
-            &args.wallet,
-            &args.amount.denom,
-            args.gas_price.as_ref(),
-        )
-        .await?;
+        let chain = Chain::ask(endpoint, &args.wallet.of, &args.amount.denom).await?;
         for part in keys.chunks(BATCH) {
             let to: Vec<Address> = part.iter().map(Key::address).collect();
             let message = Message::multi_send(&chain.prefix, funder.address(), &to, &args.amount);
             let fee = chain.fee(GAS_OF_TX + GAS_OF_OUTPUT * to.len() as u64);
+            let needed = args.amount.amount.saturating_mul(to.len() as u128);
+            chain
+                .has(&funder, needed.saturating_add(cost(&fee)))
+                .await?;
+            let before = chain.balance(&part[0]).await?;
             let sequence = chain.send(&funder, &message, &fee).await?;
             chain.await_sequence(&funder, sequence + 1).await?;
+            if chain.balance(&part[0]).await? <= before {
+                bail!("a block has the transfer, and it failed there: nobody was paid by it");
+            }
         }
         Ok(format!(
             "{} accounts have {} more each\n",
@@ -63,24 +65,17 @@ fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
 }
 
 fn sweep(args: &SweepArgs) -> anyhow::Result<String> {
-    let keys = keys(&args.wallet)?;
+    let keys = account_keys(&args.wallet.of, args.wallet.seed)?;
     in_runtime(async {
         let denom = args.denom.as_deref().unwrap_or_default();
-        let chain = Chain::ask(
-            &args.endpoints,
-            &args.wallet,
-            denom,
-            args.gas_price.as_ref(),
-        )
-        .await?;
+        let chain = Chain::ask(&args.endpoints, &args.wallet.of, denom).await?;
         let to = chain.prefix.read(&args.to).context("--to")?;
         let fee = chain.fee(GAS_OF_TX + GAS_OF_OUTPUT);
-        let cost: u128 = fee.coins.iter().map(|coin| coin.amount).sum();
+        let cost = cost(&fee);
         let mut sent = Vec::new();
         let mut total = 0;
         for key in &keys {
-            let address = chain.prefix.write(key.address());
-            let balance = chain.queries.balance(&address, &chain.denom).await?;
+            let balance = chain.balance(key).await?;
             let Some(rest) = balance.checked_sub(cost).filter(|rest| *rest > 0) else {
                 continue;
             };
@@ -103,15 +98,9 @@ fn sweep(args: &SweepArgs) -> anyhow::Result<String> {
     })
 }
 
-fn keys(args: &WalletArgs) -> anyhow::Result<Vec<Key>> {
-    let given = CosmosSettings {
-        mnemonic: args.mnemonic.clone(),
-        hd_path: args.hd_path.clone(),
-        ..CosmosSettings::default()
-    };
-    let wallet = wallet(&given, args.seed, args.seed.unwrap_or_default(), false)?;
-    let keys = (0..args.accounts.get()).map(|number| wallet.keys.key(number));
-    Ok(keys.collect::<Result<_, _>>()?)
+/// What a fee comes to.
+fn cost(fee: &Fee) -> u128 {
+    fee.coins.iter().map(|coin| coin.amount).sum()
 }
 
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
@@ -133,21 +122,21 @@ impl Chain {
     /// Asks what has to be known; an empty `denom` is that of the stake.
     async fn ask(
         endpoint: &Endpoint,
-        wallet: &WalletArgs,
+        given: &AccountSettings,
         denom: &str,
-        price: Option<&GasPrice>,
     ) -> anyhow::Result<Self> {
         let client = Client::new(endpoint, QUERY_TIMEOUT)?;
         let queries = ChainClient::new(client.clone());
-        let given = wallet.prefix.as_deref().map(Prefix::new).transpose()?;
+        let prefix = given.prefix.as_deref().map(Prefix::new).transpose()?;
+        let status = caught_up(&client).await?;
         let denom = match denom {
             "" => queries.bond_denom().await?,
             denom => denom.to_owned(),
         };
         Ok(Self {
-            chain_id: client.status().await?.chain_id,
-            prefix: queries.prefix(given).await?,
-            price: match price {
+            chain_id: status.chain_id,
+            prefix: queries.prefix(prefix).await?,
+            price: match &given.gas_price {
                 Some(price) => Some(price.clone()),
                 None => queries.least_price(&denom).await?,
             },
@@ -172,6 +161,25 @@ impl Chain {
         let account =
             account.ok_or_else(|| anyhow!("{} does not know {address}", self.chain_id))?;
         Ok((account.number, account.sequence))
+    }
+
+    /// What a key's account has.
+    async fn balance(&self, key: &Key) -> anyhow::Result<u128> {
+        let address = self.prefix.write(key.address());
+        Ok(self.queries.balance(&address, &self.denom).await?)
+    }
+
+    /// Refuses an account that has less than what it is to pay.
+    async fn has(&self, key: &Key, needed: u128) -> anyhow::Result<()> {
+        let (balance, denom) = (self.balance(key).await?, &self.denom);
+        if balance < needed {
+            let address = self.prefix.write(key.address());
+            bail!(
+                "{address} has {balance}{denom} of the {needed}{denom} that the next transfer takes; give it more, or \
+                 correct --funder or --amount"
+            );
+        }
+        Ok(())
     }
 
     /// Sends one transaction; the sequence that it has.

@@ -118,7 +118,7 @@ fn complete<'a>(
     };
     settings.seed = Some(seed);
     // Those of all runs are the same: they were funded.
-    settings.cosmos.accounts_seed = Some(base);
+    settings.cosmos.of.seed = Some(base);
     Prepared {
         script: run,
         transport: settings

@@ -1,13 +1,13 @@
 //! `txgen cosmos`: the accounts of a load on a Cosmos SDK chain.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use cosmos::{Coin, GasPrice};
+use cosmos::Coin;
 use rpc::Endpoint;
 
 use super::examples;
+use crate::settings::AccountSettings;
 
 /// `txgen cosmos`
 #[derive(Debug, Args)]
@@ -34,23 +34,9 @@ pub struct WalletArgs {
     /// The accounts follow from this number alone: for test chains only.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// The wallet of the accounts: 12 to 24 words of BIP-39.
-    #[arg(
-        long,
-        value_name = "WORDS",
-        env = "TXGEN_MNEMONIC",
-        hide_env_values = true
-    )]
-    pub mnemonic: Option<String>,
-    /// The derivation path of the wallet's accounts, without their number [default: m/44'/118'/0'/0].
-    #[arg(long, value_name = "PATH")]
-    pub hd_path: Option<String>,
-    /// How many accounts.
-    #[arg(long, value_name = "N", default_value = "200")]
-    pub accounts: NonZeroU32,
-    /// What the chain's addresses begin with [default: asked from the node; in a genesis file cosmos].
-    #[arg(long, value_name = "TEXT")]
-    pub prefix: Option<String>,
+    /// Which of them.
+    #[command(flatten)]
+    pub of: AccountSettings,
 }
 
 /// `txgen cosmos prepare`
@@ -77,9 +63,6 @@ pub struct PrepareArgs {
         hide_env_values = true
     )]
     pub funder: Option<String>,
-    /// The price of gas [default: the least that the node takes].
-    #[arg(long, value_name = "PRICE")]
-    pub gas_price: Option<GasPrice>,
 }
 
 /// `txgen cosmos sweep`
@@ -97,7 +80,4 @@ pub struct SweepArgs {
     /// The coin that is sent back [default: the one that is staked].
     #[arg(long, value_name = "DENOM")]
     pub denom: Option<String>,
-    /// The price of gas [default: the least that the node takes].
-    #[arg(long, value_name = "PRICE")]
-    pub gas_price: Option<GasPrice>,
 }

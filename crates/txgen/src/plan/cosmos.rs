@@ -8,7 +8,7 @@ use std::path::Path;
 use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
 
 use super::error::{PlanError, at_most};
-use crate::settings::{CosmosSettings, Settings};
+use crate::settings::{AccountSettings, CosmosSettings, Settings};
 use crate::workload::{CosmosContent, Payments, Wallet, write_genesis};
 
 /// What was asked for, with the defaults filled in.
@@ -18,8 +18,13 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<CosmosContent, PlanError> {
     let given = settings.cosmos.clone();
-    let wallet = wallet(&given, settings.seed, seed, settings.endpoints.is_empty())?;
-    let accounts = given.accounts.unwrap_or(DEFAULT_ACCOUNTS);
+    let wallet = wallet(
+        &given.of,
+        settings.seed,
+        seed,
+        settings.endpoints.is_empty(),
+    )?;
+    let accounts = given.of.count();
     at_most("--accounts", accounts.get(), MAX_ACCOUNTS)?;
     let messages = given.messages.unwrap_or(NonZeroU32::MIN);
     at_most("--messages", messages.get(), MAX_MESSAGES)?;
@@ -35,7 +40,7 @@ pub(super) fn resolve(
         );
         return Err(PlanError::of("--accounts", problem));
     }
-    let prefix = given.prefix.as_deref().map(Prefix::new).transpose();
+    let prefix = given.of.prefix.as_deref().map(Prefix::new).transpose();
     let prefix = prefix.map_err(|error| PlanError::of("--prefix", error.to_string()))?;
     Ok(CosmosContent {
         seed,
@@ -47,7 +52,7 @@ pub(super) fn resolve(
         recipients: given.recipients.unwrap_or_default(),
         amount: given.amount,
         gas: given.gas.unwrap_or_default(),
-        gas_price: given.gas_price,
+        gas_price: given.of.gas_price,
         fee: given.fee,
         prefix,
         chain_id: given.chain_id,
@@ -104,22 +109,33 @@ pub(super) fn endow(
 
 /// Puts the accounts of a load into the genesis of a chain of the Cosmos SDK that is to be started.
 pub(crate) fn endow_genesis(settings: &Settings, genesis: &Path) -> anyhow::Result<()> {
-    let given = &settings.cosmos;
-    let seed = settings.seed.unwrap_or_default();
-    let wallet = wallet(given, settings.seed, seed, false)?;
-    let prefix = Prefix::new(given.prefix.as_deref().unwrap_or("cosmos"))?;
-    let accounts = given.accounts.unwrap_or(DEFAULT_ACCOUNTS).get();
-    let keys: Result<Vec<Key>, _> = (0..accounts)
-        .map(|number| wallet.keys.key(number))
-        .collect();
+    let keys = account_keys(&settings.cosmos.of, settings.seed)?;
     let amount = Coin::new(u128::from(ENDOWMENT), "stake");
-    write_genesis(genesis, &prefix, &keys?, &amount)
+    write_accounts(genesis, &settings.cosmos.of, &keys, &amount)
+}
+
+/// Writes accounts that have so much into the genesis of a chain.
+pub(crate) fn write_accounts(
+    genesis: &Path,
+    given: &AccountSettings,
+    keys: &[Key],
+    amount: &Coin,
+) -> anyhow::Result<()> {
+    let prefix = Prefix::new(given.prefix.as_deref().unwrap_or("cosmos"))?;
+    write_genesis(genesis, &prefix, keys, amount)
+}
+
+/// The keys of all accounts of a chain that is not the built-in node's.
+pub(crate) fn account_keys(given: &AccountSettings, seed: Option<u64>) -> anyhow::Result<Vec<Key>> {
+    let wallet = wallet(given, seed, seed.unwrap_or_default(), false)?;
+    let keys = (0..given.count().get()).map(|number| wallet.keys.key(number));
+    Ok(keys.collect::<Result<_, _>>()?)
 }
 
 /// The accounts' keys. Those of a seed that nobody chose would be unknown to every chain but the built-in
 /// node's.
-pub(crate) fn wallet(
-    given: &CosmosSettings,
+fn wallet(
+    given: &AccountSettings,
     chosen_seed: Option<u64>,
     seed: u64,
     built_in: bool,
@@ -134,7 +150,7 @@ pub(crate) fn wallet(
                 "needs --mnemonic or --seed: the accounts that `txgen cosmos prepare` funded",
             ));
         }
-        let seed = given.accounts_seed.unwrap_or(seed);
+        let seed = given.seed.unwrap_or(seed);
         return Ok(Wallet {
             keys: Keys::from_seed(seed),
             name: format!("seed {seed}"),
@@ -166,7 +182,6 @@ pub(super) fn fitting_threads(
 /// What each account has of a chain that is started for the load: enough for any load.
 const ENDOWMENT: u64 = 1_000_000_000_000_000;
 const USUAL_PATH: &str = "m/44'/118'/0'/0";
-const DEFAULT_ACCOUNTS: NonZeroU32 = NonZeroU32::new(200).expect("not zero");
 /// About 130 MB.
 const MAX_ACCOUNTS: u64 = 1_000_000;
 /// More do not fit into a transaction of a megabyte.

@@ -1,4 +1,4 @@
-//! Where in its file a phase is at fault. The kinds of phases are told apart by one of their keys, and
+//! Where in its file a phase, or a key of `[settings.cosmos]`, is at fault. The kinds of phases are told apart by one of their keys, and
 //! serde loses the places of values on the way through such an enum, so they are looked up again.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
 use super::phase::Phase;
+use crate::settings::CosmosSettings;
 
 /// The phases of a scenario with the places of their keys, whatever else is in the file.
 #[derive(Deserialize)]
@@ -38,6 +39,26 @@ pub(crate) fn of_phase(text: &str) -> Option<String> {
             key.span().start..value.span().end
         });
         Some(point_at(text, span, &message))
+    })
+}
+
+/// What is wrong with the first key of `[settings.cosmos]` that is none, with its line: in that table are the keys of
+/// another one, behind which serde loses places, too.
+pub(crate) fn of_accounts(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct File {
+        settings: Settings,
+    }
+    #[derive(Deserialize)]
+    struct Settings {
+        cosmos: Keys,
+    }
+    let file: File = toml::from_str(text).ok()?;
+    file.settings.cosmos.iter().find_map(|(key, value)| {
+        let alone = Table::from_iter([(key.get_ref().clone(), value.get_ref().clone())]);
+        let error = CosmosSettings::deserialize(Value::Table(alone)).err()?;
+        let span = key.span().start..value.span().end;
+        Some(point_at(text, span, error.message()))
     })
 }
 

@@ -61,6 +61,16 @@ fn an_unknown_key_is_named_with_its_nearest() {
     let text = problem("[settings]\nsiez = 100\n");
     assert!(text.contains("did you mean `size`?"), "{text}");
     assert!(text.contains("line 2"), "{text}");
+    let text = problem("[settings]\nseed = 1\n[settings.cosmos]\nmessages = 1\nacounts = 100\n");
+    assert!(
+        text.contains("did you mean `accounts`?") && text.contains("line 5"),
+        "{text}"
+    );
+    let text = problem("[settings.cosmos]\nmessages = 1\ngas_price = \"5\"\n");
+    assert!(
+        text.contains("3 | gas_price = \"5\"") && text.contains("no amount"),
+        "{text}"
+    );
     let text = problem("[builtin]\nblock_intervall = \"1s\"\n");
     assert!(text.contains("did you mean `block_interval`?"), "{text}");
 }

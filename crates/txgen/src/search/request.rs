@@ -9,7 +9,7 @@ use pacing::{Nanos, Rate};
 use crate::cli::PointArgs;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
-use crate::settings::{CosmosSettings, Settings};
+use crate::settings::{AccountSettings, CosmosSettings, Settings};
 use crate::workload::WorkloadKind;
 
 /// What is asked for, whatever chooses the rates.
@@ -66,7 +66,10 @@ impl SearchRequest {
             out,
             // Those of all points are the same: they were funded.
             cosmos: CosmosSettings {
-                accounts_seed: Some(self.seed),
+                of: AccountSettings {
+                    seed: Some(self.seed),
+                    ..settings.cosmos.of.clone()
+                },
                 ..settings.cosmos.clone()
             },
             ..settings.clone()

@@ -11,14 +11,11 @@ use serde::Deserialize;
 use super::text;
 use crate::workload::{Gas, OnGap, Recipients};
 
-/// Every field is optional, as in [`Settings`](super::Settings).
+/// Which accounts, and what their chain wants: of a load, and of `txgen cosmos`.
 #[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[command(
-    next_help_heading = "Loads on Cosmos SDK chains (--workload cosmos-send, cosmos-multisend)"
-)]
-pub struct CosmosSettings {
-    /// Accounts that sign in turn. An account's transactions stay on one connection, in order
+#[serde(default)]
+pub struct AccountSettings {
+    /// How many accounts. They sign in turn; the transactions of one stay on one connection, in order
     /// [default: 200].
     #[arg(long, value_name = "N")]
     pub accounts: Option<NonZeroU32>,
@@ -36,6 +33,54 @@ pub struct CosmosSettings {
     /// The derivation path of the wallet's accounts, without their number [default: m/44'/118'/0'/0].
     #[arg(long, value_name = "PATH")]
     pub hd_path: Option<String>,
+
+    /// What the chain's addresses begin with [default: asked from the node; in a genesis file cosmos].
+    #[arg(long, value_name = "TEXT")]
+    pub prefix: Option<String>,
+
+    /// The price of gas, for instance 0.025uatom [default: the least that the node takes].
+    #[arg(long, value_name = "PRICE")]
+    #[serde(deserialize_with = "text::option")]
+    pub gas_price: Option<GasPrice>,
+
+    /// The number that the accounts follow from, where the runs of one command have seeds of their own.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) seed: Option<u64>,
+}
+
+impl AccountSettings {
+    /// How many accounts there are.
+    pub(crate) const fn count(&self) -> NonZeroU32 {
+        match self.accounts {
+            Some(accounts) => accounts,
+            None => DEFAULT_ACCOUNTS,
+        }
+    }
+
+    fn over(self, base: Self) -> Self {
+        Self {
+            accounts: self.accounts.or(base.accounts),
+            mnemonic: self.mnemonic.or(base.mnemonic),
+            hd_path: self.hd_path.or(base.hd_path),
+            prefix: self.prefix.or(base.prefix),
+            gas_price: self.gas_price.or(base.gas_price),
+            seed: self.seed.or(base.seed),
+        }
+    }
+}
+
+/// Every field is optional, as in [`Settings`](super::Settings).
+#[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[command(
+    next_help_heading = "Loads on Cosmos SDK chains (--workload cosmos-send, cosmos-multisend)"
+)]
+pub struct CosmosSettings {
+    /// Which accounts.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub of: AccountSettings,
 
     /// Transfers in a transaction: so many MsgSend, or so many outputs of a MsgMultiSend [default: 1].
     #[arg(long, value_name = "N")]
@@ -67,19 +112,10 @@ pub struct CosmosSettings {
     #[serde(deserialize_with = "text::option")]
     pub gas: Option<Gas>,
 
-    /// The price of gas, for instance 0.025uatom [default: the least that the node takes].
-    #[arg(long, value_name = "PRICE", conflicts_with = "fee")]
-    #[serde(deserialize_with = "text::option")]
-    pub gas_price: Option<GasPrice>,
-
     /// The fee of a transaction, whatever its gas [default: its gas times --gas-price].
-    #[arg(long, value_name = "COIN")]
+    #[arg(long, value_name = "COIN", conflicts_with = "gas_price")]
     #[serde(deserialize_with = "text::option")]
     pub fee: Option<Coin>,
-
-    /// What the chain's addresses begin with [default: asked from the node].
-    #[arg(long, value_name = "TEXT")]
-    pub prefix: Option<String>,
 
     /// The chain that the node has to be on [default: whichever it is].
     #[arg(long, value_name = "ID")]
@@ -96,44 +132,37 @@ pub struct CosmosSettings {
     #[arg(long, value_name = "DURATION")]
     #[serde(deserialize_with = "text::option")]
     pub unordered: Option<Nanos>,
-
-    /// The number that the accounts follow from, where the runs of one command have seeds of their own.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) accounts_seed: Option<u64>,
 }
 
 impl CosmosSettings {
     /// The settings that somebody gave for this command: the mnemonic may stand in the environment for
     /// others, and the accounts' seed follows from the command.
     pub(crate) fn without_environment(self) -> Self {
-        Self {
+        let of = AccountSettings {
             mnemonic: None,
-            accounts_seed: None,
-            ..self
-        }
+            seed: None,
+            ..self.of
+        };
+        Self { of, ..self }
     }
 
     /// These settings where they are given, `base` elsewhere.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         Self {
-            accounts: self.accounts.or(base.accounts),
-            mnemonic: self.mnemonic.or(base.mnemonic),
-            hd_path: self.hd_path.or(base.hd_path),
+            of: self.of.over(base.of),
             messages: self.messages.or(base.messages),
             message: self.message.or(base.message),
             proto_descriptors: self.proto_descriptors.or(base.proto_descriptors),
             recipients: self.recipients.or(base.recipients),
             amount: self.amount.or(base.amount),
             gas: self.gas.or(base.gas),
-            gas_price: self.gas_price.or(base.gas_price),
             fee: self.fee.or(base.fee),
-            prefix: self.prefix.or(base.prefix),
             chain_id: self.chain_id.or(base.chain_id),
             on_gap: self.on_gap.or(base.on_gap),
             unordered: self.unordered.or(base.unordered),
-            accounts_seed: self.accounts_seed.or(base.accounts_seed),
         }
     }
 }
+
+const DEFAULT_ACCOUNTS: NonZeroU32 = NonZeroU32::new(200).expect("not zero");

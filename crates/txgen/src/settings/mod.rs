@@ -36,7 +36,7 @@ use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use serde::Deserialize;
 
-pub use cosmos::CosmosSettings;
+pub use cosmos::{AccountSettings, CosmosSettings};
 
 pub use self::bitcoin::{Admission, BitcoinSettings};
 pub use self::observed::{Observed, ObservedError};
@@ -79,7 +79,8 @@ pub struct Settings {
     /// Record this node, too, on the run's clock: name=URL, name=URL,pid=PID or
     /// name=URL,metrics=URL. May be given several times.
     /// Its height, mempool, blocks and first sights of transactions go into nodes.csv and sights.csv; what its
-    /// process uses comes from PID on this machine, or from its Prometheus metrics.
+    /// process uses comes from PID on this machine, or from its Prometheus metrics, which for a CometBFT also say
+    /// which stage was at work.
     #[arg(long, value_name = "NODE")]
     #[serde(deserialize_with = "text::list")]
     pub observe: Vec<Observed>,

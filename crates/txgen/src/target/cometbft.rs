@@ -8,7 +8,7 @@ use anyhow::bail;
 use measure::{Code, Codespace, Failure, NodeLimits, RefusalTexts, Reply, TxHash};
 use rpc::{
     AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
-    Follower, Mempool, Message, Outcome,
+    Follower, Mempool, Message, Outcome, Status,
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -93,17 +93,11 @@ impl Target for Cometbft {
 
     async fn probe(
         &self,
-        endpoint: &Endpoint,
+        _: &Endpoint,
         queries: &Client,
         workload: &Workload,
     ) -> anyhow::Result<Probe> {
-        let status = queries.status().await?;
-        if status.catching_up {
-            bail!(
-                "the node at {endpoint} is catching up (height {}); wait until its status says catching_up false",
-                status.latest_block_height
-            );
-        }
+        let status = caught_up(queries).await?;
         let limits = block_limits(queries).await;
         if let Some(bytes) = limits.block_bytes {
             let for_txs = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -241,6 +235,19 @@ fn reply_of(outcome: &Outcome<'_>) -> Reply {
         },
         Outcome::Other => Reply::Failed(Failure::Malformed),
     }
+}
+
+/// The status of a node that is no longer catching up.
+pub(crate) async fn caught_up(queries: &Client) -> anyhow::Result<Status> {
+    let status = queries.status().await?;
+    if status.catching_up {
+        bail!(
+            "the node at {} is catching up (height {}); wait until its status says catching_up false",
+            queries.endpoint(),
+            status.latest_block_height
+        );
+    }
+    Ok(status)
 }
 
 /// What a block can carry; `None` where the node has no limit (-1) or does not say.

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use bigchaindb::Bigchaindb;
 pub(crate) use bitcoin::BitcoinNode;
 pub(crate) use bitcoin_p2p::BitcoinPeer;
-pub(crate) use cometbft::Cometbft;
+pub(crate) use cometbft::{Cometbft, caught_up};
 pub(crate) use drain::Drain;
 
 use crate::clock::RunClock;

@@ -289,8 +289,15 @@ fn a_node_that_is_catching_up() {
         ..Identity::default()
     };
     let node = FakeNode::start(identity, |_| Behaviour::Accept);
-    let line = format!("constant --rate 5 --no-follow --endpoints {}", node.url());
-    refused(&[(&line, "is catching up (height 5)")]);
+    let url = node.url();
+    let transfers = "--workload cosmos-send --seed 7 --prefix cosmos --amount 1stake --accounts 3";
+    for workload in ["", transfers] {
+        let line = format!("constant --rate 5 --no-follow {workload} --endpoints {url}");
+        refused(&[(
+            &line,
+            "is catching up (height 5); wait until its status says catching_up false",
+        )]);
+    }
     assert_eq!(node.broadcasts(), 0);
 }
 

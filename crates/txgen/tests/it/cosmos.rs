@@ -318,25 +318,87 @@ fn messages_of_a_description_are_sent_in_place_of_transfers() {
         .says("--proto-descriptors cannot use own.json: it is no FileDescriptorSet");
 }
 
-/// Cosmos SDK 0.53 says "not found", as of an account that there is not: at 058ea7f txgen wanted to fund it.
+/// Cosmos SDK 0.53 says "not found", as of an account that there is not: at 058ea7f txgen wanted to fund it. Of a chain
+/// that had no block yet it said at b2c1579 that it was none of the Cosmos SDK.
 #[test]
 fn a_node_without_a_state_to_answer_from_is_named_and_no_account_is() {
-    let log = "failed to load state at height 912; version does not exist (latest height: 912): not found";
-    let identity = Identity {
-        no_query: log,
+    let pruned = "failed to load state at height 912; version does not exist (latest height: 912): not found";
+    let begins = "SimApp is not ready; please wait for first block: invalid height";
+    for (log, phrase) in [
+        (
+            pruned,
+            "has no state of the chain to answer from (failed to load state at height 912;",
+        ),
+        (
+            begins,
+            "has executed no block yet (SimApp is not ready; please wait for first block",
+        ),
+    ] {
+        let identity = Identity {
+            no_query: log,
+            ..Identity::default()
+        };
+        let node = FakeNode::start(identity, |_| Behaviour::Accept);
+        let place = Place::new();
+        let accounts = "--seed 7 --accounts 3 --endpoints";
+        for line in [
+            "constant --rate 10 --duration 1s --out run --workload cosmos-send",
+            "constant --rate 10 --duration 1s --out run --workload cosmos-send --prefix cosmos --amount 1stake",
+        ] {
+            let ended = place.txgen(&format!("{line} {accounts} {}", node.url()));
+            ended.expect(2).says(phrase);
+            assert!(!ended.to_string().contains("unknown to"), "{ended}");
+        }
+        let swept = format!("cosmos sweep --to cosmos1 {accounts} {}", node.url());
+        place.txgen(&swept).expect(1).says(phrase);
+        assert!(!place.path().join("run").exists(), "nothing was recorded");
+        assert_eq!(node.broadcasts(), 0);
+    }
+}
+
+/// At b2c1579 `cosmos prepare` asked a node that was catching up for the sequences of long ago, and said of transfers
+/// that failed in their block that they had paid.
+#[test]
+fn accounts_are_not_said_to_be_funded_where_nobody_was_paid() {
+    let place = Place::new();
+    let wallet = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+    let prepare = |amount: &str, url: &str| {
+        let line =
+            format!("cosmos prepare --seed 9 --accounts 3 --amount {amount} --endpoints {url}");
+        place.txgen_with(&[("TXGEN_FUNDER", wallet)], &line)
+    };
+    let behind = Identity {
+        catching_up: true,
         ..Identity::default()
     };
-    let node = FakeNode::start(identity, |_| Behaviour::Accept);
-    let place = Place::new();
-    let ended = place.txgen(&format!(
-        "constant --rate 10 --duration 1s --workload cosmos-send --seed 7 --prefix cosmos --amount 1stake --accounts 3 \
-         --endpoints {} --out run",
+    let behind = FakeNode::start(behind, |_| Behaviour::Accept);
+    prepare("5stake", &behind.url())
+        .expect(1)
+        .says("is catching up (height 5)");
+    let keys = cosmos::Keys::from_mnemonic(wallet, "m/44'/118'/0'/0").unwrap();
+    let prefix = cosmos::Prefix::new("cosmos").unwrap();
+    let address = prefix.write(keys.key(0).unwrap().address());
+    let node = bank_of(0, |config| {
+        let amount = 100;
+        config.bank.accounts = vec![devnode::BankAccount { address, amount }];
+    });
+    let poor = "has 100stake of the 150stake that the next transfer takes; give it more, or correct --funder";
+    prepare("50stake", &node.url()).expect(1).says(poor);
+    prepare("0stake", &node.url())
+        .expect(1)
+        .says("it failed there: nobody was paid by it");
+    prepare("30stake", &node.url())
+        .expect(0)
+        .prints("3 accounts have 30stake more each");
+    let swept = format!(
+        "cosmos sweep --seed 9 --accounts 3 --to {} --endpoints {}",
+        prefix.write(keys.key(0).unwrap().address()),
         node.url()
-    ));
-    ended
-        .expect(2)
-        .says("has no state of the chain to answer from");
-    assert!(!ended.to_string().contains("unknown to"), "{ended}");
+    );
+    place
+        .txgen(&swept)
+        .expect(0)
+        .prints("3 of 3 accounts sent 90stake");
 }
 
 /// Two generators of one seed use the same accounts: whoever comes second with a sequence is refused, names the

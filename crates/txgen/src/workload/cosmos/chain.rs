@@ -90,6 +90,12 @@ impl ChainClient {
                 self.client.endpoint()
             )));
         }
+        if log.contains(NOT_BEGUN) {
+            return Err(refused(format!(
+                "{} has executed no block yet ({log}); start again once its status shows one",
+                self.client.endpoint()
+            )));
+        }
         if code != 0 {
             return Ok(Err(format!("{codespace}/{code} {log}")));
         }
@@ -229,8 +235,13 @@ impl CosmosWorkload {
             size: 0,
             unordered_from_ns: content.unordered.map(unordered_from),
         };
-        ready.fee = cost(content, &chain, &mut ready).await?;
+        let cost = cost(content, &chain, &mut ready).await;
+        if let Ok(fee) = &cost {
+            ready.fee = fee.clone();
+        }
+        // What an account lacks says more than what the chain makes of its first transaction.
         check_funds(&chain, content, &ready, planned).await?;
+        cost?;
         ready.size = first(content, &ready)?.len();
         Ok(Self {
             content: content.clone(),
@@ -479,6 +490,8 @@ const AT_A_TIME: usize = 16;
 const SIMULATE_IN_JSON: &str = "/app/simulate";
 /// `createQueryContext` of Cosmos SDK 0.50 and 0.53, baseapp/abci.go.
 const NO_STATE: &str = "failed to load state at height";
+/// There.
+const NOT_BEGUN: &str = "is not ready; please wait for first block";
 /// Of a simulation's first transaction; its digits count as bytes.
 const TYPICAL_GAS: u64 = 100_000;
 /// The part of the gas used that is added: 1 / 2. Gas depends on the state: the first transaction of an
