@@ -310,7 +310,7 @@ fn scatter(about_mean: f64, of_squares: f64) -> f64 {
 /// Of sums of thousands of squares.
 const ROUNDING: f64 = 1e-9;
 /// Most of the time.
-const BUSY_SHARE: f64 = 0.5;
+pub(crate) const BUSY_SHARE: f64 = 0.5;
 /// Fewer answers make no median.
 const FEWEST_ANSWERS: u64 = 20;
 /// Answers that take so many times as long as they can wait for others.
@@ -318,7 +318,7 @@ const CROWDED: f64 = 3.0;
 /// Two seconds are chance.
 const FEWEST_SECONDS: u64 = 3;
 /// One in work at once. The network's part of an answer's time makes it more, and two servers make it two at least.
-const ONE: std::ops::RangeInclusive<f64> = 0.6..=1.8;
+pub(crate) const ONE: std::ops::RangeInclusive<f64> = 0.6..=1.8;
 /// Fewer blocks than this for three parameters are chance.
 const FEWEST_BLOCKS: f64 = 10.0;
 /// The share of the scatter of x and z that is not common to both, below which they are not told apart.

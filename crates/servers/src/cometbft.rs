@@ -13,7 +13,7 @@ use crate::dotted::assign;
 use crate::error::StartError;
 use crate::ports::free_port;
 use crate::process::{Process, Wait};
-use crate::settings::{with_genesis, with_values};
+use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// The version that everything is tested with.
 pub const COMETBFT_VERSION: &str = "0.38.17";
@@ -41,6 +41,7 @@ pub struct CometBft {
     process: Option<Process>,
     options: CometBftOptions,
     address: SocketAddr,
+    metrics: SocketAddr,
     // Removed after the process was killed: fields are dropped in this order.
     home: Option<TempDir>,
 }
@@ -129,12 +130,14 @@ impl CometBft {
         p2p: u16,
         peers: Option<&str>,
     ) -> Result<Self, StartError> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        configure(home.path(), options, address, (p2p, peers))?;
+        let [address, metrics] =
+            [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        configure(home.path(), options, [address, metrics], (p2p, peers))?;
         Ok(Self {
             process: None,
             options: options.clone(),
             address,
+            metrics,
             home: Some(home),
         })
     }
@@ -171,6 +174,12 @@ impl CometBft {
     /// Where its RPC listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its metrics are, unless the caller's values turn them off.
+    #[must_use]
+    pub fn metrics(&self) -> SocketAddr {
+        self.metrics
     }
 
     /// Its process; `None` after [`CometBft::take_process`].
@@ -239,7 +248,7 @@ fn call(binary: &Path, arguments: &[OsString]) -> Result<String, StartError> {
 fn configure(
     home: &Path,
     options: &CometBftOptions,
-    address: SocketAddr,
+    [address, metrics]: [SocketAddr; 2],
     (p2p, peers): (u16, Option<&str>),
 ) -> Result<(), StartError> {
     let mut ports = Table::new();
@@ -261,7 +270,9 @@ fn configure(
         }
     }
     let path = home.join("config").join("config.toml");
-    let text = with_values("config.toml", &read(&path)?, &[&options.config, &ports])?;
+    let text = read(&path)?;
+    let metrics = with_metrics(&text, metrics);
+    let text = with_values("config.toml", &text, &[&metrics, &options.config, &ports])?;
     write(&path, &text)?;
     if options.genesis.is_empty() {
         return Ok(());

@@ -2,6 +2,7 @@
 //! error: the node itself would ignore it.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde_json::Value as Json;
 use toml::{Table, Value};
@@ -41,6 +42,24 @@ pub(crate) fn with_values(
         assign(&mut config, &key, value).expect("the key is one of the file's");
     }
     toml::to_string(&config).map_err(|error| unreadable(&error))
+}
+
+/// What turns the metrics of a CometBFT on, if its `config.toml` has them.
+pub(crate) fn with_metrics(text: &str, address: SocketAddr) -> Table {
+    let mut keys = Table::new();
+    if text.contains("prometheus_listen_addr") {
+        let values = [
+            ("instrumentation.prometheus", Value::Boolean(true)),
+            (
+                "instrumentation.prometheus_listen_addr",
+                Value::String(address.to_string()),
+            ),
+        ];
+        for (key, value) in values {
+            assign(&mut keys, key, value).expect("the keys are well formed");
+        }
+    }
+    keys
 }
 
 /// The genesis with other values for keys that it has. It writes numbers as texts.

@@ -13,7 +13,7 @@ use crate::dotted::assign;
 use crate::error::StartError;
 use crate::ports::free_port;
 use crate::process::{Process, Wait};
-use crate::settings::{with_genesis, with_values};
+use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// How to start a [`Simd`].
 #[derive(Debug, Clone, Default)]
@@ -37,6 +37,7 @@ pub struct SimdOptions {
 pub struct Simd {
     process: Process,
     address: SocketAddr,
+    metrics: SocketAddr,
     // Removed after the process was killed: fields are dropped in this order.
     home: TempDir,
 }
@@ -81,10 +82,11 @@ impl Simd {
                 {
                     attempt += 1;
                 }
-                Ok((process, address)) => {
+                Ok((process, [address, metrics])) => {
                     return Ok(Self {
                         process,
                         address,
+                        metrics,
                         home,
                     });
                 }
@@ -96,6 +98,12 @@ impl Simd {
     /// Where its RPC listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its metrics are, unless the caller's values turn them off.
+    #[must_use]
+    pub const fn metrics(&self) -> SocketAddr {
+        self.metrics
     }
 
     /// Its home folder.
@@ -139,8 +147,9 @@ fn launch(
     options: &SimdOptions,
     home: &Path,
     wait: &mut Wait<'_>,
-) -> Result<(Process, SocketAddr), StartError> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+) -> Result<(Process, [SocketAddr; 2]), StartError> {
+    let [address, metrics] =
+        [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let local = || format!("127.0.0.1:{}", free_port());
     let tables = |pairs: &[(&str, String)]| {
         let mut table = Table::new();
@@ -158,7 +167,9 @@ fn launch(
     ]);
     let folder = home.join("config");
     change(&folder.join("config.toml"), |text| {
-        with_values("config.toml", text, &[&blocks, &options.config, &ports])
+        let metrics = with_metrics(text, metrics);
+        let tables = [&metrics, &blocks, &options.config, &ports];
+        with_values("config.toml", text, &tables)
     })?;
     let price = tables(&[("minimum-gas-prices", "0stake".to_owned())]);
     let ports = tables(&[("grpc.address", local())]);
@@ -170,7 +181,7 @@ fn launch(
     let guard = options.guard.as_deref();
     let mut process = Process::start("simd", &options.binary, &arguments, log, guard)?;
     process.wait_ready(address, wait)?;
-    Ok((process, address))
+    Ok((process, [address, metrics]))
 }
 
 fn all(arguments: &str, home: &Path) -> Vec<OsString> {

@@ -4,12 +4,14 @@
 //! The figures are facts; these are conclusions from them. All of them are drawn here, from the
 //! thresholds in [`limits`](crate::limits), for the run that goes on, its summary, its report and a search.
 
+mod calls;
 mod limited_by;
 mod onsets;
 mod point;
 mod schedule;
 mod steps;
 
+pub use calls::name_stage;
 pub use onsets::{Onset, onsets};
 pub(crate) use point::lost;
 pub use point::{BrokenLimit, Point, PointJudgement, capacity_tps, growth_finding};

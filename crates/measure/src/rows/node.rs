@@ -57,11 +57,21 @@ pub struct NodeRow {
     pub mempool_min: Option<u64>,
     /// The most.
     pub mempool_max: Option<u64>,
+    /// Calls of `CheckTx` that ended since the row before, by the node's own metrics.
+    pub checks: Option<u64>,
+    /// Of them, those of transactions that a block left in the mempool.
+    pub rechecks: Option<u64>,
+    /// The time of these calls, in seconds, with what they waited for the application.
+    pub checking_s: Option<f64>,
+    /// The time of the calls that execute and commit blocks.
+    pub executing_s: Option<f64>,
+    /// The time of consensus' step Commit, in which blocks are stored and executed, and the mempool is checked again.
+    pub commit_step_s: Option<f64>,
 }
 
 impl TableRow for NodeRow {
     const FILE: &'static str = "nodes.csv";
-    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,admitted_tps,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits,mempool_min,mempool_max\n";
+    const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,admitted_tps,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits,mempool_min,mempool_max,checks,rechecks,checking_s,executing_s,commit_step_s\n";
 }
 
 /// A node had a block, or one of the sampled transactions, for the first time.

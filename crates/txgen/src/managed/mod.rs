@@ -187,37 +187,48 @@ impl Stage {
             .and_then(Node::rpc)
     }
 
-    /// The nodes of a network that was started, to be recorded each.
+    /// The nodes that are recorded each: those of a network that was started, and every one that times the calls
+    /// of its application.
     pub(crate) fn observed(&self) -> Vec<Observed> {
         let nodes = self.processes();
-        if nodes.len() < 2 {
-            return Vec::new();
-        }
-        let observed = |(number, (endpoint, process)): (usize, (Endpoint, &Process))| Observed {
+        let is_single = nodes.len() == 1;
+        let observed = |(number, node): (usize, Started<'_>)| Observed {
             name: format!("node-{number}"),
-            endpoint,
-            pid: i32::try_from(process.id()).ok(),
-            metrics: None,
+            endpoint: node.endpoint,
+            pid: i32::try_from(node.process.id()).ok(),
+            metrics: node
+                .metrics
+                .and_then(|address| format!("http://{address}/metrics").parse().ok()),
+            is_loaded: is_single,
         };
-        nodes.into_iter().enumerate().map(observed).collect()
+        let nodes = nodes
+            .into_iter()
+            .filter(|node| !is_single || node.metrics.is_some());
+        nodes.enumerate().map(observed).collect()
     }
 
-    /// The nodes that are processes, with where they answer requests.
-    fn processes(&self) -> Vec<(Endpoint, &Process)> {
-        let http = |address| Endpoint::of(Transport::Http, address);
+    /// The nodes that are processes.
+    fn processes(&self) -> Vec<Started<'_>> {
         match &self.node {
             Some(Node::CometBft(nodes)) => {
-                let nodes = nodes.iter();
-                nodes
-                    .filter_map(|node| Some((http(node.address()), node.process()?)))
-                    .collect()
+                let started = nodes.iter().filter_map(|node| {
+                    let process = node.process()?;
+                    Some(Started::of_comet(node.address(), process, node.metrics()))
+                });
+                started.collect()
             }
             Some(Node::Btcd(nodes)) => {
-                let answers = |node: &Btcd| btcd_endpoint(Transport::Http, node.address());
-                let nodes = nodes.iter().rev();
-                nodes.map(|node| (answers(node), node.process())).collect()
+                let started = nodes.iter().rev().map(|node| Started {
+                    endpoint: btcd_endpoint(Transport::Http, node.address()),
+                    process: node.process(),
+                    metrics: None,
+                });
+                started.collect()
             }
-            Some(Node::Simd(node)) => vec![(http(node.address()), node.process())],
+            Some(Node::Simd(node)) => {
+                let (address, process) = (node.address(), node.process());
+                vec![Started::of_comet(address, process, node.metrics())]
+            }
             Some(Node::BuiltIn(..)) | None => Vec::new(),
         }
     }
@@ -244,12 +255,12 @@ impl Stage {
     /// Copies the logs of the processes into the run folder, the end of each.
     pub(crate) fn keep_logs(&self, folder: &Path) {
         let processes = self.processes();
-        for (number, (_, process)) in processes.iter().enumerate() {
+        for (number, node) in processes.iter().enumerate() {
             let name = match processes.len() {
                 1 => "node.log".into(),
                 _ => format!("node-{number}.log"),
             };
-            process.keep_log(&folder.join(name));
+            node.process.keep_log(&folder.join(name));
         }
         if let Some(sentinel) = &self.sentinel {
             sentinel.process.keep_log(&folder.join("sentinel.log"));
@@ -275,6 +286,25 @@ impl Stage {
                 drained.obstacle
             }
             Err(error) => Some(error.to_string()),
+        }
+    }
+}
+
+/// A node that is a process.
+struct Started<'a> {
+    /// Where it answers requests.
+    endpoint: Endpoint,
+    process: &'a Process,
+    /// Where its metrics are, if it has some.
+    metrics: Option<SocketAddr>,
+}
+
+impl<'a> Started<'a> {
+    fn of_comet(address: SocketAddr, process: &'a Process, metrics: SocketAddr) -> Self {
+        Self {
+            endpoint: Endpoint::of(Transport::Http, address),
+            process,
+            metrics: Some(metrics),
         }
     }
 }

@@ -13,6 +13,7 @@ use rpc::{FollowedBlock, Mempool};
 
 use super::intake::Intake;
 use super::presence::Presence;
+use crate::settings::Observed;
 use crate::target::Facts;
 
 /// The tables, each written a whole row at a time.
@@ -76,6 +77,8 @@ pub(super) struct Book<W> {
 struct Node {
     /// The second under way.
     row: NodeRow,
+    /// Its silences are told of by the load.
+    is_loaded: bool,
     intake: Intake,
     presence: Presence,
     /// Sampled transactions that it has not shown yet, with the instants at which they were sent.
@@ -94,16 +97,17 @@ struct Node {
 }
 
 impl<W: Write> Book<W> {
-    pub(super) fn new(names: Vec<String>, facts: &Facts, tables: Tables<W>) -> Self {
-        let node = |name| Node {
+    pub(super) fn new(nodes: &[Observed], facts: &Facts, tables: Tables<W>) -> Self {
+        let node = |node: &Observed| Node {
             row: NodeRow {
-                node: name,
+                node: node.name.clone(),
                 ..NodeRow::default()
             },
+            is_loaded: node.is_loaded,
             ..Node::default()
         };
         let mut book = Self {
-            nodes: names.into_iter().map(node).collect(),
+            nodes: nodes.iter().map(node).collect(),
             ids: facts.ids,
             has_coinbase: facts.has_coinbase,
             tables,
@@ -276,7 +280,10 @@ impl<W: Write> Book<W> {
         let mut lines = Vec::new();
         for node in &mut self.nodes {
             let name = node.row.node.clone();
-            let (found, more) = node.presence.finish(now);
+            let (found, more) = match node.presence.finish(now) {
+                _ if node.is_loaded => (&[][..], 0),
+                found => found,
+            };
             for gap in found {
                 let from = gap.from.as_secs_f64();
                 let until = match gap.until {
@@ -369,7 +376,8 @@ mod tests {
             nodes: Vec::new(),
             sights: Vec::new(),
         };
-        Book::new(vec!["a".into(), "b".into()], BitcoinNode::facts(), tables)
+        let nodes = ["a=http://a:1", "b=http://b:1"].map(|node| node.parse().unwrap());
+        Book::new(&nodes, BitcoinNode::facts(), tables)
     }
 
     fn lines(bytes: &[u8]) -> Vec<String> {
@@ -487,9 +495,9 @@ mod tests {
         let rows = lines(&book.tables.nodes);
         assert_eq!(
             rows[0],
-            "0,a,4,3,5,20,6000,1,2,700,1000.000,1.500,,,,,,,,,,,10,30"
+            "0,a,4,3,5,20,6000,1,2,700,1000.000,1.500,,,,,,,,,,,10,30,,,,,"
         );
-        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,,,,");
+        assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,,,,,,,,,");
         assert_eq!(lines(&book.tables.sights), ["block,5,a,400000000,,700,2,"]);
         // The page shows the rows' most: what no row has is not told by the terminal either.
         book.mempool(0, Nanos::from_millis(2_100), depth(99));

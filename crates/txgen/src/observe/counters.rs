@@ -24,7 +24,68 @@ pub(super) struct Counters {
     net_sent: Option<u64>,
     /// By their names, those whose capacity is known.
     links: BTreeMap<String, Link>,
+    calls: Calls,
 }
+
+/// What a CometBFT called its application for; nothing of a program that does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Calls {
+    checks: Option<f64>,
+    rechecks: Option<f64>,
+    checking_s: Option<f64>,
+    executing_s: Option<f64>,
+    commit_step_s: Option<f64>,
+}
+
+impl Calls {
+    /// Adds what a metric says (`proxy/metrics.go`, `mempool/metrics.go` and `consensus/metrics.go` of CometBFT 0.37
+    /// to 1.0); what all names begin with is in the node's configuration.
+    fn add(&mut self, name: &str, labels: &str, value: f64) {
+        let is = |of: &str| name.ends_with(of);
+        let has = |label: &str| labels.contains(label);
+        let sum = if is("mempool_recheck_times") {
+            &mut self.rechecks
+        } else if is("consensus_step_duration_seconds_sum") && has("step=\"Commit\"") {
+            &mut self.commit_step_s
+        } else if is("abci_connection_method_timing_seconds_count") && has(CHECKING) {
+            &mut self.checks
+        } else if !is("abci_connection_method_timing_seconds_sum") {
+            return;
+        } else if has(CHECKING) {
+            &mut self.checking_s
+        } else if EXECUTING.iter().any(|call| has(call)) {
+            &mut self.executing_s
+        } else {
+            return;
+        };
+        *sum = Some(sum.unwrap_or_default() + value);
+    }
+
+    fn note(&self, before: &Self, row: &mut NodeRow) {
+        let since = |of: fn(&Self) -> Option<f64>| {
+            // A counter without a value yet is at zero.
+            let before = of(before).unwrap_or_default();
+            of(self)
+                .map(|now| now - before)
+                .filter(|since| *since >= 0.0)
+        };
+        row.checks = since(|calls| calls.checks).map(|checks| checks as u64);
+        row.rechecks = since(|calls| calls.rechecks).map(|checks| checks as u64);
+        row.checking_s = since(|calls| calls.checking_s);
+        row.executing_s = since(|calls| calls.executing_s);
+        row.commit_step_s = since(|calls| calls.commit_step_s);
+    }
+}
+
+const CHECKING: &str = "method=\"check_tx\"";
+/// Calls in which a block is executed and committed; of ABCI 2.0 the first and the last.
+const EXECUTING: [&str; 5] = [
+    "method=\"finalize_block\"",
+    "method=\"begin_block\"",
+    "method=\"deliver_tx\"",
+    "method=\"end_block\"",
+    "method=\"commit\"",
+];
 
 /// An interface of the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -80,23 +141,24 @@ impl Counters {
                 ),
                 false => BTreeMap::new(),
             },
+            calls: Calls::default(),
         })
     }
 
-    /// Of what Prometheus' client libraries export of their process (`process_*`, in Go also `go_threads`), in the
-    /// text format 0.0.4; a metric with several label sets counts with their sum.
+    /// Of what Prometheus' client libraries export of their process (`process_*`, in Go also `go_threads`) and a
+    /// CometBFT of its work, in the text format 0.0.4; a metric with several label sets counts with their sum.
     pub(super) fn of_metrics(text: &str) -> Self {
+        let samples = || text.lines().filter_map(sample);
         let value = |name: &str| {
-            let values = text.lines().filter_map(|line| {
-                let rest = line.strip_prefix(name)?;
-                let value = match rest.strip_prefix('{') {
-                    Some(labels) => labels.rsplit_once('}')?.1,
-                    None => rest.strip_prefix(' ')?,
-                };
-                value.split_whitespace().next()?.parse::<f64>().ok()
-            });
-            values.reduce(|sum, value| sum + value)
+            let values = samples().filter(|(of, ..)| *of == name);
+            values
+                .map(|(.., value)| value)
+                .reduce(|sum, value| sum + value)
         };
+        let mut calls = Calls::default();
+        for (name, labels, value) in samples() {
+            calls.add(name, labels, value);
+        }
         let whole = |name: &str| value(name).map(|value| value as u64);
         Self {
             cpu_s: value("process_cpu_seconds_total"),
@@ -104,7 +166,16 @@ impl Counters {
             threads: whole("go_threads"),
             net_received: whole("process_network_receive_bytes_total"),
             net_sent: whole("process_network_transmit_bytes_total"),
+            calls,
             ..Self::default()
+        }
+    }
+
+    /// The same with the calls that `metrics` tell of.
+    pub(super) fn with_calls_of(self, metrics: &Self) -> Self {
+        Self {
+            calls: metrics.calls,
+            ..self
         }
     }
 
@@ -127,6 +198,7 @@ impl Counters {
             cores(Some(*now), before.or(Some(0.0)))
         });
         row.busiest_thread = row.cpu.and_then(|_| busiest.max_by(f64::total_cmp));
+        self.calls.note(&before.calls, row);
         row.rss_bytes = self.rss_bytes;
         row.threads = self.threads;
         row.disk_read_bytes = since(self.disk_read, before.disk_read);
@@ -144,6 +216,22 @@ impl Counters {
         let fullest = links.max_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
         (row.link_bits, row.link_capacity_bits) = fullest.unzip();
     }
+}
+
+/// Name, labels and value of a line of metrics.
+fn sample(line: &str) -> Option<(&str, &str, f64)> {
+    let (name, labels, value) = match line.split_once('{') {
+        Some((name, rest)) => {
+            let (labels, value) = rest.rsplit_once('}')?;
+            (name, labels, value)
+        }
+        None => {
+            let (name, value) = line.split_once(' ')?;
+            (name, "", value)
+        }
+    };
+    let value = value.split_whitespace().next()?.parse().ok()?;
+    Some((name, labels, value))
 }
 
 /// The capacities of links are read of our own network namespace alone.

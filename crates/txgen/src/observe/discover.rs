@@ -61,6 +61,7 @@ async fn answering<T: Target>(first: &Endpoint, trust: &Trust) -> Vec<Observed> 
                 endpoint,
                 pid: None,
                 metrics: None,
+                is_loaded: false,
             });
         }
     }

@@ -70,8 +70,7 @@ impl Observers {
         tables: Tables<File>,
     ) -> anyhow::Result<Self> {
         let runtime = crate::runtime::start().context("nodes cannot be observed")?;
-        let names = nodes.iter().map(|node| node.name.clone()).collect();
-        let book = Arc::new(Mutex::new(Book::new(names, T::facts(), tables)));
+        let book = Arc::new(Mutex::new(Book::new(nodes, T::facts(), tables)));
         let shutdown = CancellationToken::new();
         let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
         let mut watches = Vec::new();

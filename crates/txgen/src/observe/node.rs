@@ -32,12 +32,11 @@ pub(super) struct NodeWatch<T: Target> {
     chosen: Chosen,
 }
 
-/// Where its process' figures come from.
+/// Where its process' figures come from: from its metrics where there is no process to look at.
 #[derive(Clone)]
-enum Resources {
-    Process(Watched),
-    Metrics(Client),
-    Unknown,
+struct Resources {
+    process: Option<Watched>,
+    metrics: Option<Client>,
 }
 
 impl<T: Target> NodeWatch<T> {
@@ -50,21 +49,19 @@ impl<T: Target> NodeWatch<T> {
         chosen: Chosen,
     ) -> anyhow::Result<Self> {
         let name = &node.name;
-        let resources = match (node.pid, &node.metrics) {
-            (Some(pid), _) => {
-                let watched = Watched::new(pid, node.endpoint.port());
-                Resources::Process(watched.map_err(|error| {
-                    anyhow!(
-                        "the node {name} has no process {pid} on this machine that can be read: {error}; give \
-                         metrics=URL for a node elsewhere"
-                    )
-                })?)
-            }
-            (None, Some(metrics)) => {
-                let client = Client::with_options(metrics, options.clone());
-                Resources::Metrics(client.with_context(|| silent(name))?)
-            }
-            (None, None) => Resources::Unknown,
+        let watched = |pid| {
+            Watched::new(pid, node.endpoint.port()).map_err(|error| {
+                anyhow!(
+                    "the node {name} has no process {pid} on this machine that can be read: {error}; give \
+                     metrics=URL for a node elsewhere"
+                )
+            })
+        };
+        let client =
+            |metrics| Client::with_options(metrics, options.clone()).with_context(|| silent(name));
+        let resources = Resources {
+            process: node.pid.map(watched).transpose()?,
+            metrics: node.metrics.as_ref().map(client).transpose()?,
         };
         let queries = T::queries(&node.endpoint, options.clone());
         Ok(Self {
@@ -201,13 +198,17 @@ impl<T: Target> NodeWatch<T> {
     /// What its process has used by now, and whether that is another one than before; `None` where that is unknown,
     /// or it is gone.
     async fn used(&self, resources: &mut Resources) -> Option<(Nanos, Counters, bool)> {
-        let (counters, replaced) = match resources {
-            Resources::Process(watched) => self.look(watched)?,
-            Resources::Metrics(client) => {
-                let text = client.text().await.ok()?;
-                (Counters::of_metrics(&text), false)
+        let metrics = match &resources.metrics {
+            Some(client) => client.text().await.ok(),
+            None => None,
+        };
+        let told = metrics.as_deref().map(Counters::of_metrics);
+        let (counters, replaced) = match (&mut resources.process, told) {
+            (Some(watched), told) => {
+                let (counters, replaced) = self.look(watched)?;
+                (counters.with_calls_of(&told.unwrap_or_default()), replaced)
             }
-            Resources::Unknown => return None,
+            (None, told) => (told?, false),
         };
         Some((self.clock.now(), counters, replaced))
     }

@@ -18,7 +18,8 @@ mod words;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use measure::{LimitedBy, ScheduleVerdict, Summary};
+use measure::judge::name_stage;
+use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 
@@ -29,6 +30,7 @@ pub use outcome::Outcome;
 
 use crate::clock::{Origin, RunClock};
 use crate::coins::{self, Settled};
+use crate::folder::rows_if_any;
 use crate::live::{Display, DisplaySettings, Scene};
 use crate::observe::{self, Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan};
@@ -179,7 +181,7 @@ impl TargetVisitor for Performance<'_> {
         let sampling = sampling.transpose()?;
         let mut played = run.play(files.rows, files.manifest, display)?;
         let observed = stop(observers, &run.clock);
-        degrade(&mut played.finished.summary, &observed);
+        take_in(&mut played.finished.summary, &observed, &folder);
         let profile = sampling.map(|sampling| sampling.finish(folder.path()));
         let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
         blame(&mut played.finished.summary, settled.as_ref().ok());
@@ -262,8 +264,12 @@ fn stop(observers: Option<Observers>, clock: &RunClock) -> Observation {
     })
 }
 
-/// An observed node that was away leaves holes: the run is usable with that in mind.
-fn degrade(summary: &mut Summary, observed: &Observation) {
+/// An observed node that was away leaves holes: the run is usable with that in mind. The rows of one that times the
+/// calls of its application name the stage that held the load back.
+fn take_in(summary: &mut Summary, observed: &Observation, folder: &RunFolder) {
+    // A table that cannot be read again says nothing; that it could not be written is told.
+    let rows: Vec<NodeRow> = rows_if_any(folder.path()).unwrap_or_default();
+    name_stage(summary, &rows);
     let verdict = &mut summary.verdict;
     for gap in &observed.gaps {
         verdict.schedule = verdict.schedule.max(ScheduleVerdict::Degraded);

@@ -16,6 +16,8 @@ pub struct Observed {
     pub pid: Option<i32>,
     /// Where its Prometheus metrics are.
     pub metrics: Option<Endpoint>,
+    /// Whether it is the one that is loaded, whose silences the load tells of.
+    pub(crate) is_loaded: bool,
 }
 
 /// Why a text names no node to observe.
@@ -56,6 +58,7 @@ impl FromStr for Observed {
             endpoint: url.parse()?,
             pid: None,
             metrics: None,
+            is_loaded: false,
         };
         for part in parts {
             match part.split_once('=') {

@@ -1,8 +1,10 @@
 //! What limited a run.
 
+use std::ops::Range;
+
 use measure::{
-    Cause, EvidenceKind, Failure, LimitedBy, LoadModel, Reply, ScheduleVerdict, Strength, Summary,
-    UnsentReason, judge,
+    Cause, EvidenceKind, Failure, LimitedBy, LoadModel, NodeRow, Reply, ScheduleVerdict, Strength,
+    Summary, UnsentReason, judge,
 };
 
 use super::story::{
@@ -670,4 +672,89 @@ fn a_node_that_checks_one_transaction_at_a_time_is_told_from_one_that_checks_sev
     // One at a time, and fast enough.
     assert_eq!(found_stage(&checking(1, 1)), None);
     assert_eq!(found_stage(&healthy().summary()), None);
+}
+
+/// What each second of a node with such a row says of the stages of [`slow_blocks`].
+fn by_metrics(row: &NodeRow, seconds: Range<u64>) -> Summary {
+    let mut summary = slow_blocks(1, |txs, _| txs);
+    let rows: Vec<NodeRow> = seconds
+        .map(|second| NodeRow {
+            second,
+            node: "a".into(),
+            ..row.clone()
+        })
+        .collect();
+    judge::name_stage(&mut summary, &rows);
+    summary
+}
+
+/// A node that executes, and checks new and old transactions, for so many hundredths of each second.
+fn busy(execute: u64, check: u64, recheck: u64) -> NodeRow {
+    let seconds = |hundredths: u64| Some(hundredths as f64 / 100.0);
+    NodeRow {
+        // A millisecond each.
+        checks: Some(10 * (check + recheck)),
+        rechecks: Some(10 * recheck),
+        checking_s: seconds(check + recheck),
+        executing_s: seconds(execute),
+        // What it takes to store a block, too.
+        commit_step_s: seconds(execute + recheck + 5),
+        ..NodeRow::default()
+    }
+}
+
+#[test]
+fn the_stage_that_a_node_s_own_metrics_show_at_work_takes_the_place_of_the_supposed_one() {
+    for (row, text) in [
+        (
+            busy(80, 10, 5),
+            "execution (FinalizeBlock and Commit) was at work 80 % of the time: CheckTx 10 %",
+        ),
+        (
+            busy(10, 10, 70),
+            "recheck (CheckTx of what a block left in the mempool) was at work 70 % of the time",
+        ),
+        (
+            busy(20, 75, 5),
+            "CheckTx, which takes one transaction at a time, was at work 75 % of the time",
+        ),
+    ] {
+        let summary = by_metrics(&row, 0..60);
+        assert_eq!(summary.limited_by, LimitedBy::Node);
+        assert_eq!(summary.evidence[0].kind, EvidenceKind::SerialStage);
+        assert!(
+            found_stage(&summary).unwrap().starts_with(text),
+            "{:?}",
+            found_stage(&summary)
+        );
+    }
+}
+
+#[test]
+fn a_stage_that_was_supposed_and_is_idle_by_the_node_s_own_metrics_is_named_no_more() {
+    let idle = by_metrics(&busy(10, 10, 10), 0..60);
+    let remark = found(&idle, EvidenceKind::SerialStage).unwrap();
+    assert_eq!(remark.strength, Strength::Remark);
+    let text = "no stage of the node was at work most of the time: CheckTx 10 %, execution 10 %, recheck 10 %, by the metrics of a";
+    assert_eq!(remark.text, text);
+    assert_ne!(idle.evidence[0].kind, EvidenceKind::SerialStage);
+    // Neither are seconds after the offering, too few of them, or a node that has no metrics.
+    let supposed = found_stage(&slow_blocks(1, |txs, _| txs)).map(str::to_owned);
+    for (row, seconds) in [
+        (busy(10, 10, 10), 500..600),
+        (busy(10, 10, 10), 0..2),
+        (NodeRow::default(), 0..60),
+        // Calls that waited for each other all the time: nothing is known of CheckTx.
+        (busy(10, 900, 0), 0..60),
+    ] {
+        let summary = by_metrics(&row, seconds);
+        assert_eq!(found_stage(&summary).map(str::to_owned), supposed);
+    }
+    // A node that kept up is limited by nothing, however busy.
+    let mut kept_up = slow_blocks(0, |txs, _| txs);
+    judge::name_stage(
+        &mut kept_up,
+        &[busy(90, 0, 0), busy(90, 0, 0), busy(90, 0, 0)],
+    );
+    assert_eq!(found_stage(&kept_up), None);
 }
