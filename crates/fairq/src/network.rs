@@ -124,7 +124,9 @@ pub(crate) fn check_prefix(is_ipv4: bool, prefix: u8) -> Result<(), Error> {
 impl Hash for Network {
     /// The address alone: within one table all prefixes of a family are the same or few.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(&self.address);
+        let address = u128::from_be_bytes(self.address);
+        state.write_u64((address >> 64) as u64);
+        state.write_u64(address as u64);
     }
 }
 
