@@ -289,6 +289,47 @@ mod tests {
         );
     }
 
+    /// As a CometBFT 0.38.17 exports them (1.0 by the same names), with this many calls of each kind.
+    fn calls(checks: u64, rechecks: u64, ms: u64) -> String {
+        let timing = "cometbft_abci_connection_method_timing_seconds";
+        let of = |method: &str| format!("{{chain_id=\"c\",method=\"{method}\"");
+        let (check, finalize, commit) = (of("check_tx"), of("finalize_block"), of("commit"));
+        let seconds = ms as f64 / 1e3;
+        format!(
+            "{timing}_bucket{check},type=\"async\",le=\"0.0001\"}} 77\n\
+             {timing}_sum{check},type=\"async\"}} {seconds}\n{timing}_count{check},type=\"async\"}} {checks}\n\
+             {timing}_sum{finalize},type=\"sync\"}} {seconds}\n{timing}_sum{commit},type=\"sync\"}} {seconds}\n\
+             {timing}_sum{},type=\"sync\"}} 99\n\
+             cometbft_mempool_recheck_times{{chain_id=\"c\"}} {rechecks}\n\
+             cometbft_consensus_step_duration_seconds_sum{{chain_id=\"c\",step=\"Commit\"}} {seconds}\n\
+             cometbft_consensus_step_duration_seconds_sum{{chain_id=\"c\",step=\"Propose\"}} 99\n",
+            of("process_proposal")
+        )
+    }
+
+    #[test]
+    fn the_calls_of_a_node_s_application_are_counted_by_their_kinds_and_unknown_where_it_tells_of_none()
+     {
+        let row = |before: &str, now: &str| {
+            let [before, now] = [before, now].map(Counters::of_metrics);
+            let mut row = NodeRow::default();
+            now.note(&before, 1.0, &mut row);
+            let times = [row.checking_s, row.executing_s, row.commit_step_s];
+            (row.checks, row.rechecks, times)
+        };
+        let (before, now) = (calls(100, 10, 250), calls(150, 15, 500));
+        let quarter = Some(0.25);
+        let expected = (Some(50), Some(5), [quarter, Some(0.5), quarter]);
+        assert_eq!(row(&before, &now), expected);
+        // The first call of a kind brings its metric.
+        let first = (Some(150), Some(15), [Some(0.5), Some(1.0), Some(0.5)]);
+        assert_eq!(row(METRICS, &now), first);
+        // The node was started anew, or times nothing.
+        let unknown = (None, None, [None; 3]);
+        assert_eq!(row(&now, &before), unknown);
+        assert_eq!(row(METRICS, METRICS), unknown);
+    }
+
     #[test]
     fn a_row_has_the_differences_and_none_where_a_process_was_replaced() {
         let counters = |cpu_s: f64, threads: &[(i32, f64)], sent: u64| Counters {

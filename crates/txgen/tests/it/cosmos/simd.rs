@@ -564,6 +564,19 @@ fn a_scenario_starts_its_own_chain_with_blocks_limited_by_gas() {
         .column("gas_wanted")
         .filter_map(|gas| gas.parse::<u64>().ok());
     assert_eq!(wanted.max(), Some(4_000_000), "the fullest block is full");
+    let nodes = place.run("run").table("nodes.csv");
+    let sum = |column: &str| -> f64 {
+        nodes
+            .column(column)
+            .filter_map(|it| it.parse::<f64>().ok())
+            .sum()
+    };
+    assert!(
+        sum("checks") > 900.0,
+        "the node's own metrics are read: {}",
+        sum("checks")
+    );
+    assert!(sum("executing_s") > 0.0 && sum("commit_step_s") > sum("executing_s"));
     let home = fs::read_dir(place.path()).unwrap().filter_map(Result::ok);
     let left = home.map(|entry| entry.file_name().into_string().unwrap());
     let left: Vec<String> = left.filter(|name| name.starts_with(".simd-")).collect();
