@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::error::StartError;
 use crate::ports::free_port;
-use crate::process::{Process, Wait};
+use crate::process::{Process, Wait, make_home};
 
 /// How a btcd is started.
 #[derive(Debug, Clone, Default)]
@@ -45,13 +45,7 @@ impl Btcd {
     /// # Errors
     /// It cannot be run, ended, or took longer than it may.
     pub fn start(options: &BtcdOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".btcd-");
-        let home = match &options.folder {
-            Some(folder) => builder.tempdir_in(folder),
-            None => builder.tempdir(),
-        };
-        let home = home.map_err(StartError::io("cannot make a home for the node"))?;
+        let home = make_home(options.folder.as_deref(), ".btcd-")?;
         let path = |name: &str| home.path().join(name);
         let config = path("btcd.conf");
         fs::write(&config, "").map_err(StartError::io("cannot write the node's configuration"))?;

@@ -12,11 +12,12 @@ use toml::{Table, Value};
 use crate::dotted::assign;
 use crate::error::StartError;
 use crate::ports::free_port;
-use crate::process::{Process, Wait};
+use crate::process::{Process, Wait, make_home};
 use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// The version that everything is tested with.
 pub const COMETBFT_VERSION: &str = "0.38.17";
+const HOME: &str = ".node-";
 
 /// How to start a [`CometBft`].
 #[derive(Debug, Clone, Default)]
@@ -67,7 +68,7 @@ impl CometBft {
     }
 
     fn try_start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
-        let home = make_home(options)?;
+        let home = make_home(options.folder.as_deref(), HOME)?;
         let path: OsString = home.path().into();
         call(&options.binary, &["init".into(), "--home".into(), path])?;
         let mut node = Self::at(home, options, free_port(), None)?;
@@ -85,7 +86,7 @@ impl CometBft {
         validators: u32,
         wait: &mut Wait<'_>,
     ) -> Result<Vec<Self>, StartError> {
-        let made = make_home(options)?;
+        let made = make_home(options.folder.as_deref(), HOME)?;
         let count: OsString = validators.to_string().into();
         let path: OsString = made.path().into();
         call(
@@ -94,7 +95,7 @@ impl CometBft {
         )?;
         let mut homes = Vec::new();
         for number in 0..validators {
-            let home = make_home(options)?;
+            let home = make_home(options.folder.as_deref(), HOME)?;
             for part in ["config", "data"] {
                 let from = made.path().join(format!("node{number}")).join(part);
                 let moved = fs::rename(&from, home.path().join(part));
@@ -211,16 +212,6 @@ impl CometBft {
         self.process = None;
         self.home.take().expect("the home is there").keep()
     }
-}
-
-fn make_home(options: &CometBftOptions) -> Result<TempDir, StartError> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".node-");
-    let home = match &options.folder {
-        Some(folder) => builder.tempdir_in(folder),
-        None => builder.tempdir(),
-    };
-    home.map_err(StartError::io("cannot make a home for the node"))
 }
 
 /// What the program prints when it is called in this way.

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use crate::error::StartError;
 use crate::listening::listens;
@@ -24,6 +25,17 @@ pub struct Wait<'a> {
     pub is_cancelled: &'a dyn Fn() -> bool,
     /// How long it may take.
     pub timeout: Duration,
+}
+
+/// An empty folder that is removed with its server: in `folder`, or where temporary files are.
+pub(crate) fn make_home(folder: Option<&Path>, prefix: &str) -> Result<TempDir, StartError> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix);
+    let home = match folder {
+        Some(folder) => builder.tempdir_in(folder),
+        None => builder.tempdir(),
+    };
+    home.map_err(StartError::io("cannot make a home for the node"))
 }
 
 /// A running program. Dropping it kills it.

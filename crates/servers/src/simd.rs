@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use crate::dotted::assign;
 use crate::error::StartError;
 use crate::ports::free_port;
-use crate::process::{Process, Wait};
+use crate::process::{Process, Wait, make_home};
 use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// How to start a [`Simd`].
@@ -60,13 +60,7 @@ impl Simd {
         endow: impl FnOnce(&Path) -> Result<(), String>,
         wait: &mut Wait<'_>,
     ) -> Result<Self, StartError> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".simd-");
-        let home = match &options.folder {
-            Some(folder) => builder.tempdir_in(folder),
-            None => builder.tempdir(),
-        };
-        let home = home.map_err(StartError::io("cannot make a home for simd"))?;
+        let home = make_home(options.folder.as_deref(), ".simd-")?;
         initialise(&options.binary, home.path())?;
         let genesis = home.path().join("config").join("genesis.json");
         change(&genesis, |text| with_genesis(text, &options.genesis))?;

@@ -134,6 +134,12 @@ impl Mix {
         kinds.map(|(place, kind)| (KindId(place), kind))
     }
 
+    /// The tags of the kinds that are passed on.
+    pub fn relayed(&self) -> Vec<u8> {
+        let relayed = self.kinds.iter().filter(|kind| kind.relay);
+        relayed.map(|kind| kind.tag).collect()
+    }
+
     /// The id of the kind at a place in the list that the mix was made of.
     pub const fn id(place: usize) -> KindId {
         KindId(place)

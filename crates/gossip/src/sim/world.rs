@@ -73,16 +73,11 @@ impl<'a> World<'a> {
         duration: Nanos,
     ) -> Self {
         let (nodes, mix) = (settings.dials.len(), Arc::new(mix));
-        let relayed: Vec<u8> = mix
-            .kinds()
-            .filter(|(_, kind)| kind.relay)
-            .map(|(_, kind)| kind.tag)
-            .collect();
         let host = |number: usize| {
             let mut own = settings.node.clone();
             own.identity.node_id = number as u32 + 1;
             own.identity.listen_port = port(number);
-            own.relayed = Relayed::kinds(&relayed);
+            own.relayed = Relayed::kinds(&mix.relayed());
             if !settings.dials.iter().all(Vec::is_empty) {
                 own.peering = Peering::fixed(Vec::new());
             }

@@ -89,17 +89,12 @@ fn settings(
     seed: u64,
 ) -> SimSettings {
     let variant = args.variant;
-    let relayed: Vec<u8> = mix
-        .kinds()
-        .filter(|(_, kind)| kind.relay)
-        .map(|(_, kind)| kind.tag)
-        .collect();
     let count = usize::from(nodes);
     let link = args.link.unwrap_or_default();
     SimSettings {
         node: Settings {
             fanout: usize::from(args.fanout),
-            relayed: Relayed::kinds(&relayed),
+            relayed: Relayed::kinds(&mix.relayed()),
             queue: QueueLimits {
                 parcels: args.queue as usize,
                 ..QueueLimits::default()

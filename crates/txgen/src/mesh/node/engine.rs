@@ -55,12 +55,8 @@ impl Engine {
         words: Words,
     ) -> anyhow::Result<Self> {
         let mix = Arc::new(mix_file::parse(&config.mix, "the node's configuration")?);
-        let relayed: Vec<u8> = mix
-            .kinds()
-            .filter(|(_, kind)| kind.relay)
-            .map(|(_, kind)| kind.tag)
-            .collect();
-        let settings = settings(&config, listen, peers, Relayed::kinds(&relayed))?;
+        let relayed = Relayed::kinds(&mix.relayed());
+        let settings = settings(&config, listen, peers, relayed)?;
         let is_generator = config.node == GENERATOR;
         let timeline = match is_generator {
             true => {
