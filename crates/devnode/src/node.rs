@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -148,11 +149,11 @@ impl Node {
     }
 
     pub(crate) fn store(&self) -> RwLockReadGuard<'_, Store> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner)
+        self.store.read()
     }
 
     fn store_mut(&self) -> RwLockWriteGuard<'_, Store> {
-        self.store.write().unwrap_or_else(PoisonError::into_inner)
+        self.store.write()
     }
 
     /// Makes blocks until the node stops.

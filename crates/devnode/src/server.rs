@@ -1,10 +1,11 @@
 //! Accepts connections and owns their tasks.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -199,16 +200,12 @@ impl Connection {
         let served = http::serve(stream, limits, &self).await;
         // A broken connection needs no action of the node.
         if let Ok(Some(upgrade)) = served {
-            let listener = self.events().take();
+            let listener = self.events.lock().take();
             match listener {
                 Some(listener) => api::events::serve(&self.node, upgrade, listener).await,
                 None => rpc::ws::serve(&self.node, self.peer, upgrade).await,
             }
         }
-    }
-
-    fn events(&self) -> MutexGuard<'_, Option<api::events::Listener>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -221,7 +218,7 @@ impl Handler for Connection {
         node.faults.pass().await;
         if self.service == Service::Events {
             let (response, listener) = api::events::handshake(node, request);
-            *self.events() = listener;
+            *self.events.lock() = listener;
             return response;
         }
         let bitcoin = node

@@ -6,10 +6,9 @@ pub(crate) mod bigchaindb;
 pub(crate) mod events;
 pub(crate) mod kvstore;
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
-
 use ::admission::Counters;
 use bytes::Bytes;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::chain::block::{Outcome, Tx};
 use crate::chain::merkle::Hash;
@@ -88,7 +87,7 @@ impl App {
     /// The key-value application, if it is the one.
     pub(crate) fn kvstore(&self) -> Option<RwLockReadGuard<'_, KvStore>> {
         match self {
-            Self::KvStore(app) => Some(app.read().unwrap_or_else(PoisonError::into_inner)),
+            Self::KvStore(app) => Some(app.read()),
             Self::Bigchaindb(_) | Self::Bank(_) => None,
         }
     }
@@ -208,10 +207,7 @@ impl App {
 
     pub(crate) fn app_hash(&self) -> Vec<u8> {
         match self {
-            Self::KvStore(app) => app
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .app_hash(),
+            Self::KvStore(app) => app.read().app_hash(),
             Self::Bigchaindb(app) => app.app_hash(),
             Self::Bank(app) => app.app_hash(),
         }
@@ -223,11 +219,7 @@ impl App {
             Self::KvStore(app) => {
                 let raw: Vec<Bytes> = execution.txs.iter().map(|tx| tx.bytes.clone()).collect();
                 let succeeds = |index| !execution.fails(index);
-                let effects = app.read().unwrap_or_else(PoisonError::into_inner).finalize(
-                    execution.height,
-                    &raw,
-                    succeeds,
-                );
+                let effects = app.read().finalize(execution.height, &raw, succeeds);
                 Finalized {
                     failed: execution.failing,
                     outcomes: Vec::new(),
@@ -266,9 +258,7 @@ impl App {
     pub(crate) fn commit(&self, finalized: Finalized) -> News {
         match (self, finalized.effects) {
             (Self::KvStore(app), Effects::KvStore(effects)) => {
-                app.write()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .commit(effects);
+                app.write().commit(effects);
                 News(None)
             }
             (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => {

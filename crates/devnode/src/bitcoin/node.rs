@@ -1,11 +1,12 @@
 //! The node: its chain, its mempool behind a gate, and what it tells its peers of.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use base64_simd::STANDARD;
 use bitcoin::{BlockHash, ScriptBuf, Txid};
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::broadcast;
 
 use super::block;
@@ -98,13 +99,13 @@ impl Bitcoin {
     }
 
     pub(super) fn chain(&self) -> RwLockReadGuard<'_, Chain> {
-        self.chain.read().unwrap_or_else(PoisonError::into_inner)
+        self.chain.read()
     }
 
     /// Mines a block of the oldest transactions. Returns its hash and how many it has beside the coinbase.
     pub(crate) fn mine(&self) -> (BlockHash, usize) {
         let mined = self.gate.pause(|ledger| {
-            let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+            let mut chain = self.chain.write();
             let txs = ledger.take_for_block(self.max_block_bytes);
             let count = txs.len();
             let block = block::mine(&chain, txs, self.payout.clone(), now());
@@ -119,7 +120,7 @@ impl Bitcoin {
     /// False if the block is not in the chain, or too old to be taken back.
     pub(super) fn invalidate(&self, hash: &BlockHash) -> bool {
         self.gate.pause(|ledger| {
-            let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+            let mut chain = self.chain.write();
             let Some(blocks) = chain.pop_from(hash) else {
                 return false;
             };

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use wire::encoding::hex_text;
 use wire::json::write as json;
@@ -86,7 +87,7 @@ impl Bus {
         id: &RequestId<'_>,
         outbox: &Outbox,
     ) -> Result<(), String> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         self.admit(&inner, client)?;
         if text.len() > MAX_QUERY_LEN {
             return Err("maximum query length exceeded".to_owned());
@@ -115,7 +116,7 @@ impl Bus {
     /// The wire's text.
     pub(crate) fn unsubscribe(&self, client: SocketAddr, query: &str) -> Result<(), String> {
         let normal_form = parse(query)?.text();
-        if self.lock().forget(client, &normal_form) {
+        if self.inner.lock().forget(client, &normal_form) {
             Ok(())
         } else {
             Err("subscription not found".to_owned())
@@ -127,7 +128,7 @@ impl Bus {
     /// # Errors
     /// The wire's text, if there are none.
     pub(crate) fn unsubscribe_all(&self, client: SocketAddr) -> Result<(), String> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner
             .subscriptions
             .retain(|subscription| subscription.client != client);
@@ -143,7 +144,7 @@ impl Bus {
     /// # Errors
     /// The wire's text.
     pub(crate) fn wait_for(&self, client: SocketAddr, hash: &Hash) -> Result<Wait, String> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         self.admit(&inner, client)?;
         let normal_form = format!("tm.event = 'Tx' AND tx.hash = '{}'", hex_text(hash));
         let known = inner.clients.entry(client).or_default();
@@ -156,7 +157,7 @@ impl Bus {
     /// Waits for a transaction on behalf of a part of the node itself, outside all limits: the
     /// caller has a bound of its own.
     pub(crate) fn wait_inside(&self, hash: &Hash) -> Wait {
-        self.wait(&mut self.lock(), hash, None)
+        self.wait(&mut self.inner.lock(), hash, None)
     }
 
     fn wait(
@@ -177,7 +178,7 @@ impl Bus {
 
     /// Wakes the calls that wait for a transaction.
     pub(crate) fn committed(&self, hash: &Hash, committed: impl Fn() -> Committed) {
-        let waiters = self.lock().waiters.remove(hash).unwrap_or_default();
+        let waiters = self.inner.lock().waiters.remove(hash).unwrap_or_default();
         for waiter in waiters {
             // A call that has timed out meanwhile has dropped its receiver.
             let _ = waiter.send(committed());
@@ -186,7 +187,7 @@ impl Bus {
 
     /// Whether any call waits for a transaction.
     pub(crate) fn has_waiters(&self) -> bool {
-        !self.lock().waiters.is_empty()
+        !self.inner.lock().waiters.is_empty()
     }
 
     /// Whose shapes events have.
@@ -197,7 +198,7 @@ impl Bus {
     /// Whether any query could match an event of this kind; if not, it is not built.
     pub(crate) fn has_subscribers_to(&self, event: &str) -> bool {
         let tags = [("tm.event", vec![event])];
-        self.lock().subscriptions.iter().any(|subscription| {
+        self.inner.lock().subscriptions.iter().any(|subscription| {
             let mut named = subscription
                 .query
                 .conditions
@@ -209,7 +210,7 @@ impl Bus {
 
     /// Sends an event to all subscribers whose query matches. `content` makes its JSON, `"data":…,"events":…`.
     pub(crate) fn publish(&self, tags: &Tags<'_>, content: impl FnOnce() -> Vec<u8>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let mut content = Some(content);
         let mut made = Vec::new();
         inner.subscriptions.retain(|subscription| {
@@ -236,14 +237,6 @@ impl Bus {
         }
         Ok(())
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
-    }
-}
-
-fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
-    inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parse(query: &str) -> Result<Query, String> {
@@ -321,7 +314,7 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         self.committed.close();
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         if let Some((client, normal_form)) = &self.subscription {
             inner.forget(*client, normal_form);
         }
@@ -379,7 +372,7 @@ mod tests {
         assert_eq!(bus.unsubscribe_all(client(2)), Ok(()));
         assert!(bus.wait_for(client(3), &[0; 32]).is_ok());
         assert!(
-            bus.lock().clients.is_empty(),
+            bus.inner.lock().clients.is_empty(),
             "a wait that is over counts no more"
         );
     }

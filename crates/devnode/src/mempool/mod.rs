@@ -4,9 +4,9 @@
 mod cache;
 mod pool;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{Notify, RwLock, RwLockWriteGuard};
 use tokio::time::Instant;
@@ -134,13 +134,13 @@ impl Mempool {
             && let Some(code) = app.check_at_once(&tx)
         {
             // Under one lock: nothing can fill the pool between the two checks of its size.
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             self.admit(&mut inner, &tx)?;
             self.finish(&mut inner, tx, code);
             return Ok(code);
         }
         let done_at = {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             self.admit(&mut inner, &tx)?;
             (!cost.is_zero()).then(|| {
                 inner.app_free_at = inner.app_free_at.max(Instant::now()) + cost;
@@ -152,7 +152,7 @@ impl Mempool {
             tokio::time::sleep_until(done_at).await;
         }
         let code = app.check(&mut tx).await;
-        self.finish(&mut self.lock(), tx, code);
+        self.finish(&mut self.inner.lock(), tx, code);
         Ok(code)
     }
 
@@ -217,17 +217,17 @@ impl Mempool {
     }
 
     pub(crate) fn depth(&self) -> Depth {
-        self.lock().pool.depth()
+        self.inner.lock().pool.depth()
     }
 
     /// The oldest transactions, at most `count`.
     pub(crate) fn oldest(&self, count: usize) -> Vec<Tx> {
-        self.lock().pool.iter().take(count).cloned().collect()
+        self.inner.lock().pool.iter().take(count).cloned().collect()
     }
 
     /// The oldest transactions that fit into a block of `max_bytes` and `max_txs`.
     pub(crate) fn reap(&self, max_bytes: u64, max_txs: usize) -> Vec<Tx> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let mut bytes = 0;
         inner
             .pool
@@ -258,13 +258,9 @@ impl Mempool {
 
     /// Forgets everything, as a node does that starts again.
     pub(crate) fn clear(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.pool = Pool::default();
         inner.cache.clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -278,7 +274,7 @@ pub(crate) struct Update<'a> {
 impl Update<'_> {
     /// Takes a block's transactions out; `succeeded` is true for the indices that took effect.
     pub(crate) fn remove_committed(&self, txs: &[Tx], succeeded: impl Fn(usize) -> bool) {
-        let mut inner = self.pool.lock();
+        let mut inner = self.pool.inner.lock();
         for (index, tx) in txs.iter().enumerate() {
             if succeeded(index) {
                 inner.cache.push(tx.hash);
@@ -291,7 +287,7 @@ impl Update<'_> {
 
     /// Tells the application what is left.
     pub(crate) fn show_to(&self, app: &App) {
-        app.mempool_is(self.pool.lock().pool.iter());
+        app.mempool_is(self.pool.inner.lock().pool.iter());
     }
 
     /// Checks everything left again, at `recheck_cost` for each transaction, and drops what does
@@ -306,7 +302,7 @@ impl Update<'_> {
             tokio::time::sleep(limits.recheck_cost.saturating_mul(txs)).await;
         }
         if app.rechecks_can_fail() {
-            let mut inner = self.pool.lock();
+            let mut inner = self.pool.inner.lock();
             let inner = &mut *inner;
             for hash in inner.pool.failing(|tx| app.recheck(tx) == 0) {
                 inner.pool.remove(&hash);

@@ -4,10 +4,11 @@ mod decode;
 mod error;
 mod types;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
@@ -386,7 +387,7 @@ impl Inner {
                 continue;
             };
             // An error behind the answer is the end of the connection.
-            let mut idle = self.idle();
+            let mut idle = self.idle.lock();
             if read.is_ok() && idle.len() < MAX_IDLE {
                 idle.push(connection.into_connection());
             }
@@ -396,13 +397,9 @@ impl Inner {
 
     /// An idle connection that the node has not closed.
     fn take_idle(&self) -> Option<Connection> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         std::iter::from_fn(|| idle.pop())
             .find_map(|mut connection| connection.read(&mut |_| ()).is_ok().then_some(connection))
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

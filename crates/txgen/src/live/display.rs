@@ -1,12 +1,13 @@
 //! The state of a run on its way to every view.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use measure::judge::Onset;
 use measure::{Counters, LiveView, SeriesRow, StepRow};
 use ops::ListenAddress;
 use pacing::Nanos;
+use parking_lot::Mutex;
 
 use super::json::JsonLines;
 use super::lines::Lines;
@@ -116,14 +117,14 @@ impl Display {
 
     /// What the runs from here on belong to, and which of them comes now.
     pub fn heading(&self, heading: impl Into<String>) {
-        let mut track = self.track();
+        let mut track = self.track.lock();
         track.heading = Some(heading.into());
         track.version += 1;
     }
 
     /// A run begins.
     pub fn begin(&mut self, scene: Scene) {
-        self.track().begin(scene);
+        self.track.lock().begin(scene);
         self.lines = Lines::default();
         if let Some(json) = &mut self.json {
             json.begin();
@@ -143,7 +144,7 @@ impl Display {
 
     /// Says something that stays.
     pub fn message(&mut self, message: &str) {
-        self.track().message(message.to_owned());
+        self.track.lock().message(message.to_owned());
         if self.on_screen() {
             if self.held_messages.len() < MAX_HELD_MESSAGES {
                 self.held_messages.push(message.to_owned());
@@ -169,7 +170,7 @@ impl Display {
         if let Some(json) = &mut self.json {
             json.update(now, &moment.live);
         }
-        let mut track = self.track.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut track = self.track.lock();
         let quiet = track.scene.brief;
         track.now = now;
         let phase = if moment.draining {
@@ -213,7 +214,7 @@ impl Display {
         self.marks_seen = asked;
         let written = self.screen.iter().flat_map(FullScreen::marks).map(Some);
         let asked_for: Vec<Option<String>> = plain.chain(written).collect();
-        let mut track = self.track();
+        let mut track = self.track.lock();
         let mut name = |text: Option<String>| {
             track.marks += 1;
             text.unwrap_or_else(|| format!("mark {}", track.marks))
@@ -223,7 +224,7 @@ impl Display {
 
     /// The run is over; the display waits for the next one.
     pub fn end(&mut self) {
-        let mut track = self.track();
+        let mut track = self.track.lock();
         track.phase = Phase::Over;
         track.version += 1;
     }
@@ -251,11 +252,6 @@ impl Display {
     /// Whether a picture is on the terminal; a panic elsewhere takes it away.
     fn on_screen(&self) -> bool {
         self.screen.as_ref().is_some_and(FullScreen::is_shown)
-    }
-
-    fn track(&self) -> MutexGuard<'_, Track> {
-        // Every change leaves a whole track.
-        self.track.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 use std::iter;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::track::Track;
 use crate::shutdown::Shutdown;

@@ -1,8 +1,7 @@
 //! The last reports of the followers on each node, for the views.
 
-use std::sync::{Mutex, PoisonError};
-
 use pacing::Nanos;
+use parking_lot::Mutex;
 
 /// The latest of every node. Shared in an `Arc`; writing and looking are short locks.
 #[derive(Debug, Default)]
@@ -39,7 +38,7 @@ impl NodeBoard {
 
     /// The state of all, in the order of the endpoints.
     pub fn all(&self) -> Vec<NodeState> {
-        self.lock().clone()
+        self.nodes.lock().clone()
     }
 
     /// A block was seen.
@@ -68,13 +67,8 @@ impl NodeBoard {
     }
 
     fn change(&self, node: u16, change: impl FnOnce(&mut NodeState)) {
-        if let Some(state) = self.lock().get_mut(usize::from(node)) {
+        if let Some(state) = self.nodes.lock().get_mut(usize::from(node)) {
             change(state);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<NodeState>> {
-        // Every change leaves a whole state.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,10 +4,11 @@ use std::io::{self, BufWriter, IsTerminal as _, Stderr, Write as _};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -146,7 +147,7 @@ impl Painter {
         } = self;
         terminal.draw(|frame| {
             // Held while the picture is made in memory, not while it is written.
-            let track = track.lock().unwrap_or_else(PoisonError::into_inner);
+            let track = track.lock();
             view.draw(frame, &track);
         })?;
         Ok(())
@@ -162,7 +163,7 @@ impl Painter {
             return Ok(matches!(event, Event::Resize(..)));
         };
         let asked = {
-            let track = self.track.lock().unwrap_or_else(PoisonError::into_inner);
+            let track = self.track.lock();
             self.view.key(key, &track)
         };
         match asked {
@@ -179,7 +180,7 @@ impl Painter {
     }
 
     fn lock<T>(&self, look: impl FnOnce(&Track) -> T) -> T {
-        look(&self.track.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&self.track.lock())
     }
 }
 
@@ -201,7 +202,7 @@ impl io::Write for LogWriter {
         if !TAKEN.load(Ordering::Acquire) {
             return io::stderr().write(line);
         }
-        let mut held = HELD_LOG.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = HELD_LOG.lock();
         if held.len() + line.len() <= MAX_HELD_LOG {
             held.extend_from_slice(line);
         }
@@ -221,7 +222,7 @@ fn give_back() {
         let _ = execute!(stderr, LeaveAlternateScreen, Show);
         let _ = stderr.flush();
         let _ = disable_raw_mode();
-        let mut held = HELD_LOG.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = HELD_LOG.lock();
         let _ = stderr.write_all(&std::mem::take(&mut *held));
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use measure::read::TableRow;
 use measure::{IdText, KeptRows, NodeRow, SightRow, TxHash, write_row};
@@ -348,11 +347,6 @@ fn sight_of(
         sent_ns: sent.map(Nanos::as_nanos),
         ..SightRow::default()
     }
-}
-
-/// Every change leaves a whole book.
-pub(super) fn lock<W>(book: &Mutex<Book<W>>) -> MutexGuard<'_, Book<W>> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sampled transactions that a node has not shown: what it drops first is the oldest.

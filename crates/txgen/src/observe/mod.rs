@@ -12,13 +12,14 @@ mod presence;
 mod process;
 
 use std::fs::File;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use measure::{KeptRows, TxHash};
 use pacing::Nanos;
+use parking_lot::Mutex;
 use rpc::{ClientOptions, Trust};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::RunClock;
 use crate::settings::Observed;
 use crate::target::Target;
-use book::{Book, SAMPLED, lock};
+use book::{Book, SAMPLED};
 pub(crate) use book::{Chosen, Observation, Tables};
 pub(crate) use discover::discover;
 use node::NodeWatch;
@@ -90,7 +91,7 @@ impl Observers {
             }
             tasks.spawn(async move {
                 while let Some((hash, at)) = sent.recv().await {
-                    lock(&samples).sent(hash, at);
+                    samples.lock().sent(hash, at);
                 }
             });
             ended.cancelled().await;
@@ -121,7 +122,7 @@ impl Observers {
         self.shutdown.cancel();
         // A panic in it was reported by its thread; the rows are written.
         let _ = self.thread.join();
-        lock(&self.book).finish(now)
+        self.book.lock().finish(now)
     }
 }
 

@@ -1,18 +1,19 @@
 //! One observed node: its blocks, its mempool, the sampled transactions, and its process.
 
 use std::fs::File;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use measure::TxHash;
 use pacing::{Nanos, Random};
+use parking_lot::Mutex;
 use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Book, Chosen, lock};
+use super::book::{Book, Chosen};
 use super::counters::Counters;
 use super::process::{Look, Watched};
 use crate::clock::RunClock;
@@ -115,7 +116,7 @@ impl<T: Target> NodeWatch<T> {
                 if block.observed.is_zero() {
                     continue;
                 }
-                lock(&self.book).block(self.number, &block);
+                self.book.lock().block(self.number, &block);
                 self.note(block.observed, block.resolution, block.hashes);
             }
         };
@@ -133,7 +134,9 @@ impl<T: Target> NodeWatch<T> {
             if now.is_zero() {
                 continue;
             }
-            lock(&self.book).mempool(self.number, now, told.ok().flatten());
+            self.book
+                .lock()
+                .mempool(self.number, now, told.ok().flatten());
             let began = self.clock.now();
             let Some(has) = self.held().await else {
                 continue;
@@ -151,7 +154,7 @@ impl<T: Target> NodeWatch<T> {
         if self.chosen == Chosen::OfAll {
             return T::listed(&self.queries).await.ok().flatten();
         }
-        let awaited = lock(&self.book).awaited(self.number);
+        let awaited = self.book.lock().awaited(self.number);
         if awaited.is_empty() {
             return None;
         }
@@ -165,7 +168,7 @@ impl<T: Target> NodeWatch<T> {
 
     /// It has these, and may have had them for `resolution`.
     fn note(&self, at: Nanos, resolution: Option<Nanos>, has: Vec<TxHash>) {
-        let mut book = lock(&self.book);
+        let mut book = self.book.lock();
         match self.chosen {
             Chosen::OfOurs => book.seen(self.number, at, resolution, &has.into_iter().collect()),
             Chosen::OfAll => book.shown(self.number, at, resolution, has),
@@ -184,7 +187,7 @@ impl<T: Target> NodeWatch<T> {
             let next = Nanos::from_secs(second + 1);
             sleep(next.saturating_sub(self.clock.now()).as_duration()).await;
             let used = self.used(&mut resources).await;
-            lock(&self.book).close(self.number, second, |row| {
+            self.book.lock().close(self.number, second, |row| {
                 // Of a process that took another one's place it is not known what it used in this second.
                 if let (Some((at, now, false)), Some((since, before, _))) = (&used, &before) {
                     let seconds = at.saturating_sub(*since).as_secs_f64();
@@ -219,7 +222,7 @@ impl<T: Target> NodeWatch<T> {
             let name = &self.node.name;
             let told =
                 format!("the process of the observed node {name} ended by {at:.1} s: {what}");
-            lock(&self.book).process(self.number, told);
+            self.book.lock().process(self.number, told);
         };
         match watched.look() {
             Look::There(counters) => Some((counters, false)),

@@ -1,7 +1,7 @@
 //! The recorder's thread: the only owner of the run's account.
 
 use std::fs::File;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
@@ -10,6 +10,7 @@ use measure::{
     RunEnd, SourceId, judge,
 };
 use pacing::Nanos;
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::folder::RowFiles;
@@ -67,7 +68,7 @@ pub(crate) struct Glance {
 impl Shared {
     /// The state at its last publication; `None` before the first.
     pub(crate) fn glance(&self) -> Option<Glance> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let published = state.glance.as_mut()?;
         let glance = published.clone();
         published.moment.new_seconds.clear();
@@ -77,7 +78,7 @@ impl Shared {
 
     /// Notes `text` at `at` in the record; false when there are too many notes at once.
     pub(crate) fn mark(&self, at: Nanos, text: &str) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let room = state.marks.len() < MARKS_WAITING;
         if room {
             state.marks.push((at, text.to_owned()));
@@ -329,7 +330,7 @@ impl<'a> Recording<'a> {
     }
 
     fn publish(&mut self) {
-        let mut state = lock(&self.channels.shared.state);
+        let mut state = self.channels.shared.state.lock();
         for (at, text) in state.marks.drain(..) {
             self.recorder.mark(at, &text);
         }
@@ -390,13 +391,6 @@ impl<'a> Recording<'a> {
         }
         finished
     }
-}
-
-/// A poisoned lock means a panic in one of two short sections that cannot leave half a state.
-fn lock(state: &Mutex<SharedState>) -> std::sync::MutexGuard<'_, SharedState> {
-    state
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Processor time that all threads of this process have used.

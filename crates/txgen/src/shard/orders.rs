@@ -1,10 +1,10 @@
 //! Orders to the shards from outside, read at every turn of their loop.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use measure::UnsentReason;
 use pacing::{Nanos, Schedule};
+use parking_lot::Mutex;
 
 use super::load::Offering;
 
@@ -93,7 +93,7 @@ impl Orders {
 
     /// Goes on by another schedule, which is the old one up to an instant ahead.
     pub(crate) fn revise(&self, revision: Revision) {
-        *self.last_revision() = Some(revision);
+        *self.revision.lock() = Some(revision);
         self.revisions.fetch_add(1, Ordering::Release);
     }
 
@@ -104,20 +104,16 @@ impl Orders {
 
     /// The schedule as it was revised last, if it was.
     pub(crate) fn schedule(&self) -> Option<Schedule> {
-        let revision = self.last_revision();
+        let revision = self.revision.lock();
         revision.as_ref().map(|revision| revision.schedule.clone())
     }
 
     /// A shard's due times by it, and from when on they hold.
     pub(super) fn revised(&self, shard: u32) -> Option<(Nanos, Offering)> {
-        let revision = self.last_revision();
+        let revision = self.revision.lock();
         let revision = revision.as_ref()?;
         let offering = revision.offerings.get(shard as usize)?;
         Some((revision.from, offering.clone()))
-    }
-
-    fn last_revision(&self) -> std::sync::MutexGuard<'_, Option<Revision>> {
-        self.revision.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether to leave without draining.

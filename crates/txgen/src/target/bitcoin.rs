@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::bail;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
 use rpc::{
     BitcoinClient, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message,
 };
@@ -124,7 +125,7 @@ impl Target for BitcoinNode {
     }
 
     fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        self.refusals().counts().clone()
+        self.refusals.lock().counts().clone()
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<BitcoinClient, ClientError> {
@@ -220,15 +221,10 @@ impl BitcoinNode {
             workload.refuse(index);
         }
         let code = error.code.to_string();
-        self.refusals().count(&code, &error.message);
+        self.refusals.lock().count(&code, &error.message);
         Reply::RpcError {
             code: i32::try_from(error.code).unwrap_or(i32::MIN),
         }
-    }
-
-    fn refusals(&self) -> MutexGuard<'_, RefusalTexts> {
-        // Counting leaves whole counts.
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use measure::{IdText, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
 use rpc::{
     ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message, PEER_NETWORKS,
     PeerNetwork, PeerRejection, Transport, probe_peer, write_peer_tx,
@@ -106,7 +107,7 @@ impl Target for BitcoinPeer {
     fn read(&self, message: &Message<'_>, _: &mut impl FnMut(ReplyTo, Reply)) {
         if let Some(rejection) = PeerRejection::read(message.body) {
             let code = format!("{:#04x}", rejection.code);
-            self.refusals().count(&code, &rejection.reason);
+            self.refusals.lock().count(&code, &rejection.reason);
         }
     }
 
@@ -118,7 +119,7 @@ impl Target for BitcoinPeer {
     }
 
     fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        self.refusals().counts().clone()
+        self.refusals.lock().counts().clone()
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<PeerQueries, ClientError> {
@@ -175,9 +176,4 @@ impl Target for BitcoinPeer {
     }
 }
 
-impl BitcoinPeer {
-    fn refusals(&self) -> MutexGuard<'_, RefusalTexts> {
-        // Counting leaves whole counts.
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl BitcoinPeer {}

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::bail;
 use measure::{Code, Codespace, Failure, NodeLimits, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
 use rpc::{
     AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, Outcome, Status,
@@ -77,14 +78,14 @@ impl Target for Cometbft {
                 (Some(sequences), Some(index), Some(expectation)) => {
                     sequences.expect(index, expectation);
                 }
-                _ => self.refusals().count(&code, text),
+                _ => self.refusals.lock().count(&code, text),
             }
         }
         replies(subject, reply);
     }
 
     fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        self.refusals().counts().clone()
+        self.refusals.lock().counts().clone()
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
@@ -188,12 +189,7 @@ impl Target for Cometbft {
     }
 }
 
-impl Cometbft {
-    fn refusals(&self) -> MutexGuard<'_, RefusalTexts> {
-        // Counting leaves whole counts.
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Cometbft {}
 
 /// The code of a refusal, and what the node said: CometBFT puts the real text of an error into `data`.
 fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(Code, &'a str)> {

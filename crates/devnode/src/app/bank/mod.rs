@@ -13,10 +13,10 @@ mod query;
 mod refusal;
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ::cosmos::{Address, Coin, Outline, Prefix, PublicKey, SignedTx, proto};
 use lru::LruCache;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::app::Execution;
 use crate::chain::block::{Outcome, Tx};
@@ -146,11 +146,11 @@ impl Bank {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// The code of `CheckTx`.

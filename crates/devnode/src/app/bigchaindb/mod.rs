@@ -9,11 +9,12 @@ mod spends;
 mod state;
 mod validators;
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use bigchain::block::AppHash;
 use bigchain::{Effect, Id, Mode};
 use bytes::Bytes;
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::broadcast;
 use wire::ws::write_text;
 
@@ -93,7 +94,7 @@ impl Bigchaindb {
     }
 
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, CommittedState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// Ends the threads that check transactions and waits for them.
@@ -194,7 +195,6 @@ impl Bigchaindb {
     pub(super) fn commit(&self, block: Finalized) -> ValidTransactions {
         self.state
             .write()
-            .unwrap_or_else(PoisonError::into_inner)
             .apply(block.height, &block.valid, block.app_hash);
         block.events
     }

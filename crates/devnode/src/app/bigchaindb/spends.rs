@@ -4,10 +4,11 @@
 //! second fails in the block. With admission on, the second is refused at `CheckTx`.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use admission::{Admit, Key, KeyBits, Outcome, OutputKey, Verdict};
 use bigchain::{Effect, Id};
+use parking_lot::RwLock;
 use tokio::sync::oneshot;
 
 use super::CommittedState;
@@ -88,10 +89,7 @@ impl Admit for Spends {
     }
 
     fn check(&self, tx: &Candidate, view: &Pending) -> Verdict<(), Id, ()> {
-        let committed = self
-            .committed
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let committed = self.committed.read();
         let is_free = tx
             .effect
             .spends()

@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use bigchain::{Effect, Error, Mode, SignatureBatch, Transaction};
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, RwLock};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -125,8 +126,7 @@ impl Validators {
     /// Ends the threads when they have done what they were at, and waits for them.
     pub(super) fn stop(&self) {
         self.queue.close();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // A panic was logged when it happened.
             let _ = thread.join();
@@ -142,7 +142,7 @@ impl Drop for Validators {
 
 impl Queue {
     fn push(&self, job: Job) {
-        let mut jobs = self.lock();
+        let mut jobs = self.jobs.lock();
         // Dropping a job answers its client with `Rejection::Abandoned`.
         if jobs.closed {
             return;
@@ -157,13 +157,10 @@ impl Queue {
 
     /// Waits for jobs and takes a fair share of them, at most `most`; nothing once closed.
     fn take(&self, most: usize, workers: usize) -> Vec<Job> {
-        let mut jobs = self.lock();
+        let mut jobs = self.jobs.lock();
         while jobs.waiting.is_empty() && !jobs.closed {
             jobs.idle += 1;
-            jobs = self
-                .changed
-                .wait(jobs)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut jobs);
             jobs.idle -= 1;
         }
         if jobs.closed {
@@ -174,12 +171,8 @@ impl Queue {
     }
 
     fn close(&self) {
-        self.lock().closed = true;
+        self.jobs.lock().closed = true;
         self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,7 +226,7 @@ impl Worker {
         let transaction = Transaction::from_text(&job.text, self.mode)?;
         let effect = transaction.effect();
         let conditions = {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.read();
             effect.check(&*state)?
         };
         signatures.push(&transaction, &conditions);

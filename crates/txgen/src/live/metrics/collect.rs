@@ -5,9 +5,10 @@
 //! one of the endpoints that were given.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, UnsentReason};
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -31,7 +32,7 @@ struct Figures {
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         // The page is written to memory: a slow scrape holds no lock.
-        let track = self.track.lock().unwrap_or_else(PoisonError::into_inner);
+        let track = self.track.lock();
         let mut counters = track.before.clone();
         counters.add(&track.counters);
         let mut page = Page { encoder };

@@ -1,7 +1,7 @@
 //! The listener, on a thread of its own.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
@@ -9,6 +9,7 @@ use hyper::{Request, StatusCode};
 use ops::ListenAddress;
 use ops::listener::{self, Bounds};
 use ops::page::{self, Page};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -78,7 +79,7 @@ fn page(path: &str, registry: &Mutex<Registry>) -> Page {
     match path {
         "/metrics" => {
             let mut text = String::with_capacity(EXPOSITION_BYTES);
-            let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+            let registry = registry.lock();
             match encode(&mut text, &registry) {
                 Ok(()) => page::metrics(text),
                 Err(error) => page::text(

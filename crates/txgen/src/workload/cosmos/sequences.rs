@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 /// What becomes of an account whose transaction was not taken.
@@ -141,10 +141,10 @@ impl Sequences {
     pub(crate) fn count_gap(&self, index: u64, cause: &str, foreign: bool) {
         if foreign {
             let account = self.account(index);
-            let mut first = lock(&self.foreign);
+            let mut first = self.foreign.lock();
             first.get_or_insert(account);
         }
-        let mut gaps = lock(&self.gaps);
+        let mut gaps = self.gaps.lock();
         let known = gaps.len() < MAX_CAUSES || gaps.contains_key(cause);
         let cause = if known { cause } else { "other" };
         *gaps.entry(cause.to_owned()).or_default() += 1;
@@ -167,23 +167,18 @@ impl Sequences {
 
     /// Gaps by their cause.
     pub(crate) fn gaps(&self) -> BTreeMap<String, u64> {
-        lock(&self.gaps).clone()
+        self.gaps.lock().clone()
     }
 
     /// The first account that somebody else used.
     pub(crate) fn foreign(&self) -> Option<usize> {
-        *lock(&self.foreign)
+        *self.foreign.lock()
     }
 
     /// Whether a gap ends the run.
     pub(crate) fn stops(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Counting leaves whole counts.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a table of refusals names a wrong sequence.
