@@ -47,7 +47,7 @@ fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
             let fee = chain.fee(GAS_OF_TX + GAS_OF_OUTPUT * to.len() as u64);
             let needed = args.amount.amount.saturating_mul(to.len() as u128);
             chain
-                .has(&funder, needed.saturating_add(cost(&fee)))
+                .has(&funder, needed.saturating_add(cost(&fee, &chain.denom)))
                 .await?;
             let before = chain.balance(&part[0]).await?;
             let sequence = chain.send(&funder, &message, &fee).await?;
@@ -71,7 +71,7 @@ fn sweep(args: &SweepArgs) -> anyhow::Result<String> {
         let chain = Chain::ask(&args.endpoints, &args.wallet.of, denom).await?;
         let to = chain.prefix.read(&args.to).context("--to")?;
         let fee = chain.fee(GAS_OF_TX + GAS_OF_OUTPUT);
-        let cost = cost(&fee);
+        let cost = cost(&fee, &chain.denom);
         let mut sent = Vec::new();
         let mut total = 0;
         for key in &keys {
@@ -98,9 +98,10 @@ fn sweep(args: &SweepArgs) -> anyhow::Result<String> {
     })
 }
 
-/// What a fee comes to.
-fn cost(fee: &Fee) -> u128 {
-    fee.coins.iter().map(|coin| coin.amount).sum()
+/// What a fee comes to in this coin.
+fn cost(fee: &Fee, denom: &str) -> u128 {
+    let own = fee.coins.iter().filter(|coin| coin.denom == denom);
+    own.map(|coin| coin.amount).sum()
 }
 
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

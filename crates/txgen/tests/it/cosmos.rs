@@ -172,6 +172,7 @@ fn what_a_chain_cannot_take_is_said_before_anything_is_sent() {
         ("--accounts 4 --amount 1nope", "cannot pay for"),
         ("--accounts 4 --prefix osmo", "osmo1"),
         ("--accounts 4 --gas 40000", "--gas 40000 is below the"),
+        ("--accounts 4 --unordered 5m", "leave --unordered out"),
     ] {
         place
             .txgen(&format!(

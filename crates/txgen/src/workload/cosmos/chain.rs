@@ -261,6 +261,15 @@ async fn cost(
     // As large as the transaction will be: its bytes cost gas, too.
     ready.fee = fee(content, price, TYPICAL_GAS);
     let used = chain.simulate(&first(content, ready)?).await;
+    if let Err(ChainError::Refused(text)) = &used
+        && content.unordered.is_some()
+        && NO_UNORDERED.iter().any(|words| text.contains(words))
+    {
+        return Err(refused(format!(
+            "the chain takes no transactions without sequences: leave --unordered out (Cosmos SDK 0.53 and later have \
+             them, where the chain switches them on); it said: {text}"
+        )));
+    }
     let gas = match content.gas {
         Gas::Auto => used.map(|used| used + used / GAS_MARGIN)?,
         Gas::Fixed(gas) => match used {
@@ -490,7 +499,9 @@ const AT_A_TIME: usize = 16;
 const SIMULATE_IN_JSON: &str = "/app/simulate";
 /// `createQueryContext` of Cosmos SDK 0.50 and 0.53, baseapp/abci.go.
 const NO_STATE: &str = "failed to load state at height";
-/// There.
+/// Of a chain that does not know `unordered` of ADR-070, and of one that has it off (x/auth/ante/sigverify.go of 0.53).
+const NO_UNORDERED: [&str; 2] = ["errUnknownField", "unordered transactions are not enabled"];
+/// In the same file.
 const NOT_BEGUN: &str = "is not ready; please wait for first block";
 /// Of a simulation's first transaction; its digits count as bytes.
 const TYPICAL_GAS: u64 = 100_000;
