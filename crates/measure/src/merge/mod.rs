@@ -84,6 +84,13 @@ pub fn merge<R: BufRead, W: Write>(
     let shown = (&*blocks, manifest.limits.block_gas);
     let course =
         course::join(&mut parts, shown, &mut files).map_err(|(part, e)| unreadable(part, e))?;
+    let is_torn = |part: &MergePart<R>| {
+        part.hlog.is_torn() && part.summary.recorder.incomplete_files.is_empty()
+    };
+    if let Some(torn) = parts.iter().position(is_torn) {
+        let text = "latency.hlog was cut off after the run; copy the folder again";
+        return Err(unreadable(torn, ReadError::Content(text.into())));
+    }
     let windows = transactions::join(&mut parts, manifest, &mut files)
         .map_err(|(part, e)| unreadable(part, e))?;
     files.flush();

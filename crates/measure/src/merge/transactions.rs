@@ -22,7 +22,7 @@ pub(super) fn join<R: BufRead, W: Write>(
     let mut sends = Sends::new(until.fold(0.0, f64::max), manifest.origin_unix_ns);
     for (position, part) in parts.iter_mut().enumerate() {
         let endpoints = positions(&part.manifest, manifest);
-        let mut stream = Stream::new(&mut part.txs, manifest.origin_unix_ns, endpoints);
+        let mut stream = Stream::new(part, manifest.origin_unix_ns, endpoints);
         stream
             .advance(&mut sends)
             .map_err(|error| (position, error))?;
@@ -62,6 +62,8 @@ struct Stream<'a, R> {
     reader: &'a mut TxReader<R>,
     origin_unix_us: u64,
     endpoints: Vec<u16>,
+    /// Rows that are still to come, by the part's summary.
+    missing: u64,
     /// The next row with its line break.
     row: Vec<u8>,
     /// When its fate became final.
@@ -70,11 +72,13 @@ struct Stream<'a, R> {
 }
 
 impl<'a, R: BufRead> Stream<'a, R> {
-    fn new(reader: &'a mut TxReader<R>, origin_unix_ns: u64, endpoints: Vec<u16>) -> Self {
+    fn new(part: &'a mut MergePart<R>, origin_unix_ns: u64, endpoints: Vec<u16>) -> Self {
+        let is_known = !part.summary.recorder.incomplete_files.is_empty();
         Self {
-            reader,
+            reader: &mut part.txs,
             origin_unix_us: origin_unix_ns / 1_000,
             endpoints,
+            missing: if is_known { 0 } else { part.summary.fate.sent },
             row: Vec::new(),
             settled: Nanos::ZERO,
             ended: false,
@@ -84,8 +88,14 @@ impl<'a, R: BufRead> Stream<'a, R> {
     fn advance(&mut self, sends: &mut Sends) -> Result<(), ReadError> {
         let Some(row) = self.reader.next_row()? else {
             self.ended = true;
-            return Ok(());
+            return match self.missing {
+                0 => Ok(()),
+                missing => Err(ReadError::Content(format!(
+                    "txs.csv lacks {missing} of the rows that the run wrote: it was cut off later; copy the folder again"
+                ))),
+            };
         };
+        self.missing = self.missing.saturating_sub(1);
         self.settled = settled(&row, self.origin_unix_us);
         let place = self.endpoints.get(usize::from(row.endpoint));
         let endpoint = place.copied().unwrap_or_default();

@@ -60,6 +60,7 @@ fn two_halves_are_the_whole_transaction_for_transaction() {
     ended.prints("heights that both saw)").fits_a_terminal();
     refuse_clocks_apart(&place);
     check_merged(&place.run("merged"), &run);
+    refuse_what_was_cut_off(&place);
     refuse_what_does_not_belong_together(&place);
 }
 
@@ -131,6 +132,25 @@ fn refuse_clocks_apart(place: &Place) {
     let offset_ms = clock["offset_ms"].as_f64().unwrap();
     assert!(offset_ms > 1_000.0, "{clock}");
     assert!(clock["heights"].as_u64().unwrap() > 0);
+}
+
+/// An interrupted copy: with half the rows of a part, or half its latencies, the whole was merged with exit code 0.
+fn refuse_what_was_cut_off(place: &Place) {
+    for (file, phrase) in [
+        ("txs.csv", "txs.csv lacks "),
+        ("latency.hlog", "latency.hlog was cut off"),
+    ] {
+        let whole = place.run("2-2").text(file);
+        place.write(&format!("2-2/{file}"), &whole[..whole.len() / 2]);
+        place
+            .txgen(&format!(
+                "merge 1-2 2-2 --out without-{file} --max-clock-offset 1h"
+            ))
+            .expect(1)
+            .says("cannot read 2-2")
+            .says(phrase);
+        place.write(&format!("2-2/{file}"), whole);
+    }
 }
 
 fn refuse_what_does_not_belong_together(place: &Place) {
