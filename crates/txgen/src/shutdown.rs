@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// How often the user asked to stop, and to note the moment.
 #[derive(Debug, Clone, Default)]
@@ -59,8 +60,20 @@ impl Shutdown {
         self.requests.load(Ordering::Acquire) > 0
     }
 
+    /// Waits until offering is to stop.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    pub(crate) async fn requested(&self) {
+        while !self.is_requested() {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+
     /// Whether to leave at once.
     pub fn is_urgent(&self) -> bool {
         self.requests.load(Ordering::Acquire) > 1
     }
 }
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -92,16 +92,21 @@ pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
 }
 
 /// Whether the target can be measured, without measuring it.
-pub(crate) fn check_target(plan: &Plan, guest: Option<Guest>) -> anyhow::Result<()> {
-    struct Check<'a>(&'a Plan, Option<Guest>);
+pub(crate) fn check_target(
+    plan: &Plan,
+    guest: Option<Guest>,
+    shutdown: &Shutdown,
+) -> anyhow::Result<()> {
+    struct Check<'a>(&'a Plan, Option<Guest>, &'a Shutdown);
     impl TargetVisitor for Check<'_> {
         type Output = anyhow::Result<()>;
 
         fn visit<T: Target>(self) -> Self::Output {
-            preflight::check(&self.0.target::<T>(), self.0, self.1).map(drop)
+            let target = self.0.target::<T>();
+            preflight::check(&target, self.0, self.1, self.2).map(drop)
         }
     }
-    plan.target.visit(Check(plan, guest))
+    plan.target.visit(Check(plan, guest, shutdown))
 }
 
 /// Plays a run; `guest` is the address of the plan's built-in node, if it has one.
@@ -146,7 +151,8 @@ impl TargetVisitor for Performance<'_> {
             let checked = start.check(Origin::capture().unix_ns());
             checked.context("--start-at")?;
         }
-        let nodes = preflight::check(&target, plan, guest)?;
+        let nodes = preflight::check(&target, plan, guest, shutdown)?;
+        let nodes = nodes.ok_or(RunError::Interrupted)?;
         let learnt = preflight::learn(&target, plan, &nodes)?;
         let plan = learnt.as_ref().unwrap_or(plan);
         let target = probed(plan.target::<T>(), &nodes);

@@ -11,6 +11,7 @@ use rpc::{ClientOptions, ConnectionOptions, Endpoint, PEER_NETWORKS};
 use crate::live::NodeState;
 use crate::plan::{Guest, Plan};
 use crate::shard::Address;
+use crate::shutdown::Shutdown;
 use crate::target::{Probe, Target};
 
 /// A checked target.
@@ -38,7 +39,7 @@ impl Node {
     }
 }
 
-/// Checks every endpoint of the plan; `guest` is where the built-in node listens.
+/// Checks every endpoint of the plan; `guest` is where the built-in node listens. Nothing when the user stopped it.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -46,16 +47,25 @@ pub(super) fn check<T: Target>(
     target: &T,
     plan: &Plan,
     guest: Option<Guest>,
-) -> anyhow::Result<Vec<Node>> {
+    shutdown: &Shutdown,
+) -> anyhow::Result<Option<Vec<Node>>> {
     let endpoints = plan.nodes.endpoints(guest);
     let runtime = crate::runtime::start().context("cannot ask the nodes")?;
     let mut nodes: Vec<Node> = Vec::with_capacity(endpoints.len());
     for (number, endpoint) in endpoints.into_iter().enumerate() {
-        let node = runtime.block_on(ask(target, plan, number as u16, endpoint))?;
+        let node = runtime.block_on(async {
+            tokio::select! {
+                node = ask(target, plan, number as u16, endpoint) => node.map(Some),
+                () = shutdown.requested() => Ok(None),
+            }
+        });
+        let Some(node) = node? else {
+            return Ok(None);
+        };
         compare(&nodes, &node)?;
         nodes.push(node);
     }
-    Ok(nodes)
+    Ok(Some(nodes))
 }
 
 /// The plan with what the workload needs to know of the chain, if it needs something.

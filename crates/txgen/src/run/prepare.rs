@@ -40,7 +40,7 @@ pub(super) fn prepare<T: Target>(
     }
     let plan = preparation(plan, workload, wanted);
     let target: T = plan.target();
-    let nodes = preflight::check(&target, &plan, guest)?;
+    let nodes = preflight::check(&target, &plan, guest, shutdown)?.ok_or(RunError::Interrupted)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
     let mut files = folder.open_all(plan.rows)?;
     let run = Run::new(target, &plan, &nodes, guest.is_some(), shutdown);

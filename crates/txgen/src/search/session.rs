@@ -62,7 +62,7 @@ impl<'a> Session<'a> {
         let plan = request.plan(0, first, request.points.duration, None)?;
         let guest = run::guest(&plan).map_err(failed)?;
         let address = guest.as_ref().map(BuiltInNode::guest);
-        run::check_target(&plan, address).map_err(usage)?;
+        run::check_target(&plan, address, shutdown).map_err(usage)?;
         let endpoints = plan.nodes.endpoints(address);
         let folder = request.settings.out.clone();
         let folder = folder.unwrap_or_else(|| run::default_folder(request.kind));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::{ScriptedConnection, ScriptedServer};
 
 use crate::support::{Behaviour, FakeNode, Identity, Place, wait_until};
 
@@ -137,6 +138,22 @@ fn an_interruption_of_the_drain_is_not_said_to_have_cut_the_plan_short() {
         .expect(130)
         .prints("40 = 40 sent + 0 unsent")
         .prints("interrupted: the offering ended at 1.0 s; 0 of what was due had not been sent");
+}
+
+/// A node that takes connections and says nothing: Ctrl-C had no effect for 5 s, and then the node was blamed, with 2.
+#[test]
+fn an_interruption_while_a_node_is_asked_is_one_too() {
+    let node = ScriptedServer::start(ScriptedConnection::freeze);
+    let place = Place::new();
+    for command in ["constant --rate 10", "search"] {
+        let known = node.connections();
+        let line = format!("{command} --duration 1s --endpoints {}", node.http_url());
+        let running = place.start(&line);
+        // One is closed again: it showed that the address is right.
+        wait_until("the node is asked", || node.connections() >= known + 2);
+        running.signal(Signal::INT);
+        running.wait().expect(130);
+    }
 }
 
 #[test]
