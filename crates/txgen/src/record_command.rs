@@ -11,6 +11,7 @@ use crate::cli::RecordArgs;
 use crate::clock::RunClock;
 use crate::observe::{Chosen, Observers, discover};
 use crate::output::print;
+use crate::plan::observed;
 use crate::recording::{FORMAT, Note, write_page};
 use crate::run::{RunFolder, default_folder, host, observed_tables};
 use crate::shutdown::Shutdown;
@@ -30,7 +31,7 @@ impl TargetVisitor for Recording<'_> {
         let args = self.0;
         let shutdown = Shutdown::on_signals().map_err(failed)?;
         let trust = Trust::native();
-        let mut nodes = args.observe.clone();
+        let mut nodes = observed(&args.observe).map_err(usage)?;
         if let Some((first, wanted)) = args.from.as_ref().zip(args.discover) {
             let found = discover::<T>(first, wanted.get() as usize, &trust, &shutdown);
             nodes.extend(found.map_err(failed)?);

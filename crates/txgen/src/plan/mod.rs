@@ -338,7 +338,7 @@ fn endow(nodes: &mut Nodes, workload: &Workload) -> Result<(), PlanError> {
 }
 
 /// The nodes to observe, each with a name of its own.
-fn observed(nodes: &[Observed]) -> Result<Vec<Observed>, PlanError> {
+pub(crate) fn observed(nodes: &[Observed]) -> Result<Vec<Observed>, PlanError> {
     at_most("--observe", nodes.len() as u64, MAX_OBSERVED)?;
     for (place, node) in nodes.iter().enumerate() {
         if nodes[..place]

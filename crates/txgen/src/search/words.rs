@@ -102,7 +102,9 @@ pub(super) fn scan_words(known: &KneeSearch) -> String {
         ),
         (Some(held), None) => format!("no knee up to {held}/s: everything held"),
         (None, Some(broken)) => format!("nothing held, not even {broken}/s"),
-        (None, None) => "no point was usable".into(),
+        (None, None) => {
+            "nothing is known: every point was undecided or unusable, as its line says".into()
+        }
     }
 }
 

@@ -108,6 +108,14 @@ fn nodes_are_recorded_without_a_load() {
         .txgen("record")
         .expect(2)
         .says("there is nothing to observe");
+    // The rows of both would be those of one.
+    place
+        .txgen(&format!(
+            "record --observe a={0} --observe a={0}",
+            node.url()
+        ))
+        .expect(2)
+        .says("names two nodes a; give each its own name");
 }
 
 /// The page of a recording: written with it, and made again from its files.
