@@ -78,17 +78,18 @@ impl Account<'_> {
         let offered_s = self.time.offered_s;
         let over_offering = |count: u64| (offered_s > 0.0).then(|| count as f64 / offered_s);
         // Seconds cut blocks in two; between two blocks the rate is exact.
-        let awaited_until = match self.seconds.signs.backlog_offered {
-            0 => Nanos::ZERO,
-            _ => Nanos::from_nanos((offered_s * 1e9) as u64),
+        let (signs, at) = (&self.seconds.signs, |seconds: f64| {
+            Nanos::from_nanos((seconds * 1e9) as u64)
+        });
+        let next_block = signs.next_block.unwrap_or(at(self.time.ended_s));
+        let committed = match signs.backlog_offered {
+            0 => self.steady_blocks.rate(),
+            _ => self.steady_blocks.rate_until(at(offered_s), next_block),
         };
-        let committed_tps = self
-            .steady_blocks
-            .rate_until(awaited_until)
-            .and_then(|mean| {
-                let of_seconds = self.seconds.committed.stats(steady.clone())?;
-                Some(RateStats { mean, ..of_seconds })
-            });
+        let committed_tps = committed.and_then(|mean| {
+            let of_seconds = self.seconds.committed.stats(steady.clone())?;
+            Some(RateStats { mean, ..of_seconds })
+        });
         let mut summary = Summary {
             format: FORMAT.to_owned(),
             model: self.model,

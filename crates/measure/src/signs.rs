@@ -159,6 +159,8 @@ pub(crate) struct Signs {
     pub(crate) backlog: Peak,
     /// Accepted and in no block when the offering ended.
     pub(crate) backlog_offered: u64,
+    /// The first block after that.
+    pub(crate) next_block: Option<Nanos>,
     pub(crate) stages: Stages,
     /// Blocks since the last one that contained a transaction of this run.
     pub(crate) blocks_since_own: u64,
@@ -171,7 +173,9 @@ impl Signs {
     /// Takes the next block, before the second it was observed in; `gas` is what a block may have.
     pub(crate) fn block(&mut self, block: &BlockRow, gas: Option<u64>) {
         let observed_s = block.observed_ns as f64 / 1e9;
-        self.last_block = Some(Nanos::from_nanos(block.observed_ns));
+        let observed = Nanos::from_nanos(block.observed_ns);
+        self.last_block = Some(observed);
+        self.next_block.get_or_insert(observed);
         self.blocks_since_own = match block.own_txs {
             0 => self.blocks_since_own + 1,
             _ => 0,
@@ -226,7 +230,7 @@ impl Signs {
         self.stages.second(row);
         if row.step.is_some() {
             self.backlog.second(row.backlog, from_s);
-            self.backlog_offered = row.backlog;
+            (self.backlog_offered, self.next_block) = (row.backlog, None);
             self.full_blocks.second(counts.blocks, row.backlog);
             self.out_of_gas.second(row.backlog);
         }

@@ -59,18 +59,24 @@ impl BlockSpan {
     /// The first block's transactions were waiting before it, so only its instant counts: the
     /// result does not depend on where the span's edges fall between two blocks.
     pub(crate) fn rate(&self) -> Option<f64> {
-        self.rate_until(Nanos::ZERO)
+        self.rate_over(Nanos::ZERO)
     }
 
-    /// The same, where blocks were awaited until `end`: a chain that ended well before it committed nothing since.
-    pub(crate) fn rate_until(&self, end: Nanos) -> Option<f64> {
+    /// The same up to `end`, where the next awaited block came at `next` only: a chain that halted committed nothing
+    /// since its last one.
+    pub(crate) fn rate_until(&self, end: Nanos, next: Nanos) -> Option<f64> {
         let (first, last) = self.edges?;
-        let mut span_s = last.saturating_sub(first).as_secs_f64();
-        let silent_s = end.saturating_sub(last).as_secs_f64();
-        if silent_s > silence::ordinary_s(self.intervals, span_s, true) {
-            span_s += silent_s;
-        }
-        (span_s > 0.0).then(|| self.after_first as f64 / span_s)
+        let between_s = last.saturating_sub(first).as_secs_f64();
+        let silent_s = next.saturating_sub(last).as_secs_f64();
+        let halted = silent_s > silence::ordinary_s(self.intervals, between_s, true);
+        self.rate_over(if halted { end } else { last })
+    }
+
+    /// Committed per second from the first block to the last one, or to `end` if that is later.
+    fn rate_over(&self, end: Nanos) -> Option<f64> {
+        let (first, last) = self.edges?;
+        let span = end.max(last).saturating_sub(first);
+        (!span.is_zero()).then(|| self.after_first as f64 / span.as_secs_f64())
     }
 }
 

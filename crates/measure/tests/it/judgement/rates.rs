@@ -51,6 +51,17 @@ fn a_chain_that_halts_does_not_keep_the_rate_that_it_had() {
     let halted = story().with_blocks(every_second(10), usize::MAX).summary();
     let committed = halted.rate.committed_tps.unwrap();
     assert!((committed.mean - 900.0 / 59.5).abs() < 0.5, "{committed:?}");
+    // In a short load only the drain shows that the chain halted, and did not only take its time.
+    let short = || Story::of(constant("100/s", "4s"), |_, due| accepted_at(due));
+    let mean = |story: Story| story.summary().rate.committed_tps.unwrap().mean;
+    let halted = short().with_blocks(every_second(2), usize::MAX);
+    let halted = Story {
+        ended: 8_000,
+        ..halted
+    };
+    assert!((mean(halted) - 100.0 / 3.5).abs() < 0.5);
+    let late = short().with_blocks([500, 1_500, 4_100], usize::MAX);
+    assert_eq!(mean(late), 100.0);
     // One that makes a block every 8 s is not halted 4 s after the last one.
     let slow = story().with_blocks((1..=7).map(|block| block * 8_000), usize::MAX);
     assert_eq!(slow.summary().rate.committed_tps.unwrap().mean, 100.0);
