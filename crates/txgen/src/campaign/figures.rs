@@ -1,10 +1,9 @@
 //! What one run of a campaign came to.
 
-use measure::{BlockRow, LatencyFigure, LimitedBy, ScheduleVerdict, StepRow};
+use measure::{BlockRow, LatencyFigure, LimitedBy, RateStats, ScheduleVerdict, StepRow};
 use report::{CommittedCourse, Span, TmBench, TmBenchSpan};
 use serde::Serialize;
 
-use super::prepare::Prepared;
 use crate::folder::RecordedRun;
 use crate::run::Outcome;
 
@@ -13,6 +12,8 @@ use crate::run::Outcome;
 pub(super) struct Figures {
     pub(super) verdict: ScheduleVerdict,
     pub(super) offered_s: f64,
+    #[serde(skip)]
+    followed: bool,
     pub(super) planned: u64,
     pub(super) sent: u64,
     pub(super) unsent: u64,
@@ -25,7 +26,7 @@ pub(super) struct Figures {
     pub(super) planned_tps: Option<f64>,
     pub(super) sent_tps: Option<f64>,
     pub(super) accepted_tps: Option<f64>,
-    /// With code 0, of the blocks observed while the load was offered.
+    /// With code 0, between the edges of blocks; `None` also for a load too short for two.
     pub(super) committed_tps: Option<f64>,
     pub(super) accept_p50_ms: Option<LatencyFigure>,
     pub(super) accept_p99_ms: Option<LatencyFigure>,
@@ -68,19 +69,18 @@ pub(super) struct Burst {
 
 impl Figures {
     /// Gathers them from the summary and the folder.
-    pub(super) fn of(outcome: &Outcome, run: &Prepared, window: Option<usize>) -> Self {
+    pub(super) fn of(outcome: &Outcome, window: Option<usize>) -> Self {
         let summary = &outcome.summary;
         let (offered, fate, latency) = (&summary.offered, &summary.fate, &summary.latency_ms);
         let span = summary.time.offered_s;
-        let per_second = |count: u64| (span > 0.0).then(|| count as f64 / span);
-        let follows = !run.settings.no_follow;
+        let mean = |stats: Option<RateStats>| stats.map(|stats| stats.mean);
         let rows: Vec<BlockRow> = RecordedRun::open(&outcome.folder)
             .and_then(|recorded| recorded.all_rows())
             .unwrap_or_default();
-        let blocks = Blocks::of(&rows);
         Self {
             verdict: summary.verdict.schedule,
             offered_s: span,
+            followed: summary.followed,
             planned: offered.planned,
             sent: offered.sent,
             unsent: offered.unsent,
@@ -92,10 +92,8 @@ impl Figures {
             pending: fate.pending,
             planned_tps: summary.rate.planned_tps,
             sent_tps: summary.rate.sent_tps,
-            accepted_tps: per_second(fate.accepted),
-            committed_tps: follows
-                .then(|| per_second(blocks.committed_until(span)))
-                .flatten(),
+            accepted_tps: mean(summary.rate.accepted_tps),
+            committed_tps: mean(summary.rate.committed_tps),
             accept_p50_ms: latency.accept_response.figure("p50"),
             accept_p99_ms: latency.accept_response.figure("p99"),
             commit_p50_ms: latency.commit_from_due.figure("p50"),
@@ -103,7 +101,7 @@ impl Figures {
             commit_p99_ms: latency.commit_from_due.figure("p99"),
             commit_resolution: summary.blocks.resolution(),
             blocks: summary.blocks.count,
-            longest_gap_s: blocks.longest_gap(span),
+            longest_gap_s: longest_gap(&rows, span),
             knee_tps: summary.knee.as_ref().map(|knee| knee.rate_tps),
             limited_by: summary.limited_by,
             window,
@@ -115,8 +113,7 @@ impl Figures {
     /// Committed by the end, the drain included, as a share of what was planned: where it falls
     /// clearly below one, the node is saturated.
     pub(super) fn share(&self) -> Option<f64> {
-        (self.planned > 0 && self.committed_tps.is_some())
-            .then(|| self.committed as f64 / self.planned as f64)
+        (self.planned > 0 && self.followed).then(|| self.committed as f64 / self.planned as f64)
     }
 
     /// Sent, and not accepted.
@@ -172,32 +169,17 @@ fn burst(step: &StepRow, origin: u64, blocks: &[BlockRow], window: usize) -> Bur
     }
 }
 
-/// The blocks by our own clock: when each was observed, in seconds, and how many it committed of ours.
-struct Blocks(Vec<(f64, u64)>);
-
-impl Blocks {
-    fn of(rows: &[BlockRow]) -> Self {
-        let seen = |block: &BlockRow| (block.observed_ns as f64 / 1e9, block.committed());
-        let mut blocks: Vec<(f64, u64)> = rows.iter().map(seen).collect();
-        blocks.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Self(blocks)
+/// Between blocks by our own clock. A span that begins or ends in a gap has lived through that part of it.
+fn longest_gap(rows: &[BlockRow], end_s: f64) -> Option<f64> {
+    if rows.is_empty() || end_s <= 0.0 {
+        return None;
     }
-
-    fn committed_until(&self, end_s: f64) -> u64 {
-        let inside = self.0.iter().filter(|(at, _)| *at <= end_s);
-        inside.map(|(_, committed)| committed).sum()
-    }
-
-    /// A span that begins or ends in a gap has lived through that part of it.
-    fn longest_gap(&self, end_s: f64) -> Option<f64> {
-        if self.0.is_empty() || end_s <= 0.0 {
-            return None;
-        }
-        let inside = self.0.iter().map(|(at, _)| *at).filter(|at| *at <= end_s);
-        let instants: Vec<f64> = std::iter::once(0.0).chain(inside).chain([end_s]).collect();
-        let gaps = instants.windows(2).map(|pair| pair[1] - pair[0]);
-        gaps.reduce(f64::max)
-    }
+    let seen = rows.iter().map(|block| block.observed_ns as f64 / 1e9);
+    let inside = seen.filter(|at| *at <= end_s);
+    let mut instants: Vec<f64> = inside.chain([0.0, end_s]).collect();
+    instants.sort_by(f64::total_cmp);
+    let gaps = instants.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.reduce(f64::max)
 }
 
 /// Committed a second while the load was offered, over equal stretches of at least a second.

@@ -187,7 +187,7 @@ impl Campaign<'_> {
             }
             match played {
                 Ok(played) => {
-                    let end = self.describe(run, played);
+                    let end = self.describe(played);
                     record.ends(number, end, began.elapsed());
                 }
                 Err(error) => {
@@ -220,8 +220,8 @@ impl Campaign<'_> {
     }
 
     /// Says how a run went that was played.
-    fn describe(&mut self, run: &Prepared, (outcome, trouble): Played) -> RunEnd {
-        let figures = Figures::of(&outcome, run, self.window());
+    fn describe(&mut self, (outcome, trouble): Played) -> RunEnd {
+        let figures = Figures::of(&outcome, self.window());
         self.say(&format!("  {}", table::line(&figures)));
         if let Some(trouble) = &trouble {
             self.say(&format!("  {trouble}"));
