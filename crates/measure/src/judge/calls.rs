@@ -26,8 +26,12 @@ pub fn name_stage(summary: &mut Summary, rows: &[NodeRow]) {
         return;
     };
     let supposed = |it: &Evidence| it.kind == EvidenceKind::SerialStage;
-    let found = summary.evidence.iter().position(supposed);
-    let found = found.map(|at| summary.evidence.remove(at));
+    let place = summary.evidence.iter().position(supposed);
+    let found = place.map(|at| summary.evidence.remove(at));
+    // A stage is at work also because blocks take no more, and says nothing of what was lost or stood still.
+    let is_plainer = |it: &&Evidence| it.strength == Strength::Strong && is_plainer(it.kind);
+    let plainer = summary.evidence.iter().take_while(is_plainer).count();
+    let place = plainer.min(place.unwrap_or(plainer));
     let txs = summary.evidence.first().map_or(0, |it| it.txs);
     let evidence = |strength, text| Evidence {
         kind: EvidenceKind::SerialStage,
@@ -46,16 +50,36 @@ pub fn name_stage(summary: &mut Summary, rows: &[NodeRow]) {
             "{stage} was at work {:.0} % of the time: {shares}",
             share * 100.0
         );
-        summary.evidence.insert(0, evidence(Strength::Strong, text));
+        summary
+            .evidence
+            .insert(place, evidence(Strength::Strong, text));
     } else if let Some(found) = found {
         match shares.check {
-            None => summary.evidence.insert(0, found),
+            None => summary.evidence.insert(place, found),
             Some(_) => {
                 let text = format!("no stage of the node was at work most of the time: {shares}");
                 summary.evidence.push(evidence(Strength::Remark, text));
             }
         }
     }
+}
+
+/// What names a cause by itself, whatever stage was at work beside it.
+const fn is_plainer(kind: EvidenceKind) -> bool {
+    use EvidenceKind::{
+        BlocksFull, BlocksOutOfGas, EndpointSilent, FailedInBlocks, LostAfterAccept, NoAnswers,
+        NoBlocks,
+    };
+    matches!(
+        kind,
+        BlocksFull
+            | BlocksOutOfGas
+            | EndpointSilent
+            | FailedInBlocks
+            | LostAfterAccept
+            | NoAnswers
+            | NoBlocks
+    )
 }
 
 /// The share of the time in which each stage of a node was at work.

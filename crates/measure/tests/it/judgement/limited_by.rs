@@ -730,6 +730,25 @@ fn the_stage_that_a_node_s_own_metrics_show_at_work_takes_the_place_of_the_suppo
     }
 }
 
+/// Rechecks take most of the time also because what full blocks leave is checked again after each.
+#[test]
+fn blocks_that_are_full_are_named_before_the_stage_that_a_node_s_own_metrics_show_at_work() {
+    let mut summary = blocks_of_100(false);
+    let first = summary.evidence[0].kind;
+    assert_eq!(first, EvidenceKind::BlocksFull);
+    let rows: Vec<NodeRow> = (0..3)
+        .map(|second| NodeRow {
+            second,
+            node: "a".into(),
+            ..busy(10, 10, 70)
+        })
+        .collect();
+    judge::name_stage(&mut summary, &rows);
+    assert_eq!(summary.evidence[0].kind, first);
+    let text = found_stage(&summary).unwrap();
+    assert!(text.starts_with("recheck"), "{text}");
+}
+
 #[test]
 fn a_stage_that_was_supposed_and_is_idle_by_the_node_s_own_metrics_is_named_no_more() {
     let idle = by_metrics(&busy(10, 10, 10), 0..60);
