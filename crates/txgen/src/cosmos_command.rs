@@ -6,13 +6,13 @@ use anyhow::{Context as _, anyhow, bail};
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
 use ops::command::{CommandError, failed};
 use rpc::{BroadcastMethod, Client, Endpoint};
+use sender::target::caught_up;
+use sender::workload::ChainClient;
 
 use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs};
 use crate::output::print;
 use crate::plan::cosmos::{account_keys, write_accounts};
 use crate::settings::AccountSettings;
-use crate::target::caught_up;
-use crate::workload::ChainClient;
 
 /// Does what the command says; gives the exit code.
 pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {

@@ -1,21 +1,20 @@
 //! The transaction generator: offers transactions to CometBFT nodes on an exact open-loop schedule,
 //! follows each one from due to committed, and says whether the schedule was kept.
 //!
-//! What it is not: it has no say in when transactions are due (that is `pacing`), keeps no accounts
-//! (that is `measure`) and speaks no wire format (that is `rpc`).
+//! What it is not: it has no say in when transactions are due (that is `pacing`), makes and sends none itself
+//! (that is `sender`), keeps no accounts (that is `measure`) and speaks no wire format (that is `rpc`).
 //!
-//! Read first: [`plan::Plan`] (what is to be done), [`run::run`] (does it) and the `shard` module
-//! (the senders' loop).
+//! Read first: [`plan::Plan`] (what is to be done) and [`run::run`] (does it).
 
 mod analyse;
 pub mod campaign;
 pub mod cli;
-pub mod clock;
 mod coins;
 pub mod command;
 pub mod compare;
 mod cosmos_command;
 mod devnode_command;
+mod drain;
 pub mod exit;
 pub mod folder;
 pub mod live;
@@ -36,11 +35,7 @@ mod runtime;
 pub mod scenario;
 pub mod search;
 pub mod settings;
-mod shard;
 pub mod shutdown;
-mod source;
 pub mod start_at;
-pub mod target;
 pub mod threshold;
 pub mod tm_bench;
-pub mod workload;

@@ -6,16 +6,16 @@ use std::time::Duration;
 use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::Trust;
+use sender::clock::RunClock;
+use sender::target::{Target, TargetVisitor};
 
 use crate::cli::RecordArgs;
-use crate::clock::RunClock;
 use crate::observe::{Chosen, Observers, discover};
 use crate::output::print;
 use crate::plan::observed;
 use crate::recording::{FORMAT, Note, write_page};
 use crate::run::{RunFolder, default_folder, host, observed_tables};
 use crate::shutdown::Shutdown;
-use crate::target::{Target, TargetVisitor};
 
 /// Observes until the time is up or a signal comes; gives the exit code.
 pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {

@@ -2,13 +2,13 @@
 
 use anyhow::Context as _;
 use rpc::{Endpoint, Transport};
+use sender::target::BuiltIn;
+use sender::workload::WorkloadKind;
 
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
 use crate::settings::Settings;
-use crate::target::BuiltIn;
-use crate::workload::WorkloadKind;
 
 /// A run whose settings are complete.
 pub(super) struct Prepared<'a> {

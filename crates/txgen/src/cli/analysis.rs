@@ -7,10 +7,10 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
 use rpc::Endpoint;
+use sender::target::TargetKind;
 
 use super::Share;
 use crate::settings::Observed;
-use crate::target::TargetKind;
 
 /// `txgen merge`
 #[derive(Debug, Args)]

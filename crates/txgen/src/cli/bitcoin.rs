@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use rpc::Endpoint;
+use sender::workload::Digest;
+use sender::workload::bitcoin::Network;
 
 use super::examples;
-use crate::workload::Digest;
-use crate::workload::bitcoin::Network;
 
 /// `txgen bitcoin`
 #[derive(Debug, Args)]

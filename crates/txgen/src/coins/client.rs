@@ -9,11 +9,11 @@ use rpc::{
     BitcoinClient, BitcoinOutput, BitcoinRefusal, ClientError, ClientOptions, Endpoint, Transport,
     Trust,
 };
+use sender::workload::bitcoin::{Spend, Wallet, hash_text, shown};
 use tokio::runtime::Runtime;
 
 use super::error::CoinError;
 use crate::shutdown::Shutdown;
-use crate::workload::bitcoin::{Spend, Wallet, hash_text, shown};
 
 /// A node that is asked for coins.
 #[derive(Debug)]

@@ -8,6 +8,10 @@ use anyhow::{Context as _, anyhow};
 use bitcoin::Transaction;
 use ops::command::{CommandError, failed, usage};
 use rpc::{Endpoint, Trust};
+use sender::workload::BitcoinWorkload;
+use sender::workload::bitcoin::{
+    Coin, CoinState, Keys, LEAST_OUTPUT, Settler, Spend, Wallet, read_coin, size,
+};
 
 use super::client::Node;
 use super::fund::{self, Order};
@@ -17,10 +21,6 @@ use crate::exit;
 use crate::folder::RecordedRun;
 use crate::output::{grouped, print};
 use crate::shutdown::Shutdown;
-use crate::workload::BitcoinWorkload;
-use crate::workload::bitcoin::{
-    Coin, CoinState, Keys, LEAST_OUTPUT, Settler, Spend, Wallet, read_coin, size,
-};
 
 /// Does what the command line says.
 pub(crate) fn execute(command: BitcoinCommand) -> Result<u8, CommandError> {

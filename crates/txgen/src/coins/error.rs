@@ -4,8 +4,7 @@ use std::io;
 
 use measure::read::ReadError;
 use rpc::ClientError;
-
-use crate::workload::{WalletError, WorkloadError};
+use sender::workload::{WalletError, WorkloadError};
 
 /// Why coins cannot be had, or were not conserved. What no caller tells apart is a message: what happened, and what
 /// to do.

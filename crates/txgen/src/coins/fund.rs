@@ -3,14 +3,14 @@
 use bitcoin::{OutPoint, ScriptBuf, Transaction};
 use pacing::mix;
 use rpc::ClientError;
+use sender::workload::bitcoin::{
+    Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Network, Spend, Wallet, hash_text, size,
+};
 
 use super::client::Node;
 use super::error::CoinError;
 use super::tree::Tree;
 use crate::shutdown::Shutdown;
-use crate::workload::bitcoin::{
-    Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Network, Spend, Wallet, hash_text, size,
-};
 
 /// How many coins, and what each is worth.
 #[derive(Debug, Clone, Copy)]

@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use measure::Evidence;
 use measure::read::TxReader;
 use rpc::Endpoint;
+use sender::workload::BitcoinWorkload;
+use sender::workload::bitcoin::{Settlement, Settler, Wallet, WalletLock};
 use wire::encoding::decode_hash;
 
 use crate::output::grouped;
 use crate::plan::{Guest, Plan};
 use crate::shutdown::Shutdown;
-use crate::workload::BitcoinWorkload;
-use crate::workload::bitcoin::{Settlement, Settler, Wallet, WalletLock};
 use admission::{AdmissionWatch, Busiest};
 use client::{Node, check_chain};
 pub(crate) use command::execute;

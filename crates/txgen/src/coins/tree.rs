@@ -1,6 +1,6 @@
 //! How one value is split into many coins, level by level.
 
-use crate::workload::bitcoin::size;
+use sender::workload::bitcoin::size;
 
 /// The values of the outputs of each transaction, level by level from the root on: transaction `i` of a
 /// level spends output `i` of the level before it.

@@ -11,17 +11,18 @@ use std::time::Duration;
 
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
+use sender::target::TargetKind;
+use sender::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 use servers::{
     Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Wait,
 };
 
+use crate::drain::Drain;
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
 use crate::settings::{Observed, Settings};
 use crate::shutdown::Shutdown;
-use crate::target::{Drain, TargetKind};
-use crate::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 use sentinel::Sentinel;
 
 pub(crate) use guard::become_program;

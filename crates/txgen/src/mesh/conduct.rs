@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use sender::clock::Origin;
 use tokio::time::Instant;
 
 use super::account::Account;
@@ -15,7 +16,6 @@ use super::machine::MachineMeter;
 use super::part::PartFile;
 use super::plan::MeshPlan;
 use super::progress::Progress;
-use crate::clock::Origin;
 use crate::run::RunFolder;
 use crate::settings::mesh::Topology;
 use crate::shutdown::Shutdown;

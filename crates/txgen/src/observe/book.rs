@@ -9,11 +9,11 @@ use measure::{IdText, KeptRows, NodeRow, SightRow, TxHash, write_row};
 use pacing::Nanos;
 use report::text::grouped;
 use rpc::{FollowedBlock, Mempool};
+use sender::target::Facts;
 
 use super::intake::Intake;
 use super::presence::Presence;
 use crate::settings::Observed;
-use crate::target::Facts;
 
 /// The tables, each written a whole row at a time.
 #[derive(Debug)]
@@ -363,7 +363,7 @@ mod tests {
     use rpc::HeaderTime;
 
     use super::*;
-    use crate::target::{BitcoinNode, Target as _};
+    use sender::target::{BitcoinNode, Target as _};
 
     fn book() -> Book<Vec<u8>> {
         let tables = Tables {

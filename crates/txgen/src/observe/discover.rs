@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rpc::{ClientOptions, Endpoint, Trust};
+use sender::target::Target;
 
 use crate::settings::Observed;
 use crate::shutdown::Shutdown;
-use crate::target::Target;
 
 /// Asks `first` for its peers until `wanted` nodes answer, itself included: all that do.
 ///

@@ -21,12 +21,12 @@ use measure::{KeptRows, TxHash};
 use pacing::Nanos;
 use parking_lot::Mutex;
 use rpc::{ClientOptions, Trust};
+use sender::clock::RunClock;
+use sender::target::Target;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::RunClock;
 use crate::settings::Observed;
-use crate::target::Target;
 use book::{Book, SAMPLED};
 pub(crate) use book::{Chosen, Observation, Tables};
 pub(crate) use discover::discover;

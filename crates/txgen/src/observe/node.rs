@@ -9,6 +9,8 @@ use measure::TxHash;
 use pacing::{Nanos, Random};
 use parking_lot::Mutex;
 use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
+use sender::clock::RunClock;
+use sender::target::{Probe, Target};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::book::{Book, Chosen};
 use super::counters::Counters;
 use super::process::{Look, Watched};
-use crate::clock::RunClock;
 use crate::settings::Observed;
-use crate::target::{Probe, Target};
 
 /// What watches one node.
 pub(super) struct NodeWatch<T: Target> {

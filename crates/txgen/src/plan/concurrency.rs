@@ -4,14 +4,14 @@ use std::num::NonZeroU32;
 
 use pacing::Nanos;
 use rpc::{BroadcastMethod, Transport};
+use sender::shard::{QUEUED_FACTOR, SLOW_ANSWER};
+use sender::workload::Workload;
 
 use super::Plan;
 use super::cosmos::fitting_threads;
 use super::error::{PlanError, at_most};
 use super::load::Load;
 use crate::settings::Settings;
-use crate::shard::{QUEUED_FACTOR, SLOW_ANSWER};
-use crate::workload::Workload;
 
 /// How much goes on at a time.
 pub(super) struct Concurrency {

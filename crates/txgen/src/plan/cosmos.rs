@@ -6,10 +6,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
+use sender::workload::{CosmosContent, Payments, Wallet, write_genesis};
 
 use super::error::{PlanError, at_most};
 use crate::settings::{AccountSettings, CosmosSettings, Settings};
-use crate::workload::{CosmosContent, Payments, Wallet, write_genesis};
 
 /// What was asked for, with the defaults filled in.
 pub(super) fn resolve(

@@ -1,8 +1,8 @@
 //! Why a plan cannot be made.
 
-use std::path::PathBuf;
+use sender::workload::WorkloadError;
 
-use crate::workload::WorkloadError;
+use std::path::PathBuf;
 
 /// Why a plan cannot be made.
 #[derive(Debug, thiserror::Error)]

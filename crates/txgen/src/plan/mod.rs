@@ -19,13 +19,14 @@ use rpc::{BroadcastMethod, Endpoint, Trust};
 
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
-use crate::settings::{AtMaxInFlight, Observed, Settings};
+use crate::settings::{Observed, Settings};
 use crate::start_at::StartAt;
-use crate::target::{Target, TargetKind, TargetOptions};
 use crate::threshold::Threshold;
-use crate::workload::Workload;
 use concurrency::Concurrency;
 use error::at_most;
+use sender::shard::AtMaxInFlight;
+use sender::target::{Target, TargetKind, TargetOptions};
+use sender::workload::Workload;
 
 pub use error::PlanError;
 pub use load::{Load, RequestedLoad};

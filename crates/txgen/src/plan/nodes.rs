@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use rpc::{Endpoint, Transport, Trust, TrustError};
+use sender::target::{BuiltIn, TargetKind};
+use sender::workload::WorkloadKind;
+use sender::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 
 use super::error::PlanError;
 use crate::settings::{BitcoinSettings, Settings};
-use crate::target::{BuiltIn, TargetKind};
-use crate::workload::WorkloadKind;
-use crate::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 
 /// Where transactions go.
 #[derive(Debug, Clone)]

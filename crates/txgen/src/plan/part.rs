@@ -1,11 +1,12 @@
 //! Which part of the load one of several generators sends.
 
+use sender::workload::Workload;
+
 use super::error::PlanError;
 use super::load::Load;
 use super::nodes::Nodes;
 use crate::part::Part;
 use crate::settings::Settings;
-use crate::workload::Workload;
 
 /// One of several generators must make the same plan as the others.
 pub(super) fn resolve(

@@ -4,16 +4,16 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use measure::KeptRows;
 use rpc::Transport;
+use sender::target::{BuiltIn, Facts, TargetKind};
+use sender::workload::bitcoin::Wallet;
+use sender::workload::{
+    BigchainWorkload, BitcoinWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore,
+    LIMIT_OF_BODIES, MAX_SIZE, Metadata, Spec, TRANSFER, Workload, WorkloadError, WorkloadKind,
+};
 
 use super::error::PlanError;
 use crate::parquet_rows;
 use crate::settings::{Admission, CosmosSettings, Settings, Share};
-use crate::target::{BuiltIn, Facts, TargetKind};
-use crate::workload::bitcoin::Wallet;
-use crate::workload::{
-    BigchainWorkload, BitcoinWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore,
-    LIMIT_OF_BODIES, MAX_SIZE, Metadata, Spec, TRANSFER, Workload, WorkloadError, WorkloadKind,
-};
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
 pub(super) fn resolve(

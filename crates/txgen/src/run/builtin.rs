@@ -5,9 +5,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use devnode::{Config, DevNode, DevNodeError};
+use sender::target::{BuiltIn, Facts};
 
 use crate::plan::Guest;
-use crate::target::{BuiltIn, Facts};
 
 /// A running built-in node.
 pub(crate) struct BuiltInNode {

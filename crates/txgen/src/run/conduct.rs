@@ -10,6 +10,12 @@ use anyhow::anyhow;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::{Fate, Finished};
 use pacing::Nanos;
+use sender::clock::{Origin, RunClock};
+use sender::shard::{
+    BATCHES_IN_FLIGHT, Orders, Revision, ShardBatch, ShardChannels, ShardConfig, StopReason,
+};
+use sender::source::{Ring, SourceThread};
+use sender::target::Target;
 
 use super::division::Division;
 use super::error::RunError;
@@ -19,18 +25,12 @@ use super::host;
 use super::preflight::Node;
 use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
-use crate::clock::{Origin, RunClock};
 use crate::live::{Display, NodeBoard};
 use crate::observe::Samples;
 use crate::output::grouped;
 use crate::plan::Plan;
-use crate::shard::{
-    self, BATCHES_IN_FLIGHT, Orders, Revision, ShardBatch, ShardChannels, ShardConfig, StopReason,
-};
 use crate::shutdown::Shutdown;
-use crate::source::{self, Ring, SourceThread};
 use crate::start_at::StartAt;
-use crate::target::Target;
 use crate::threshold::Verdict;
 
 /// A run in progress, seen from the thread that watches it.
@@ -195,6 +195,7 @@ impl<'a, T: Target> Run<'a, T> {
             starts: Vec::new(),
             used: Vec::new(),
         };
+        let threads = self.target.threads();
         for shard in 0..self.plan.threads.get() {
             let (used, empty) = bounded(BATCHES_IN_FLIGHT);
             let (start_sender, start) = bounded(1);
@@ -204,8 +205,8 @@ impl<'a, T: Target> Run<'a, T> {
                 opened: opened_sender.clone(),
                 start,
             };
-            let (ring, source) = source::spawn(&self.target, self.division().source(shard)?)
-                .map_err(RunError::System)?;
+            let source = self.division().source(shard)?;
+            let (ring, source) = threads.start_source(source).map_err(RunError::System)?;
             ring.await_full(&source);
             senders.sources.extend(source);
             let config = self.division().shard(shard)?;
@@ -244,7 +245,10 @@ impl<'a, T: Target> Run<'a, T> {
 
     /// Runs one shard; one that fails ends the run for all.
     fn send(&self, config: ShardConfig, ring: Ring, channels: ShardChannels) -> io::Result<()> {
-        let sent = shard::run(self.target.clone(), config, ring, channels, &self.orders);
+        let sent = self
+            .target
+            .threads()
+            .run_shard(config, ring, channels, &self.orders);
         if sent.is_err() {
             self.orders
                 .abort(self.clock.now().saturating_add(STOP_NOTICE));

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use pacing::{Arrivals, Nanos, Schedule};
+use sender::shard::{Address, Offering, Ordered, Rules, ShardConfig, ShardLoad};
+use sender::source::SourceConfig;
+use sender::workload::WorkloadError;
 
 use super::preflight::Node;
 use super::ramp::Ramp;
 use crate::plan::{Load, Plan};
-use crate::shard::{Address, Offering, Ordered, Rules, ShardConfig, ShardLoad};
-use crate::source::SourceConfig;
-use crate::workload::WorkloadError;
 
 /// A plan and the nodes it goes to.
 #[derive(Debug, Clone, Copy)]

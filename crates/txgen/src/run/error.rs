@@ -5,11 +5,11 @@ use std::io;
 use devnode::DevNodeError;
 use measure::{RecordError, Summary};
 use ops::command::CommandError;
+use sender::workload::WorkloadError;
 
 use super::builtin::BuiltInError;
 use crate::coins::CoinError;
 use crate::exit;
-use crate::workload::WorkloadError;
 
 /// Why a run did not come to its end. What no caller tells apart is a message: what happened, and what to do.
 #[derive(Debug, thiserror::Error)]

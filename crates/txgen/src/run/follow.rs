@@ -11,17 +11,17 @@ use pacing::Random;
 use rpc::{
     ClientError, ClientOptions, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime,
 };
+use sender::clock::RunClock;
+use sender::target::Target;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::preflight::Node;
 use super::record::Seen;
-use crate::clock::RunClock;
 use crate::live::NodeBoard;
 use crate::observe::mempool_pause;
 use crate::plan::Plan;
-use crate::target::Target;
 
 /// Followers at work.
 pub(super) struct Follow {

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use measure::{ClockBound, EndpointInfo, FORMAT, Host, Manifest, NodeLimits};
 use pacing::{Arrivals, Nanos, Schedule};
 use rtime_clock::adjtime::{Timex, adjtimex};
+use sender::clock::Origin;
 use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
-use crate::clock::Origin;
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};
 

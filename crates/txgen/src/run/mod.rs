@@ -22,13 +22,15 @@ use measure::judge::name_stage;
 use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
+use sender::clock::{Origin, RunClock};
+use sender::target::{Target, TargetVisitor};
+use sender::workload::Workload;
 
 pub use builtin::BuiltInError;
 pub use error::RunError;
 pub use folder::RunFolder;
 pub use outcome::Outcome;
 
-use crate::clock::{Origin, RunClock};
 use crate::coins::{self, Settled};
 use crate::folder::rows_if_any;
 use crate::live::{Display, DisplaySettings, Scene};
@@ -36,8 +38,6 @@ use crate::observe::{self, Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan};
 use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
-use crate::target::{Target, TargetVisitor};
-use crate::workload::Workload;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Run, await_start};
 pub(crate) use folder::observed_tables;

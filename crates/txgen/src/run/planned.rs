@@ -2,10 +2,10 @@
 
 use measure::{ClosedLoop, Plan as RecorderPlan, SchedulePlan};
 use pacing::{Nanos, Schedule, Step};
+use sender::shard::Orders;
 
 use crate::part::Part;
 use crate::plan::{Load, Plan};
-use crate::shard::Orders;
 
 /// The schedule in the recorder's terms.
 pub(super) enum RunPlan<'a> {

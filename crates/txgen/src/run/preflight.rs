@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use pacing::Nanos;
 use rpc::{ClientOptions, ConnectionOptions, Endpoint, PEER_NETWORKS};
+use sender::shard::Address;
+use sender::target::{Probe, Target};
 
 use crate::live::NodeState;
 use crate::plan::{Guest, Plan};
-use crate::shard::Address;
 use crate::shutdown::Shutdown;
-use crate::target::{Probe, Target};
 
 /// A checked target.
 #[derive(Debug, Clone)]

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
+use sender::target::Target;
+use sender::workload::Workload;
 
 use super::conduct::Run;
 use super::error::{RunError, record_error};
@@ -17,8 +19,6 @@ use crate::live::{Display, Scene};
 use crate::output::grouped;
 use crate::plan::{Guest, Load, Plan};
 use crate::shutdown::Shutdown;
-use crate::target::Target;
-use crate::workload::Workload;
 
 /// Commits what the plan's workload spends, if it spends something, and prints a line about it.
 pub(super) fn prepare<T: Target>(

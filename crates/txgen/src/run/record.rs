@@ -12,16 +12,16 @@ use measure::{
 use pacing::Nanos;
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
+use sender::clock::Origin;
+use sender::shard::AtMaxInFlight;
+use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
 use super::planned::RunPlan;
-use crate::clock::Origin;
 use crate::live::Moment;
 use crate::observe::Samples;
 use crate::parquet_rows::Writing;
 use crate::plan::{Load, Plan};
-use crate::settings::AtMaxInFlight;
-use crate::shard::{Orders, ShardBatch};
 use crate::threshold::Verdict;
 
 /// What the followers report to the recorder.

@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use rpc::BroadcastMethod;
+use sender::shard::AtMaxInFlight;
 
 use super::conduct::Played;
 use super::error::{RunError, record_error};
@@ -12,7 +13,6 @@ use crate::live::Display;
 use crate::output::{self, recorded};
 use crate::plan::Plan;
 use crate::profiler::Profile;
-use crate::settings::AtMaxInFlight;
 use crate::threshold::Verdict as ThresholdVerdict;
 
 /// How much a run prints.

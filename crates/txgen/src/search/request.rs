@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use ops::command::{CommandError, usage};
 use pacing::{Nanos, Rate};
+use sender::workload::WorkloadKind;
 
 use crate::cli::PointArgs;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::settings::{AccountSettings, CosmosSettings, Settings};
-use crate::workload::WorkloadKind;
 
 /// What is asked for, whatever chooses the rates.
 pub(super) struct SearchRequest {

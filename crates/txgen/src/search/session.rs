@@ -17,6 +17,7 @@ use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
 use super::request::SearchRequest;
 use super::words::so_far;
 use super::{page, table};
+use crate::drain::Drain;
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::live::{Display, DisplaySettings};
@@ -24,7 +25,6 @@ use crate::output::{self, recorded};
 use crate::plan::{Load, Plan};
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::shutdown::Shutdown;
-use crate::target::Drain;
 
 /// How a point ended.
 #[derive(Debug, Clone, Copy)]

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
 use rpc::Endpoint;
+use sender::workload::{Digest, Shape};
 use serde::Deserialize;
 
 use super::{Share, text};
-use crate::workload::{Digest, Shape};
 
 /// Every field is optional, as in [`Settings`](super::Settings).
 #[derive(Debug, Default, Clone, Args, Deserialize)]

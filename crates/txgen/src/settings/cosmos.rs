@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use cosmos::{Coin, GasPrice};
 use pacing::Nanos;
+use sender::workload::{Gas, OnGap, Recipients};
 use serde::Deserialize;
 
 use super::text;
-use crate::workload::{Gas, OnGap, Recipients};
 
 /// Which accounts, and what their chain wants: of a load, and of `txgen cosmos`.
 #[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]

@@ -29,11 +29,14 @@ use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, ValueEnum};
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
+use sender::shard::AtMaxInFlight;
+use sender::target::TargetKind;
+use sender::workload::{FileFormat, WorkloadKind};
 use serde::Deserialize;
 
 pub use cosmos::{AccountSettings, CosmosSettings};
@@ -44,20 +47,7 @@ pub use self::share::Share;
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
-use crate::target::TargetKind;
 use crate::threshold::Threshold;
-use crate::workload::{FileFormat, WorkloadKind};
-
-/// What becomes of what falls due past `--max-in-flight`.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AtMaxInFlight {
-    /// It is given up, and counted.
-    #[default]
-    Drop,
-    /// It waits for answers and leaves late: no line of a file is left out.
-    Wait,
-}
 
 /// Every field is optional: a flag beats the environment, the environment a scenario file, the file
 /// the default. The defaults are filled in by [`crate::plan::Plan`].
@@ -307,16 +297,6 @@ pub struct Settings {
     #[arg(long)]
     #[serde(skip)]
     pub dry_run: bool,
-}
-
-impl AtMaxInFlight {
-    /// As it is given.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Wait => "wait",
-        }
-    }
 }
 
 impl Settings {

@@ -1,0 +1,137 @@
+//! A target whose transactions are their indices, and whose answers name them.
+
+use std::num::NonZeroU32;
+
+use measure::{Failure, IdText, Reply, TxHash};
+use rpc::{
+    Client, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions, Follower,
+    Mempool, Message,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::RunClock;
+use crate::target::{
+    Closing, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions, Threads,
+};
+use crate::workload::{TxName, TxStream, Workload, WorkloadError};
+
+/// A request is `7`, or `[7,8,9]`; an answer is `7=0,8=13`: a code for each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ScriptedTarget {
+    pub(super) limits: Limits,
+    /// Whether a connection that ends without notice has ended as expected.
+    pub(super) closes: bool,
+}
+
+/// Transactions that are the text of their index.
+pub(super) struct Numbers;
+
+impl TxStream for Numbers {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        out.extend_from_slice(index.to_string().as_bytes());
+        Ok(TxName::Known([0; 32]))
+    }
+}
+
+/// The name of a transaction.
+pub(super) fn hash(index: u64) -> TxHash {
+    let mut hash = [0; 32];
+    hash[..8].copy_from_slice(&index.to_be_bytes());
+    hash
+}
+
+/// The answer that accepts all of a request.
+pub(super) fn accepted(request: &str) -> String {
+    let request = request.trim_matches(['[', ']']);
+    let each: Vec<String> = request
+        .split(',')
+        .map(|index| format!("{index}=0"))
+        .collect();
+    each.join(",")
+}
+
+impl Target for ScriptedTarget {
+    type Queries = Client;
+    type Observed = Self;
+
+    fn facts() -> &'static Facts {
+        static FACTS: Facts = Facts {
+            name: "scripted",
+            ids: IdText::LowerHex,
+            most_connections: NonZeroU32::MIN,
+            answers_unchecked: false,
+            method_prefix: "",
+            ..Facts::COMETBFT
+        };
+        &FACTS
+    }
+
+    fn new(_: TargetOptions) -> Self {
+        Self::default()
+    }
+
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        _: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError> {
+        out.extend_from_slice(tx);
+        Ok(hash(index))
+    }
+
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        for text in std::str::from_utf8(message.body).unwrap().split(',') {
+            let (index, code) = text.split_once('=').unwrap();
+            let to = match index {
+                "oldest" => ReplyTo::OldestRequest,
+                "unknown" => ReplyTo::Unknown,
+                index => ReplyTo::Index(index.parse().unwrap()),
+            };
+            let reply = match code.parse().unwrap() {
+                0 => Reply::Accepted,
+                code => Reply::rejected(code),
+            };
+            replies(to, reply);
+        }
+    }
+
+    fn threads(&self) -> Box<dyn Threads> {
+        Box::new(self.clone())
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn closing(&self, error: &ConnectionError) -> Closing {
+        match error {
+            ConnectionError::ClosedAfterAnswer => Closing::Expected,
+            _ if self.closes => Closing::Expected,
+            _ => Closing::Outage(Failure::Closed),
+        }
+    }
+
+    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
+        Client::with_options(endpoint, options)
+    }
+
+    async fn probe(&self, _: &Endpoint, _: &Client, _: &Workload) -> anyhow::Result<Probe> {
+        unreachable!("a shard probes nothing")
+    }
+
+    fn follow(
+        _: &Probe,
+        _: &Endpoint,
+        _: FollowOptions,
+        _: RunClock,
+        _: CancellationToken,
+    ) -> Result<(Follower, FollowTask), ClientError> {
+        unreachable!("a shard follows nothing")
+    }
+
+    async fn pending(_: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
+        unreachable!("a shard asks for nothing")
+    }
+}

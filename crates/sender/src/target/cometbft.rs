@@ -1,0 +1,325 @@
+//! The RPC of a CometBFT or Tendermint node.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::bail;
+use measure::{Code, Codespace, Failure, NodeLimits, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
+use rpc::{
+    AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
+    Follower, Mempool, Message, Outcome, Status,
+};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use super::{Facts, FollowTask, Probe, ReplyTo, Target, TargetOptions, Threads};
+use crate::clock::RunClock;
+use crate::workload::{Expectation, Sequences, TxName, Workload, WorkloadError};
+
+/// A CometBFT or Tendermint node, given transactions by `broadcast_tx_*`.
+#[derive(Debug, Clone)]
+pub struct Cometbft {
+    method: BroadcastMethod,
+    /// Shared by the clones of all threads, and touched by refusals only.
+    refusals: Arc<Mutex<RefusalTexts>>,
+    sequences: Option<Arc<Sequences>>,
+}
+
+impl Target for Cometbft {
+    type Queries = Client;
+    type Observed = Self;
+
+    fn facts() -> &'static Facts {
+        &Facts::COMETBFT
+    }
+
+    fn new(options: TargetOptions) -> Self {
+        Self {
+            method: options.method,
+            refusals: Arc::default(),
+            sequences: options.sequences,
+        }
+    }
+
+    /// The chain calls a transaction by the hash of its bytes.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        _: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError> {
+        rpc::encode_broadcast(out, index, self.method, tx);
+        Ok(Sha256::digest(tx).into())
+    }
+
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        let Ok(answer) = rpc::decode_answer(message.body) else {
+            let failure = match message.status {
+                HTTP_OK => Failure::Malformed,
+                _ => Failure::HttpStatus,
+            };
+            return replies(ReplyTo::OldestRequest, Reply::Failed(failure));
+        };
+        let subject = match answer.id.as_u64() {
+            Some(index) => ReplyTo::Index(index),
+            // The node could not even read the id.
+            None if answer.id == AnswerId::Missing => ReplyTo::OldestRequest,
+            None => ReplyTo::Unknown,
+        };
+        let reply = reply_of(&answer.outcome);
+        if let Some((code, text)) = refusal_of(reply, &answer.outcome) {
+            let code = code.to_string();
+            match (&self.sequences, answer.id.as_u64(), Expectation::read(text)) {
+                // Whether it is a refusal of its own or follows from another, the account's shard knows.
+                (Some(sequences), Some(index), Some(expectation)) => {
+                    sequences.expect(index, expectation);
+                }
+                _ => self.refusals.lock().count(&code, text),
+            }
+        }
+        replies(subject, reply);
+    }
+
+    fn threads(&self) -> Box<dyn Threads> {
+        Box::new(self.clone())
+    }
+
+    fn refusal_texts(&self) -> BTreeMap<String, u64> {
+        self.refusals.lock().counts().clone()
+    }
+
+    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
+        Client::with_options(endpoint, options)
+    }
+
+    async fn probe(
+        &self,
+        _: &Endpoint,
+        queries: &Client,
+        workload: &Workload,
+    ) -> anyhow::Result<Probe> {
+        let status = caught_up(queries).await?;
+        let limits = block_limits(queries).await;
+        if let Some(bytes) = limits.block_bytes {
+            let for_txs = usize::try_from(bytes).unwrap_or(usize::MAX);
+            workload.check_limit(
+                for_txs.saturating_sub(BLOCK_OVERHEAD_BYTES),
+                "the consensus parameters' block.max_bytes, less the header and the commit",
+            )?;
+        }
+        Ok(Probe {
+            chain_id: Some(status.chain_id),
+            version: status.version,
+            limits,
+            ..Probe::default()
+        })
+    }
+
+    async fn learn(
+        &self,
+        queries: &Client,
+        probe: &Probe,
+        workload: &Workload,
+        planned: Option<u64>,
+    ) -> anyhow::Result<Option<Workload>> {
+        let Workload::Cosmos(transfers) = workload else {
+            return Ok(None);
+        };
+        let chain_id = probe.chain_id.as_deref().unwrap_or_default();
+        let ready = transfers.ask_chain(queries, chain_id, planned);
+        Ok(Some(Workload::Cosmos(ready.await?)))
+    }
+
+    fn follow(
+        _: &Probe,
+        endpoint: &Endpoint,
+        options: FollowOptions,
+        clock: RunClock,
+        shutdown: CancellationToken,
+    ) -> Result<(Follower, FollowTask), ClientError> {
+        let (follower, worker) = rpc::follow(endpoint, options, move || clock.now(), shutdown)?;
+        Ok((follower, Box::pin(worker.run())))
+    }
+
+    /// Peers' RPCs are where they say (`other.rpc_address`), on the address that they were dialled at where they
+    /// listen on all of theirs.
+    async fn peers(asked: &Endpoint, queries: &Client) -> Result<Vec<Endpoint>, ClientError> {
+        #[derive(Deserialize)]
+        struct NetInfo {
+            peers: Vec<Peer>,
+        }
+        #[derive(Deserialize)]
+        struct Peer {
+            remote_ip: String,
+            node_info: NodeInfo,
+        }
+        #[derive(Deserialize)]
+        struct NodeInfo {
+            other: Other,
+        }
+        #[derive(Deserialize)]
+        struct Other {
+            rpc_address: String,
+        }
+        let peers: NetInfo = queries.call("net_info", "{}").await?;
+        let endpoint = |peer: Peer| {
+            let listens = peer.node_info.other.rpc_address;
+            let listens: SocketAddr = listens.strip_prefix("tcp://")?.parse().ok()?;
+            let address = match listens.ip().is_unspecified() {
+                true => SocketAddr::new(peer.remote_ip.parse().ok()?, listens.port()),
+                false => listens,
+            };
+            Some(asked.on(address))
+        };
+        Ok(peers.peers.into_iter().filter_map(endpoint).collect())
+    }
+
+    const PEERS_HINT: &'static str =
+        "; a peer is found by the rpc.laddr that it announces, which has to be reachable from here";
+
+    /// The oldest hundred; what is behind them is seen in blocks.
+    async fn listed(queries: &Client) -> Result<Option<Vec<TxHash>>, ClientError> {
+        let waiting = queries.unconfirmed_txs().await?;
+        let hash = |tx: &Vec<u8>| Sha256::digest(tx).into();
+        Ok(Some(waiting.iter().map(hash).collect()))
+    }
+
+    async fn pending(queries: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
+        queries.num_unconfirmed_txs().await.map(Some)
+    }
+}
+
+impl Cometbft {}
+
+/// The code of a refusal, and what the node said: CometBFT puts the real text of an error into `data`.
+fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(Code, &'a str)> {
+    let text = match outcome {
+        Outcome::Broadcast { log, .. } | Outcome::Commit { log, .. } => log,
+        Outcome::Error { data, message, .. } if data.is_empty() => message,
+        Outcome::Error { data, .. } => data,
+        Outcome::Other => return None,
+    };
+    let (space, number) = match reply {
+        Reply::Rejected { code, space } => (space, i64::from(code)),
+        Reply::RpcError { code } => (Codespace::NONE, i64::from(code)),
+        Reply::Accepted | Reply::Failed(_) => return None,
+    };
+    Some((Code { space, number }, text))
+}
+
+fn reply_of(outcome: &Outcome<'_>) -> Reply {
+    match outcome {
+        Outcome::Broadcast { code: 0, .. } | Outcome::Commit { check_code: 0, .. } => {
+            Reply::Accepted
+        }
+        Outcome::Broadcast {
+            code, codespace, ..
+        }
+        | Outcome::Commit {
+            check_code: code,
+            codespace,
+            ..
+        } => Reply::Rejected {
+            code: *code,
+            space: Codespace::named(codespace),
+        },
+        Outcome::Error { data, .. } if data.starts_with(COMMIT_TIMEOUT) => {
+            Reply::Failed(Failure::CommitTimeout)
+        }
+        Outcome::Error { code, .. } => Reply::RpcError {
+            code: i32::try_from(*code).unwrap_or(i32::MIN),
+        },
+        Outcome::Other => Reply::Failed(Failure::Malformed),
+    }
+}
+
+/// The status of a node that is no longer catching up.
+pub async fn caught_up(queries: &Client) -> anyhow::Result<Status> {
+    let status = queries.status().await?;
+    if status.catching_up {
+        bail!(
+            "the node at {} is catching up (height {}); wait until its status says catching_up false",
+            queries.endpoint(),
+            status.latest_block_height
+        );
+    }
+    Ok(status)
+}
+
+/// What a block can carry; `None` where the node has no limit (-1) or does not say.
+async fn block_limits(queries: &Client) -> NodeLimits {
+    #[derive(Deserialize)]
+    struct Answer {
+        consensus_params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        block: Block,
+    }
+    #[derive(Deserialize)]
+    struct Block {
+        max_bytes: String,
+        max_gas: String,
+    }
+    let answer = queries.call::<Answer>("consensus_params", "{}").await;
+    let Ok(Answer { consensus_params }) = answer else {
+        return NodeLimits::default();
+    };
+    NodeLimits {
+        block_bytes: consensus_params.block.max_bytes.parse().ok(),
+        block_gas: consensus_params.block.max_gas.parse().ok(),
+        ..NodeLimits::default()
+    }
+}
+
+/// Also the status of a WebSocket message.
+const HTTP_OK: u16 = 200;
+/// CometBFT 0.38, rpc/core/mempool.go, `BroadcastTxCommit`.
+const COMMIT_TIMEOUT: &str = "timed out waiting for tx to be included in a block";
+/// CometBFT 0.38, types/block.go: `MaxOverheadForBlock` 11, `MaxHeaderBytes` 626, a commit of one
+/// signature 94 + 109, and the frame of a transaction.
+const BLOCK_OVERHEAD_BYTES: usize = 11 + 626 + 94 + 109 + 16;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_that_version_1_0_refuses_is_rejected_with_its_code_and_counted_as_such() {
+        let target = Cometbft::new(TargetOptions {
+            method: BroadcastMethod::Sync,
+            follow: false,
+            sequences: None,
+            batch: NonZeroU32::MIN,
+            bitcoin: None,
+        });
+        let mut replies = Vec::new();
+        for method in ["broadcast_tx_sync_refused", "mempool_full"] {
+            let body = testkit::Dialect::COMETBFT_1_0.answer(method).unwrap();
+            let message = Message {
+                status: HTTP_OK,
+                body: body.as_bytes(),
+                arrived_unix_ns: None,
+            };
+            target.read(&message, &mut |_, reply| replies.push(reply));
+        }
+        // A full mempool is no verdict on the transaction: that stays an error.
+        let expected = [Reply::rejected(2), Reply::RpcError { code: -32603 }];
+        assert_eq!(replies, expected);
+        let texts: Vec<String> = target.refusal_texts().into_keys().collect();
+        assert!(
+            texts.iter().any(|text| text.contains("mempool is full")),
+            "{texts:?}"
+        );
+        assert!(
+            !texts.iter().any(|text| text.contains("broadcast error")),
+            "{texts:?}"
+        );
+    }
+}

@@ -1,0 +1,478 @@
+//! The kinds of node that a run can load: one trait, and one file for each kind.
+//!
+//! [`TargetKind`] is what the user chose. `TargetKind::visit` is the only place that tells the kinds
+//! apart; everything behind it is generic over `Target`, so the senders and the sources pay nothing
+//! for the choice. ARCHITECTURE.md has a table of how further kinds fit.
+
+mod bigchaindb;
+mod bitcoin;
+mod bitcoin_p2p;
+mod cometbft;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
+use rpc::{
+    BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
+    Follower, Mempool, Message, PeerNetwork, Transport,
+};
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+pub use bigchaindb::Bigchaindb;
+pub use bitcoin::BitcoinNode;
+pub use bitcoin_p2p::BitcoinPeer;
+pub use cometbft::{Cometbft, caught_up};
+
+use crate::clock::RunClock;
+use crate::shard::{self, Orders, ShardChannels, ShardConfig};
+use crate::source::{self, Ring, SourceConfig, SourceThread};
+use crate::workload::{BitcoinWorkload, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
+
+/// What a run knows of its target, and how its parts talk to it.
+///
+/// One value serves a whole run and is cloned for every thread. The functions under *hot path* are
+/// called for every transaction: they neither wait nor allocate.
+pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Asks a node what the target's own interface answers; cheap to clone.
+    type Queries: Clone + Send + Sync + 'static;
+
+    /// What nodes are observed through beside the load: this kind itself, where it tells enough.
+    type Observed: Target;
+
+    /// What the kind is called and what it takes.
+    fn facts() -> &'static Facts;
+
+    /// A target that is given transactions in this way.
+    fn new(options: TargetOptions) -> Self;
+
+    /// The same with what was learnt of the node before the load.
+    #[must_use]
+    fn probed(self, _: &Probe) -> Self {
+        self
+    }
+
+    // Hot path.
+
+    /// Appends the part of a request that carries one transaction to `out`, and gives the name that
+    /// the chain will call it by. A request of one transaction is this part alone; see
+    /// [`Limits::framing`] for more.
+    ///
+    /// # Errors
+    /// When the bytes are no transaction of this kind.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        name: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError>;
+
+    /// Tells `replies` what a message says: one call for each transaction that it speaks of, none for
+    /// a message that speaks of none.
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply));
+
+    /// What a connection may carry.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// The threads that make and send transactions for this target. Each kind says how, in this crate, so that
+    /// they are compiled here.
+    fn threads(&self) -> Box<dyn Threads>;
+
+    /// What the end of a connection means. An expected one is no outage: the connection is opened
+    /// again at once (with [`Limits::on_demand`] for the next request), and nothing is recorded.
+    fn closing(&self, error: &ConnectionError) -> Closing {
+        match error {
+            ConnectionError::ClosedAfterAnswer => Closing::Expected,
+            ConnectionError::Malformed { .. }
+            | ConnectionError::TooLarge { .. }
+            | ConnectionError::Unsolicited => Closing::Outage(Failure::Malformed),
+            _ => Closing::Outage(Failure::Closed),
+        }
+    }
+
+    // Beside the load.
+
+    /// What the node said when it refused, and how often; see [`measure::RefusalTexts`].
+    fn refusal_texts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    /// A client for the target's own interface.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Self::Queries, ClientError>;
+
+    /// Asks whether this is a node that can be loaded with this workload. Sends no transaction.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn probe(
+        &self,
+        endpoint: &Endpoint,
+        queries: &Self::Queries,
+        workload: &Workload,
+    ) -> impl Future<Output = anyhow::Result<Probe>>;
+
+    /// Learns from a node what the workload needs to know of the chain, just before a load of `planned`
+    /// transactions; `None` for one that needs nothing.
+    ///
+    /// # Errors
+    /// When the chain does not say it, or what it says makes the load impossible.
+    fn learn(
+        &self,
+        _queries: &Self::Queries,
+        _probe: &Probe,
+        _workload: &Workload,
+        _planned: Option<u64>,
+    ) -> impl Future<Output = anyhow::Result<Option<Workload>>> {
+        async { Ok(None) }
+    }
+
+    /// Prepares to follow the node's commits: the events, and the task that brings them about. It
+    /// ends with `shutdown`.
+    ///
+    /// A follower of a chain with reorganisations reports a block once it is deep enough to be final,
+    /// as observed at that instant. Where requests have no answers, the follower also reports what
+    /// the node accepted ([`FollowEvent::Accepted`](rpc::FollowEvent::Accepted)).
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    fn follow(
+        probe: &Probe,
+        endpoint: &Endpoint,
+        options: FollowOptions,
+        clock: RunClock,
+        shutdown: CancellationToken,
+    ) -> Result<(Follower, FollowTask), ClientError>;
+
+    /// Which of these transactions the node holds, in its mempool or in a block; `None` where its interface
+    /// cannot be asked for one that is in no block.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn holds(
+        _queries: &Self::Queries,
+        _ids: &[TxHash],
+    ) -> impl Future<Output = Result<Option<Vec<bool>>, ClientError>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Transactions that wait in the node's mempool, as far as it lists them; `None` where it lists none.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn listed(
+        _queries: &Self::Queries,
+    ) -> impl Future<Output = Result<Option<Vec<TxHash>>, ClientError>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Where the nodes may be asked that this one is linked with.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn peers(
+        _asked: &Endpoint,
+        _queries: &Self::Queries,
+    ) -> impl Future<Output = Result<Vec<Endpoint>, ClientError>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// What may be the matter when peers are not found.
+    const PEERS_HINT: &'static str =
+        "; it does not say who its peers are: name each with --observe";
+
+    /// How many transactions the node holds that are in no block. `own` are the ids of transactions
+    /// that it accepted from us and no block has shown: an interface that cannot tell how many
+    /// transactions wait in all looks these up. `None` when it cannot tell anything.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn pending(
+        queries: &Self::Queries,
+        own: &[String],
+    ) -> impl Future<Output = Result<Option<Mempool>, ClientError>> + Send;
+}
+
+/// The task that brings a follower's events about.
+pub type FollowTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The threads that make and send transactions for one kind of target: the one dynamic call of a load, behind
+/// which every call is static.
+pub trait Threads: Send + Sync {
+    /// Starts the source of one shard. Its threads end when the ring is dropped or the supply is used up.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    fn start_source(&self, config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>)>;
+
+    /// Runs one shard to its end, on the calling thread.
+    ///
+    /// # Errors
+    /// When the system refuses an epoll set, or no connection could be opened before the start.
+    fn run_shard(
+        &self,
+        config: ShardConfig,
+        ring: Ring,
+        channels: ShardChannels,
+        orders: &Orders,
+    ) -> io::Result<()>;
+}
+
+impl<T: Target> Threads for T {
+    fn start_source(&self, config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>)> {
+        source::spawn(self, config)
+    }
+
+    fn run_shard(
+        &self,
+        config: ShardConfig,
+        ring: Ring,
+        channels: ShardChannels,
+        orders: &Orders,
+    ) -> io::Result<()> {
+        shard::run(self.clone(), config, ring, channels, orders)
+    }
+}
+
+/// What a kind of target is called and what it takes.
+#[derive(Debug)]
+pub struct Facts {
+    /// Its name on the command line, in scenarios and in the manifest.
+    pub name: &'static str,
+    /// How it writes the ids of transactions.
+    pub ids: IdText,
+    /// Whether a block begins with a transaction that was in no mempool.
+    pub has_coinbase: bool,
+    /// What is sent when nothing else is asked for.
+    pub workload: &'static WorkloadKind,
+    /// Why it does not take the kvstore's transactions, if it does not.
+    pub no_kvstore: Option<&'static str>,
+    /// Why it takes no transactions over WebSockets, if it takes none.
+    pub no_websocket: Option<&'static str>,
+    /// Why sentinel cannot stand in front of it, if it cannot.
+    pub no_sentinel: Option<&'static str>,
+    /// Why it does not run on a CometBFT that the run starts, if it does not.
+    pub no_managed_cometbft: Option<&'static str>,
+    /// How it is always spoken to, where that is no choice.
+    pub transport: Option<Transport>,
+    /// Connections that are opened to a node without being asked for, at most.
+    pub most_connections: NonZeroU32,
+    /// Whether its answer to an `async` broadcast comes before any check of the transaction.
+    pub answers_unchecked: bool,
+    /// What *accepted* means, where that is not the answer to the broadcast.
+    pub acceptance: Option<&'static str>,
+    /// What stands before the name of the broadcast method in its requests.
+    pub method_prefix: &'static str,
+    /// What its requests go over, where the transport does not say it all.
+    pub interface: Option<&'static str>,
+    /// Where the built-in node listens for it.
+    pub built_in: BuiltIn,
+}
+
+impl Facts {
+    /// A CometBFT node, which everything works with; the others say what differs.
+    pub const COMETBFT: Self = Self {
+        name: "cometbft",
+        ids: IdText::UpperHex,
+        has_coinbase: false,
+        workload: &WorkloadKind::KvStore,
+        no_kvstore: None,
+        no_websocket: None,
+        no_sentinel: None,
+        no_managed_cometbft: None,
+        transport: None,
+        // A node takes 900 in all by default (`rpc.max_open_connections`).
+        most_connections: NonZeroU32::new(512).expect("not zero"),
+        answers_unchecked: true,
+        acceptance: None,
+        method_prefix: "broadcast_tx_",
+        interface: None,
+        built_in: BuiltIn::Rpc,
+    };
+}
+
+/// The interface of the built-in node that a target uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// The node's RPC.
+    Rpc,
+    /// The HTTP API of its application, which is BigchainDB then.
+    BigchaindbApi,
+    /// btcd's JSON-RPC in place of the node's.
+    BitcoinRpc,
+    /// Bitcoin's peer-to-peer protocol, beside that.
+    BitcoinPeers,
+}
+
+/// How a target is given transactions.
+#[derive(Debug, Clone)]
+pub struct TargetOptions {
+    /// Which broadcast call carries them.
+    pub method: BroadcastMethod,
+    /// Whether its blocks are followed.
+    pub follow: bool,
+    /// The sequences of the accounts that sign, where their order matters.
+    pub sequences: Option<Arc<Sequences>>,
+    /// Transactions in one request at most.
+    pub batch: NonZeroU32,
+    /// The workload, where what is refused takes others along.
+    pub bitcoin: Option<BitcoinWorkload>,
+}
+
+/// What a connection may carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Transactions in one request at most. What is due when a connection has room goes together;
+    /// nothing waits for company.
+    pub batch: NonZeroU32,
+    /// What makes one request of several transactions.
+    pub framing: Framing,
+    /// Whether requests are answered on their connection. Without answers a transaction is done with
+    /// once it is sent, a connection has room until its socket takes no more, and the follower reports
+    /// acceptance.
+    pub answers: bool,
+    /// Whether a connection is opened only once there is a request for it: where an open connection that
+    /// says nothing holds a worker of the server, opening them ahead starves it.
+    pub on_demand: bool,
+}
+
+/// The bytes around and between the parts of a request of several transactions, for instance the
+/// brackets and commas of a JSON-RPC batch. A request of one transaction has none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framing {
+    /// Before the first part.
+    pub open: &'static [u8],
+    /// Between two parts.
+    pub between: &'static [u8],
+    /// After the last part.
+    pub close: &'static [u8],
+}
+
+/// Which transaction a reply is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyTo {
+    /// The one with this index. Over HTTP, where an answer belongs to the oldest request, an index
+    /// that is not in that request fails all of it with [`Failure::WrongId`]; elsewhere the answer is
+    /// counted as a stray.
+    Index(u64),
+    /// Every transaction of the connection's oldest request.
+    OldestRequest,
+    /// It has a name that was never given. Over HTTP it is about the oldest request; elsewhere it is
+    /// counted as a stray.
+    Unknown,
+}
+
+/// What the end of a connection means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// The node ends its connections so; where requests are unanswered all the same, it is an outage.
+    Expected,
+    /// The oldest unanswered transaction failed in this way.
+    Outage(Failure),
+}
+
+/// What is known of a node that can be loaded.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    /// `None` where the interface does not say.
+    pub chain_id: Option<String>,
+    /// The node's version, in its own words.
+    pub version: String,
+    /// The path, with its query, that requests are posted to; the endpoint's when `None`.
+    pub path: Option<String>,
+    /// Where the node tells what is committed, when that is not where it is asked.
+    pub events: Option<Endpoint>,
+    /// What it takes at most, as far as it says so.
+    pub limits: NodeLimits,
+    /// The network of Bitcoin nodes that it is on, where peers have to know it.
+    pub network: Option<PeerNetwork>,
+}
+
+/// Which kind of node is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// The RPC of a CometBFT or Tendermint node.
+    #[default]
+    Cometbft,
+    /// The HTTP API and the event stream of a BigchainDB server.
+    Bigchaindb,
+    /// The JSON-RPC of a Bitcoin node: btcd, bchd, Bitcoin Core.
+    Bitcoin,
+    /// The peer-to-peer protocol of a Bitcoin node.
+    #[value(name = "bitcoin-p2p")]
+    #[serde(rename = "bitcoin-p2p")]
+    BitcoinP2p,
+}
+
+/// Something that is done with a target whatever its kind.
+pub trait TargetVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<T: Target>(self) -> Self::Output;
+}
+
+impl TargetKind {
+    /// Does something with the type behind this kind. No other place tells the kinds apart.
+    pub fn visit<V: TargetVisitor>(self, visitor: V) -> V::Output {
+        match self {
+            Self::Cometbft => visitor.visit::<Cometbft>(),
+            Self::Bigchaindb => visitor.visit::<Bigchaindb>(),
+            Self::Bitcoin => visitor.visit::<BitcoinNode>(),
+            Self::BitcoinP2p => visitor.visit::<BitcoinPeer>(),
+        }
+    }
+
+    /// What the kind is called and what it takes.
+    pub fn facts(self) -> &'static Facts {
+        struct FactsOf;
+        impl TargetVisitor for FactsOf {
+            type Output = &'static Facts;
+
+            fn visit<T: Target>(self) -> Self::Output {
+                T::facts()
+            }
+        }
+        self.visit(FactsOf)
+    }
+}
+
+impl BuiltIn {
+    /// Whether its application is Bitcoin.
+    pub const fn is_bitcoin(self) -> bool {
+        matches!(self, Self::BitcoinRpc | Self::BitcoinPeers)
+    }
+}
+
+impl Default for Limits {
+    /// One transaction in a request, answered.
+    fn default() -> Self {
+        Self {
+            batch: NonZeroU32::MIN,
+            framing: Framing::NONE,
+            answers: true,
+            on_demand: false,
+        }
+    }
+}
+
+impl Framing {
+    /// One part after the other.
+    pub const NONE: Self = Self {
+        open: b"",
+        between: b"",
+        close: b"",
+    };
+}
