@@ -142,7 +142,6 @@ impl Operator {
             bound: status.bound,
             upstream_open: status.connections,
             upstream_connecting: usize::from(is_connecting) * self.config.upstream.connections,
-            upstream_closing: 0,
             commit_waiters: status.commits,
             retained_bytes: status.retained_bytes,
             ws_subscriptions: hub.subscriptions,

@@ -13,7 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::labels::{LaneLabel, MethodClass, OutcomeLabel, Transport};
+use super::labels::{MethodClass, OutcomeLabel, Transport};
 use super::{Labels, UPSTREAM_TIMES, metric, seconds};
 
 /// Requests by transport, lane, class and end.
@@ -62,11 +62,11 @@ impl Requests {
     }
 
     fn row(&self, transport: Transport, class: MethodClass) -> Row {
-        let lane = [LaneLabel::Read, LaneLabel::Write][usize::from(class.is_write())];
+        let lane = if class.is_write() { "write" } else { "read" };
         OutcomeLabel::ALL.map(|outcome| {
             self.family.get_or_create_owned(&[
                 ("transport", transport.name()),
-                ("lane", lane.name()),
+                ("lane", lane),
                 ("method_class", class.name()),
                 ("outcome", outcome.name()),
             ])

@@ -22,8 +22,6 @@ macro_rules! gauges {
             pub upstream_open: usize,
             /// Write connections being made.
             pub upstream_connecting: usize,
-            /// Write connections that were replaced and still wait for answers.
-            pub upstream_closing: usize,
         }
 
         impl Gauges {
@@ -90,11 +88,7 @@ impl Gauges {
         let states = ConnectionState::ALL.map(ConnectionState::name);
         let help = "Write connections to nodes";
         let gauges: [Gauge; _] = family(registry, "upstream_connections", help, "state", states);
-        let counts = [
-            self.upstream_open,
-            self.upstream_connecting,
-            self.upstream_closing,
-        ];
+        let counts = [self.upstream_open, self.upstream_connecting];
         for (gauge, count) in gauges.iter().zip(counts) {
             gauge.set(count as i64);
         }

@@ -19,16 +19,6 @@ named! {
 }
 
 named! {
-    /// The lane a request took.
-    LaneLabel {
-        /// The fair queue.
-        Write => "write",
-        /// The read lane.
-        Read => "read",
-    }
-}
-
-named! {
     /// What kind of call it was. Unknown methods are [`MethodClass::Other`].
     MethodClass {
         /// `broadcast_tx_async`
@@ -90,7 +80,7 @@ impl MethodClass {
         }
     }
 
-    /// Whether requests of this class take the write lane.
+    /// Whether requests of this class take the write lane, the fair queue.
     pub const fn is_write(self) -> bool {
         matches!(
             self,
@@ -149,16 +139,10 @@ named! {
         Duplicate => "duplicate",
         /// Earlier transactions of the account are missing at the node.
         Sequence => "sequence",
-        /// The node is catching up with its chain.
-        CatchingUp => "catching_up",
         /// No connection could be made.
         Connect => "connect",
         /// A connection broke.
         Broken => "broken",
-        /// The node sent something that cannot be parsed.
-        Garbage => "garbage",
-        /// Another error of the node.
-        Other => "other",
     }
 }
 
@@ -203,8 +187,6 @@ named! {
         Open => "open",
         /// Being made.
         Connecting => "connecting",
-        /// Replaced; its last answers are awaited.
-        Closing => "closing",
     }
 }
 

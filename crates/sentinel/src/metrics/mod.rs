@@ -26,8 +26,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use gauges::Gauges;
 pub use labels::{
-    AckEnd, ConnectionState, LaneLabel, MethodClass, OutcomeLabel, ReconnectCause, Transport,
-    UpstreamError,
+    AckEnd, ConnectionState, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError,
 };
 
 use crate::refusal::Reason;
@@ -120,15 +119,8 @@ impl Metrics {
     }
 
     /// A request has come to its end.
-    pub fn request(
-        &self,
-        transport: Transport,
-        lane: LaneLabel,
-        class: MethodClass,
-        outcome: OutcomeLabel,
-    ) {
-        self.requests
-            .count(transport, lane_class(lane, class), outcome);
+    pub fn request(&self, transport: Transport, class: MethodClass, outcome: OutcomeLabel) {
+        self.requests.count(transport, class, outcome);
     }
 
     /// A request, or a connection, was refused.
@@ -290,13 +282,4 @@ where
 fn seconds<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
     metric
-}
-
-/// The class, or the rest class of the lane when the two do not go together.
-const fn lane_class(lane: LaneLabel, class: MethodClass) -> MethodClass {
-    match (lane, class.is_write()) {
-        (LaneLabel::Write, false) => MethodClass::BroadcastUnusual,
-        (LaneLabel::Read, true) => MethodClass::Other,
-        _ => class,
-    }
 }

@@ -1,7 +1,7 @@
 //! The printed configuration, the sample and the manual.
 
 use super::*;
-use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel, Transport};
+use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 
 #[test]
 fn what_is_printed_names_origins_and_parses_back() {
@@ -68,8 +68,7 @@ fn the_manual_has_every_key_with_its_default_and_every_metric() {
     let metrics = crate::metrics::Metrics::new();
     // What appears with its first event only.
     let class = MethodClass::Status;
-    let (transport, lane, end) = (Transport::Post, LaneLabel::Read, OutcomeLabel::Forwarded);
-    metrics.request(transport, lane, class, end);
+    metrics.request(Transport::Post, class, OutcomeLabel::Forwarded);
     metrics.upstream_request(class, pacing::Nanos::from_millis(1));
     let exposition = metrics.render(&crate::metrics::Gauges::default());
     let families = exposition

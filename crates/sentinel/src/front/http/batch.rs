@@ -17,7 +17,7 @@ use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{WriteAnswer, WriteBody};
 use crate::ledger::Reservation;
-use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
+use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{self, Asked};
 use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
@@ -110,8 +110,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             }
             Element::Unusual { call, raw } => self.unusual(call, raw).await,
             Element::Refused { call, refusal } => {
-                let exchange = &self.exchange;
-                exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
+                self.exchange.count(&call, OutcomeLabel::Rejected);
                 self.refuse(&call, &refusal);
                 Ok(None)
             }
@@ -146,7 +145,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         for (call, was_queued, end) in ends {
             match end {
                 Some(WriteAnswer::Member(member)) => {
-                    self.count(&call, OutcomeLabel::Forwarded);
+                    self.exchange.count(&call, OutcomeLabel::Forwarded);
                     self.answers.member(&call, &member);
                 }
                 Some(WriteAnswer::Refused(refusal)) => {
@@ -154,7 +153,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                         true => OutcomeLabel::of_write(refusal.reason),
                         false => OutcomeLabel::Rejected,
                     };
-                    self.count(&call, outcome);
+                    self.exchange.count(&call, outcome);
                     self.refuse(&call, &refusal);
                 }
                 // A write in plain form is given no permit.
@@ -171,17 +170,14 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             calls: u32::try_from(reads.len()).unwrap_or(u32::MAX),
             ..self.request.clone()
         };
-        let forwarded = self
-            .exchange
-            .forward(LaneLabel::Read, MethodClass::Other, request)
-            .await?;
+        let forwarded = self.exchange.forward(MethodClass::Other, request).await?;
         let forwarded = self.collect(forwarded).await?;
         let outcome = match &forwarded {
             Ok(_) => OutcomeLabel::Forwarded,
             Err(refusal) => OutcomeLabel::of_read(refusal.reason),
         };
         for (call, _) in &reads {
-            self.exchange.count(call, LaneLabel::Read, outcome);
+            self.exchange.count(call, outcome);
         }
         match forwarded {
             Ok(answer) => Ok(self.answers.add(answer)),
@@ -205,11 +201,11 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         let refusal = match self.exchange.pass_in_turn(&call, request).await? {
             Ok((_permit, answer)) => match self.collect(Ok(answer)).await? {
                 Ok(answer) => {
-                    self.count(&call, OutcomeLabel::Forwarded);
+                    self.exchange.count(&call, OutcomeLabel::Forwarded);
                     return Ok(self.answers.add(answer));
                 }
                 Err(refusal) => {
-                    self.count(&call, OutcomeLabel::Lost);
+                    self.exchange.count(&call, OutcomeLabel::Lost);
                     refusal
                 }
             },
@@ -243,11 +239,6 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             })
         };
         self.exchange.socket().unless_gone(collecting).await
-    }
-
-    /// Counts the end of a write.
-    fn count(&self, call: &CallInfo, outcome: OutcomeLabel) {
-        self.exchange.count(call, LaneLabel::Write, outcome);
     }
 
     /// Answers a call with a refusal.

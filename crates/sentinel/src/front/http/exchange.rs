@@ -24,7 +24,7 @@ use crate::front::slots::{Full, Slot};
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::lane::{Delivery, WriteBody};
 use crate::ledger::Reservation;
-use crate::metrics::{LaneLabel, MethodClass, Metrics, OutcomeLabel};
+use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
 use crate::upstream::{ReadAnswer, ReadRequest};
@@ -136,15 +136,14 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// begins.
     pub(super) async fn forward(
         &mut self,
-        lane: LaneLabel,
         class: MethodClass,
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
         let (backend, client) = (self.front.backend.clone(), self.client);
         let forwarding = async {
-            match lane {
-                LaneLabel::Read => backend.forward(client, request).await,
-                LaneLabel::Write => backend.pass(client, request).await,
+            match class.is_write() {
+                true => backend.pass(client, request).await,
+                false => backend.forward(client, request).await,
             }
         };
         let answer = self.socket.unless_gone(forwarding).await?;
@@ -168,7 +167,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) async fn ask_for_page(&mut self) -> Result<(), Ended> {
         let page = self.page.as_ref();
         if let Some(request) = page.and_then(|page| page.asking.preflight()) {
-            let forwarded = self.forward(LaneLabel::Read, MethodClass::Other, request);
+            let forwarded = self.forward(MethodClass::Other, request);
             // What the node does not answer now it will be asked again.
             drop(forwarded.await?);
         }
@@ -201,9 +200,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     }
 
     /// Counts the end of a request.
-    pub(super) fn count(&self, call: &CallInfo, lane: LaneLabel, outcome: OutcomeLabel) {
+    pub(super) fn count(&self, call: &CallInfo, outcome: OutcomeLabel) {
         let metrics = &self.front.metrics;
-        metrics.request(call.transport, lane, call.class, outcome);
+        metrics.request(call.transport, call.class, outcome);
     }
 
     /// Counts and logs a refusal of something on this connection.

@@ -28,7 +28,6 @@ use super::peer::Peer;
 use super::slots::Slot;
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
-use crate::metrics::{LaneLabel, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::Asked;
 
@@ -159,15 +158,8 @@ async fn serve<B: Backend, IO: Stream>(
         Other::Unusual(forward) => exchange.unusual(forward, asked).await,
         Other::Batch(batch) => batch::serve(exchange, batch, asked).await,
         Other::Notifications => Ok(exchange.answer(asked, |answer| answer.nothing())),
-        Other::Refuse(call, refusal) => {
-            exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
-            Ok(exchange.refuse(&call, &refusal, asked))
-        }
-        Other::Deny(call, refusal) => {
-            exchange.count(&call, LaneLabel::Read, OutcomeLabel::Rejected);
-            let asked = replies::last(asked);
-            Ok(exchange.refuse(&call, &refusal, asked))
-        }
+        Other::Refuse(call, refusal) => Ok(exchange.reject(&call, &refusal, asked)),
+        Other::Deny(call, refusal) => Ok(exchange.reject(&call, &refusal, replies::last(asked))),
         Other::Upgrade(accept) => Ok(exchange.upgrade(&accept, asked)),
         Other::NotUpgraded(error) => {
             Ok(exchange.answer(asked, |answer| answer.not_upgraded(error)))

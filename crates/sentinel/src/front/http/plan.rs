@@ -107,7 +107,7 @@ impl<'a, B: Backend> Planner<'a, B> {
             TargetKind::Root if !parts.body.is_empty() => self.by_body(parts),
             TargetKind::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
             TargetKind::Write { method, tx } if parts.is_plain(b"GET") => {
-                let call = CallInfo::uri(MethodClass::of(method.name()));
+                let call = CallInfo::uri(MethodClass::of_broadcast(method));
                 self.broadcast(call, method, tx)
             }
             TargetKind::Write { method, .. } | TargetKind::UnusualWrite { method } => {
@@ -149,7 +149,7 @@ impl<'a, B: Backend> Planner<'a, B> {
     fn by_call(&self, parts: &Parts<'_>, call: Call<'_>) -> Plan {
         match call {
             Call::Write { id, method, tx } if parts.is_plain(b"POST") => {
-                let call = CallInfo::post(MethodClass::of(method.name()), Some(&id));
+                let call = CallInfo::post(MethodClass::of_broadcast(method), Some(&id));
                 self.broadcast(call, method, tx)
             }
             Call::Write { id, method, .. } | Call::UnusualWrite { id, method } => {
@@ -212,7 +212,7 @@ impl<'a, B: Backend> Planner<'a, B> {
             is_split |= element.call.is_write();
             match &element.call {
                 Call::Write { method, tx, .. } => Element::Write {
-                    call: call(MethodClass::of(method.name())),
+                    call: call(MethodClass::of_broadcast(*method)),
                     method: *method,
                     tx: tx.clone(),
                 },

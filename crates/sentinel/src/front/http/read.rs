@@ -12,7 +12,7 @@ use crate::front::backlog::Backlog;
 use crate::front::socket::{Ended, Stream};
 use crate::front::turns::LONG_BYTES;
 use crate::lane::Permit;
-use crate::metrics::{LaneLabel, OutcomeLabel};
+use crate::metrics::OutcomeLabel;
 use crate::respond::Asked;
 use crate::upstream::{Pieces as _, ReadAnswer};
 
@@ -20,26 +20,22 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Serves a read.
     pub(super) async fn read(&mut self, read: Forward, asked: Asked) -> Result<Next, Ended> {
         let Forward { call, request } = read;
-        let lane = LaneLabel::Read;
         let _held = match self.reserve(&Room::Request(request.body.len())) {
             Ok(held) => held,
-            Err(refusal) => {
-                self.count(&call, lane, OutcomeLabel::Rejected);
-                return Ok(self.refuse(&call, &refusal, asked));
-            }
+            Err(refusal) => return Ok(self.reject(&call, &refusal, asked)),
         };
-        match self.forward(lane, call.class, request).await {
+        match self.forward(call.class, request).await {
             Ok(Ok(answer)) => {
-                self.count(&call, lane, OutcomeLabel::Forwarded);
+                self.count(&call, OutcomeLabel::Forwarded);
                 self.served();
                 self.stream(&call, answer, asked, None).await
             }
             Ok(Err(refusal)) => {
-                self.count(&call, lane, OutcomeLabel::of_read(refusal.reason));
+                self.count(&call, OutcomeLabel::of_read(refusal.reason));
                 Ok(self.refuse(&call, &refusal, asked))
             }
             Err(ended) => {
-                self.count(&call, lane, OutcomeLabel::Cancelled);
+                self.count(&call, OutcomeLabel::Cancelled);
                 Err(ended)
             }
         }

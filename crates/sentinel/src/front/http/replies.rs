@@ -10,6 +10,7 @@ use super::exchange::Exchange;
 use super::work::{CallInfo, Next};
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
+use crate::metrics::OutcomeLabel;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::{Asked, Form, malformed_reason};
 
@@ -54,6 +55,12 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             _ => asked,
         };
         self.answer(asked, |answer| answer.refused(call.form(), refusal))
+    }
+
+    /// Refuses a request when it comes: counted as rejected.
+    pub(super) fn reject(&mut self, call: &CallInfo, refusal: &Refusal, asked: Asked) -> Next {
+        self.count(call, OutcomeLabel::Rejected);
+        self.refuse(call, refusal, asked)
     }
 
     /// Refuses what was not read to its end; the connection cannot go on.

@@ -7,7 +7,7 @@ use crate::front::overhead::Overhead;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::{Permit, WriteAnswer, WriteBody};
-use crate::metrics::{LaneLabel, OutcomeLabel};
+use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::Asked;
 use crate::upstream::{ReadAnswer, ReadRequest};
@@ -20,10 +20,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let room = Room::Request(tx.len() + WRITE_OVERHEAD);
         match self.submit(0, WriteBody::Tx { method, tx }, &room) {
             Ok(()) => Ok(call),
-            Err(refusal) => {
-                self.count(&call, LaneLabel::Write, OutcomeLabel::Rejected);
-                Err(self.refuse(&call, &refusal, asked))
-            }
+            Err(refusal) => Err(self.reject(&call, &refusal, asked)),
         }
     }
 
@@ -39,15 +36,11 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         overhead.resume();
         let next = match answer {
             WriteAnswer::Member(member) => {
-                self.count(&call, LaneLabel::Write, OutcomeLabel::Forwarded);
+                self.count(&call, OutcomeLabel::Forwarded);
                 self.member(&call, &member, asked)
             }
             WriteAnswer::Refused(refusal) => {
-                self.count(
-                    &call,
-                    LaneLabel::Write,
-                    OutcomeLabel::of_write(refusal.reason),
-                );
+                self.count(&call, OutcomeLabel::of_write(refusal.reason));
                 self.refuse(&call, &refusal, asked)
             }
             // Only unusual writes are given one; without it nothing is lost.
@@ -65,7 +58,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let Forward { call, request } = write;
         match self.pass_in_turn(&call, request).await? {
             Ok((permit, answer)) => {
-                self.count(&call, LaneLabel::Write, OutcomeLabel::Forwarded);
+                self.count(&call, OutcomeLabel::Forwarded);
                 self.stream(&call, answer, asked, Some(permit)).await
             }
             Err(refusal) => Ok(self.refuse(&call, &refusal, asked)),
@@ -82,18 +75,16 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let (outcome, refusal) = match self.submit(0, WriteBody::Unusual, &room) {
             Err(refusal) => (OutcomeLabel::Rejected, refusal),
             Ok(()) => match self.one_answer(call).await? {
-                WriteAnswer::Permit(permit) => {
-                    match self.forward(LaneLabel::Write, call.class, request).await? {
-                        Ok(answer) => return Ok(Ok((permit, answer))),
-                        Err(refusal) => (OutcomeLabel::Lost, refusal),
-                    }
-                }
+                WriteAnswer::Permit(permit) => match self.forward(call.class, request).await? {
+                    Ok(answer) => return Ok(Ok((permit, answer))),
+                    Err(refusal) => (OutcomeLabel::Lost, refusal),
+                },
                 WriteAnswer::Refused(refusal) => (OutcomeLabel::of_write(refusal.reason), refusal),
                 // A write without a transaction has no member to answer with.
                 WriteAnswer::Member(_) => return Err(Ended::Closed),
             },
         };
-        self.count(call, LaneLabel::Write, outcome);
+        self.count(call, outcome);
         Ok(Err(refusal))
     }
 
@@ -107,7 +98,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                     }
                 }
                 Err(ended) => {
-                    self.count(call, LaneLabel::Write, OutcomeLabel::Cancelled);
+                    self.count(call, OutcomeLabel::Cancelled);
                     return Err(ended);
                 }
             }

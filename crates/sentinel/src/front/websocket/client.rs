@@ -19,7 +19,7 @@ use crate::front::turns::{LONG_BYTES, Turn as LongTurn};
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
 use crate::ledger::Ledger;
-use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel, Transport};
+use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{write_ws_answer, write_ws_refused};
 
@@ -122,7 +122,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Puts a write into the lane; a refusal is answered.
     pub(super) fn submit(&mut self, id: KeptId, method: BroadcastMethod, tx: Bytes) {
-        let class = MethodClass::of(method.name());
+        let class = MethodClass::of_broadcast(method);
         let bytes = tx.len();
         self.queue(
             PendingCall { id, class },
@@ -142,20 +142,14 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         let class = call.class;
         let room = bytes + WRITE_OVERHEAD + call.id.heap_bytes();
         let Some(room) = self.ledger.reserve(room) else {
-            let id = Some(call.id);
-            self.reject(
-                LaneLabel::Write,
-                class,
-                id.as_ref(),
-                &Refusal::buffers_full(),
-            );
+            self.reject(class, Some(&call.id), &Refusal::buffers_full());
             return false;
         };
         let tag = self.pending.insert(call) as u64;
         let submitted = self.queue.submit(self.key, tag, body, room);
         if let Err(refusal) = &submitted {
             let id = self.take_pending(tag).map(|call| call.id);
-            self.reject(LaneLabel::Write, class, id.as_ref(), refusal);
+            self.reject(class, id.as_ref(), refusal);
         }
         submitted.is_ok()
     }
@@ -171,13 +165,13 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         match delivery.answer {
             WriteAnswer::Member(member) => {
                 write_ws_answer(self.out(), Some(call.id.as_str()), &member);
-                self.count(LaneLabel::Write, call.class, OutcomeLabel::Forwarded);
+                self.count(call.class, OutcomeLabel::Forwarded);
                 None
             }
             WriteAnswer::Refused(refusal) => {
                 self.refuse(Some(&call.id), &refusal);
                 let outcome = OutcomeLabel::of_write(refusal.reason);
-                self.count(LaneLabel::Write, call.class, outcome);
+                self.count(call.class, outcome);
                 (call.class == MethodClass::BroadcastUnusual).then_some(Turn::Refused)
             }
             WriteAnswer::Permit(permit) => Some(Turn::Granted(permit, call.id)),
@@ -200,20 +194,14 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// Counts a call as rejected and answers it with a refusal.
-    pub(super) fn reject(
-        &mut self,
-        lane: LaneLabel,
-        class: MethodClass,
-        id: Option<&KeptId>,
-        refusal: &Refusal,
-    ) {
-        self.count(lane, class, OutcomeLabel::Rejected);
+    pub(super) fn reject(&mut self, class: MethodClass, id: Option<&KeptId>, refusal: &Refusal) {
+        self.count(class, OutcomeLabel::Rejected);
         self.refuse(id, refusal);
     }
 
     /// Counts the end of a call.
-    pub(super) fn count(&self, lane: LaneLabel, class: MethodClass, outcome: OutcomeLabel) {
+    pub(super) fn count(&self, class: MethodClass, outcome: OutcomeLabel) {
         let metrics = &self.front.metrics;
-        metrics.request(Transport::Ws, lane, class, outcome);
+        metrics.request(Transport::Ws, class, outcome);
     }
 }

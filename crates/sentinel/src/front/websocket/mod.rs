@@ -38,7 +38,7 @@ use super::queue::Queue;
 use super::slots::Slot;
 use super::socket::{Ended, Socket, Stream};
 use super::turns::LONG_BYTES;
-use crate::metrics::{LaneLabel, MethodClass, Metrics, OutcomeLabel};
+use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::upstream::RelayEvent;
 
 /// One client's WebSocket.
@@ -229,11 +229,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// A relayed message was answered.
     fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
         let class = self.node.answered(tag);
+        self.client.count(class, outcome);
         if class.is_write() {
-            self.client.count(LaneLabel::Write, class, outcome);
             self.waiting.write_answered();
-        } else {
-            self.client.count(LaneLabel::Read, class, outcome);
         }
     }
 
@@ -273,9 +271,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if let Act::Write { id, method, .. } | Act::Unusual { id, method, .. } = &act
             && let Err(refusal) = self.client.front().backend.check_method(method.name())
         {
-            let class = MethodClass::of(method.name());
-            self.client
-                .reject(LaneLabel::Write, class, Some(id), &refusal);
+            let class = MethodClass::of_broadcast(*method);
+            self.client.reject(class, Some(id), &refusal);
             return Ok(());
         }
         match act {
@@ -293,8 +290,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             Act::Unusual { id, text, .. } => self.waiting.for_unusual(id, text),
             Act::Relay(read) => self.relay(read),
             Act::Refuse(refusal) => {
-                let class = MethodClass::Other;
-                self.client.reject(LaneLabel::Read, class, None, &refusal);
+                self.client.reject(MethodClass::Other, None, &refusal);
             }
             Act::Pong(payload) => {
                 if self.clocks.may_pong() {
@@ -318,8 +314,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             Ok(()) => self.waiting.for_relay(read),
             Err(refusal) => {
                 let id = read.message.id.as_ref();
-                self.client
-                    .reject(LaneLabel::Read, read.class, id, &refusal);
+                self.client.reject(read.class, id, &refusal);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::front::backend::Backend;
 use crate::front::socket::Stream;
 use crate::jsonrpc::KeptId;
 use crate::lane::Permit;
-use crate::metrics::{LaneLabel, MethodClass, OutcomeLabel};
+use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::RelayMessage;
 
@@ -131,22 +131,19 @@ impl Waiting {
     /// Refuses the message that waits, because nothing more is taken. An unusual write that has its
     /// turn, or is in the queue, is still served.
     pub(super) fn cancel<B: Backend, IO: Stream>(&mut self, client: &mut Client<B, IO>) {
-        let (lane, class, id) = match self.0.take() {
+        let (class, id) = match self.0.take() {
             Some(Wait::QueueRoom { id, method, .. }) => {
-                let class = MethodClass::of(method.name());
-                (LaneLabel::Write, class, Some(id))
+                (MethodClass::of_broadcast(method), Some(id))
             }
-            Some(Wait::RelayRoom(read)) => (LaneLabel::Read, read.class, read.message.id),
-            Some(Wait::EarlierWrites { id, .. }) => {
-                (LaneLabel::Write, MethodClass::BroadcastUnusual, Some(id))
-            }
+            Some(Wait::RelayRoom(read)) => (read.class, read.message.id),
+            Some(Wait::EarlierWrites { id, .. }) => (MethodClass::BroadcastUnusual, Some(id)),
             other => {
                 self.0 = other;
                 return;
             }
         };
         let refusal = Refusal::new(Reason::Shutdown, "the proxy is going down");
-        client.count(lane, class, OutcomeLabel::Lost);
+        client.count(class, OutcomeLabel::Lost);
         client.refuse(id.as_ref(), &refusal);
     }
 }
@@ -181,7 +178,7 @@ fn step<B: Backend, IO: Stream>(
             client.turn().used();
             let Read { class, message } = read;
             if let Err(refusal) = node.send(client.front(), client.key(), &message, class) {
-                client.reject(LaneLabel::Read, class, message.id.as_ref(), &refusal);
+                client.reject(class, message.id.as_ref(), &refusal);
             }
             Step::To(None)
         }
@@ -206,7 +203,7 @@ fn step<B: Backend, IO: Stream>(
                     until: Instant::now() + client.front().config.upstream.write_timeout,
                 }),
                 Err(refusal) => {
-                    client.reject(LaneLabel::Write, class, message.id.as_ref(), &refusal);
+                    client.reject(class, message.id.as_ref(), &refusal);
                     None
                 }
             })
