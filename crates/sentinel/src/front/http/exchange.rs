@@ -98,6 +98,11 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.apart = 0;
         self.client = planned.client;
         self.page = planned.page;
+        if self.is_page_unknown() && planned.plan.is_answered_here() {
+            // Seldom, and so not a part of the connection's task.
+            let asked = Box::pin(self.ask_for_page()).await;
+            asked.map_err(|_| NoRequest::End)?;
+        }
         Ok((planned.plan, planned.asked, overhead))
     }
 
@@ -158,13 +163,13 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     }
 
     /// Whether a web page asks of which the node has not said what it may read.
-    pub(super) fn is_page_unknown(&self) -> bool {
+    fn is_page_unknown(&self) -> bool {
         (self.page.as_ref()).is_some_and(|page| page.headers.is_none())
     }
 
     /// Asks the node what lets the web page that asks read an answer of sentinel's own. The question
     /// counts as one of the client's.
-    pub(super) async fn ask_for_page(&mut self) -> Result<(), Ended> {
+    async fn ask_for_page(&mut self) -> Result<(), Ended> {
         let page = self.page.as_ref();
         if let Some(request) = page.and_then(|page| page.asking.preflight()) {
             let forwarded = self.forward(MethodClass::Other, request);

@@ -23,7 +23,6 @@ use self::request::{NoRequest, RequestReader};
 use self::work::{Next, Other, Plan};
 use super::Shared;
 use super::backend::Backend;
-use super::overhead::Overhead;
 use super::peer::Peer;
 use super::slots::Slot;
 use super::socket::{Ended, Stream};
@@ -103,9 +102,6 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             Err(NoRequest::Malformed(error)) => return Ok(exchange.malformed(error)),
             Err(NoRequest::Refused(refusal)) => return Ok(exchange.turn_away(&refusal)),
         };
-        if exchange.is_page_unknown() && plan.is_answered_here() {
-            return Box::pin(serve_page(exchange, plan, asked, overhead)).await;
-        }
         match plan {
             Plan::Broadcast(broadcast) => match exchange.broadcast(broadcast, asked) {
                 Ok(call) => exchange.finish(call, asked, overhead).await,
@@ -126,24 +122,6 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     fn into_session(self, charge: Option<Slot>) -> Session<B, IO> {
         let (front, socket, queue, client) = self.exchange.into_parts();
         Session::new(front, socket, queue, client, (self.slot, charge))
-    }
-}
-
-/// Serves the first request of a web page of which the node has not said what it may read. Seldom, and so
-/// not a part of the connection's task.
-async fn serve_page<B: Backend, IO: Stream>(
-    exchange: &mut Exchange<B, IO>,
-    plan: Plan,
-    asked: Asked,
-    overhead: Overhead,
-) -> Result<Next, Ended> {
-    exchange.ask_for_page().await?;
-    match plan {
-        Plan::Broadcast(broadcast) => match exchange.broadcast(broadcast, asked) {
-            Ok(call) => exchange.finish(call, asked, overhead).await,
-            Err(next) => Ok(next),
-        },
-        Plan::Other(other) => serve(exchange, *other, asked).await,
     }
 }
 
