@@ -232,7 +232,7 @@ impl Subscription {
     }
 
     fn told(&self, reason: &str) -> RelayEvent {
-        RelayEvent::SubscriptionEnded(cancelled(self.id.as_str(), reason).into())
+        RelayEvent::Text(cancelled(self.id.as_str(), reason).into())
     }
 }
 

@@ -204,9 +204,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             progress = true;
             self.client.turn().used();
             match event {
-                RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
-                    write_text(self.client.out(), &text);
-                }
+                RelayEvent::Text(text) => write_text(self.client.out(), &text),
                 RelayEvent::Event { head, rest } => self.client.event(&head, rest),
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);

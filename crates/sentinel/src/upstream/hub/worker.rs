@@ -151,9 +151,7 @@ impl HubWorker {
             } => {
                 self.end(place, tag, FeedEnd::Failed(refusal));
             }
-            RelayEvent::Text(text) | RelayEvent::SubscriptionEnded(text) => {
-                self.on_text(place, &text);
-            }
+            RelayEvent::Text(text) => self.on_text(place, &text),
             RelayEvent::Failed { tag: None, .. }
             | RelayEvent::Event { .. }
             | RelayEvent::Closed => {}

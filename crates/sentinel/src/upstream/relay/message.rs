@@ -25,7 +25,7 @@ pub struct RelayMessage {
 /// What comes out of a relay.
 #[derive(Debug)]
 pub enum RelayEvent {
-    /// A message of the node for the client, byte for byte.
+    /// A message of the node for the client, byte for byte, or one in its dialect: a subscription has ended.
     Text(Bytes),
     /// An event of a shared subscription.
     Event {
@@ -50,8 +50,6 @@ pub enum RelayEvent {
         /// Why.
         refusal: Refusal,
     },
-    /// A message of the relay for the client, in the node's dialect: a subscription has ended.
-    SubscriptionEnded(Bytes),
     /// The proxy is going down.
     Closed,
 }
@@ -83,15 +81,10 @@ pub(super) struct Pending {
 pub(super) enum Purpose {
     /// Nothing that concerns the relay.
     Other,
-    /// The client wants to subscribe.
-    Subscribe {
-        query: Option<String>,
-        request: Bytes,
-    },
-    /// The client wants to end a subscription.
-    Unsubscribe { query: Option<String> },
-    /// The client wants to end all of them.
-    UnsubscribeAll,
+    /// To subscribe to this query.
+    Subscribe { query: String, request: Bytes },
+    /// To end the subscription to this query.
+    Unsubscribe { query: String },
     /// The relay has subscribed again.
     Resubscribe { key: u64 },
     /// The relay has ended a subscription.
@@ -113,16 +106,16 @@ impl Pending {
 
 impl Purpose {
     pub(super) fn of(message: &RelayMessage) -> Self {
-        match message.method.as_deref() {
-            Some("subscribe") => Self::Subscribe {
-                query: query_of(&message.text),
+        let query = || query_of(&message.text);
+        let purpose = match message.method.as_deref() {
+            Some("subscribe") => query().map(|query| Self::Subscribe {
+                query,
                 request: message.text.clone(),
-            },
-            Some("unsubscribe") => Self::Unsubscribe {
-                query: query_of(&message.text),
-            },
-            Some("unsubscribe_all") => Self::UnsubscribeAll,
-            _ => Self::Other,
-        }
+            }),
+            Some("unsubscribe") => query().map(|query| Self::Unsubscribe { query }),
+            _ => None,
+        };
+        // What names no query the node refuses.
+        purpose.unwrap_or(Self::Other)
     }
 }

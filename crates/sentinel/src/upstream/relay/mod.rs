@@ -16,10 +16,9 @@ pub(super) mod subscriptions;
 mod upkeep;
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use self::link::{Backoff, Link, LinkEvent, Outage, OwnQuery, Replay};
 use self::message::{Pending, Purpose, Queued};
 pub use self::message::{RelayEvent, RelayMessage};
-use self::subscriptions::{MAX_SUBSCRIPTIONS, Subscriptions};
+use self::subscriptions::Subscriptions;
 use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
@@ -50,10 +49,9 @@ struct Inner {
     clients: Arc<ClientLimits>,
     places: Arc<Semaphore>,
     read_timeout: Duration,
-    /// How the application writes that there are no validator updates: 0 unknown, 1 `null`, 2 `[]`.
-    no_updates: AtomicU8,
-    subscriptions: AtomicUsize,
-    breaks: AtomicU64,
+    /// Whether the application writes `null` where there are no validator updates, and not `[]`, once that is
+    /// known.
+    no_updates_are_null: OnceLock<bool>,
     replayed: AtomicU64,
     cancelled: AtomicU64,
 }
@@ -61,23 +59,13 @@ struct Inner {
 /// What relays have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayCounters {
-    /// Relays with a connection, or about to have one.
-    pub open: usize,
-    /// Subscriptions at nodes.
-    pub subscriptions: usize,
-    /// Connections to nodes that broke.
-    pub breaks: u64,
     /// Events of missed blocks that were delivered late.
     pub replayed: u64,
     /// Subscriptions that were ended because something was missed.
     pub cancelled: u64,
 }
 
-/// A WebSocket to a node.
-///
-/// The node answers one WebSocket serially. So a broadcast in an unusual form, above all a
-/// `broadcast_tx_commit`, should go over a relay of its own: then it does not hold up what the
-/// client sends after it.
+/// A WebSocket to a node. The node answers what comes over one WebSocket in order.
 pub struct Relay {
     relays: Relays,
     /// Whose it is; none for the subscriptions of all.
@@ -95,7 +83,7 @@ pub struct Relay {
     /// Written and not answered, in order: the node answers in order.
     pending: VecDeque<Pending>,
     subscriptions: Subscriptions,
-    /// Events that [`recv`](Relay::recv) returns next.
+    /// Events that come out next.
     ready: VecDeque<RelayEvent>,
     /// The outage after which subscriptions are not complete yet.
     lost: Option<Outage>,
@@ -114,9 +102,7 @@ impl Relays {
             clients: Arc::clone(reads.clients()),
             places: Arc::new(Semaphore::new(MAX_RELAYS)),
             read_timeout: config.upstream.read_timeout,
-            no_updates: AtomicU8::new(0),
-            subscriptions: AtomicUsize::new(0),
-            breaks: AtomicU64::new(0),
+            no_updates_are_null: OnceLock::new(),
             replayed: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
         }))
@@ -164,9 +150,6 @@ impl Relays {
     pub fn counters(&self) -> RelayCounters {
         let inner = &*self.0;
         RelayCounters {
-            open: MAX_RELAYS - inner.places.available_permits(),
-            subscriptions: inner.subscriptions.load(Ordering::Relaxed),
-            breaks: inner.breaks.load(Ordering::Relaxed),
             replayed: inner.replayed.load(Ordering::Relaxed),
             cancelled: inner.cancelled.load(Ordering::Relaxed),
         }
@@ -175,7 +158,7 @@ impl Relays {
 
 impl Relay {
     /// Whether another message would be taken. While it would not, the client should not be read
-    /// from; room comes while [`recv`](Self::recv) runs.
+    /// from; room comes while [`poll_recv`](Self::poll_recv) is polled.
     pub fn has_room(&self) -> bool {
         self.queue.len() < MAX_QUEUE && self.pending.len() < MAX_PENDING
     }
@@ -184,18 +167,13 @@ impl Relay {
     /// [`RelayEvent::Answer`]. Every message is answered or comes out as [`RelayEvent::Failed`].
     ///
     /// # Errors
-    /// A refusal, and nothing was taken: no room, no place for a connection, or too many
-    /// subscriptions.
+    /// A refusal, and nothing was taken: no room, or no place for a connection.
     pub fn send(&mut self, message: &RelayMessage, tag: Option<u64>) -> Result<(), Refusal> {
         if !self.has_room() {
             return Err(Refusal::new(
                 Reason::QueueFull,
                 "too many messages are under way on this WebSocket",
             ));
-        }
-        let purpose = Purpose::of(message);
-        if matches!(purpose, Purpose::Subscribe { .. }) {
-            self.check_subscriptions()?;
         }
         let charge = self.ledger().reserve(message.text.len());
         let charge = charge.ok_or_else(Refusal::buffers_full)?;
@@ -204,7 +182,7 @@ impl Relay {
         let pending = Pending {
             id: message.id.clone(),
             tag,
-            purpose,
+            purpose: Purpose::of(message),
             forwarded: match message.is_write {
                 true => Forwarded::Unknown,
                 false => Forwarded::No,
@@ -231,14 +209,6 @@ impl Relay {
     }
 
     /// What comes next. All of the relay's work is done in here, so it should always be polled.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub async fn recv(&mut self) -> RelayEvent {
-        poll_fn(|context| self.poll_recv(context)).await
-    }
-
-    /// The same as a poll function.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -254,7 +224,6 @@ impl Relay {
                 LinkEvent::Height(height) => self.on_height(height),
                 LinkEvent::PastEvent(key, event) => self.on_past(key, event),
             }
-            self.count_subscriptions();
         }
     }
 
@@ -288,35 +257,10 @@ impl Relay {
         Ok(())
     }
 
-    /// Subscriptions, and requests for some that have no answer.
-    fn wished_subscriptions(&self) -> usize {
-        let queued = self.queue.iter().map(|queued| &queued.pending);
-        let wished = queued
-            .chain(&self.pending)
-            .filter(|pending| matches!(pending.purpose, Purpose::Subscribe { .. }));
-        self.subscriptions.len() + wished.count()
-    }
-
-    fn check_subscriptions(&self) -> Result<(), Refusal> {
-        if self.wished_subscriptions() < MAX_SUBSCRIPTIONS {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            Reason::Connections,
-            format!("max_subscriptions_per_client {MAX_SUBSCRIPTIONS} reached"),
-        ))
-    }
-
-    /// Keeps the count of all relays' subscriptions.
-    fn count_subscriptions(&mut self) {
-        let (now, counted) = (self.subscriptions.len(), self.subscriptions.counted);
-        let all = &self.relays.0.subscriptions;
-        if now > counted {
-            all.fetch_add(now - counted, Ordering::Relaxed);
-        } else {
-            all.fetch_sub(counted - now, Ordering::Relaxed);
-        }
-        self.subscriptions.counted = now;
+    /// Subscriptions that it repeats on another connection.
+    #[cfg(test)]
+    pub(super) fn subscriptions(&self) -> usize {
+        self.subscriptions.len()
     }
 }
 
@@ -325,13 +269,6 @@ impl std::fmt::Debug for Relay {
         f.debug_struct("Relay")
             .field("client", &self.client)
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.subscriptions.end_all();
-        self.count_subscriptions();
     }
 }
 

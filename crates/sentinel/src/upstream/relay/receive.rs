@@ -90,22 +90,15 @@ impl Relay {
     }
 
     fn on_cancelled(&mut self, id: &str, reason: &str, text: Bytes) {
-        let mut named = self.subscriptions.iter().filter(|known| known.id == id);
-        let (known, others) = (
-            named.next().map(|known| (known.key, known.state)),
-            named.count(),
-        );
-        match known {
-            // Subscriptions outlive the node.
-            Some(_) if reason == EXITED => self.on_break("the node stops"),
-            Some((key, SubscriptionState::Leaving)) => drop(self.subscriptions.remove(key)),
-            known => {
-                // With several of one id the node does not say which: then all are kept.
-                if let Some((key, _)) = known.filter(|_| others == 0) {
-                    self.subscriptions.remove(key);
-                }
-                self.ready.push_back(RelayEvent::Text(text));
-            }
+        let known = self.subscriptions.iter().find(|known| known.id == id);
+        let known = known.map(|known| known.key);
+        // Subscriptions outlive the node.
+        if known.is_some() && reason == EXITED {
+            return self.on_break("the node stops");
+        }
+        let ended = known.and_then(|key| self.subscriptions.remove(key));
+        if ended.is_none_or(|ended| ended.state != SubscriptionState::Leaving) {
+            self.ready.push_back(RelayEvent::Text(text));
         }
     }
 
@@ -127,13 +120,7 @@ impl Relay {
                 self.subscriptions.remove(key);
                 return;
             }
-            (
-                Purpose::Subscribe {
-                    query: Some(query),
-                    request,
-                },
-                None,
-            ) => {
+            (Purpose::Subscribe { query, request }, None) => {
                 let nodes = &self.relays.0.nodes;
                 self.subscriptions.add(Subscription {
                     since: nodes.height(self.node),
@@ -142,8 +129,7 @@ impl Relay {
                     ..Subscription::new(id.unwrap_or_default(), query, request)
                 });
             }
-            (Purpose::Unsubscribe { query: Some(query) }, None) => self.subscriptions.end(&query),
-            (Purpose::UnsubscribeAll, None) => self.subscriptions.end_all(),
+            (Purpose::Unsubscribe { query }, None) => self.subscriptions.end(&query),
             _ => {}
         }
         self.ready.push_back(match tag {

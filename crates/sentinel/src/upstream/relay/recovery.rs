@@ -211,8 +211,7 @@ impl Relay {
             return;
         };
         let message = cancelled(&known.id, reason);
-        self.ready
-            .push_back(RelayEvent::SubscriptionEnded(message.into()));
+        self.ready.push_back(RelayEvent::Text(message.into()));
         self.relays.0.cancelled.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -258,16 +257,16 @@ impl Relay {
 impl Relays {
     /// Notes from a live event whether no validator updates are `null` or `[]`.
     pub(super) fn note_empty_updates(&self, rest: &str) {
-        let known = &self.0.no_updates;
-        if known.load(Ordering::Relaxed) == 0
-            && let Some(null) = event::shows_null_updates(rest)
+        let known = &self.0.no_updates_are_null;
+        if known.get().is_none()
+            && let Some(are_null) = event::shows_null_updates(rest)
         {
-            known.store(if null { 1 } else { 2 }, Ordering::Relaxed);
+            let _ = known.set(are_null);
         }
     }
 
     fn no_updates_are_null(&self) -> bool {
-        self.0.no_updates.load(Ordering::Relaxed) == 1
+        self.0.no_updates_are_null.get() == Some(&true)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A client's subscriptions, kept so that they can be repeated on another connection.
+//! A relay's subscriptions, kept so that they can be repeated on another connection.
 
 use bytes::Bytes;
 
@@ -49,13 +49,11 @@ pub(super) enum SubscriptionState {
     Leaving,
 }
 
-/// The subscriptions of one client. [`MAX_SUBSCRIPTIONS`] at most.
+/// The subscriptions of one relay, as many as a node takes over one connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     list: Vec<Subscription>,
     last_key: u64,
-    /// How many of them are in the count of all relays.
-    pub(super) counted: usize,
 }
 
 impl EventKind {
@@ -136,14 +134,14 @@ impl Subscriptions {
         Some(self.list.remove(at))
     }
 
-    /// The client has ended what has this query, in whatever spelling.
+    /// What has this query, in whatever spelling, has ended.
     pub(super) fn end(&mut self, query: &str) {
         let normal = normal_form(query);
         self.list
             .retain(|known| normal_form(&known.query) != normal);
     }
 
-    /// The client has ended all.
+    /// All have ended.
     pub(super) fn end_all(&mut self) {
         self.list.clear();
     }
@@ -199,9 +197,6 @@ pub(in crate::upstream) fn query_of(request: &[u8]) -> Option<String> {
         _ => None,
     }
 }
-
-/// Subscriptions of one WebSocket. A node allows 5 by default.
-pub(super) const MAX_SUBSCRIPTIONS: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -174,10 +174,6 @@ impl Relay {
     pub(super) fn on_break(&mut self, reason: &str) {
         debug!(node = self.node, reason, "the connection of a relay broke");
         let now = Instant::now();
-        let inner = &self.relays.0;
-        inner
-            .breaks
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         (self.work, self.replay) = (None, None);
         self.subscriptions.lose();
         if self.subscriptions.len() > 0 && self.lost.is_none() {
@@ -221,7 +217,7 @@ impl Relay {
                 let text = request.clone();
                 return self.queue.push_front(Queued { text, pending });
             }
-            Purpose::Other | Purpose::Unsubscribe { .. } | Purpose::UnsubscribeAll => {}
+            Purpose::Other | Purpose::Unsubscribe { .. } => {}
         }
         let failed = pending.failed("the connection to the node broke off");
         self.ready.push_front(failed);

@@ -29,9 +29,7 @@ async fn hear(link: &mut ClientLink) -> RelayEvent {
 /// The next text for the client.
 async fn text(link: &mut ClientLink) -> String {
     let bytes = match hear(link).await {
-        RelayEvent::Text(text)
-        | RelayEvent::Answer { text, .. }
-        | RelayEvent::SubscriptionEnded(text) => text.to_vec(),
+        RelayEvent::Text(text) | RelayEvent::Answer { text, .. } => text.to_vec(),
         RelayEvent::Event { head, rest } => [head, rest].concat(),
         other => panic!("a text and not {other:?}"),
     };

@@ -128,10 +128,12 @@ pub(super) async fn past_is_as_live(rig: &Rig, relay: &mut Relay, about: (&str, 
     assert_eq!(past, live);
 }
 
-/// Ends all subscriptions, and takes what still comes of them.
-pub(super) async fn unsubscribe_all(relay: &mut Relay) {
-    let request = r#"{"jsonrpc":"2.0","id":5,"method":"unsubscribe_all"}"#;
-    say(relay, request, None);
+/// Ends a subscription, and takes what still comes of it.
+pub(super) async fn unsubscribe(relay: &mut Relay, query: &str) {
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":5,"method":"unsubscribe","params":{{"query":"{query}"}}}}"#
+    );
+    say(relay, &request, None);
     while !text(relay).await.starts_with(r#"{"jsonrpc":"2.0","id":5,"#) {}
 }
 
@@ -211,9 +213,9 @@ pub(super) fn subscribe(relay: &mut Relay, id: &str, query: &str) {
     say(relay, &text, None);
 }
 
-/// What comes next, taken as the front does: by polls of futures that are not kept.
+/// What comes next.
 pub(super) async fn hear(relay: &mut Relay) -> RelayEvent {
-    let polled = std::future::poll_fn(|context| std::pin::pin!(relay.recv()).poll(context));
+    let polled = std::future::poll_fn(|context| relay.poll_recv(context));
     tokio::time::timeout(PATIENCE, polled)
         .await
         .expect("in time")

@@ -207,7 +207,7 @@ async fn a_slow_client_is_told_by_the_node_and_not_subscribed_again() {
     subscribe(&mut relay, "7", HEADERS);
     text(&mut relay).await;
     assert_eq!(text(&mut relay).await, SLOW);
-    assert_eq!(rig.relays.counters().subscriptions, 0);
+    assert_eq!(relay.subscriptions(), 0);
     drop(relay);
     rig.stop().await;
 }
@@ -249,7 +249,6 @@ async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
         text(&mut relay).await,
         r#"{"jsonrpc":"2.0","id":7,"result":{}}"#
     );
-    assert_eq!(rig.relays.counters().breaks, 6);
     drop(relay);
     rig.stop().await;
 }
