@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::encoding::{decode_hex, push_hex};
+use wire::json::compact;
 
 use super::job::TxHash;
 use crate::upstream::Version;
@@ -85,22 +86,8 @@ fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
         None => (&br#""result":"#[..], result?),
     };
     let mut out = name.to_vec();
-    push_compact(&mut out, value.get().as_bytes());
+    compact(&mut out, value.get().as_bytes());
     Some(out)
-}
-
-/// Appends JSON without white space between its tokens. A text has no line ends inside its strings,
-/// so one without any is compact already.
-fn push_compact(out: &mut Vec<u8>, json: &[u8]) {
-    if memchr::memchr(b'\n', json).is_none() {
-        return out.extend_from_slice(json);
-    }
-    let (mut quoted, mut escaped) = (false, false);
-    out.extend(json.iter().filter(|byte| {
-        quoted ^= **byte == b'"' && !escaped;
-        escaped = quoted && **byte == b'\\' && !escaped;
-        quoted || !byte.is_ascii_whitespace()
-    }));
 }
 
 /// `{"jsonrpc":"2.0","id":<digits>,<member>}`, the one form in which CometBFT answers
@@ -219,7 +206,7 @@ pub(super) fn committed(
     out.extend_from_slice(br#",""#);
     out.extend_from_slice(version.executed_key().as_bytes());
     out.extend_from_slice(br#"":"#);
-    push_compact(&mut out, executed);
+    compact(&mut out, executed);
     out.extend_from_slice(br#","hash":""#);
     push_hex(&mut out, hash);
     out.extend_from_slice(br#"","height":""#);

@@ -14,7 +14,7 @@ use std::iter;
 
 pub use self::fault::{Expected, Fault, Word};
 pub use self::scan::{Bracket, JsonString, MAX_DEPTH, Scanner};
-pub use self::text::{folds_to, quote, replace_invalid, unquote};
+pub use self::text::{compact, folds_to, quote, replace_invalid, unquote};
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

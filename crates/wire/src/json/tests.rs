@@ -91,6 +91,19 @@ fn text_is_escaped_as_go_does() {
 }
 
 #[test]
+fn white_space_between_tokens_goes_and_that_in_strings_stays() {
+    for (json, expected) in [
+        ("{\n \"a b\": [1,\n 2]\n}", r#"{"a b":[1,2]}"#),
+        ("[\n\"a \\\" b\", \"\\\\\" , 1]", r#"["a \" b","\\",1]"#),
+        (r#"{"a":" "}"#, r#"{"a":" "}"#),
+    ] {
+        let mut out = Vec::new();
+        compact(&mut out, json.as_bytes());
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{json}");
+    }
+}
+
+#[test]
 fn keys_fold_as_in_go() {
     assert!(folds_to("PaRamS", "params"));
     assert!(folds_to("param\u{17f}", "params"));

@@ -101,6 +101,20 @@ pub fn quote(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// Appends JSON without the white space between its tokens. No string has a line end in it, so a text without any
+/// is taken for compact.
+pub fn compact(out: &mut Vec<u8>, json: &[u8]) {
+    if !json.contains(&b'\n') {
+        return out.extend_from_slice(json);
+    }
+    let (mut quoted, mut escaped) = (false, false);
+    out.extend(json.iter().filter(|byte| {
+        quoted ^= **byte == b'"' && !escaped;
+        escaped = quoted && **byte == b'\\' && !escaped;
+        quoted || !byte.is_ascii_whitespace()
+    }));
+}
+
 /// Whether a key means `name` (lower case) to Go: letters of either case are the same, and so are
 /// the two characters outside ASCII whose case folds to a letter inside it
 /// (`foldName` in `encoding/json/fold.go`).

@@ -134,15 +134,7 @@ pub(in crate::upstream) fn error_member(answer: &[u8]) -> Bytes {
 /// its id ends in `#event` (`rpc/core/events.go`).
 pub(in crate::upstream) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
     let mut compact = Vec::with_capacity(event.len());
-    let mut quoted = false;
-    let mut escaped = false;
-    for &byte in event {
-        quoted ^= byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        if quoted || !byte.is_ascii_whitespace() {
-            compact.push(byte);
-        }
-    }
+    wire::json::compact(&mut compact, event);
     let compact = Bytes::from(compact);
     match NodeMessage::read(&compact) {
         NodeMessage::Event { id, rest, .. } => {
