@@ -1,7 +1,6 @@
 //! A write on its way through the lane.
 
 use std::cell::OnceCell;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,8 +22,7 @@ pub(super) type TxHash = [u8; 32];
 
 /// A write on its way through the lane: queued, under way, or waiting to be offered again. A pointer, because
 /// it goes from list to list about ten times.
-#[derive(Debug)]
-pub(super) struct Job(Box<Record>);
+pub(super) type Job = Box<Record>;
 
 /// What is known of a write.
 #[derive(Debug)]
@@ -71,26 +69,6 @@ pub(super) enum Recipient {
     Acknowledged(Arc<Acknowledged>),
     /// None: the node accepted it and may have lost it since. It was counted when it was accepted.
     AcceptedBefore,
-}
-
-impl From<Record> for Job {
-    fn from(record: Record) -> Self {
-        Self(Box::new(record))
-    }
-}
-
-impl Deref for Job {
-    type Target = Record;
-
-    fn deref(&self) -> &Record {
-        &self.0
-    }
-}
-
-impl DerefMut for Job {
-    fn deref_mut(&mut self) -> &mut Record {
-        &mut self.0
-    }
 }
 
 impl Record {
