@@ -1,12 +1,10 @@
 //! What stands behind the front: the write lane, the read lane and the nodes' WebSockets.
 
-use std::task::{Context, Poll};
-
 use fairq::ClientKey;
 
 use crate::lane::Write;
 use crate::refusal::Refusal;
-use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayMessage};
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayLink};
 
 /// The lanes, as the front sees them. Clones share them.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
@@ -52,16 +50,4 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
 
     /// A WebSocket for one client, not yet connected.
     fn relay(&self, client: ClientKey) -> Self::Relay;
-}
-
-/// One client's own WebSocket to a node. Dropping it closes it.
-pub(crate) trait RelayLink: Send + Unpin {
-    /// Whether another message would be taken; room comes while events are polled.
-    fn has_room(&self) -> bool;
-
-    /// Sends a message as it came; the node's answer carries `tag`.
-    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal>;
-
-    /// What came from the node.
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent>;
 }

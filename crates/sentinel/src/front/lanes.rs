@@ -1,17 +1,13 @@
 //! The lanes of a running proxy.
 
-use std::task::{Context, Poll};
-
 use fairq::ClientKey;
 
-use super::backend::{Backend, RelayLink};
+use super::backend::Backend;
 use crate::config::Config;
 use crate::lane::{Lane, Write};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::upstream::{
-    ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads, RelayEvent, RelayMessage, Relays,
-};
+use crate::upstream::{ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads, Relays};
 
 /// The write lane, the read lane, the relays and the clients' subscriptions.
 #[derive(Clone, Debug)]
@@ -102,19 +98,5 @@ impl Backend for Lanes {
         let ways = (&self.relays, &self.hub);
         let whose = (client, self.node());
         ClientLink::new(ways, &self.ledger, whose, self.subscriptions)
-    }
-}
-
-impl RelayLink for ClientLink {
-    fn has_room(&self) -> bool {
-        Self::has_room(self)
-    }
-
-    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
-        Self::send(self, message, tag)
-    }
-
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
-        Self::poll_event(self, context)
     }
 }

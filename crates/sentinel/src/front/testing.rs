@@ -1,6 +1,7 @@
 //! Lanes that do what a test says, and connections in memory.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::Accept;
-use super::backend::{Backend, RelayLink};
+use super::backend::Backend;
 use super::socket::Stream;
 use super::{Shared, listener};
 use crate::config::Config;
@@ -25,7 +26,7 @@ use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
 use crate::metrics::Gauges;
 use crate::refusal::{Reason, Refusal};
 use crate::surroundings::Surroundings;
-use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayMessage};
+use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayLink, RelayMessage};
 
 /// Lanes under a test's control.
 #[derive(Clone, Default)]
@@ -99,6 +100,33 @@ impl Fake {
             answer,
         });
     }
+}
+
+/// A handshake for a WebSocket.
+pub(super) const HANDSHAKE: &str = "GET /websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
+     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+/// `broadcast_tx_sync` of a transaction, in base64.
+pub(super) fn sync(id: impl Display, tx: &str) -> String {
+    let tx = base64_simd::STANDARD.encode_to_string(tx);
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#
+    )
+}
+
+/// What the fake lanes answer to it.
+pub(super) fn answer_to(id: impl Display, tx: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"log":"{tx}"}}}}"#)
+}
+
+pub(super) fn call(id: impl Display, method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#)
+}
+
+/// Lets everything run that can.
+pub(super) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 /// The member that answers a transaction.
@@ -354,6 +382,11 @@ impl Bench {
         rises
     }
 
+    /// The next read is answered with this.
+    pub(super) fn will_answer(&self, answer: ReadAnswer<Body>) {
+        self.fake.state().answers.push_back(Ok(answer));
+    }
+
     /// The value of a metric.
     pub(super) fn metric(&self, series: &str) -> String {
         let text = self.shared.metrics.render(&Gauges::default());
@@ -388,11 +421,20 @@ impl Client {
 
     /// POSTs a body.
     pub(super) async fn post(&mut self, body: &str) {
+        self.post_to("/", "", body).await;
+    }
+
+    /// POSTs a body to this target, with further header lines.
+    pub(super) async fn post_to(&mut self, target: &str, headers: &str, body: &str) {
         let len = body.len();
-        self.send(format!(
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n{body}"
-        ))
-        .await;
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len}");
+        self.send(format!("{head}\r\n\r\n{body}")).await;
+    }
+
+    /// GETs this target.
+    pub(super) async fn get(&mut self, target: &str) {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+        self.send(request).await;
     }
 
     /// The next answer: its head and its body, chunks undone.

@@ -17,6 +17,21 @@ use crate::jsonrpc::KeptId;
 use crate::ledger::{Ledger, Reservation};
 use crate::refusal::{Reason, Refusal};
 
+/// One client's own WebSocket to a node. Dropping it closes it.
+pub trait RelayLink: Send + Unpin {
+    /// Whether another message would be taken; room comes while events are polled.
+    fn has_room(&self) -> bool;
+
+    /// Takes a message as it came; its answer carries `tag`.
+    ///
+    /// # Errors
+    /// A refusal, and nothing was taken.
+    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal>;
+
+    /// What comes next.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent>;
+}
+
 /// The way of one client's WebSocket to a node, for all but broadcasts. Subscriptions are answered
 /// as the node would answer them.
 pub struct ClientLink {
@@ -67,40 +82,6 @@ impl ClientLink {
         }
     }
 
-    /// Whether another message would be taken; room comes while news are polled.
-    pub fn has_room(&self) -> bool {
-        self.relay.has_room()
-    }
-
-    /// Takes a message of the client that the node answers; its answer carries `tag`.
-    ///
-    /// # Errors
-    /// A refusal, and nothing was taken.
-    pub fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
-        let ended = match message.method.as_deref() {
-            Some("subscribe") => return self.subscribe(message, tag),
-            Some("unsubscribe") => {
-                let place = self.place_of(&message.text);
-                place
-                    .map(|place| self.subscriptions.remove(place))
-                    .into_iter()
-                    .collect()
-            }
-            Some("unsubscribe_all") => std::mem::take(&mut self.subscriptions),
-            _ => Vec::new(),
-        };
-        if ended.is_empty() {
-            // That there is no such subscription is the node's to say, and its relay has none.
-            return self.relay.send(message, Some(tag));
-        }
-        // Requests to subscribe that the node has not answered yet are answered first.
-        let unanswered = ended.iter().filter(|known| !known.reader.is_confirmed());
-        self.ready
-            .extend(unanswered.map(|known| known.answered(DONE)));
-        self.answer(message, tag, DONE);
-        Ok(())
-    }
-
     fn subscribe(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
         let Some(query) = query_of(&message.text) else {
             if is_readable(&message.text) {
@@ -144,26 +125,6 @@ impl ClientLink {
         Ok(())
     }
 
-    /// What comes next.
-    pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
-        if let Some(event) = self.ready.pop_front() {
-            return Poll::Ready(event);
-        }
-        let sources = self.subscriptions.len() + 1;
-        for step in 0..sources {
-            let place = (self.turn + step) % sources;
-            let event = match place.checked_sub(1) {
-                None => self.relay.poll_recv(context),
-                Some(place) => self.poll_subscription(place, context),
-            };
-            if event.is_ready() {
-                self.turn = place + 1;
-                return event;
-            }
-        }
-        Poll::Pending
-    }
-
     fn poll_subscription(&mut self, place: usize, context: &mut Context<'_>) -> Poll<RelayEvent> {
         let known = &mut self.subscriptions[place];
         let was_confirmed = known.reader.is_confirmed();
@@ -187,6 +148,56 @@ impl ClientLink {
     fn answer(&mut self, message: &RelayMessage, tag: u64, member: &[u8]) {
         let text = answer(message.id.as_ref(), member);
         self.ready.push_back(RelayEvent::Answer { tag, text });
+    }
+}
+
+impl RelayLink for ClientLink {
+    fn has_room(&self) -> bool {
+        self.relay.has_room()
+    }
+
+    fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
+        let ended = match message.method.as_deref() {
+            Some("subscribe") => return self.subscribe(message, tag),
+            Some("unsubscribe") => {
+                let place = self.place_of(&message.text);
+                place
+                    .map(|place| self.subscriptions.remove(place))
+                    .into_iter()
+                    .collect()
+            }
+            Some("unsubscribe_all") => std::mem::take(&mut self.subscriptions),
+            _ => Vec::new(),
+        };
+        if ended.is_empty() {
+            // That there is no such subscription is the node's to say, and its relay has none.
+            return self.relay.send(message, Some(tag));
+        }
+        // Requests to subscribe that the node has not answered yet are answered first.
+        let unanswered = ended.iter().filter(|known| !known.reader.is_confirmed());
+        self.ready
+            .extend(unanswered.map(|known| known.answered(DONE)));
+        self.answer(message, tag, DONE);
+        Ok(())
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
+        if let Some(event) = self.ready.pop_front() {
+            return Poll::Ready(event);
+        }
+        let sources = self.subscriptions.len() + 1;
+        for step in 0..sources {
+            let place = (self.turn + step) % sources;
+            let event = match place.checked_sub(1) {
+                None => self.relay.poll_recv(context),
+                Some(place) => self.poll_subscription(place, context),
+            };
+            if event.is_ready() {
+                self.turn = place + 1;
+                return event;
+            }
+        }
+        Poll::Pending
     }
 }
 

@@ -26,7 +26,7 @@ mod version;
 mod watch;
 
 pub(crate) use self::body::Pieces;
-pub use self::client_link::ClientLink;
+pub use self::client_link::{ClientLink, RelayLink};
 pub use self::error::UpstreamError;
 pub(crate) use self::health::SILENT;
 pub use self::hub::{Hub, HubCounters, HubWorker};
@@ -36,4 +36,4 @@ pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
 pub use self::results::BlockResults;
 pub use self::version::Version;
-pub use self::watch::{EVENTS, NodesWorker};
+pub use self::watch::NodesWorker;

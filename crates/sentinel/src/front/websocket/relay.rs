@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 use fairq::ClientKey;
 
 use crate::front::Shared;
-use crate::front::backend::{Backend, RelayLink};
+use crate::front::backend::Backend;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
-use crate::upstream::{RelayEvent, RelayMessage};
+use crate::upstream::{RelayEvent, RelayLink, RelayMessage};
 
 /// A relay, made for the first message that needs it, and how many answers it owes.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{PATIENCE, Rig, client, config, devnode, height_of, message, quick};
 use crate::refusal::{Reason, Refusal};
-use crate::upstream::{ClientLink, RelayEvent};
+use crate::upstream::{ClientLink, RelayEvent, RelayLink as _};
 
 fn open(rig: &Rig, last: u8) -> ClientLink {
     ClientLink::new((&rig.relays, &rig.hub), &rig.ledger, (client(last), 0), 5)
