@@ -1,6 +1,5 @@
 //! What one client may use of the read lane and of the relays.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
@@ -19,7 +18,6 @@ pub(super) struct ClientLimits {
     reads: u32,
     clock: Clock,
     table: Mutex<ClientTable<Usage>>,
-    under_way: AtomicUsize,
 }
 
 /// What one client has used, or the IPv6 /48 around it.
@@ -102,7 +100,6 @@ impl ClientLimits {
             reads: u32::try_from(reads.concurrency_per_client).unwrap_or(u32::MAX),
             clock,
             table: Mutex::new(ClientTable::new(limits, seed)?),
-            under_way: AtomicUsize::new(0),
         })
     }
 
@@ -126,12 +123,10 @@ impl ClientLimits {
 
     /// Counts a read until the slot is dropped.
     pub(super) fn enter(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        let slot = self.take(client, Kind::Read, self.reads).map_err(|most| {
+        self.take(client, Kind::Read, self.reads).map_err(|most| {
             let text = format!("{most} reads of this client are under way");
             Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE.into())
-        })?;
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        Ok(slot)
+        })
     }
 
     /// Counts a relay until the slot is dropped; `free` and `all` are the places that all share.
@@ -170,9 +165,11 @@ impl ClientLimits {
         })
     }
 
-    /// Reads under way.
-    pub(super) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+    /// Reads of a client under way.
+    #[cfg(test)]
+    pub(super) fn reads_of(&self, client: ClientKey) -> u32 {
+        let reads = |usage: &Usage| usage.slots[Kind::Read as usize];
+        self.table().peek(&client).map_or(0, reads)
     }
 
     /// A slot of a client that may have `most`.
@@ -217,9 +214,6 @@ impl Drop for ClientSlot {
                 let slots = &mut usage.slots[self.kind as usize];
                 *slots = slots.saturating_sub(1);
             }
-        }
-        if self.kind == Kind::Read {
-            self.limits.under_way.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

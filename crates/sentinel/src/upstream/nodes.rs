@@ -77,8 +77,6 @@ pub enum NodeEvent {
         node: NodeIndex,
         /// Transactions.
         txs: usize,
-        /// Their bytes.
-        bytes: u64,
         /// When it was asked.
         at: Nanos,
     },
@@ -107,8 +105,6 @@ pub struct NodeState {
     pub block_limits: Option<BlockLimits>,
     /// Since when it owes an answer to a question about its health.
     pub unanswered_since: Option<Nanos>,
-    /// Times it went down.
-    pub outages: u64,
 }
 
 /// What a chain's blocks may hold, by its consensus parameters.

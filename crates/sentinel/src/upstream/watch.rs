@@ -31,7 +31,7 @@ impl Nodes {
     /// Prepares to watch the configured nodes. Nothing happens until the worker runs, which ends
     /// with the shutdown.
     ///
-    /// The receiver must be read: when its [`EVENTS`] places are taken, blocks wait in the
+    /// The receiver must be read: when its 64 places are taken, blocks wait in the
     /// followers, which stop asking for more.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl std::fmt::Debug for NodesWorker {
 
 /// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; a longer
 /// queue would only hide a reader that is stuck.
-pub const EVENTS: usize = 64;
+const EVENTS: usize = 64;
 
 /// The pause before a watch that has ended begins anew.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
@@ -158,15 +158,10 @@ impl Watch {
     /// Watches until shutdown.
     pub(super) async fn run(mut self) {
         let shutdown = self.nodes.surroundings().end.clone();
-        let mempool = MempoolPoll {
-            nodes: self.nodes.clone(),
-            index: self.index,
-            events: self.events.clone(),
-            client: self.client.clone(),
-        };
+        let mempool = self.clone();
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = mempool.run(self.config().pace.mempool_interval) => {}
+            () = mempool.poll_mempool() => {}
             () = self.watch() => {}
         }
     }
@@ -363,7 +358,6 @@ impl Watch {
             }
             Change::Down(reason) => {
                 known.up = false;
-                known.outages += 1;
                 warn!(node, endpoint = known.endpoint, reason, "the node is down");
                 NodeEvent::Down { node, reason }
             }
@@ -373,6 +367,38 @@ impl Watch {
                 NodeEvent::CatchingUp { node, catching_up }
             }
         }
+    }
+
+    /// Asks how full the mempool is, again and again while the node is up. Costs the node two loads each time.
+    async fn poll_mempool(&self) {
+        let mut ticks = interval(self.config().pace.mempool_interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut limits_due = Instant::now();
+        loop {
+            ticks.tick().await;
+            if !self.nodes.is_up(self.index) {
+                continue;
+            }
+            self.ask_mempool().await;
+            if limits_due <= Instant::now() {
+                limits_due = Instant::now() + LIMITS_INTERVAL;
+                if let Err(error) = self.nodes.learn_block_limits(self.index).await {
+                    debug!(node = self.index, %error, "the limits of blocks are unknown");
+                }
+            }
+        }
+    }
+
+    async fn ask_mempool(&self) {
+        let at = self.nodes.surroundings().clock.now();
+        let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
+            return;
+        };
+        let txs = usize::try_from(mempool.txs).unwrap_or(usize::MAX);
+        let node = self.index;
+        // Should it be left out, the next one says the same, only newer.
+        let _ = self.events.try_send(NodeEvent::Mempool { node, txs, at });
+        self.node().state().mempool_txs = txs;
     }
 
     async fn tell(&self, event: NodeEvent) {
@@ -398,55 +424,6 @@ async fn settled(check: &mut Option<Check>) -> Result<Status, ClientError> {
             result
         }
         None => std::future::pending().await,
-    }
-}
-
-/// Asks how full the mempool is.
-struct MempoolPoll {
-    nodes: Nodes,
-    index: NodeIndex,
-    events: mpsc::Sender<NodeEvent>,
-    client: Client,
-}
-
-impl MempoolPoll {
-    /// Asks again and again while the node is up. Costs the node two loads each time.
-    async fn run(self, every: Duration) {
-        let mut ticks = interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut limits_due = Instant::now();
-        loop {
-            ticks.tick().await;
-            if !self.nodes.is_up(self.index) {
-                continue;
-            }
-            self.ask().await;
-            if limits_due <= Instant::now() {
-                limits_due = Instant::now() + LIMITS_INTERVAL;
-                if let Err(error) = self.nodes.learn_block_limits(self.index).await {
-                    debug!(node = self.index, %error, "the limits of blocks are unknown");
-                }
-            }
-        }
-    }
-
-    async fn ask(&self) {
-        let at = self.nodes.surroundings().clock.now();
-        let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
-            return;
-        };
-        let txs = usize::try_from(mempool.txs).unwrap_or(usize::MAX);
-        let node = self.index;
-        let bytes = mempool.bytes;
-        let event = NodeEvent::Mempool {
-            node,
-            txs,
-            bytes,
-            at,
-        };
-        // Should it be left out, the next one says the same, only newer.
-        let _ = self.events.try_send(event);
-        self.nodes.node(node).state().mempool_txs = txs;
     }
 }
 

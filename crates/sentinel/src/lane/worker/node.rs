@@ -20,7 +20,7 @@ impl Worker {
             NodeEvent::Block { node, block, .. } if Some(node) == self.active => {
                 self.on_block(&block, node, now);
             }
-            NodeEvent::Mempool { node, txs, at, .. } if Some(node) == self.active => {
+            NodeEvent::Mempool { node, txs, at } if Some(node) == self.active => {
                 self.shared.lock().note_mempool(txs);
                 self.pacer.mempool(at, txs);
             }

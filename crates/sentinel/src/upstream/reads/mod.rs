@@ -172,11 +172,6 @@ impl Reads {
         })
     }
 
-    /// Reads under way now.
-    pub fn under_way(&self) -> usize {
-        self.clients.under_way()
-    }
-
     /// The limits that reads and relays of a client share.
     pub(super) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients

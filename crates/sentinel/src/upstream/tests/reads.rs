@@ -179,7 +179,7 @@ async fn case_23_a_node_that_is_not_there_or_breaks_off_is_a_refusal() {
     assert_eq!(body(answer).await.unwrap_err().reason, Reason::Upstream);
     let answer = rig.reads.forward(client(2), 3, post("{}")).await.unwrap();
     assert_eq!(body(answer).await.unwrap(), b"{\"a\":1}");
-    assert_eq!(rig.reads.under_way(), 0);
+    assert_eq!(rig.reads.clients().reads_of(client(2)), 0);
     rig.stop().await;
 }
 
@@ -203,7 +203,7 @@ async fn case_23_a_node_that_never_answers_is_a_refusal() {
     settings.upstream.read_timeout = Duration::from_millis(100);
     let rig = Rig::start(&settings);
     refuses(&rig, 0, Forwarded::Unknown).await;
-    assert_eq!(rig.reads.under_way(), 0);
+    assert_eq!(rig.reads.clients().reads_of(client(2)), 0);
     rig.stop().await;
 }
 
@@ -225,7 +225,7 @@ async fn one_client_cannot_take_the_lane() {
     let rig = Rig::start(&settings);
     let reads = rig.reads.clone();
     let waiting = tokio::spawn(async move { reads.forward(client(2), 0, post("wait")).await });
-    while rig.reads.under_way() == 0 {
+    while rig.reads.clients().reads_of(client(2)) == 0 {
         tokio::task::yield_now().await;
     }
     let refusal = rig
@@ -238,7 +238,7 @@ async fn one_client_cannot_take_the_lane() {
     rig.reads.forward(client(3), 0, post("{}")).await.unwrap();
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
-    assert_eq!(rig.reads.under_way(), 0);
+    assert_eq!(rig.reads.clients().reads_of(client(2)), 0);
     // One of three was taken by the read above.
     rig.reads.admit(client(2), 2).unwrap();
     let refusal = rig.reads.admit(client(2), 1).unwrap_err();
