@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{Cli, Command};
-use crate::config::{self, Config, LogLevel, Resolved, Sources};
+use crate::config::{self, Config, Resolved, Sources};
 use crate::journal;
 use crate::serve::{Listeners, ServeError, serve};
 use crate::systemd;
@@ -118,14 +118,7 @@ fn files_needed(config: &Config) -> u64 {
     (config.limits.connections + nodes) as u64
 }
 
-fn log_to_stderr(level: LogLevel) {
-    let level = match level {
-        LogLevel::Error => Level::ERROR,
-        LogLevel::Warn => Level::WARN,
-        LogLevel::Info => Level::INFO,
-        LogLevel::Debug => Level::DEBUG,
-        LogLevel::Trace => Level::TRACE,
-    };
+fn log_to_stderr(level: Level) {
     let to_stderr = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())

@@ -9,12 +9,13 @@ use control::PaceSettings;
 use fairq::Network;
 use pacing::Rate;
 use rpc::Endpoint;
+use tracing::Level;
 
 use super::value::{
     ABOVE_ZERO, Address, Bits, Choice, Count, Given, Kind, Learn, List, Maybe, Off, Share, Size,
     Span, Text, Weights, check,
 };
-use super::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode, PauseSettings, WriteOrder};
+use super::{AsyncAck, PaceMode, PauseAction, PauseMode, PauseSettings, WriteOrder};
 
 /// One key of the configuration.
 pub struct Key {
@@ -396,7 +397,7 @@ settings! {
     /// `[log]` What is written to stderr.
     log: Log {
         // One line per change of state, never one per request.
-        level: LogLevel = LogLevel::Info; Choice<LogLevel>, flag("log", "LEVEL"),
+        level: Level = Level::INFO; Choice<Level>, flag("log", "LEVEL"),
             "Level of the log on stderr";
     }
 

@@ -64,18 +64,3 @@ impl Config {
         }
     }
 }
-
-/// The level of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    /// An operator must act.
-    Error,
-    /// Something went wrong and was dealt with.
-    Warn,
-    /// Changes of state.
-    Info,
-    /// Decisions.
-    Debug,
-    /// Single requests.
-    Trace,
-}

@@ -2,8 +2,10 @@
 
 use std::marker::PhantomData;
 
+use tracing::Level;
+
 use super::{Given, Kind, quoted};
-use crate::config::{AsyncAck, LogLevel, PaceMode, PauseAction, PauseMode, WriteOrder};
+use crate::config::{AsyncAck, PaceMode, PauseAction, PauseMode, WriteOrder};
 
 /// One of a few words.
 pub(in crate::config) struct Choice<T>(PhantomData<T>);
@@ -55,5 +57,5 @@ words! {
     PaceMode: Adaptive "adaptive", Fixed "fixed", Off "off";
     PauseMode: Off "off", Interval "interval", Threshold "threshold", Both "both";
     PauseAction: Pause "pause", Reconnect "reconnect";
-    LogLevel: Error "error", Warn "warn", Info "info", Debug "debug", Trace "trace";
+    Level: ERROR "error", WARN "warn", INFO "info", DEBUG "debug", TRACE "trace";
 }
