@@ -32,3 +32,20 @@ impl Sampled {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_a_second_is_told() {
+        let lines = Sampled::default();
+        let told = |ms| lines.turn(Nanos::from_millis(ms));
+        assert_eq!(told(0), Some(0));
+        for ms in 0..999 {
+            assert_eq!(told(ms), None);
+        }
+        assert_eq!(told(1_000), Some(999));
+        assert_eq!(told(5_000), Some(0));
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -98,7 +97,7 @@ fn refuse<B, IO>(
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);
             connections.spawn(connection.refuse_all(refusal));
         }
-        None => front.refused(peer.identity.client, &refusal, Instant::now()),
+        None => front.refused(peer.identity.client, &refusal),
     }
 }
 

@@ -29,7 +29,6 @@ mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use fairq::ClientKey;
 use tokio::net::TcpListener;
@@ -113,6 +112,7 @@ impl<B: Backend> Shared<B> {
         let Surroundings {
             config,
             ledger,
+            clock,
             metrics,
             stop,
             seed,
@@ -139,7 +139,7 @@ impl<B: Backend> Shared<B> {
                 depth: limits.depth,
                 batch: limits.batch,
             },
-            refusals: RefusalLog::new(Instant::now()),
+            refusals: RefusalLog::new(clock),
             origins: Origins::default(),
             turns: Turns::new(config.listen.threads, config.fair.clients_max, seed)?,
             ledger,
@@ -157,9 +157,9 @@ impl<B: Backend> Shared<B> {
     }
 
     /// Counts a refusal, and tells the operator of one now and then.
-    fn refused(&self, client: ClientKey, refusal: &Refusal, now: Instant) {
+    fn refused(&self, client: ClientKey, refusal: &Refusal) {
         self.metrics.refused(refusal.reason);
-        self.refusals.tell(client, refusal, now);
+        self.refusals.tell(client, refusal);
     }
 
     /// A number that no other connection of this process has.

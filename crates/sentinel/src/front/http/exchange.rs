@@ -212,8 +212,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Counts and logs a refusal of something on this connection.
     pub(super) fn note(&self, refusal: &Refusal) {
-        let now = Instant::now().into_std();
-        self.front.refused(self.client, refusal, now);
+        self.front.refused(self.client, refusal);
     }
 
     /// A request was refused, which may slow the connection down. Not that of a trusted proxy:

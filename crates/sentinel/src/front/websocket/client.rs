@@ -8,7 +8,6 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use rpc::BroadcastMethod;
 use slab::Slab;
-use tokio::time::Instant;
 use wire::ws::write_text_head;
 
 use crate::front::Shared;
@@ -188,8 +187,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Answers a call with a refusal.
     pub(super) fn refuse(&mut self, id: Option<&KeptId>, refusal: &Refusal) {
-        let now = Instant::now().into_std();
-        self.front.refused(self.key, refusal, now);
+        self.front.refused(self.key, refusal);
         write_ws_refused(self.out(), id.map(KeptId::as_str), refusal);
     }
 
