@@ -97,19 +97,10 @@ pub(super) fn one_break(one: &BreakFigures, now: f64) -> String {
 
 /// With a digit after the point below 100, in groups of three digits above.
 pub(super) fn number(value: f64) -> String {
-    if value.abs() < 100.0 {
-        return format!("{:.1}", value).trim_end_matches(".0").to_owned();
+    match value.abs() < 100.0 {
+        true => format!("{value:.1}").trim_end_matches(".0").to_owned(),
+        false => report::text::count(value),
     }
-    let digits = format!("{value:.0}");
-    let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        let left = digits.len() - place;
-        if place > 0 && left.is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 fn bytes(value: usize) -> String {

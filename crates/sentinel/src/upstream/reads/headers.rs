@@ -54,21 +54,12 @@ fn go_name(name: &HeaderName) -> Cow<'static, str> {
         header::CACHE_CONTROL => "Cache-Control".into(),
         header::VARY => "Vary".into(),
         _ => {
-            let mut text = name.as_str().to_owned();
-            let mut start = true;
-            // Names are ASCII, so this changes no length.
-            let upper: String = text
-                .chars()
-                .map(|letter| {
-                    let first = std::mem::replace(&mut start, letter == '-');
-                    match first {
-                        true => letter.to_ascii_uppercase(),
-                        false => letter,
-                    }
-                })
-                .collect();
-            text.replace_range(.., &upper);
-            text.into()
+            let mut is_first = true;
+            let spelt = |letter: char| match std::mem::replace(&mut is_first, letter == '-') {
+                true => letter.to_ascii_uppercase(),
+                false => letter,
+            };
+            name.as_str().chars().map(spelt).collect::<String>().into()
         }
     }
 }
