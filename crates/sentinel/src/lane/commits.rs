@@ -235,32 +235,15 @@ const EARLY: usize = 16;
 mod tests {
     use std::task::{Context, Poll, Waker};
 
-    use rpc::{BroadcastMethod, HeaderTime};
-
     use super::*;
-    use crate::lane::api::WriteBody;
-    use crate::lane::job::{Notes, Record};
-    use crate::ledger::Ledger;
+    use crate::lane::testing::write;
 
-    /// A commit of the transaction that is this one byte.
+    /// A write of the transaction that is this one byte, whose block is awaited.
     fn job(tx: u8, outbox: &Arc<Outbox>, tag: u64) -> Job {
-        Job::from(Record {
-            client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
-            connection: 1,
-            body: WriteBody::Tx {
-                method: BroadcastMethod::Commit,
-                tx: Bytes::from(vec![tx]),
-            },
-            notes: Notes::default(),
-            arrived: Nanos::ZERO,
-            deadline: Nanos::from_secs(60),
-            ambiguous: false,
-            recipient: Recipient::Client {
-                outbox: Arc::clone(outbox),
-                tag,
-            },
-            reservation: Ledger::new(100).reserve(1).unwrap(),
-        })
+        let mut job = write(vec![tx]);
+        let outbox = Arc::clone(outbox);
+        job.recipient = Recipient::Client { outbox, tag };
+        job
     }
 
     fn answers(outbox: &Outbox) -> Vec<(u64, String)> {
@@ -316,14 +299,7 @@ mod tests {
             height,
             hashes: vec![[0; 32], hash],
             observed: at(height),
-            header_time: HeaderTime::default(),
-            codes: Vec::new(),
-            codespaces: Vec::new(),
-            codes_known: false,
-            resolution: None,
-            gas: None,
-            bytes: 0,
-            proposer: String::new(),
+            ..FollowedBlock::default()
         };
         let sent_and_added = |commits: &mut Commits, sent| {
             commits.add(&job(1, &outbox, 0), Bytes::new(), sent, at(60));

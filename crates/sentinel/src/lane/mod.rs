@@ -26,6 +26,8 @@ mod scarcity;
 mod shared;
 mod slots;
 mod status;
+#[cfg(test)]
+mod testing;
 mod worker;
 
 use std::sync::Arc;

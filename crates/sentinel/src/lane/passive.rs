@@ -38,24 +38,13 @@ impl PassiveBlocks {
 
 #[cfg(test)]
 mod tests {
-    use pacing::Nanos;
-    use rpc::HeaderTime;
-
     use super::*;
 
     fn block(height: u64, txs: usize) -> FollowedBlock {
         FollowedBlock {
             height,
             hashes: vec![[7; 32]; txs],
-            observed: Nanos::from_secs(height),
-            resolution: None,
-            gas: None,
-            header_time: HeaderTime::default(),
-            codes: Vec::new(),
-            codespaces: Vec::new(),
-            codes_known: false,
-            bytes: 0,
-            proposer: String::new(),
+            ..FollowedBlock::default()
         }
     }
 

@@ -244,30 +244,13 @@ const LONGEST_NO_BLOCK: Nanos = Nanos::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-
-    use bytes::Bytes;
-    use rpc::BroadcastMethod;
-
     use super::*;
-    use crate::lane::api::WriteBody;
-    use crate::lane::job::{Notes, Recipient, Record};
-    use crate::ledger::Ledger;
+    use crate::lane::testing::write;
 
     fn job(name: u8, deadline: u64) -> Job {
-        Job::from(Record {
-            client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
-            connection: 1,
-            body: WriteBody::Tx {
-                method: BroadcastMethod::Sync,
-                tx: Bytes::from(vec![name]),
-            },
-            notes: Notes::default(),
-            arrived: Nanos::ZERO,
-            deadline: Nanos::from_secs(deadline),
-            ambiguous: false,
-            recipient: Recipient::AcceptedBefore,
-            reservation: Ledger::new(100).reserve(1).unwrap(),
-        })
+        let mut job = write(vec![name]);
+        job.deadline = at(deadline);
+        job
     }
 
     fn names(jobs: &[Job]) -> Vec<u8> {

@@ -139,27 +139,15 @@ const RETAINED_FOR: Nanos = Nanos::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
-    use crate::lane::job::{Notes, Record};
+    use crate::lane::testing::write;
     use crate::ledger::Ledger;
 
     /// A write of ten bytes that are all the same.
     fn job(ledger: &Ledger, name: u8) -> Job {
-        Job::from(Record {
-            client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
-            connection: 1,
-            body: WriteBody::Tx {
-                method: BroadcastMethod::Async,
-                tx: Bytes::from(vec![name; 10]),
-            },
-            notes: Notes::default(),
-            arrived: Nanos::ZERO,
-            deadline: Nanos::from_secs(1),
-            ambiguous: false,
-            recipient: Recipient::AcceptedBefore,
-            reservation: ledger.reserve(30).unwrap(),
-        })
+        let mut job = write(vec![name; 10]);
+        job.reservation = ledger.reserve(30).unwrap();
+        job
     }
 
     fn hash(name: u8) -> TxHash {

@@ -1,30 +1,14 @@
 use std::collections::BTreeSet;
 
 use devnode::DevNode;
-use rpc::BroadcastMethod;
 
-use super::super::api::WriteBody;
-use super::super::job::{Recipient, Record};
+use super::super::testing::write;
 use super::*;
-use crate::ledger::Ledger;
 
 fn large_write(number: u8) -> Job {
     let mut tx = format!("large{number}=").into_bytes();
     tx.resize(60_000, b'x');
-    Job::from(Record {
-        client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
-        connection: 1,
-        body: WriteBody::Tx {
-            method: BroadcastMethod::Sync,
-            tx: tx.into(),
-        },
-        notes: crate::lane::job::Notes::default(),
-        arrived: Nanos::ZERO,
-        deadline: Nanos::MAX,
-        ambiguous: false,
-        recipient: Recipient::AcceptedBefore,
-        reservation: Ledger::new(0).nothing(),
-    })
+    write(tx)
 }
 
 /// At be368fd the worker hashed them when their answers came, up to 512 in one go: 0.4 ms for each of 750 kB.

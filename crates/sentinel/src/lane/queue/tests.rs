@@ -3,7 +3,7 @@ use rpc::BroadcastMethod;
 
 use super::*;
 use crate::lane::api::WriteBody;
-use crate::lane::job::{Notes, Record};
+use crate::lane::testing::write;
 use crate::ledger::Ledger;
 
 fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
@@ -11,20 +11,10 @@ fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
 }
 
 fn job_of(client: ClientKey, ledger: &Ledger, bytes: usize, tx: usize) -> Option<Job> {
-    Some(Job::from(Record {
-        client,
-        connection: 1,
-        body: WriteBody::Tx {
-            method: BroadcastMethod::Sync,
-            tx: vec![b'x'; tx].into(),
-        },
-        notes: Notes::default(),
-        arrived: Nanos::ZERO,
-        deadline: Nanos::from_secs(30),
-        ambiguous: false,
-        recipient: Recipient::AcceptedBefore,
-        reservation: ledger.of(client).reserve(bytes)?,
-    }))
+    let mut job = write(vec![b'x'; tx]);
+    job.client = client;
+    job.reservation = ledger.of(client).reserve(bytes)?;
+    Some(job)
 }
 
 #[test]

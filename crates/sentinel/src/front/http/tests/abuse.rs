@@ -85,9 +85,9 @@ async fn http_29_a_thousand_pipelined_requests_are_answered_in_order() {
         use tokio::io::AsyncWriteExt;
         for id in 0..1_000 {
             let body = if id % 10 == 9 {
-                call(&id.to_string(), "status")
+                call(id, "status")
             } else {
-                sync(&id.to_string(), "x")
+                sync(id, "x")
             };
             let len = body.len();
             let request =
@@ -126,17 +126,11 @@ async fn http_29_bytes_behind_an_upgrade_reach_nobody() {
     let mut client = bench.connect();
     client
         .send(format!(
-            "{}GET /status HTTP/1.1\r\nHost: x\r\n\r\n",
-            handshake()
+            "{HANDSHAKE}GET /status HTTP/1.1\r\nHost: x\r\n\r\n"
         ))
         .await;
     assert_eq!(client.rest().await, "");
     assert!(bench.fake.state().forwarded.is_empty());
-}
-
-fn handshake() -> &'static str {
-    "GET /websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,14 +249,9 @@ async fn identity_34_only_a_trusted_proxy_speaks_for_others() {
         config.trust.deny = vec!["203.0.113.66/32".parse().unwrap()];
     });
     let send = async |client: &mut Client, from: &str| {
-        let body = sync("1", "a");
-        let len = body.len();
-        client
-            .send(format!(
-                "POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {from}\r\nX-Real-IP: 9.9.9.9\r\n\
-                 Forwarded: for=9.9.9.9\r\nContent-Length: {len}\r\n\r\n{body}"
-            ))
-            .await;
+        let headers =
+            format!("X-Forwarded-For: {from}\r\nX-Real-IP: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\n");
+        client.post_to("/", &headers, &sync("1", "a")).await;
         client.status().await.0
     };
     let mut outsider = bench.connect();

@@ -120,11 +120,7 @@ async fn json_39_answers_in_any_order_and_refusals_find_their_calls() {
 async fn json_39_a_call_that_breaks_the_batch_on_the_node_breaks_it_here() {
     let bench = Bench::new();
     let mut client = bench.connect();
-    bench
-        .fake
-        .state()
-        .answers
-        .push_back(Ok(ReadAnswer::whole(500, "{\"id\":-1}")));
+    bench.will_answer(ReadAnswer::whole(500, "{\"id\":-1}"));
     let batch = format!(
         "[{},{},{}]",
         sync("1", "a"),

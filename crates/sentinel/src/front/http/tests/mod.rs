@@ -12,30 +12,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::front::testing::{Bench, Client};
+use crate::front::testing::{Bench, Client, HANDSHAKE, answer_to, call, settle, sync};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::ReadAnswer;
-
-/// `broadcast_tx_sync` of a transaction, in base64.
-fn sync(id: &str, tx: &str) -> String {
-    let tx = base64_simd::STANDARD.encode_to_string(tx);
-    format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#
-    )
-}
-
-fn answer_to(id: &str, tx: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"log":"{tx}"}}}}"#)
-}
-
-fn call(id: &str, method: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#)
-}
-
-/// Lets everything run that can.
-async fn settle() {
-    sleep(Duration::from_millis(1)).await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_write_gets_the_nodes_answer_and_the_connection_stays() {
@@ -67,15 +46,11 @@ async fn a_write_gets_the_nodes_answer_and_the_connection_stays() {
 async fn a_write_in_the_target_has_the_id_of_uris_and_a_status_for_errors() {
     let bench = Bench::new();
     let mut client = bench.connect();
-    client
-        .send("GET /broadcast_tx_commit?tx=\"a=1\" HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.get("/broadcast_tx_commit?tx=\"a=1\"").await;
     assert_eq!(client.status().await, (200, answer_to("-1", "a=1")));
     bench.fake.state().refusal =
         Some(Refusal::new(Reason::QueueFull, "full").retry_after(Duration::from_millis(1_500)));
-    client
-        .send("GET /broadcast_tx_sync?tx=0x61 HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.get("/broadcast_tx_sync?tx=0x61").await;
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 429 "), "{head}");
     assert!(head.contains("\r\nRetry-After: 2\r\n"), "{head}");
@@ -104,22 +79,14 @@ async fn reads_are_forwarded_as_they_came_and_their_answers_as_they_are() {
     );
     assert_eq!(forwarded[1].1, "/block?height=\"5\"");
 
-    bench
-        .fake
-        .state()
-        .answers
-        .push_back(Ok(ReadAnswer::pieces(500, &["ab", "c"])));
+    bench.will_answer(ReadAnswer::pieces(500, &["ab", "c"]));
     client.post("{").await;
     let (head, body) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
     assert!(head.contains("Transfer-Encoding: chunked\r\n"), "{head}");
     assert_eq!(body, "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n");
     // Without chunks the end of the connection is the end of the answer.
-    bench
-        .fake
-        .state()
-        .answers
-        .push_back(Ok(ReadAnswer::pieces(200, &["ab", "c"])));
+    bench.will_answer(ReadAnswer::pieces(200, &["ab", "c"]));
     client
         .send("GET /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         .await;
@@ -130,20 +97,12 @@ async fn reads_are_forwarded_as_they_came_and_their_answers_as_they_are() {
 async fn an_answer_that_breaks_off_breaks_the_connection_off() {
     let bench = Bench::new();
     let mut client = bench.connect();
-    bench
-        .fake
-        .state()
-        .answers
-        .push_back(Ok(ReadAnswer::pieces(200, &["", "x"])));
+    bench.will_answer(ReadAnswer::pieces(200, &["", "x"]));
     client.post(&call("5", "status")).await;
     let (status, body) = client.status().await;
     assert_eq!(status, 503);
     assert!(body.contains("the node broke off"), "{body}");
-    bench
-        .fake
-        .state()
-        .answers
-        .push_back(Ok(ReadAnswer::pieces(200, &["x", "", "y"])));
+    bench.will_answer(ReadAnswer::pieces(200, &["x", "", "y"]));
     client.post(&call("5", "status")).await;
     let rest = client.rest().await;
     assert!(rest.ends_with("1\r\nx\r\n"), "{rest}");

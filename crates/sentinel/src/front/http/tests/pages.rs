@@ -1,18 +1,14 @@
 //! Writes of web pages of other origins.
 
-use super::{answer_to, sync};
-use crate::front::testing::{Bench, Client};
+use crate::front::testing::{Bench, Client, answer_to, sync};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::ReadAnswer;
 
 const ALLOWED: &str = "\r\nAccess-Control-Allow-Origin: https://a.example\r\n";
 
 async fn post(client: &mut Client, origin: &str, body: &str) {
-    let length = body.len();
-    let request = format!(
-        "POST / HTTP/1.1\r\nHost: x\r\nOrigin: {origin}\r\nContent-Length: {length}\r\n\r\n{body}"
-    );
-    client.send(&request).await;
+    let headers = format!("Origin: {origin}\r\n");
+    client.post_to("/", &headers, body).await;
 }
 
 /// The node's next answer, with what lets a page of this origin read it.
@@ -29,7 +25,7 @@ fn allow(bench: &Bench, origin: &str) {
             origin.to_owned().into(),
         ),
     ];
-    bench.fake.state().answers.push_back(Ok(answer));
+    bench.will_answer(answer);
 }
 
 #[tokio::test(start_paused = true)]

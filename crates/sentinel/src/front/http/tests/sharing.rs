@@ -98,7 +98,7 @@ fn long_answer() -> (
 async fn sharing_65_a_slow_reader_holds_its_own_bytes_and_no_place() {
     let bench = Bench::new();
     let (answer, place) = long_answer();
-    bench.fake.state().answers.push_back(Ok(answer));
+    bench.will_answer(answer);
     let mut client = bench.connect();
     client.post(&call("1", "genesis")).await;
     settle().await;
@@ -118,7 +118,7 @@ async fn sharing_65_beyond_its_share_a_slow_reader_holds_the_node_back() {
         config.reads.window_bytes = 64 << 10;
     });
     let (first, place) = long_answer();
-    bench.fake.state().answers.push_back(Ok(first));
+    bench.will_answer(first);
     let mut client = bench.connect();
     client.post(&call("1", "genesis")).await;
     settle().await;
@@ -162,7 +162,7 @@ async fn sharing_65_long_answers_are_passed_on_a_piece_between_two_looks_at_the_
     for _ in 0..20 {
         let (mut answer, _) = long_answer();
         answer.body.1 = Arc::clone(&taken);
-        bench.fake.state().answers.push_back(Ok(answer));
+        bench.will_answer(answer);
         let mut client = bench.connect();
         client.post(&call("1", "genesis")).await;
         clients.push(client);

@@ -7,37 +7,24 @@ async fn versions_57_no_route_of_cometbft_1_passes_the_write_lane_or_the_refusal
     let bench = Bench::new();
     let mut client = bench.connect();
     for target in ["/v1", "/v1/"] {
-        let body = sync("1", "a=1");
-        let len = body.len();
-        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
-        client.send(head + &body).await;
+        client.post_to(target, "", &sync("1", "a=1")).await;
         assert_eq!(
             client.status().await,
             (200, answer_to("1", "a=1")),
             "{target}"
         );
-        let body = call("2", "unsafe_flush_mempool");
-        let len = body.len();
-        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
-        client.send(head + &body).await;
+        let refused = call("2", "unsafe_flush_mempool");
+        client.post_to(target, "", &refused).await;
         assert_eq!(client.status().await.0, 403, "{target}");
     }
-    client
-        .send("GET /v1/broadcast_tx_sync?tx=\"b=2\" HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.get("/v1/broadcast_tx_sync?tx=\"b=2\"").await;
     assert_eq!(client.status().await, (200, answer_to("-1", "b=2")));
-    client
-        .send("GET /v1/unsafe_flush_mempool HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.get("/v1/unsafe_flush_mempool").await;
     assert_eq!(client.status().await.0, 403);
     assert_eq!(bench.fake.state().txs, ["a=1", "a=1", "b=2"]);
     assert_eq!(bench.fake.state().forwarded, []);
-    client
-        .send(
-            "GET /v1/websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        )
-        .await;
+    let handshake = HANDSHAKE.replace("/websocket", "/v1/websocket");
+    client.send(handshake).await;
     let (head, _) = client.answer().await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
 }
@@ -48,9 +35,7 @@ async fn versions_57_a_node_without_these_routes_says_so_itself() {
     bench.fake.state().without_v1 = true;
     let mut client = bench.connect();
     let body = sync("1", "a=1");
-    let len = body.len();
-    let head = format!("POST /v1 HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
-    client.send(head + &body).await;
+    client.post_to("/v1", "", &body).await;
     client.answer().await;
     let state = bench.fake.state();
     assert_eq!(state.txs, [""; 0]);
@@ -67,14 +52,10 @@ async fn refused_60_writes_can_be_refused_in_every_form() {
     let mut client = bench.connect();
     client.post(&sync("1", "a=1")).await;
     assert_eq!(client.status().await.0, 403);
-    client
-        .send("GET /broadcast_tx_sync?tx=\"a\" HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.get("/broadcast_tx_sync?tx=\"a\"").await;
     assert_eq!(client.status().await.0, 403);
     // In a form that only the node can judge.
-    client
-        .send("GET /broadcast_tx_sync HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.get("/broadcast_tx_sync").await;
     assert_eq!(client.status().await.0, 403);
     client
         .post(&format!("[{},{}]", sync("1", "a"), call("2", "status")))

@@ -9,27 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 use wire::ws::frame::{BINARY, CLOSE, FIN, MASKED, PING, PONG, TEXT, mask};
 
 use crate::front::queue::WRITE_OVERHEAD;
-use crate::front::testing::{Bench, Client};
+use crate::front::testing::{Bench, Client, HANDSHAKE, answer_to, call, settle, sync};
 use crate::refusal::{Reason, Refusal};
-
-const HANDSHAKE: &str = "GET /websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
-     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-
-fn sync(id: u64, tx: &str) -> String {
-    let tx = base64_simd::STANDARD.encode_to_string(tx);
-    format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#
-    )
-}
-
-fn answer_to(id: u64, tx: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"log":"{tx}"}}}}"#)
-}
-
-fn call(id: u64, method: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#)
-}
 
 /// A frame as a client sends it.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -105,10 +86,6 @@ impl Client {
         assert_eq!(self.rest().await, "");
         u16::from_be_bytes([payload[0], payload[1]])
     }
-}
-
-async fn settle() {
-    sleep(Duration::from_millis(1)).await;
 }
 
 #[tokio::test(start_paused = true)]

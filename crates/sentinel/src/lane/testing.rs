@@ -1,0 +1,26 @@
+//! Writes for the tests of the lane's parts.
+
+use pacing::Nanos;
+use rpc::BroadcastMethod;
+
+use super::api::WriteBody;
+use super::job::{Job, Notes, Recipient, Record};
+use crate::ledger::Ledger;
+
+/// A sync of this transaction over a connection of 127.0.0.1 that nobody waits for, with a deadline of a minute.
+pub(super) fn write(tx: Vec<u8>) -> Job {
+    Job::from(Record {
+        client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
+        connection: 1,
+        body: WriteBody::Tx {
+            method: BroadcastMethod::Sync,
+            tx: tx.into(),
+        },
+        notes: Notes::default(),
+        arrived: Nanos::ZERO,
+        deadline: Nanos::from_secs(60),
+        ambiguous: false,
+        recipient: Recipient::AcceptedBefore,
+        reservation: Ledger::new(0).nothing(),
+    })
+}
