@@ -52,8 +52,7 @@ pub use self::{
     network::Network,
     network_map::NetworkMap,
     queue::{
-        Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueCounters, QueueLimits,
-        Refusal, Weight,
+        Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
     },
     table::{ClientTable, Entry, Neutral, SlotId, TableCounters, TableLimits},
 };

@@ -60,7 +60,7 @@ pub struct ClientTable<S> {
     hash: KeyedHash,
     /// Another hash, so that clients that share a bucket do not share a state.
     sharing: KeyedHash,
-    counters: TableCounters,
+    evictions: u64,
 }
 
 #[derive(Debug)]
@@ -95,8 +95,6 @@ pub struct TableCounters {
     pub entries: usize,
     /// States that were forgotten for others.
     pub evictions: u64,
-    /// Searches that ended at a shared state.
-    pub shared_hits: u64,
 }
 
 impl<S: Neutral> ClientTable<S> {
@@ -121,7 +119,7 @@ impl<S: Neutral> ClientTable<S> {
             hand: 0,
             hash: KeyedHash::new(seed, 0),
             sharing: KeyedHash::new(seed, 1),
-            counters: TableCounters::default(),
+            evictions: 0,
         })
     }
 
@@ -177,7 +175,7 @@ impl<S: Neutral> ClientTable<S> {
     pub fn counters(&self) -> TableCounters {
         TableCounters {
             entries: self.slots.len(),
-            ..self.counters
+            evictions: self.evictions,
         }
     }
 
@@ -217,7 +215,7 @@ impl<S: Neutral> ClientTable<S> {
         slot.used = false;
         slot.generation = slot.generation.wrapping_add(1);
         slot.state = S::default();
-        self.counters.evictions += 1;
+        self.evictions += 1;
         Some(place)
     }
 
@@ -235,7 +233,6 @@ impl<S: Neutral> ClientTable<S> {
     }
 
     fn shared_entry(&mut self, key: &ClientKey) -> Entry<'_, S> {
-        self.counters.shared_hits += 1;
         let place = self.sharing.hash_one(key) % self.shared.len() as u64;
         let place = u32::try_from(place).expect("there are at most 65,536 shared states");
         Entry {
@@ -339,7 +336,6 @@ mod tests {
         newcomer.state.connections += 1;
         let id = newcomer.id;
         assert_eq!(table.get_mut(id).unwrap().connections, 1);
-        assert_eq!(table.counters().shared_hits, 1);
         assert_eq!(table.counters().evictions, 0);
         // The same newcomer comes to the same shared state.
         assert_eq!(table.entry(client(9), Nanos::ZERO).id, id);

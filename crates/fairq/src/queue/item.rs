@@ -100,26 +100,3 @@ impl Backlog {
         self.cost -= u64::from(cost);
     }
 }
-
-/// What has happened to items since the queue was made.
-///
-/// `pushed = popped + displaced + removed + what is in the queue`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueueCounters {
-    /// Items taken.
-    pub pushed: u64,
-    /// Items whose turn came.
-    pub popped: u64,
-    /// Items that had to make room for those of shorter flows.
-    pub displaced: u64,
-    /// Items removed with their connection or for their age.
-    pub removed: u64,
-    /// Items refused because the client's own queue was full.
-    pub refused_queue_full: u64,
-    /// Items refused because of the number of entries in all.
-    pub refused_entries: u64,
-    /// Items refused because of the bytes in all.
-    pub refused_bytes: u64,
-    /// Items taken into overflow flows, a part of `pushed`.
-    pub overflow_pushes: u64,
-}

@@ -26,7 +26,7 @@ use self::{
     slab::{List, NIL, Slab},
 };
 pub use self::{
-    item::{Backlog, Item, Popped, PushError, Pushed, QueueCounters, Refusal},
+    item::{Backlog, Item, Popped, PushError, Pushed, Refusal},
     limits::{Order, QueueLimits, Weight},
 };
 use crate::{error::Error, key::ClientKey};
@@ -57,7 +57,6 @@ pub struct FairQueue<T> {
     backlogged_clients: usize,
     backlogged_shares: u64,
     overflow_clients: usize,
-    counters: QueueCounters,
 }
 
 impl<T> FairQueue<T> {
@@ -90,7 +89,6 @@ impl<T> FairQueue<T> {
             backlogged_clients: 0,
             backlogged_shares: 0,
             overflow_clients: 0,
-            counters: QueueCounters::default(),
         })
     }
 
@@ -110,12 +108,13 @@ impl<T> FairQueue<T> {
     ) -> Result<Pushed<T>, PushError<T>> {
         let home = self.homes.find(&client);
         if self.load(home).entries >= self.limits.per_client {
-            return Err(self.refuse(Refusal::QueueFull, item));
+            let reason = Refusal::QueueFull;
+            return Err(PushError { reason, item });
         }
         let seat = self.seat(&client, home);
         let displaced = match self.make_room(seat, item.bytes) {
             Ok(displaced) => displaced,
-            Err(reason) => return Err(self.refuse(reason, item)),
+            Err(reason) => return Err(PushError { reason, item }),
         };
         let lane = self.lane_for((client, connection), home, seat);
         self.weigh(self.lanes[lane].flow, weight);
@@ -127,10 +126,6 @@ impl<T> FairQueue<T> {
             .push_back(&mut self.entries, number);
         self.ages.push_back(&mut self.entries, number);
         self.count_in(number);
-        self.counters.pushed += 1;
-        if self.flows[flow].owner.is_none() {
-            self.counters.overflow_pushes += 1;
-        }
         Ok(Pushed { displaced })
     }
 
@@ -142,9 +137,7 @@ impl<T> FairQueue<T> {
     /// The item whose turn it is, at the cost that it has now, 1 or more: what is scarce may have changed
     /// since it was pushed.
     pub fn pop_at(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
-        let popped = self.next_turn(price)?;
-        self.counters.popped += 1;
-        Some(popped)
+        self.next_turn(price)
     }
 
     /// How many items wait.
@@ -160,11 +153,6 @@ impl<T> FairQueue<T> {
     /// The bytes of all items, as they say.
     pub const fn bytes(&self) -> u64 {
         self.total.bytes
-    }
-
-    /// All that waits.
-    pub const fn total(&self) -> Backlog {
-        self.total
     }
 
     /// How many clients have items waiting.
@@ -187,23 +175,9 @@ impl<T> FairQueue<T> {
         self.load(self.homes.find(client))
     }
 
-    /// What has happened so far.
-    pub const fn counters(&self) -> QueueCounters {
-        self.counters
-    }
-
     /// The bounds it was made with.
     pub const fn limits(&self) -> &QueueLimits {
         &self.limits
-    }
-
-    fn refuse(&mut self, reason: Refusal, item: Item<T>) -> PushError<T> {
-        match reason {
-            Refusal::QueueFull => self.counters.refused_queue_full += 1,
-            Refusal::Entries => self.counters.refused_entries += 1,
-            Refusal::Bytes => self.counters.refused_bytes += 1,
-        }
-        PushError { reason, item }
     }
 
     fn load(&self, home: Option<Home>) -> Backlog {

@@ -48,7 +48,6 @@ impl<T> FairQueue<T> {
         {
             let flow = self.lanes[self.entries[number].lane].flow;
             let popped = self.take_out(number);
-            self.counters.removed += 1;
             self.settle(flow);
             removed(popped.client, popped.item);
         }
@@ -73,7 +72,6 @@ impl<T> FairQueue<T> {
             let entry = &self.entries[number];
             if !keep(entry.connection, &entry.item.value) {
                 let popped = self.take_out(number);
-                self.counters.removed += 1;
                 removed(popped.item);
             }
         }

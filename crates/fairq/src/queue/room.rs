@@ -68,7 +68,6 @@ impl<T> FairQueue<T> {
         let lane = self.entries[newest].lane;
         let last = self.lanes[lane].fifo.tail().unwrap_or(newest);
         displaced.push(self.take_out(last));
-        self.counters.displaced += 1;
         let has_more = self.flows[flow].load.entries > 0;
         self.settle(flow);
         has_more

@@ -64,8 +64,6 @@ fn the_newest_of_the_longest_makes_room() {
     assert_eq!(refusal(&mut queue, 2, 250), Refusal::Entries);
     assert_eq!(refusal(&mut queue, 1, 250), Refusal::Entries);
     assert_eq!(queue.len(), 10);
-    let counters = queue.counters();
-    assert_eq!((counters.displaced, counters.refused_entries), (2, 2));
     // The one that lost its newest still sends the others in order.
     let mut values = Vec::new();
     while let Some(popped) = queue.pop() {
@@ -106,7 +104,6 @@ fn a_client_has_a_bound_of_its_own() {
     assert_eq!(refusal(&mut queue, 1, 250), Refusal::QueueFull);
     push(&mut queue, 2, 0, 250);
     assert_eq!(queue.backlog(&client(1)).entries, 3);
-    assert_eq!(queue.counters().refused_queue_full, 1);
 }
 
 #[test]
@@ -200,5 +197,5 @@ fn the_oldest_go_first_whosever_they_are() {
     queue.remove_oldest_while(|&n| n < 4, |who, item| removed.push((who, item.value)));
     let wanted = [(0, 0), (1, 1), (2, 2), (0, 3)].map(|(who, n)| (client(who), n));
     assert_eq!(removed, wanted);
-    assert_eq!((queue.len(), queue.counters().removed), (6, 4));
+    assert_eq!(queue.len(), 6);
 }

@@ -257,14 +257,6 @@ impl Model {
         let top = self.queue.top(100);
         assert!(top.len() <= backlogged);
         assert!(self.queue.flows() <= self.queue.limits().clients);
-        let counters = self.queue.counters();
-        assert_eq!(
-            counters.pushed,
-            counters.popped + counters.displaced + counters.removed + self.queue.len() as u64
-        );
-        let refused =
-            counters.refused_queue_full + counters.refused_entries + counters.refused_bytes;
-        assert_eq!(counters.pushed + refused, self.arrivals);
     }
 
     /// Pops until nothing is left, of the items or of the flows.
