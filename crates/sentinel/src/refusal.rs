@@ -58,6 +58,8 @@ named! {
 
 /// When room may be there again: a second's worth of forwarded writes.
 const ROOM_RETRY: Duration = Duration::from_secs(1);
+/// After this another proxy or the restarted one may answer.
+const ELSEWHERE_RETRY: Duration = Duration::from_secs(5);
 
 impl Refusal {
     /// A refusal before anything was forwarded.
@@ -73,6 +75,11 @@ impl Refusal {
     /// There is no room in the ledger of buffered bytes.
     pub fn buffers_full() -> Self {
         Self::new(Reason::Bytes, "the buffers are full").retry_after(ROOM_RETRY)
+    }
+
+    /// The proxy is going down; another one may answer, or the restarted one.
+    pub fn going_down() -> Self {
+        Self::new(Reason::Shutdown, "the proxy is going down").retry_after(ELSEWHERE_RETRY)
     }
 
     /// With a time after which trying again makes sense.

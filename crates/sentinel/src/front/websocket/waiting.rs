@@ -15,7 +15,7 @@ use crate::front::socket::Stream;
 use crate::jsonrpc::KeptId;
 use crate::lane::Permit;
 use crate::metrics::{MethodClass, OutcomeLabel};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::Refusal;
 use crate::upstream::RelayMessage;
 
 /// The message that a session is at, if it cannot be carried out at once.
@@ -142,9 +142,8 @@ impl Waiting {
                 return;
             }
         };
-        let refusal = Refusal::new(Reason::Shutdown, "the proxy is going down");
         client.count(class, OutcomeLabel::Lost);
-        client.refuse(id.as_ref(), &refusal);
+        client.refuse(id.as_ref(), &Refusal::going_down());
     }
 }
 

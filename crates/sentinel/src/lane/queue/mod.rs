@@ -112,8 +112,7 @@ impl WriteQueue {
 
     fn try_admit(&mut self, mut job: Job, now: Nanos) -> Result<(), Refusal> {
         if self.stopping {
-            return Err(Refusal::new(Reason::Shutdown, "the proxy is going down")
-                .retry_after(RETRY_ELSEWHERE));
+            return Err(Refusal::going_down());
         }
         let client = job.client;
         let wait = self.wait(client, now);
@@ -404,8 +403,6 @@ pub(super) fn expired() -> Refusal {
     .retry_after(SHORTEST_RETRY)
 }
 
-/// After this another proxy or the restarted one may answer.
-const RETRY_ELSEWHERE: Duration = Duration::from_secs(5);
 /// Bounds the queue's memory whatever a write's size; the ledger bounds the bytes.
 const MOST_ENTRIES: usize = 1 << 22;
 /// Bounds how long the lock is held; the rest steps aside at the next turn.

@@ -364,7 +364,7 @@ impl Worker {
             lost
         };
         for job in &jobs {
-            job.refuse(stopped());
+            job.refuse(Refusal::going_down());
         }
         self.commits.expire(Nanos::MAX);
         self.shared.lock().accounts().unkept = self.acknowledged.all_unkept();
@@ -374,11 +374,6 @@ impl Worker {
             info!("stopped; every admitted write was answered");
         }
     }
-}
-
-/// The refusal of what is still here at the end.
-fn stopped() -> Refusal {
-    Refusal::new(Reason::Shutdown, "the proxy is going down").retry_after(Duration::from_secs(5))
 }
 
 /// The refusal of one commit too many.

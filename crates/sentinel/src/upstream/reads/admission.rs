@@ -96,8 +96,7 @@ where
                     Refusal::new(Reason::Rate, "too many reads are under way")
                         .retry_after(PLACE_LIMIT)
                 })?;
-            let closed = |_| Refusal::new(Reason::Shutdown, "the proxy is going down");
-            read.admitted.place = Some(place.map_err(closed)?);
+            read.admitted.place = Some(place.map_err(|_| Refusal::going_down())?);
             below.call(read).await
         }
     })
