@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
@@ -40,7 +40,7 @@ where
 
 /// The last lines, latest first.
 pub fn recent() -> Vec<Event> {
-    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = LINES.lock();
     let event = |entry: &Entry| Event {
         ago_seconds: entry.at.elapsed().as_secs() as f64,
         level: entry.level.to_string(),
@@ -70,7 +70,7 @@ struct Line(Level);
 impl io::Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = LINES.lock();
         if lines.len() == MOST_LINES {
             lines.pop_front();
         }

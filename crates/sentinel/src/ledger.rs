@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::iter::successors;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use fairq::ClientKey;
+use parking_lot::Mutex;
 
 /// Counts the bytes of everything that is buffered, up to a bound, and shares them between clients.
 /// Clones share the account.
@@ -62,7 +63,12 @@ impl Ledger {
     /// The same account, for what this client holds. Looks the client up: to be kept as long as it serves.
     pub fn of(&self, client: ClientKey) -> Self {
         let account = self.account();
-        let tier = Tier::find(account, &mut account.tiers(), client, client.tiers().nth(1));
+        let tier = Tier::find(
+            account,
+            &mut account.tiers.lock(),
+            client,
+            client.tiers().nth(1),
+        );
         Self(Holder::Client(tier))
     }
 
@@ -138,11 +144,6 @@ impl Ledger {
 }
 
 impl Account {
-    fn tiers(&self) -> MutexGuard<'_, HashMap<ClientKey, Weak<Tier>>> {
-        // The table is whole between any two statements, so a panic elsewhere leaves it usable.
-        self.tiers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether one who holds so much, when so much is free, keeps to its share.
     fn is_fair(&self, own: usize, free: usize) -> bool {
         let reserve = self.capacity / RESERVE;
@@ -174,7 +175,7 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        let mut tiers = self.account.tiers();
+        let mut tiers = self.account.tiers.lock();
         // The client may have come back in the meantime.
         let known = tiers.get(&self.key);
         if known.is_some_and(|tier| tier.strong_count() == 0) {
@@ -309,8 +310,8 @@ mod tests {
         assert_eq!(from_site.len(), SMALL / (16 << 10));
         drop((held, hogs, from_site));
         assert_eq!(ledger.used(), 0);
-        assert_eq!(ledger.account().tiers().len(), 1);
+        assert_eq!(ledger.account().tiers.lock().len(), 1);
         drop(polite);
-        assert!(ledger.account().tiers().is_empty());
+        assert!(ledger.account().tiers.lock().is_empty());
     }
 }

@@ -9,11 +9,12 @@ mod pages;
 mod tests;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ops::listener::{self, Bounds};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -97,7 +98,7 @@ impl Shown {
             next.tick().await;
             let moment = self.inspect.moment();
             let clients = self.inspect.clients(LISTED_CLIENTS).clients;
-            let mut kept = self.lock();
+            let mut kept = self.kept.lock();
             kept.keeper.look(clock.now(), moment, clients);
             kept.made = None;
         }
@@ -105,7 +106,7 @@ impl Shown {
 
     /// The overview as JSON.
     fn overview(&self) -> Bytes {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if let Some(made) = &kept.made {
             return made.clone();
         }
@@ -113,11 +114,6 @@ impl Shown {
         let overview = kept.keeper.overview(&readiness, events);
         let made = Bytes::from(serde_json::to_vec(&overview).expect("text keys only"));
         kept.made.insert(made).clone()
-    }
-
-    /// A panic while it was held leaves whole figures.
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{ACCESS_CONTROL_REQUEST_METHOD, HeaderValue, ORIGIN};
 use hyper::{HeaderMap, Method};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::respond::CrossOrigin;
@@ -78,7 +79,7 @@ impl Origins {
 
     /// The headers for a page, if they are known.
     fn known(&self, asking: &Asking) -> Option<Arc<CrossOrigin>> {
-        let known = self.lock();
+        let known = self.0.lock();
         let known = known.get(asking)?;
         (known.since.elapsed() < KNOWN_FOR).then(|| Arc::clone(&known.headers))
     }
@@ -90,7 +91,7 @@ impl Origins {
         answer: &[(Cow<'static, str>, Bytes)],
     ) -> Arc<CrossOrigin> {
         let headers = Arc::new(CrossOrigin::of(answer));
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if known.len() >= MOST_ORIGINS && !known.contains_key(asking) {
             let first = known.iter().min_by_key(|(_, known)| known.since);
             if let Some(first) = first.map(|(asking, _)| asking.clone()) {
@@ -103,10 +104,6 @@ impl Origins {
         };
         known.insert(asking.clone(), entry);
         headers
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Asking, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -136,7 +133,7 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
             origins.learn(&asking(number), &allow);
         }
-        assert_eq!(origins.lock().len(), MOST_ORIGINS);
+        assert_eq!(origins.0.lock().len(), MOST_ORIGINS);
         assert!(origins.known(&asking(MOST_ORIGINS - 1)).is_none());
         assert!(origins.known(&asking(MOST_ORIGINS)).is_some());
         tokio::time::advance(KNOWN_FOR).await;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::{ClientKey, ClientTable, GcraLimit, TableLimits};
 use pacing::{Nanos, Rate};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::refusal::{Reason, Refusal};
@@ -136,7 +137,7 @@ impl Slots {
     /// # Errors
     /// There are too many; nothing was counted.
     pub(crate) fn enter(&self, client: ClientKey) -> Result<Slot, Full> {
-        let mut count = self.lock();
+        let mut count = self.0.count.lock();
         let limits = self.0.limits;
         let total = count.total;
         let reserve = limits.total / RESERVE;
@@ -161,7 +162,7 @@ impl Slots {
     /// # Errors
     /// There are too many; nothing was counted.
     pub(crate) fn enter_proxy(&self) -> Result<Slot, Full> {
-        let mut count = self.lock();
+        let mut count = self.0.count.lock();
         if count.total >= self.0.limits.total {
             return Err(Full::All);
         }
@@ -175,7 +176,7 @@ impl Slots {
     /// # Errors
     /// The client has too many; nothing was counted.
     pub(crate) fn charge(&self, client: ClientKey) -> Result<Slot, Full> {
-        let mut count = self.lock();
+        let mut count = self.0.count.lock();
         count.check(client, self.0.limits)?;
         count.add(client);
         drop(count);
@@ -184,7 +185,7 @@ impl Slots {
 
     /// Room to tell one client that it was not let in; none if that many are being told.
     pub(crate) fn refuse(&self) -> Option<Slot> {
-        let mut count = self.lock();
+        let mut count = self.0.count.lock();
         if count.refusing >= REFUSED_AT_ONCE {
             return None;
         }
@@ -195,12 +196,12 @@ impl Slots {
 
     /// Connections in all.
     pub(crate) fn total(&self) -> usize {
-        self.lock().total
+        self.0.count.lock().total
     }
 
     /// Connections of a client.
     pub(crate) fn of(&self, client: ClientKey) -> usize {
-        self.lock().of(client)
+        self.0.count.lock().of(client)
     }
 
     fn slot(&self, client: Option<ClientKey>, held: Held) -> Slot {
@@ -209,11 +210,6 @@ impl Slots {
             client,
             held,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Count> {
-        // A count is whole between any two statements, so a panic elsewhere leaves it usable.
-        self.0.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -235,7 +231,7 @@ enum Held {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut count = self.slots.lock();
+        let mut count = self.slots.0.count.lock();
         match self.held {
             Held::Connection => count.total -= 1,
             Held::Refusal => count.refusing -= 1,
@@ -284,7 +280,7 @@ mod tests {
         assert_eq!((slots.total(), slots.of(client(1))), (3, 2));
         drop((second, third, other));
         assert_eq!(slots.total(), 0);
-        assert!(slots.lock().tiers.is_empty());
+        assert!(slots.0.count.lock().tiers.is_empty());
     }
 
     #[test]
@@ -333,7 +329,7 @@ mod tests {
         assert_eq!(held.len(), 10 * ClientKey::SITE_CLIENTS);
         assert_eq!(slots.charge(client(101)).unwrap_err(), Full::Client);
         drop(held);
-        assert!(slots.lock().tiers.is_empty());
+        assert!(slots.0.count.lock().tiers.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

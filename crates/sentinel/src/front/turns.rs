@@ -6,10 +6,11 @@
 //! block of a megabyte that was half a second, at 512 that asked the node something some 10 ms.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use fairq::{ClientKey, FairQueue, Item, Order, QueueLimits, Weight};
+use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -104,16 +105,11 @@ impl Turns {
             loop {
                 // Unlike a waker by itself this waits for that look.
                 yield_now().await;
-                if !self.lock().renew() {
+                if !self.0.state.lock().renew() {
                     break;
                 }
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Each section leaves a state that is whole.
-        (self.0.state.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,7 +117,7 @@ impl Turn {
     /// Whether a piece of long work may be done now, before the task waits for anything. If not, the task is
     /// woken for it. In a turn that was [`used`](Self::used) no other piece may be done.
     pub(super) fn poll_begin(&mut self, context: &Context<'_>) -> Poll<()> {
-        let (mut state, waker) = (self.turns.lock(), context.waker());
+        let (mut state, waker) = (self.turns.0.state.lock(), context.waker());
         self.phase = match self.phase {
             Phase::Idle | Phase::Held { is_used: true } => state.enter(self.client, waker),
             Phase::Waiting(seat) => state.look(seat, waker),
@@ -164,7 +160,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Phase::Waiting(seat) = self.phase {
-            let mut state = self.turns.lock();
+            let mut state = self.turns.0.state.lock();
             state.seats.remove(seat);
             let is_other = |other: &usize| *other != seat;
             (state.queue).remove_connection(&self.client, LINE, is_other, drop);
@@ -260,17 +256,17 @@ mod tests {
         first.used();
         // Neither another one nor the same has a turn before the sockets were looked at.
         assert!(!begin(&mut second) && !begin(&mut first));
-        assert!(turns.lock().renew());
+        assert!(turns.0.state.lock().renew());
         assert!(!begin(&mut first) && begin(&mut second));
         second.finish();
         assert!(!begin(&mut second));
         // Who waits no more keeps nobody from a turn, whether it was granted one or not.
-        assert!(turns.lock().renew());
+        assert!(turns.0.state.lock().renew());
         drop((first, second));
-        assert!(!turns.lock().renew());
+        assert!(!turns.0.state.lock().renew());
         let mut third = turns.clone().of(client(1));
         assert!(begin(&mut third));
-        let state = turns.lock();
+        let state = turns.0.state.lock();
         assert_eq!((state.seats.len(), state.queue.len()), (0, 0));
     }
 
@@ -288,7 +284,7 @@ mod tests {
         let mut other = turns.clone().of(client(2));
         let mut looks = 0;
         while !begin(&mut other) {
-            turns.lock().renew();
+            turns.0.state.lock().renew();
             looks += 1;
         }
         assert!(looks <= 2, "{looks} turns of another client came first");

@@ -1,13 +1,14 @@
 //! What the front and the write lane exchange.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use rpc::BroadcastMethod;
 
 use crate::ledger::Reservation;
@@ -109,10 +110,7 @@ impl Outbox {
         if self.is_closed() {
             return;
         }
-        self.ready
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(delivery);
+        self.ready.lock().push_back(delivery);
         self.waker.wake();
     }
 
@@ -122,7 +120,7 @@ impl Outbox {
     /// Nothing is taken by a call that returned `Pending`.
     pub fn poll_take(&self, context: &mut Context<'_>) -> Poll<VecDeque<Delivery>> {
         self.waker.register(context.waker());
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = self.ready.lock();
         if ready.is_empty() {
             Poll::Pending
         } else {

@@ -1,9 +1,9 @@
 //! What the handles and the worker share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pacing::Nanos;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::queue::WriteQueue;
@@ -32,10 +32,10 @@ impl Shared {
         }
     }
 
-    /// A panic while the lock was held leaves a queue that is still whole: every section is a
+    /// The queue. A panic while the lock was held leaves one that is still whole: every section is a
     /// sequence of complete operations.
     pub(super) fn lock(&self) -> MutexGuard<'_, WriteQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     pub(super) fn node(&self) -> Option<usize> {
@@ -50,17 +50,13 @@ impl Shared {
     /// Tells the front how fast its writes go out, and until when nothing does.
     pub(super) fn publish(&self, status: Status, closed_until: Nanos) {
         self.lock().set_pace(status.served, closed_until);
-        *self.lock_status() = status;
+        *self.status.lock() = status;
     }
 
     pub(super) fn status(&self) -> Status {
-        let mut status = self.lock_status().clone();
+        let mut status = self.status.lock().clone();
         self.lock().fill(&mut status);
         status
-    }
-
-    fn lock_status(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

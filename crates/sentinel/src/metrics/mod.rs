@@ -10,11 +10,11 @@ mod labels;
 mod tests;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
 
 use appearing::{Requests, UpstreamTimes};
 use control::{BreakCause, BreakState};
 use pacing::Nanos;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
@@ -217,7 +217,7 @@ impl Metrics {
 
     /// Everything in the OpenMetrics text format.
     pub fn render(&self, gauges: &Gauges) -> String {
-        let mut scraped = self.scraped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scraped = self.scraped.lock();
         *scraped = gauges.after(&scraped);
         let mut read_now = Registry::with_prefix(PREFIX);
         scraped.register(&mut read_now);

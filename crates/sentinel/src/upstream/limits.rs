@@ -1,9 +1,10 @@
 //! What one client may use of the read lane and of the relays.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
 use pacing::{Nanos, Rate};
+use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -106,7 +107,7 @@ impl ClientLimits {
     /// Takes `calls` from a client's rate.
     pub(super) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         let now = self.clock.now();
-        let mut table = self.table();
+        let mut table = self.table.lock();
         for (tier, rate) in client.tiers().zip([&self.rate, &self.site_rate]) {
             let taken = table.entry(tier, now).state.bucket.take(rate, now, calls);
             taken.map_err(|at| {
@@ -169,7 +170,7 @@ impl ClientLimits {
     #[cfg(test)]
     pub(super) fn reads_of(&self, client: ClientKey) -> u32 {
         let reads = |usage: &Usage| usage.slots[Kind::Read as usize];
-        self.table().peek(&client).map_or(0, reads)
+        self.table.lock().peek(&client).map_or(0, reads)
     }
 
     /// A slot of a client that may have `most`.
@@ -178,7 +179,7 @@ impl ClientLimits {
     /// It has so many, or the IPv6 /48 around it.
     fn take(self: &Arc<Self>, client: ClientKey, kind: Kind, most: u32) -> Result<ClientSlot, u32> {
         let now = self.clock.now();
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let mut ids = [None; 2];
         let bounds = [most, most.saturating_mul(ClientKey::SITE_CLIENTS as u32)];
         for ((tier, most), id) in client.tiers().zip(bounds).zip(&mut ids) {
@@ -199,15 +200,11 @@ impl ClientLimits {
             kind,
         })
     }
-
-    fn table(&self) -> MutexGuard<'_, ClientTable<Usage>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for ClientSlot {
     fn drop(&mut self) {
-        let mut table = self.limits.table();
+        let mut table = self.limits.table.lock();
         for id in self.ids.into_iter().flatten() {
             // A state in use is not neutral, so it is still there.
             if let Some(usage) = table.get_mut(id) {

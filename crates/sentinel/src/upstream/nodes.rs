@@ -1,10 +1,11 @@
 //! All nodes behind the proxy: who can be used, how high their chain is, what their blocks are.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pacing::Nanos;
+use parking_lot::{Mutex, MutexGuard};
 use rpc::{Client, ClientOptions, Endpoint, FollowedBlock, Transport, Trust};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -378,7 +379,7 @@ impl Node {
 
     /// Where it stands.
     pub(super) fn state(&self) -> MutexGuard<'_, NodeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
@@ -75,7 +76,7 @@ impl BlockResults {
 impl ResultsCache {
     /// Where the results of a block are, or are going to be.
     pub(super) fn cell(&self, node: usize, height: u64) -> Cell {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let known = kept
             .iter()
             .find(|kept| (kept.node, kept.height) == (node, height));
@@ -96,7 +97,7 @@ impl ResultsCache {
 
     /// Forgets what a node's chain no longer has.
     pub(super) fn forget(&self, node: usize) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.retain(|kept| kept.node != node);
     }
 }

@@ -6,7 +6,7 @@
 //! ARCHITECTURE.md says which of them hyper-util's pools do not keep.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rpc::Endpoint;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -204,7 +205,7 @@ impl Idle {
     /// A kept connection that is still good, as far as one can tell.
     async fn take(&self) -> Option<PooledConnection> {
         loop {
-            let (mut connection, since) = self.connections().pop()?;
+            let (mut connection, since) = self.connections.lock().pop()?;
             if since.elapsed() < IDLE_LIMIT && connection.sender.ready().await.is_ok() {
                 return Some(connection);
             }
@@ -236,17 +237,11 @@ impl Idle {
     }
 
     fn give_back(&self, connection: PooledConnection) {
-        let mut idle = self.connections();
+        let mut idle = self.connections.lock();
         idle.retain(|(connection, _)| !connection.sender.is_closed());
         if idle.len() < MAX_IDLE && !connection.sender.is_closed() {
             idle.push((connection, Instant::now()));
         }
-    }
-
-    fn connections(&self) -> MutexGuard<'_, Vec<(PooledConnection, Instant)>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,11 +4,12 @@
 //! is too far behind loses the oldest events, and with them its subscription; the others lose nothing.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use slab::Slab;
 
 use crate::refusal::Refusal;
@@ -149,7 +150,7 @@ impl Feed {
         slot: ClientSlot,
         on_leave: &Arc<tokio::sync::Notify>,
     ) -> Result<Reader, ClientSlot> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if matches!(state.phase, Phase::Ended(_)) {
             return Err(slot);
         }
@@ -166,7 +167,7 @@ impl Feed {
 
     /// Whether the node is to be asked; from now on it was.
     pub(super) fn ask(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_wanted = matches!(state.phase, Phase::Wanted);
         if is_wanted {
             state.phase = Phase::Asked;
@@ -176,12 +177,12 @@ impl Feed {
 
     /// The node is to be asked once more.
     pub(super) fn ask_again(&self) {
-        self.lock().phase = Phase::Wanted;
+        self.state.lock().phase = Phase::Wanted;
     }
 
     /// Whether nobody reads it.
     pub(super) fn is_deserted(&self) -> bool {
-        self.lock().readers.is_empty()
+        self.state.lock().readers.is_empty()
     }
 
     /// The node has confirmed.
@@ -195,14 +196,14 @@ impl Feed {
     }
 
     fn turn_to(&self, phase: Phase) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.phase = phase;
         state.wake();
     }
 
     /// An event for all readers.
     pub(super) fn publish(&self, event: FeedEvent) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let unread = state.readers.len();
         if unread == 0 {
             return;
@@ -217,11 +218,6 @@ impl Feed {
             state.forget_first(&self.stock);
         }
         state.wake();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Each section leaves a state that is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -254,7 +250,7 @@ impl State {
 impl Reader {
     /// What comes next.
     pub(in crate::upstream) fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<FeedNews> {
-        let mut state = self.feed.lock();
+        let mut state = self.feed.state.lock();
         if !self.is_confirmed && matches!(state.phase, Phase::Live) {
             self.is_confirmed = true;
             return Poll::Ready(FeedNews::Confirmed);
@@ -290,7 +286,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut state = self.feed.lock();
+        let mut state = self.feed.state.lock();
         let taken = usize::try_from(self.next.saturating_sub(state.first)).unwrap_or(usize::MAX);
         for held in state.events.iter_mut().skip(taken) {
             held.unread -= 1;
@@ -355,7 +351,7 @@ mod tests {
 
     fn held(feed: &Feed) -> (usize, usize) {
         (
-            feed.lock().events.len(),
+            feed.state.lock().events.len(),
             feed.stock.held.load(Ordering::Relaxed),
         )
     }

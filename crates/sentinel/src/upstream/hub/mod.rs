@@ -8,11 +8,12 @@ mod feed;
 mod worker;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fairq::ClientKey;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::feed::{Feed, FeedKey, Stock};
@@ -90,7 +91,7 @@ impl Hub {
         let inner = &*self.0;
         let mut slot = inner.clients.subscribe(client)?;
         let key = (node, normal_form(query));
-        let mut board = self.board();
+        let mut board = self.0.board.lock();
         if let Some(feed) = board.get(&key) {
             match feed.join(slot, &inner.changed) {
                 Ok(reader) => return Ok(reader),
@@ -117,19 +118,15 @@ impl Hub {
         let inner = &*self.0;
         HubCounters {
             subscriptions: inner.stock.readers.load(Ordering::Relaxed),
-            queries: self.board().len(),
+            queries: self.0.board.lock().len(),
             links: inner.links.load(Ordering::Relaxed),
             slow: inner.stock.slow.load(Ordering::Relaxed),
         }
     }
 
-    fn board(&self) -> MutexGuard<'_, HashMap<FeedKey, Arc<Feed>>> {
-        self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a feed off the board, unless another has its place.
     fn remove(&self, feed: &Arc<Feed>) {
-        let mut board = self.board();
+        let mut board = self.0.board.lock();
         if board
             .get(&feed.key)
             .is_some_and(|known| Arc::ptr_eq(known, feed))

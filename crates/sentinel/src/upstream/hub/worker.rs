@@ -81,7 +81,7 @@ impl HubWorker {
     /// Ends what nobody reads, and asks for what is new.
     fn review(&mut self) {
         let (mut deserted, mut wanted) = (Vec::new(), Vec::new());
-        self.hub.board().retain(|_, feed| {
+        self.hub.0.board.lock().retain(|_, feed| {
             if feed.is_deserted() {
                 deserted.push(Arc::clone(feed));
                 return false;
