@@ -47,136 +47,69 @@ pub(super) fn broadcasts() -> Vec<Request> {
     requests
 }
 
+/// Bodies of a POST; `$name` stands for a transaction of this name.
+const BODIES: &[&str] = &[
+    // Notifications are not executed.
+    r#"{"method":"broadcast_tx_sync","params":{"tx":"$n1"}}"#,
+    r#"{"jsonrpc":"2.0","method":"broadcast_tx_async","params":{"tx":"$n2"}}"#,
+    // Keys in other cases, twice, in another order, escaped.
+    r#"{"ID":7,"Method":"broadcast_tx_sync","PARAMS":{"TX":"$k1"}}"#,
+    r#"{"params":{"tx":"$k2"},"method":"broadcast_tx_sync","id":4}"#,
+    r#"{"id":1,"method":"health","method":"broadcast_tx_sync","params":{"tx":"$k3"}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","method":"health","params":{"tx":"$k4"}}"#,
+    r#"{"id":1,"m\u0065thod":"broadcast_tx_s\u0079nc","params":{"tx":"$k5"}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$k6","tx":"$k7"}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$k8","x":1}}"#,
+    r#"{"jsonrpc":"1.0","id":1,"method":"broadcast_tx_sync","params":{"tx":"$k9"},"x":[1]}"#,
+    r#"  { "id" : 1 , "method" : "broadcast_tx_sync" , "params" : { "tx" : "$k10" } }  "#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$k11"}} x"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":["$k12"]}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":["$k13",1]}"#,
+    // Methods that are none.
+    r#"{"id":1,"method":"Broadcast_tx_sync","params":{"tx":"$m1"}}"#,
+    r#"{"id":1,"method":" broadcast_tx_sync","params":{"tx":"$m2"}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync\u0000","params":{"tx":"$m3"}}"#,
+    r#"{"id":1,"method":["broadcast_tx_sync"],"params":{"tx":"$m4"}}"#,
+    // Transactions that are none.
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"!!"}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"YQ"}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"cDE\n9MQ=="}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"cDI9\u004dQ=="}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"cDM9MR=="}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":""}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":5}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":null}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":{}}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync","params":null}"#,
+    r#"{"id":1,"method":"broadcast_tx_sync"}"#,
+    r#"{"id":1,"method":"broadcast_tx_async"}"#,
+    r#"{"id":1,"method":"broadcast_tx_commit","params":"x"}"#,
+    r#"{"id":1,"method":"broadcast_tx_commit","params":{"tx":"YmFk"}}"#,
+    r#"{"id":"c","method":"broadcast_tx_commit","params":{"tx":"$c1"}}"#,
+    r#"{"id":{"x":1},"method":"broadcast_tx_commit","params":{"tx":"$c2"}}"#,
+    // Batches.
+    r#"[{"id":1,"method":"health"},{"id":"b","method":"broadcast_tx_sync","params":{"tx":"$b1"}},{"method":"broadcast_tx_sync","params":{"tx":"$b2"}},{"id":3,"method":"nope"}]"#,
+    r#"[{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$b3"}}]"#,
+    r#"[{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$b4"}},5]"#,
+    r#"[{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$b5"}},[]]"#,
+    r#"[{"id":1,"method":"broadcast_tx_sync","params":{"tx":"$b6"}}"#,
+    r#"[{"id":1,"method":"broadcast_tx_async","params":{"tx":"$b7"}},{"id":2,"method":"broadcast_tx_commit","params":{"tx":"$b8"}}]"#,
+];
+
 fn bodies() -> Vec<String> {
-    let tx = |name: &str| base64(&format!("{name}=1"));
-    vec![
-        // Notifications are not executed.
-        format!(
-            r#"{{"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}}"#,
-            tx("n1")
-        ),
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"broadcast_tx_async","params":{{"tx":"{}"}}}}"#,
-            tx("n2")
-        ),
-        // Keys in other cases, twice, in another order, escaped.
-        format!(
-            r#"{{"ID":7,"Method":"broadcast_tx_sync","PARAMS":{{"TX":"{}"}}}}"#,
-            tx("k1")
-        ),
-        format!(
-            r#"{{"params":{{"tx":"{}"}},"method":"broadcast_tx_sync","id":4}}"#,
-            tx("k2")
-        ),
-        format!(
-            r#"{{"id":1,"method":"health","method":"broadcast_tx_sync","params":{{"tx":"{}"}}}}"#,
-            tx("k3")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync","method":"health","params":{{"tx":"{}"}}}}"#,
-            tx("k4")
-        ),
-        format!(
-            r#"{{"id":1,"m\u0065thod":"broadcast_tx_s\u0079nc","params":{{"tx":"{}"}}}}"#,
-            tx("k5")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}","tx":"{}"}}}}"#,
-            tx("k6"),
-            tx("k7")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}","x":1}}}}"#,
-            tx("k8")
-        ),
-        format!(
-            r#"{{"jsonrpc":"1.0","id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}"}},"x":[1]}}"#,
-            tx("k9")
-        ),
-        format!(
-            r#"  {{ "id" : 1 , "method" : "broadcast_tx_sync" , "params" : {{ "tx" : "{}" }} }}  "#,
-            tx("k10")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}} x"#,
-            tx("k11")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync","params":["{}"]}}"#,
-            tx("k12")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync","params":["{}",1]}}"#,
-            tx("k13")
-        ),
-        // Methods that are none.
-        format!(
-            r#"{{"id":1,"method":"Broadcast_tx_sync","params":{{"tx":"{}"}}}}"#,
-            tx("m1")
-        ),
-        format!(
-            r#"{{"id":1,"method":" broadcast_tx_sync","params":{{"tx":"{}"}}}}"#,
-            tx("m2")
-        ),
-        format!(
-            r#"{{"id":1,"method":"broadcast_tx_sync\u0000","params":{{"tx":"{}"}}}}"#,
-            tx("m3")
-        ),
-        format!(
-            r#"{{"id":1,"method":["broadcast_tx_sync"],"params":{{"tx":"{}"}}}}"#,
-            tx("m4")
-        ),
-        // Transactions that are none.
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"!!"}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"YQ"}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"cDE\n9MQ=="}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"cDI9\u004dQ=="}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"cDM9MR=="}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":""}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":5}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":null}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":{}}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync","params":null}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_sync"}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_async"}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_commit","params":"x"}"#.to_owned(),
-        r#"{"id":1,"method":"broadcast_tx_commit","params":{"tx":"YmFk"}}"#.to_owned(),
-        format!(
-            r#"{{"id":"c","method":"broadcast_tx_commit","params":{{"tx":"{}"}}}}"#,
-            tx("c1")
-        ),
-        format!(
-            r#"{{"id":{{"x":1}},"method":"broadcast_tx_commit","params":{{"tx":"{}"}}}}"#,
-            tx("c2")
-        ),
-        // Batches.
-        format!(
-            r#"[{{"id":1,"method":"health"}},{{"id":"b","method":"broadcast_tx_sync","params":{{"tx":"{}"}}}},{{"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}},{{"id":3,"method":"nope"}}]"#,
-            tx("b1"),
-            tx("b2")
-        ),
-        format!(
-            r#"[{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}}]"#,
-            tx("b3")
-        ),
-        format!(
-            r#"[{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}},5]"#,
-            tx("b4")
-        ),
-        format!(
-            r#"[{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}},[]]"#,
-            tx("b5")
-        ),
-        format!(
-            r#"[{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{}"}}}}"#,
-            tx("b6")
-        ),
-        format!(
-            r#"[{{"id":1,"method":"broadcast_tx_async","params":{{"tx":"{}"}}}},{{"id":2,"method":"broadcast_tx_commit","params":{{"tx":"{}"}}}}]"#,
-            tx("b7"),
-            tx("b8")
-        ),
-    ]
+    BODIES.iter().map(|body| named(body)).collect()
+}
+
+/// The body with its transactions.
+fn named(body: &str) -> String {
+    let mut parts = body.split('$');
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find('"').expect("a transaction stands in quotes");
+        whole += &base64(&format!("{}=1", &part[..end]));
+        whole += &part[end..];
+    }
+    whole
 }
 
 const TARGETS: &[&str] = &[

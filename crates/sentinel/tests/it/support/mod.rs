@@ -3,7 +3,7 @@
 pub(crate) mod load;
 pub(crate) mod websocket;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use devnode::DevNode;
@@ -111,10 +111,4 @@ pub(crate) fn broadcast(id: u64, method: rpc::BroadcastMethod, tx: &[u8]) -> Vec
     let mut body = Vec::new();
     rpc::encode_broadcast(&mut body, id, method, tx);
     body
-}
-
-/// Addresses of unequal clients.
-#[allow(dead_code)]
-pub(crate) fn client(last: u8) -> IpAddr {
-    IpAddr::from([127, 0, 0, last])
 }
