@@ -39,7 +39,7 @@ pub use self::lanes::Lanes;
 use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
-use self::slots::{SlotLimits, Slots};
+use self::slots::Slots;
 use self::turns::Turns;
 use crate::config::Config;
 use crate::identity::Identities;
@@ -122,14 +122,7 @@ impl<B: Backend> Shared<B> {
         Ok(Self {
             backend,
             identities: Identities::new(&config.trust)?,
-            slots: Slots::new(
-                SlotLimits {
-                    total: limits.connections,
-                    per_client: limits.connections_per_client,
-                    rate_per_client: limits.connect_rate_per_client,
-                },
-                seed,
-            )?,
+            slots: Slots::new(limits, seed)?,
             head_limits: HeadLimits {
                 bytes: limits.header_bytes,
                 fields: limits.headers,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::{ClientKey, ClientTable, GcraLimit, TableLimits};
-use pacing::{Nanos, Rate};
+use pacing::Nanos;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::config::Limits;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::Bucket;
 
@@ -22,21 +23,12 @@ pub(crate) struct Slots(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    limits: SlotLimits,
+    /// Connections in all, and of one client; of one behind a trusted proxy only its WebSockets count.
+    most: usize,
+    most_per_client: usize,
     arrivals: GcraLimit,
     started: Instant,
     count: Mutex<Count>,
-}
-
-/// Bounds on connections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SlotLimits {
-    /// In all. Choose it below the process's limit of open files.
-    pub(crate) total: usize,
-    /// Of one client. One behind a trusted proxy counts only its WebSockets.
-    pub(crate) per_client: usize,
-    /// New ones a second of one client; as many as it may have may come at once.
-    pub(crate) rate_per_client: Rate,
 }
 
 #[derive(Debug)]
@@ -53,8 +45,7 @@ impl Count {
         self.tiers.get(&tier).copied().unwrap_or(0)
     }
 
-    fn check(&self, client: ClientKey, limits: SlotLimits) -> Result<(), Full> {
-        let mut most = limits.per_client;
+    fn check(&self, client: ClientKey, mut most: usize) -> Result<(), Full> {
         for tier in client.tiers() {
             if self.of(tier) >= most {
                 return Err(Full::Client);
@@ -112,16 +103,18 @@ impl Slots {
     ///
     /// # Errors
     /// More connections than can be told apart.
-    pub(crate) fn new(limits: SlotLimits, seed: [u64; 2]) -> Result<Self, fairq::Error> {
-        let burst = limits.per_client as f64 / limits.rate_per_client.as_f64();
+    pub(crate) fn new(limits: &Limits, seed: [u64; 2]) -> Result<Self, fairq::Error> {
+        let rate = limits.connect_rate_per_client;
+        let burst = limits.connections_per_client as f64 / rate.as_f64();
         let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
         let table = TableLimits {
-            clients: limits.total.clamp(1, MOST_ARRIVALS),
+            clients: limits.connections.clamp(1, MOST_ARRIVALS),
             ..TableLimits::default()
         };
         Ok(Self(Arc::new(Shared {
-            limits,
-            arrivals: GcraLimit::new(limits.rate_per_client, burst.into()),
+            most: limits.connections,
+            most_per_client: limits.connections_per_client,
+            arrivals: GcraLimit::new(rate, burst.into()),
             started: Instant::now(),
             count: Mutex::new(Count {
                 arrivals: ClientTable::new(table, seed)?,
@@ -138,12 +131,10 @@ impl Slots {
     /// There are too many; nothing was counted.
     pub(crate) fn enter(&self, client: ClientKey) -> Result<Slot, Full> {
         let mut count = self.0.count.lock();
-        let limits = self.0.limits;
-        let total = count.total;
-        let reserve = limits.total / RESERVE;
-        count.check(client, limits)?;
+        count.check(client, self.0.most_per_client)?;
+        let reserve = self.0.most / RESERVE;
         let spare = if count.of(client) > 0 { reserve } else { 0 };
-        if total >= limits.total - spare {
+        if count.total >= self.0.most - spare {
             return Err(Full::All);
         }
         let now = Nanos::from(self.0.started.elapsed());
@@ -163,7 +154,7 @@ impl Slots {
     /// There are too many; nothing was counted.
     pub(crate) fn enter_proxy(&self) -> Result<Slot, Full> {
         let mut count = self.0.count.lock();
-        if count.total >= self.0.limits.total {
+        if count.total >= self.0.most {
             return Err(Full::All);
         }
         count.total += 1;
@@ -177,7 +168,7 @@ impl Slots {
     /// The client has too many; nothing was counted.
     pub(crate) fn charge(&self, client: ClientKey) -> Result<Slot, Full> {
         let mut count = self.0.count.lock();
-        count.check(client, self.0.limits)?;
+        count.check(client, self.0.most_per_client)?;
         count.add(client);
         drop(count);
         Ok(self.slot(Some(client), Held::Charge))
@@ -258,14 +249,18 @@ mod tests {
         KeyScheme::default().key([192, 0, 2, last].into())
     }
 
-    fn slots(total: usize, per_client: usize) -> Slots {
-        let rate_per_client = Rate::per_second(1_000_000).unwrap();
-        let limits = SlotLimits {
-            total,
-            per_client,
-            rate_per_client,
+    fn slots(connections: usize, connections_per_client: usize) -> Slots {
+        slots_at("1000000/s", connections, connections_per_client)
+    }
+
+    fn slots_at(rate: &str, connections: usize, connections_per_client: usize) -> Slots {
+        let limits = Limits {
+            connections,
+            connections_per_client,
+            connect_rate_per_client: rate.parse().unwrap(),
+            ..Limits::default()
         };
-        Slots::new(limits, [1, 2]).unwrap()
+        Slots::new(&limits, [1, 2]).unwrap()
     }
 
     #[test]
@@ -334,12 +329,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn sharing_64_connections_come_at_a_rate() {
-        let limits = SlotLimits {
-            total: 100,
-            per_client: 3,
-            rate_per_client: Rate::per_second(2).unwrap(),
-        };
-        let slots = Slots::new(limits, [1, 2]).unwrap();
+        let slots = slots_at("2/s", 100, 3);
         for _ in 0..3 {
             drop(slots.enter(client(1)).unwrap());
         }
