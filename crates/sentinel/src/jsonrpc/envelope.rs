@@ -61,7 +61,6 @@ pub(super) fn message<'a>(text: &'a [u8], limits: &JsonLimits) -> Result<Classif
 /// The elements of a batch. All of it is read before too many are refused, because the node
 /// complains about a wrong element first.
 fn batch<'a>(scanner: &mut Scanner<'a>, most: usize) -> Result<Vec<Element<'a>>, Fault> {
-    let most = if most == 0 { usize::MAX } else { most };
     let (mut elements, mut count) = (Vec::new(), 0);
     let mut more = scanner.enter(Bracket::Array)?;
     while more {

@@ -29,7 +29,7 @@ use crate::refusal::{Reason, Refusal};
 pub struct JsonLimits {
     /// Levels of arrays and objects, at most [`MAX_DEPTH`], as on the node.
     pub depth: usize,
-    /// Elements of a batch; 0 for no bound, as on the node.
+    /// Elements of a batch.
     pub batch: usize,
 }
 

@@ -1,6 +1,7 @@
 //! What one client may use of the read lane and of the relays.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
 use pacing::{Nanos, Rate};
@@ -71,6 +72,24 @@ enum Kind {
     Subscription,
 }
 
+impl Kind {
+    /// What a client is told that has `most` of them.
+    fn refusal(self, most: u32) -> Refusal {
+        let text = match self {
+            Self::Read => {
+                let text = format!("{most} reads of this client are under way");
+                return Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE);
+            }
+            Self::Relay => format!("{most} WebSockets of this client use the node already"),
+            Self::Query => {
+                format!("this client has brought {most} of the distinct queries already")
+            }
+            Self::Subscription => format!("this client has {most} subscriptions already"),
+        };
+        Refusal::new(Reason::Connections, text)
+    }
+}
+
 /// A read, a relay, a query or a subscription of a client, counted until dropped.
 #[derive(Debug)]
 pub(super) struct ClientSlot {
@@ -124,10 +143,7 @@ impl ClientLimits {
 
     /// Counts a read until the slot is dropped.
     pub(super) fn enter(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        self.take(client, Kind::Read, self.reads).map_err(|most| {
-            let text = format!("{most} reads of this client are under way");
-            Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE.into())
-        })
+        self.take(client, Kind::Read, self.reads)
     }
 
     /// Counts a relay until the slot is dropped; `free` and `all` are the places that all share.
@@ -137,10 +153,7 @@ impl ClientLimits {
         (free, all): (usize, usize),
     ) -> Result<ClientSlot, Refusal> {
         let most = share(free, all).min(RELAYS_PER_CLIENT);
-        self.take(client, Kind::Relay, most).map_err(|most| {
-            let text = format!("{most} WebSockets of this client use the node already");
-            Refusal::new(Reason::Connections, text)
-        })
+        self.take(client, Kind::Relay, most)
     }
 
     /// Counts a query that nobody else has until the slot is dropped; `free` and `all` are the queries
@@ -150,20 +163,12 @@ impl ClientLimits {
         client: ClientKey,
         (free, all): (usize, usize),
     ) -> Result<ClientSlot, Refusal> {
-        let slot = self.take(client, Kind::Query, share(free, all));
-        slot.map_err(|most| {
-            let text = format!("this client has brought {most} of the distinct queries already");
-            Refusal::new(Reason::Connections, text)
-        })
+        self.take(client, Kind::Query, share(free, all))
     }
 
     /// Counts a subscription until the slot is dropped.
     pub(super) fn subscribe(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        let slot = self.take(client, Kind::Subscription, SUBSCRIPTIONS_PER_CLIENT);
-        slot.map_err(|most| {
-            let text = format!("this client has {most} subscriptions already");
-            Refusal::new(Reason::Connections, text)
-        })
+        self.take(client, Kind::Subscription, SUBSCRIPTIONS_PER_CLIENT)
     }
 
     /// Reads of a client under way.
@@ -177,7 +182,12 @@ impl ClientLimits {
     ///
     /// # Errors
     /// It has so many, or the IPv6 /48 around it.
-    fn take(self: &Arc<Self>, client: ClientKey, kind: Kind, most: u32) -> Result<ClientSlot, u32> {
+    fn take(
+        self: &Arc<Self>,
+        client: ClientKey,
+        kind: Kind,
+        most: u32,
+    ) -> Result<ClientSlot, Refusal> {
         let now = self.clock.now();
         let mut table = self.table.lock();
         let mut ids = [None; 2];
@@ -185,7 +195,7 @@ impl ClientLimits {
         for ((tier, most), id) in client.tiers().zip(bounds).zip(&mut ids) {
             let entry = table.entry(tier, now);
             if entry.state.slots[kind as usize] >= most {
-                return Err(most);
+                return Err(kind.refusal(most));
             }
             *id = Some(entry.id);
         }
@@ -229,7 +239,7 @@ const RELAYS_PER_CLIENT: u32 = 128;
 /// Subscriptions of one client over all its WebSockets: each costs a copy of every event.
 const SUBSCRIPTIONS_PER_CLIENT: u32 = 128;
 /// A read takes some milliseconds; whoever has too many under way may try again soon.
-const BUSY_PAUSE: Nanos = Nanos::from_secs(1);
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -240,7 +250,7 @@ mod tests {
         let mut config = Config::default();
         config.reads.concurrency_per_client = 8;
         config.reads.rate_per_client = "0.001/s".parse().unwrap();
-        config.reads.burst_per_client = std::time::Duration::from_secs(10_000);
+        config.reads.burst_per_client = Duration::from_secs(10_000);
         let limits = Arc::new(ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap());
         let client =
             |net: u16| fairq::KeyScheme::default().key([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into());

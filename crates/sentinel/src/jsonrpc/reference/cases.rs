@@ -136,8 +136,6 @@ fn case_39_batches_are_counted_and_judged_by_element() {
             "batch request exceeds maximum (10) allowed number of requests"
         );
     }
-    let unbounded = JsonLimits { batch: 0, ..LIMITS };
-    assert!(classify(batch(11).as_bytes(), &unbounded).is_ok());
     let mixed = r#" [ {"id":1,"method":"status"} , {"method":"broadcast_tx_sync"}, null ] "#;
     match call(mixed) {
         Classified::Batch(elements) => {
