@@ -8,8 +8,9 @@ use rpc::{Outcome, decode_answer};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use wire::encoding::{decode_hex, push_hex};
+use wire::encoding::{decode_hex, hex_text, push_hex};
 use wire::json::compact;
+use wire::json::write::{self, Hex, IntText, Raw, fill};
 
 use super::job::TxHash;
 use crate::upstream::Version;
@@ -200,18 +201,14 @@ pub(super) fn committed(
     hash: &TxHash,
     (executed, height): (&[u8], u64),
 ) -> Bytes {
+    let check = check_tx(version, check);
+    let execution = |out: &mut Vec<u8>| compact(out, executed);
+    let key = Raw(version.executed_key());
     let mut out = Vec::with_capacity(500 + executed.len());
-    out.extend_from_slice(br#""result":{"check_tx":"#);
-    out.extend_from_slice(check_tx(version, check).as_bytes());
-    out.extend_from_slice(br#",""#);
-    out.extend_from_slice(version.executed_key().as_bytes());
-    out.extend_from_slice(br#"":"#);
-    compact(&mut out, executed);
-    out.extend_from_slice(br#","hash":""#);
-    push_hex(&mut out, hash);
-    out.extend_from_slice(br#"","height":""#);
-    out.extend_from_slice(itoa::Buffer::new().format(height).as_bytes());
-    out.extend_from_slice(br#""}"#);
+    let template = r#""result":{"check_tx":?,"?":?,"hash":?,"height":?}"#;
+    let values: [&dyn write::Value; 5] =
+        [&Raw(&check), &key, &execution, &Hex(hash), &IntText(height)];
+    fill(&mut out, template, &values);
     out.into()
 }
 
@@ -268,15 +265,10 @@ pub(super) fn no_result(hash: &TxHash, height: u64) -> Bytes {
     internal_error(&text, hash)
 }
 
-/// An error as the node writes it; `text` needs no escapes.
+/// An error as the node writes it.
 fn internal_error(text: &str, hash: &TxHash) -> Bytes {
-    let mut out = Vec::with_capacity(220);
-    out.extend_from_slice(br#""error":{"code":-32603,"message":"Internal error","data":""#);
-    out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(b" (hash: ");
-    push_hex(&mut out, hash);
-    out.extend_from_slice(br#")"}"#);
-    out.into()
+    let text = format!("{text} (hash: {})", hex_text(hash));
+    write::internal_error(&text).into()
 }
 
 /// How CometBFT 1.0 answers a refused check, to a sync and to a commit (v1.0.1, as above).

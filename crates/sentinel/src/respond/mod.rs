@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 use wire::http::{
     BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
+use wire::json::write::array;
 use wire::ws::{HandshakeError, write_text_head};
 
 /// How an HTTP request wants to be answered.
@@ -108,7 +109,9 @@ impl<'o> HttpAnswer<'o> {
             [answer] => self.json(200, answer.len(), |out| out.extend_from_slice(answer)),
             answers => {
                 let len = answers.iter().map(Vec::len).sum::<usize>() + answers.len() + 1;
-                self.json(200, len, |out| write_array(out, answers));
+                self.json(200, len, |out| {
+                    array(out, answers, |out, answer| out.extend_from_slice(answer));
+                });
             }
         }
     }
@@ -244,17 +247,6 @@ pub fn write_ws_answer(out: &mut Vec<u8>, id: Option<&str>, member: &[u8]) {
 /// Appends a refusal as a WebSocket message.
 pub fn write_ws_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
     write_ws_answer(out, id, &refusal_member(refusal));
-}
-
-fn write_array(out: &mut Vec<u8>, answers: &[Vec<u8>]) {
-    out.push(b'[');
-    for (index, answer) in answers.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(answer);
-    }
-    out.push(b']');
 }
 
 #[cfg(test)]

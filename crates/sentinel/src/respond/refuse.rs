@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wire::json::quote;
+use wire::json::write::{Int, Text, filled};
 
 use super::{Form, HttpAnswer, answer_len, length_of, write_answer, write_body};
 use crate::refusal::{Forwarded, Reason, Refusal};
@@ -59,15 +59,11 @@ pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
 }
 
 fn error_member(face: &Face, data: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    out.extend_from_slice(br#""error":{"code":"#);
-    out.extend_from_slice(itoa::Buffer::new().format(face.code).as_bytes());
-    out.extend_from_slice(br#","message":"#);
-    quote(&mut out, face.message);
-    out.extend_from_slice(br#","data":"#);
-    quote(&mut out, data);
-    out.push(b'}');
-    out
+    let template = r#""error":{"code":?,"message":?,"data":?}"#;
+    filled(
+        template,
+        &[&Int(face.code), &Text(face.message), &Text(data)],
+    )
 }
 
 /// The text for a human, and for the programs that read it.

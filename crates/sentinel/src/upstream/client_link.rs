@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use wire::json::quote;
+use wire::json::write::internal_error;
 
 use super::hub::{FeedEnd, FeedNews, Hub, Reader};
 use super::nodes::NodeIndex;
-use super::relay::node_message::cancelled;
+use super::relay::node_message::{cancelled, event_head};
 use super::relay::subscriptions::{is_readable, normal_form, query_of};
 use super::relay::{Relay, RelayEvent, RelayMessage, Relays};
 use crate::jsonrpc::KeptId;
@@ -212,18 +212,11 @@ impl Subscription {
 
     /// An event up to and with the query.
     fn head(&self, is_marked: bool) -> Vec<u8> {
-        let mut head = Vec::with_capacity(HEAD_BYTES + self.query.len());
-        head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        let id = self.id.as_str();
         match is_marked {
-            true => quote(
-                &mut head,
-                &format!("{}#event", self.id.as_str().trim_matches('"')),
-            ),
-            false => head.extend_from_slice(self.id.as_str().as_bytes()),
+            true => event_head(&format!("\"{}#event\"", id.trim_matches('"')), &self.query),
+            false => event_head(id, &self.query),
         }
-        head.extend_from_slice(br#","result":{"query":"#);
-        quote(&mut head, &self.query);
-        head
     }
 
     /// What its client is told at its end.
@@ -256,20 +249,10 @@ impl std::fmt::Debug for ClientLink {
 }
 
 fn answer(id: Option<&KeptId>, member: &[u8]) -> Bytes {
-    let mut text = Vec::with_capacity(HEAD_BYTES + member.len());
+    let mut text = Vec::new();
     crate::respond::write_answer(&mut text, id.map(KeptId::as_str), member);
     text.into()
 }
 
-/// An error of a method as the node writes it.
-fn internal_error(text: &str) -> Vec<u8> {
-    let mut member = br#""error":{"code":-32603,"message":"Internal error","data":"#.to_vec();
-    quote(&mut member, text);
-    member.push(b'}');
-    member
-}
-
 /// The node's answer to what was done.
 const DONE: &[u8] = br#""result":{}"#;
-/// What stands around an id and a query.
-const HEAD_BYTES: usize = 96;

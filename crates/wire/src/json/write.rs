@@ -137,6 +137,13 @@ impl<F: Fn(&mut Vec<u8>)> Value for F {
     }
 }
 
+/// The member of an answer that has an error with this text, as a method of CometBFT gives it
+/// (`RPCInternalError` in `rpc/jsonrpc/types`).
+pub fn internal_error(text: &str) -> Vec<u8> {
+    let template = r#""error":{"code":-32603,"message":"Internal error","data":?}"#;
+    filled(template, &[&Text(text)])
+}
+
 /// Appends `items`, separated by commas, in brackets.
 pub fn array<T>(
     out: &mut Vec<u8>,

@@ -8,6 +8,7 @@ use std::iter::Peekable;
 
 use bytes::Bytes;
 use rpc::BroadcastMethod;
+use wire::json::write::array;
 
 use super::exchange::{Exchange, Room};
 use super::replies::WholeAnswer;
@@ -305,14 +306,8 @@ fn joined(reads: &[(CallInfo, Bytes)]) -> Bytes {
     match reads {
         [(_, raw)] => raw.clone(),
         _ => {
-            let mut body = vec![b'['];
-            for (place, (_, raw)) in reads.iter().enumerate() {
-                if place > 0 {
-                    body.push(b',');
-                }
-                body.extend_from_slice(raw);
-            }
-            body.push(b']');
+            let mut body = Vec::new();
+            array(&mut body, reads, |out, (_, raw)| out.extend_from_slice(raw));
             body.into()
         }
     }

@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tracing::debug;
-use wire::json::quote;
 
 use super::feed::{Feed, FeedEnd, FeedEvent};
 use super::{Hub, QUERIES_PER_LINK};
 use crate::jsonrpc::KeptId;
 use crate::upstream::nodes::NodeIndex;
+use crate::upstream::relay::message::about;
 use crate::upstream::relay::node_message::{NodeMessage, compact_event, error_member};
 use crate::upstream::relay::{Relay, RelayEvent, RelayMessage, Relays};
 
@@ -249,13 +249,10 @@ impl std::fmt::Debug for HubWorker {
 }
 
 fn request(id: u64, method: &str, query: &str) -> RelayMessage {
-    let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"query":"#);
-    let mut text = start.into_bytes();
-    quote(&mut text, query);
-    text.extend_from_slice(b"}}");
+    let id = id.to_string();
     RelayMessage {
-        text: text.into(),
-        id: Some(KeptId::new(&id.to_string())),
+        text: about(&id, method, query).into(),
+        id: Some(KeptId::new(&id)),
         method: Some(method.into()),
         is_write: false,
     }

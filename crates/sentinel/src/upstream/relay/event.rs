@@ -1,17 +1,17 @@
 //! Events of past blocks, written from the blocks as CometBFT 0.38 would have written them.
 
-use std::fmt::Write;
-
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use wire::json::quote;
+use wire::json::write::{Raw, Value, array, fill, filled, raw};
 
 use super::super::UpstreamError;
 use super::super::nodes::{NodeIndex, Nodes};
 use super::super::query;
 use super::super::reply::part;
+use super::node_message::event_head;
 use super::subscriptions::EventKind;
 
 /// What comes behind the query in the event of a past block: `,"data":…}}`.
@@ -85,45 +85,36 @@ pub(in crate::upstream) async fn fetch(
         return Err(UpstreamError::Memory);
     }
     charge.shrink_to(text.len());
-    Ok(PastEvent(query::charged(text.into_bytes(), charge)))
+    Ok(PastEvent(query::charged(text, charge)))
 }
 
 impl PastEvent {
     /// The whole event for a subscription.
     pub(in crate::upstream) fn text(&self, id: &str, query: &str) -> Vec<u8> {
-        let mut text = Vec::with_capacity(self.0.len() + query.len() + FRAME_BYTES);
-        text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        text.extend_from_slice(id.as_bytes());
-        text.extend_from_slice(br#","result":{"query":"#);
-        quote(&mut text, query);
+        let mut text = event_head(id, query);
         text.extend_from_slice(&self.0);
         text
     }
 }
 
-fn new_block_header(answer: &[u8]) -> Result<String, UpstreamError> {
+fn new_block_header(answer: &[u8]) -> Result<Vec<u8>, UpstreamError> {
     let answer: BlockAnswer<'_> = query::result(answer)?;
     let Block { header } = part(answer.block)?;
-    Ok(format!(
-        r#","data":{{"type":"tendermint/event/NewBlockHeader","value":{{"header":{}}}}},"events":{{"tm.event":["NewBlockHeader"]}}}}}}"#,
-        header.get()
-    ))
+    let template = r#","data":{"type":"tendermint/event/NewBlockHeader","value":{"header":?}},"events":{"tm.event":["NewBlockHeader"]}}}"#;
+    Ok(filled(template, &[&Raw(header.get())]))
 }
 
 fn new_block(
     answer: &[u8],
     results: &[u8],
     no_updates_are_null: bool,
-) -> Result<String, UpstreamError> {
+) -> Result<Vec<u8>, UpstreamError> {
     let BlockAnswer { block_id, block } = query::result(answer)?;
     let results: Results<'_> = query::result(results)?;
-    let mut text = String::with_capacity(answer.len() + FRAME_BYTES);
-    let _ = write!(
-        text,
-        r#","data":{{"type":"tendermint/event/NewBlock","value":{{"block":{},"block_id":{},"result_finalize_block":{{"#,
-        block.get(),
-        block_id.get()
-    );
+    let mut text = Vec::with_capacity(answer.len() + FRAME_BYTES);
+    let template = r#","data":{"type":"tendermint/event/NewBlock","value":{"block":?,"block_id":?,"result_finalize_block":{"#;
+    let values: [&dyn Value; 2] = [&Raw(block.get()), &Raw(block_id.get())];
+    fill(&mut text, template, &values);
     let updates = match (
         results.validator_updates.map(RawValue::get),
         no_updates_are_null,
@@ -133,32 +124,32 @@ fn new_block(
         (Some(updates), _) => updates,
     };
     // The structure omits what is empty, except for the updates.
-    for (name, value) in [
-        ("events", results.finalize_block_events),
-        ("tx_results", results.txs_results),
-    ] {
-        if let Some(value) = value.map(RawValue::get).filter(|value| !is_empty(value)) {
-            let _ = write!(text, r#""{name}":{value},"#);
-        }
+    let members = [
+        ("events", full(results.finalize_block_events)),
+        ("tx_results", full(results.txs_results)),
+        ("validator_updates", Some(updates)),
+        (
+            "consensus_param_updates",
+            full(results.consensus_param_updates),
+        ),
+        ("app_hash", full(results.app_hash)),
+    ];
+    let mut comma = "";
+    for (name, value) in members {
+        let Some(value) = value else { continue };
+        let values: [&dyn Value; 3] = [&Raw(comma), &Raw(name), &Raw(value)];
+        fill(&mut text, r#"?"?":?"#, &values);
+        comma = ",";
     }
-    let _ = write!(text, r#""validator_updates":{updates}"#);
-    for (name, value) in [
-        ("consensus_param_updates", results.consensus_param_updates),
-        ("app_hash", results.app_hash),
-    ] {
-        if let Some(value) = value.map(RawValue::get).filter(|value| !is_empty(value)) {
-            let _ = write!(text, r#","{name}":{value}"#);
-        }
-    }
-    text.push_str(r#"}}},"events":{"#);
+    raw(&mut text, r#"}}},"events":{"#);
     tags(&mut text, results.finalize_block_events)?;
-    text.push_str("}}}");
+    raw(&mut text, "}}}");
     Ok(text)
 }
 
 /// The tags under which the node publishes a block: its events' attributes, in the order of their
 /// names as Go prints a map, and the event's own name (`types/event_bus.go`).
-fn tags(text: &mut String, events: Option<&RawValue>) -> Result<(), UpstreamError> {
+fn tags(text: &mut Vec<u8>, events: Option<&RawValue>) -> Result<(), UpstreamError> {
     #[derive(Deserialize)]
     struct Event {
         #[serde(default, rename = "type")]
@@ -191,27 +182,20 @@ fn tags(text: &mut String, events: Option<&RawValue>) -> Result<(), UpstreamErro
     }
     let own = tags.entry("tm.event".to_owned()).or_default();
     own.push("NewBlock".to_owned());
-    let mut bytes = Vec::new();
     for (place, (name, values)) in tags.iter().enumerate() {
         if place > 0 {
-            bytes.push(b',');
+            text.push(b',');
         }
-        quote(&mut bytes, name);
-        bytes.extend_from_slice(b":[");
-        for (place, value) in values.iter().enumerate() {
-            if place > 0 {
-                bytes.push(b',');
-            }
-            quote(&mut bytes, value);
-        }
-        bytes.push(b']');
+        quote(text, name);
+        text.push(b':');
+        array(text, values, |out, value| quote(out, value));
     }
-    text.push_str(&String::from_utf8_lossy(&bytes));
     Ok(())
 }
 
-fn is_empty(value: &str) -> bool {
-    matches!(value, "null" | "[]" | r#""""#)
+fn full(value: Option<&RawValue>) -> Option<&str> {
+    let is_full = |value: &&str| !matches!(*value, "null" | "[]" | r#""""#);
+    value.map(RawValue::get).filter(is_full)
 }
 
 /// Whether a live event of a new block shows that no validator updates are `null`; none if it has
@@ -248,7 +232,7 @@ mod tests {
     #[test]
     fn an_event_of_a_block_has_the_tags_of_its_events() {
         let results = br#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":null,"finalize_block_events":[{"type":"z","attributes":[{"key":"b","value":"1","index":true},{"key":"","value":"x"}]},{"type":"a","attributes":[{"key":"b","value":"<2>","index":false}]},{"type":"z","attributes":[{"key":"b","value":"3"}]}],"validator_updates":null,"consensus_param_updates":null,"app_hash":"AA=="}}"#;
-        let text = new_block(BLOCK, results, true).unwrap();
+        let text = String::from_utf8(new_block(BLOCK, results, true).unwrap()).unwrap();
         assert!(
             text.contains(r#""validator_updates":null,"app_hash":"AA=="}"#),
             "{text}"

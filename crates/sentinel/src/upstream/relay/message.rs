@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use wire::json::write::{Raw, Text, filled};
 
 use super::link::LONGEST_PAUSE;
 use super::subscriptions::query_of;
@@ -20,6 +21,12 @@ pub struct RelayMessage {
     pub method: Option<Box<str>>,
     /// Whether it is a broadcast.
     pub is_write: bool,
+}
+
+/// A request about the subscription to a query.
+pub(in crate::upstream) fn about(id: &str, method: &str, query: &str) -> Vec<u8> {
+    let template = r#"{"jsonrpc":"2.0","id":?,"method":"?","params":{"query":?}}"#;
+    filled(template, &[&Raw(id), &Raw(method), &Text(query)])
 }
 
 /// What comes out of a relay.

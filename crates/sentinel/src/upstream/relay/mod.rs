@@ -6,7 +6,7 @@
 
 pub(super) mod event;
 mod link;
-mod message;
+pub(super) mod message;
 pub(super) mod node_message;
 mod open;
 mod receive;

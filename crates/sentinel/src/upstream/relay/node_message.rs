@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use wire::json::write::{Int, Raw, Text, filled};
 
 /// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,13 +115,16 @@ pub(super) fn height(rest: &str) -> Option<u64> {
 
 /// The end of a subscription as the node writes it (`rpc/core/events.go`).
 pub(in crate::upstream) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
-    let mut text = format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{SERVER_ERROR},"message":"Server error","data":"#
-    )
-    .into_bytes();
-    wire::json::quote(&mut text, &format!("{CANCELLED}{reason})"));
-    text.extend_from_slice(b"}}");
-    text
+    let template =
+        r#"{"jsonrpc":"2.0","id":?,"error":{"code":?,"message":"Server error","data":?}}"#;
+    let reason = format!("{CANCELLED}{reason})");
+    filled(template, &[&Raw(id), &Int(SERVER_ERROR), &Text(&reason)])
+}
+
+/// An event as the node writes it, up to and with the query.
+pub(in crate::upstream) fn event_head(id: &str, query: &str) -> Vec<u8> {
+    let template = r#"{"jsonrpc":"2.0","id":?,"result":{"query":?"#;
+    filled(template, &[&Raw(id), &Text(query)])
 }
 
 /// The `"error":{…}` of an answer that has one.

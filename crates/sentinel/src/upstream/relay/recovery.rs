@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use wire::json::quote;
 
 use super::event::{self, EventQuery, PastEvent};
 use super::link::{Link, OwnQuery, Replay};
-use super::message::{Pending, Purpose, RelayEvent};
+use super::message::{Pending, Purpose, RelayEvent, about};
 use super::node_message::{EXITING, cancelled};
 use super::subscriptions::SubscriptionState;
 use super::{Relay, Relays};
@@ -222,19 +221,14 @@ impl Relay {
             return;
         };
         known.state = SubscriptionState::Leaving;
-        let mut request = format!(
-            r#"{{"jsonrpc":"2.0","id":"{LEAVE_ID}","method":"unsubscribe","params":{{"query":"#
-        )
-        .into_bytes();
-        quote(&mut request, &known.query);
-        request.extend_from_slice(b"}}");
+        let request = about(LEAVE_ID, "unsubscribe", &known.query);
         let Link::Open(socket) = &mut self.link else {
             // Further events are dropped, and the next connection does not have the subscription.
             return;
         };
         socket.write_text(&request);
         self.pending.push_back(Pending {
-            id: Some(KeptId::new(&format!("\"{LEAVE_ID}\""))),
+            id: Some(KeptId::new(LEAVE_ID)),
             tag: None,
             purpose: Purpose::Leave { key },
             forwarded: Forwarded::No,
@@ -275,4 +269,4 @@ const MAX_REPLAY: u64 = 1_000;
 /// The ledger is asked again after this.
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 /// The id of the relay's own requests to end a subscription.
-const LEAVE_ID: &str = "sentinel-leave";
+const LEAVE_ID: &str = r#""sentinel-leave""#;
