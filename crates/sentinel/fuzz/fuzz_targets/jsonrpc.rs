@@ -11,7 +11,7 @@ const LIMITS: JsonLimits = JsonLimits {
 
 fn check(call: &Call<'_>) {
     match call {
-        Call::Write { id, .. } | Call::UnusualWrite { id, .. } | Call::Read { id, .. } => {
+        Call::Write { id, .. } | Call::Read { id, .. } => {
             let id = id.as_str();
             assert!(id.starts_with('"') && id.ends_with('"') || id.parse::<i64>().is_ok());
         }

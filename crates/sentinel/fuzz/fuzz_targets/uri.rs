@@ -7,9 +7,6 @@ use sentinel::jsonrpc::{TargetKind, classify_uri};
 fuzz_target!(|bytes: &[u8]| {
     let target = classify_uri(bytes);
     if target.method.contains("broadcast_tx_sync") {
-        assert!(matches!(
-            target.kind,
-            TargetKind::Write { .. } | TargetKind::UnusualWrite { .. }
-        ));
+        assert!(matches!(target.kind, TargetKind::Write { .. }));
     }
 });

@@ -98,7 +98,7 @@ fn element<'a>(scanner: &mut Scanner<'a>) -> Result<Element<'a>, Fault> {
 fn write_at(text: &[u8]) -> Option<(Call<'_>, usize)> {
     let (found, len) = PlainBroadcast::first(text)?;
     // The most expensive part comes last, when nothing else can fail.
-    let tx = Bytes::from(found.transaction()?);
+    let tx = Some(Bytes::from(found.transaction()?));
     let PlainBroadcast { id, method, .. } = found;
     Some((Call::Write { id, method, tx }, len))
 }
@@ -107,7 +107,11 @@ fn call_of(request: Request<'_>) -> Call<'_> {
     let Request { id, method, .. } = request;
     match (id, BroadcastMethod::of(method.as_bytes())) {
         (None, _) => Call::Notification,
-        (Some(id), Some(method)) => Call::UnusualWrite { id, method },
+        (Some(id), Some(method)) => Call::Write {
+            id,
+            method,
+            tx: None,
+        },
         (Some(id), None) => Call::Read { id, method },
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! [`classify`] reads the body of a POST to `/`, [`classify_message`] a WebSocket message and
 //! [`classify_uri`] a request target. The plain forms of a broadcast are decoded here, in one pass;
-//! every other form that the node would execute as a broadcast is a [`Call::UnusualWrite`], whose
-//! bytes go to the node as they came.
+//! every other form that the node would execute as a broadcast is a [`Call::Write`] without its
+//! transaction, whose bytes go to the node as they came.
 
 mod envelope;
 mod id;
@@ -60,21 +60,14 @@ pub struct Element<'a> {
 /// One JSON-RPC call.
 #[derive(Debug, PartialEq)]
 pub enum Call<'a> {
-    /// A broadcast in plain form.
+    /// A broadcast: it belongs to the write lane.
     Write {
         /// To be echoed.
         id: RequestId<'a>,
         /// How it is broadcast.
         method: BroadcastMethod,
-        /// The transaction, decoded.
-        tx: Bytes,
-    },
-    /// A broadcast in another form, for the node to judge.
-    UnusualWrite {
-        /// To be echoed.
-        id: RequestId<'a>,
-        /// How it is broadcast.
-        method: BroadcastMethod,
+        /// The transaction, decoded, of a plain form; none in another form, for the node to judge.
+        tx: Option<Bytes>,
     },
     /// Any other method, known or not, to be forwarded as it came.
     Read {
@@ -85,13 +78,6 @@ pub enum Call<'a> {
     },
     /// No id: the node neither executes nor answers it. A POST of nothing else gets an empty 200.
     Notification,
-}
-
-impl Call<'_> {
-    /// Whether it belongs to the write lane.
-    pub const fn is_write(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::UnusualWrite { .. })
-    }
 }
 
 /// Reads the body of a POST to `/`.

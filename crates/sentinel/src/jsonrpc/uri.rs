@@ -26,17 +26,13 @@ pub enum TargetKind {
     /// JSON-RPC in the body, if there is one: whatever the HTTP method is, the node reads it. With
     /// an empty body a read.
     Root,
-    /// A broadcast in plain form.
+    /// A broadcast.
     Write {
         /// How it is broadcast.
         method: BroadcastMethod,
-        /// The transaction, decoded.
-        tx: Bytes,
-    },
-    /// A broadcast in another form, for the node to judge; its transaction may be in the body.
-    UnusualWrite {
-        /// How it is broadcast.
-        method: BroadcastMethod,
+        /// The transaction, decoded, of a plain form; none in another form, for the node to judge:
+        /// it may be in the body.
+        tx: Option<Bytes>,
     },
     /// The way to a WebSocket, if the request is a handshake.
     WebSocket,
@@ -54,14 +50,12 @@ pub fn classify_uri(target: &[u8]) -> Target<'_> {
     let is_path = path.first() == Some(&b'/');
     let path = if is_path { path } else { path_of_url(path) };
     let decoded = decode_path(path);
-    let (method, is_v1) = without_version(without_slash(decoded));
+    let (start, is_v1) = start_of_method(&decoded);
+    let method = behind(decoded, start);
     let kind = match BroadcastMethod::of(method.as_bytes()) {
-        Some(broadcast) => match tx_of(query).filter(|_| is_path) {
-            Some(tx) => TargetKind::Write {
-                method: broadcast,
-                tx,
-            },
-            None => TargetKind::UnusualWrite { method: broadcast },
+        Some(method) => TargetKind::Write {
+            method,
+            tx: tx_of(query).filter(|_| is_path),
         },
         None if method.is_empty() => TargetKind::Root,
         None if method == "websocket" => TargetKind::WebSocket,
@@ -95,31 +89,23 @@ fn decode_path(path: &[u8]) -> Cow<'_, str> {
     }
 }
 
-fn without_slash(path: Cow<'_, str>) -> Cow<'_, str> {
-    match path {
-        Cow::Borrowed(path) => Cow::Borrowed(path.strip_prefix('/').unwrap_or(path)),
-        Cow::Owned(mut path) => {
-            if path.starts_with('/') {
-                path.remove(0);
-            }
-            Cow::Owned(path)
-        }
+/// Where the method's name begins in a path: behind its slash and `v1/`, and whether that was there
+/// (`RegisterRPCFuncs` in `rpc/jsonrpc/server/rpc_func.go`, v1.0.1: `/v1` and `/v1/` are roots too).
+fn start_of_method(path: &str) -> (usize, bool) {
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    let slash = path.len() - rest.len();
+    match rest.strip_prefix("v1") {
+        Some("") => (slash + 2, true),
+        Some(rest) if rest.starts_with('/') => (slash + 3, true),
+        _ => (slash, false),
     }
 }
 
-/// A path without `v1/` before it, and whether that was there (`RegisterRPCFuncs` in
-/// `rpc/jsonrpc/server/rpc_func.go`, v1.0.1: `/v1` and `/v1/` are roots too).
-fn without_version(path: Cow<'_, str>) -> (Cow<'_, str>, bool) {
-    let rest = match path.strip_prefix("v1") {
-        Some("") => 2,
-        Some(rest) if rest.starts_with('/') => 3,
-        _ => return (path, false),
-    };
-    let rest = match path {
-        Cow::Borrowed(path) => Cow::Borrowed(&path[rest..]),
-        Cow::Owned(path) => Cow::Owned(path[rest..].to_owned()),
-    };
-    (rest, true)
+fn behind(text: Cow<'_, str>, start: usize) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[start..]),
+        Cow::Owned(text) => Cow::Owned(text[start..].to_owned()),
+    }
 }
 
 /// Paths that have a broadcast's name in them, such as `//broadcast_tx_sync`. The node redirects
@@ -129,8 +115,9 @@ fn in_doubt(method: &str) -> TargetKind {
     BroadcastMethod::ALL
         .into_iter()
         .find(|broadcast| method.contains(broadcast.name()))
-        .map_or(TargetKind::Read, |method| TargetKind::UnusualWrite {
+        .map_or(TargetKind::Read, |method| TargetKind::Write {
             method,
+            tx: None,
         })
 }
 

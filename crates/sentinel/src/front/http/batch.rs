@@ -291,16 +291,6 @@ impl Answers {
 
 const OK: u16 = 200;
 
-impl Element {
-    const fn joins_writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Notification)
-    }
-
-    const fn joins_reads(&self) -> bool {
-        matches!(self, Self::Read { .. } | Self::Notification)
-    }
-}
-
 /// Calls as the body of one request.
 fn joined(reads: &[(CallInfo, Bytes)]) -> Bytes {
     match reads {

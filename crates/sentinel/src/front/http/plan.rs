@@ -106,12 +106,10 @@ impl<'a, B: Backend> Planner<'a, B> {
             }
             TargetKind::Root if !parts.body.is_empty() => self.by_body(parts),
             TargetKind::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
-            TargetKind::Write { method, tx } if parts.is_plain(b"GET") => {
-                let call = CallInfo::uri(MethodClass::of_broadcast(method));
-                self.broadcast(call, method, tx)
-            }
-            TargetKind::Write { method, .. } | TargetKind::UnusualWrite { method } => {
-                self.unusual(parts, CallInfo::uri(MethodClass::BroadcastUnusual), method)
+            TargetKind::Write { method, tx } => {
+                let tx = tx.filter(|_| parts.is_plain(b"GET"));
+                let call = CallInfo::uri(class_of(method, tx.as_ref()));
+                self.by_write(parts, call, method, tx)
             }
             TargetKind::WebSocket => other(self.by_handshake(parts)),
             TargetKind::Read => {
@@ -148,13 +146,10 @@ impl<'a, B: Backend> Planner<'a, B> {
 
     fn by_call(&self, parts: &Parts<'_>, call: Call<'_>) -> Plan {
         match call {
-            Call::Write { id, method, tx } if parts.is_plain(b"POST") => {
-                let call = CallInfo::post(MethodClass::of_broadcast(method), Some(&id));
-                self.broadcast(call, method, tx)
-            }
-            Call::Write { id, method, .. } | Call::UnusualWrite { id, method } => {
-                let call = CallInfo::post(MethodClass::BroadcastUnusual, Some(&id));
-                self.unusual(parts, call, method)
+            Call::Write { id, method, tx } => {
+                let tx = tx.filter(|_| parts.is_plain(b"POST"));
+                let call = CallInfo::post(class_of(method, tx.as_ref()), Some(&id));
+                self.by_write(parts, call, method, tx)
             }
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
@@ -164,71 +159,54 @@ impl<'a, B: Backend> Planner<'a, B> {
         }
     }
 
-    /// A write in plain form, unless its method is refused.
-    fn broadcast(&self, call: CallInfo, method: BroadcastMethod, tx: Bytes) -> Plan {
-        match self.front.backend.check_method(method.name()) {
-            Ok(()) => Plan::Broadcast(Broadcast { call, method, tx }),
-            Err(refusal) => other(Other::Refuse(call, refusal)),
+    fn by_write(
+        &self,
+        parts: &Parts<'_>,
+        call: CallInfo,
+        method: BroadcastMethod,
+        tx: Option<Bytes>,
+    ) -> Plan {
+        match (self.front.backend.check_method(method.name()), tx) {
+            (Err(refusal), _) => other(Other::Refuse(call, refusal)),
+            (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
+            (Ok(()), None) => {
+                let request = parts.request(Bytes::copy_from_slice(parts.body), None, 1);
+                other(Other::Unusual(Forward { call, request }))
+            }
         }
-    }
-
-    /// A write that only the node can answer, unless its method is refused.
-    fn unusual(&self, parts: &Parts<'_>, call: CallInfo, method: BroadcastMethod) -> Plan {
-        let request = || parts.request(Bytes::copy_from_slice(parts.body), None, 1);
-        other(match self.front.backend.check_method(method.name()) {
-            Ok(()) => Other::Unusual(Forward {
-                call,
-                request: request(),
-            }),
-            Err(refusal) => Other::Refuse(call, refusal),
-        })
     }
 
     /// A batch is taken apart if a write is in it or a method that is refused; else it goes to the
     /// node as a whole.
     fn by_elements(&self, parts: &Parts<'_>, elements: Vec<jsonrpc::Element<'_>>) -> Plan {
         let backend = &self.front.backend;
-        let calls = elements
-            .iter()
-            .filter(|element| !matches!(element.call, Call::Notification))
-            .count();
         let body = Bytes::copy_from_slice(parts.body);
-        let mut is_split = false;
         let elements = elements.into_iter().map(|element| {
-            let raw = body.slice(place(parts.body, element.raw));
-            let (id, method) = match &element.call {
-                Call::Write { id, method, .. } | Call::UnusualWrite { id, method } => {
-                    (id, method.name())
+            let (id, method, class) = match &element.call {
+                Call::Write { id, method, tx } => {
+                    (id, method.name(), class_of(*method, tx.as_ref()))
                 }
-                Call::Read { id, method } => (id, method.as_ref()),
+                Call::Read { id, method } => (id, method.as_ref(), MethodClass::of(method)),
                 Call::Notification => return Element::Notification,
             };
-            let call = |class| CallInfo::post(class, Some(id));
-            if let Err(refusal) = backend.check_method(method) {
-                is_split = true;
-                let call = call(MethodClass::of(method));
-                return Element::Refused { call, refusal };
-            }
-            is_split |= element.call.is_write();
-            match &element.call {
-                Call::Write { method, tx, .. } => Element::Write {
-                    call: call(MethodClass::of_broadcast(*method)),
-                    method: *method,
-                    tx: tx.clone(),
+            let call = CallInfo::post(class, Some(id));
+            let raw = body.slice(place(parts.body, element.raw));
+            match (backend.check_method(method), element.call) {
+                (Err(refusal), _) => Element::Refused { call, refusal },
+                (Ok(()), Call::Write { method, tx, .. }) => match tx {
+                    Some(tx) => Element::Write { call, method, tx },
+                    None => Element::Unusual { call, raw },
                 },
-                Call::UnusualWrite { .. } => Element::Unusual {
-                    call: call(MethodClass::BroadcastUnusual),
-                    raw,
-                },
-                _ => Element::Read {
-                    call: call(MethodClass::of(method)),
-                    raw,
-                },
+                (Ok(()), _) => Element::Read { call, raw },
             }
         });
         let elements: Vec<Element> = elements.collect();
-        let request = parts.request(body, None, u32::try_from(calls).unwrap_or(u32::MAX).max(1));
-        if !is_split {
+        let reads = elements.iter().filter(|element| element.joins_reads());
+        let is_whole = reads.count() == elements.len();
+        let calls = elements.iter().filter(|element| !element.is_notification());
+        let calls = u32::try_from(calls.count()).unwrap_or(u32::MAX).max(1);
+        let request = parts.request(body, None, calls);
+        if is_whole {
             let call = CallInfo::post(MethodClass::Other, None);
             return other(Other::Read(Forward { call, request }));
         }
@@ -275,6 +253,14 @@ impl Parts<'_> {
             method,
             calls,
         }
+    }
+}
+
+/// How a broadcast is counted; without its transaction it has an unusual form.
+const fn class_of(method: BroadcastMethod, tx: Option<&Bytes>) -> MethodClass {
+    match tx {
+        Some(_) => MethodClass::of_broadcast(method),
+        None => MethodClass::BroadcastUnusual,
     }
 }
 

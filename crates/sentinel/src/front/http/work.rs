@@ -92,6 +92,20 @@ pub(super) enum Element {
     Notification,
 }
 
+impl Element {
+    pub(super) const fn is_notification(&self) -> bool {
+        matches!(self, Self::Notification)
+    }
+
+    pub(super) const fn joins_writes(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Notification)
+    }
+
+    pub(super) const fn joins_reads(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Notification)
+    }
+}
+
 /// How a call came, how it is counted, and the id of its answer.
 #[derive(Debug)]
 pub(super) struct CallInfo {

@@ -53,38 +53,36 @@ pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
 }
 
 fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
-    let copy = || Bytes::copy_from_slice(text);
-    match classify_message(text, limits) {
-        Ok(Classified::One(Call::Write { id, method, tx })) => Act::Write {
-            id: KeptId::from(&id),
-            method,
-            tx,
-        },
-        Ok(Classified::One(Call::UnusualWrite { id, method })) => Act::Unusual {
-            id: KeptId::from(&id),
-            method,
-            text: copy(),
-        },
-        Ok(Classified::One(Call::Read { id, method })) => Act::Relay(Read {
-            class: MethodClass::of(&method),
+    let relay = |class, id, method| {
+        Act::Relay(Read {
+            class,
             message: RelayMessage {
-                text: copy(),
-                id: Some(KeptId::from(&id)),
-                method: Some(method.into()),
+                text: Bytes::copy_from_slice(text),
+                id,
+                method,
                 is_write: false,
             },
-        }),
+        })
+    };
+    match classify_message(text, limits) {
+        Ok(Classified::One(Call::Write { id, method, tx })) => {
+            let id = KeptId::from(&id);
+            match tx {
+                Some(tx) => Act::Write { id, method, tx },
+                None => Act::Unusual {
+                    id,
+                    method,
+                    text: Bytes::copy_from_slice(text),
+                },
+            }
+        }
+        Ok(Classified::One(Call::Read { id, method })) => {
+            let class = MethodClass::of(&method);
+            relay(class, Some(KeptId::from(&id)), Some(method.into()))
+        }
         Ok(Classified::One(Call::Notification)) => Act::Nothing,
         // A batch is nothing that the node reads here: it answers with a parse error.
-        Ok(Classified::Batch(_) | Classified::Unparsable) => Act::Relay(Read {
-            class: MethodClass::Other,
-            message: RelayMessage {
-                text: copy(),
-                id: None,
-                method: None,
-                is_write: false,
-            },
-        }),
+        Ok(Classified::Batch(_) | Classified::Unparsable) => relay(MethodClass::Other, None, None),
         Err(refusal) => Act::Refuse(refusal),
     }
 }

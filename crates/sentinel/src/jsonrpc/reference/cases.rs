@@ -9,9 +9,7 @@ fn call(body: &str) -> Classified<'_> {
 fn id_of(id: &str) -> Option<String> {
     let body = format!(r#"{{"id":{id},"method":"broadcast_tx_sync","params":{{"tx":"YT0x"}}}}"#);
     match call(&body) {
-        Classified::One(Call::Write { id, .. } | Call::UnusualWrite { id, .. }) => {
-            Some(id.as_str().to_owned())
-        }
+        Classified::One(Call::Write { id, .. }) => Some(id.as_str().to_owned()),
         Classified::One(Call::Notification) => Some("none".to_owned()),
         Classified::Unparsable => None,
         other => panic!("{other:?}"),
@@ -67,14 +65,14 @@ fn case_38_what_is_no_json_is_for_the_node_to_refuse() {
         good.replace("YT0x", "!!"),
     ] {
         assert!(
-            matches!(call(&odd), Classified::One(Call::UnusualWrite { .. })),
+            matches!(call(&odd), Classified::One(Call::Write { tx: None, .. })),
             "{odd}"
         );
     }
     let not_utf8 = [&good.as_bytes()[..good.len() - 1], b",\"x\":\"\xff\"}"].concat();
     assert!(matches!(
         classify(&not_utf8, &LIMITS),
-        Ok(Classified::One(Call::UnusualWrite { .. }))
+        Ok(Classified::One(Call::Write { tx: None, .. }))
     ));
 }
 

@@ -146,7 +146,7 @@ fn agrees(call: &Call<'_>, go: &Go) -> bool {
     match (call, go) {
         (Call::Notification, Go::Notification) => true,
         (
-            Call::Write { id, method, .. } | Call::UnusualWrite { id, method },
+            Call::Write { id, method, .. },
             Go::Calls {
                 id: go_id,
                 method: go_method,
@@ -230,7 +230,7 @@ proptest! {
     /// A plain write has the transaction that a thorough reader finds.
     #[test]
     fn a_plain_write_has_its_transaction(body in request()) {
-        if let Ok(Classified::One(Call::Write { tx, .. })) = classify(body.as_bytes(), &LIMITS) {
+        if let Ok(Classified::One(Call::Write { tx: Some(tx), .. })) = classify(body.as_bytes(), &LIMITS) {
             let value: serde_json::Value = serde_json::from_str(&body).unwrap();
             let params = &value["params"];
             let text = params.get("tx").or_else(|| params.get(0)).unwrap().as_str().unwrap();

@@ -193,9 +193,7 @@ pub(super) fn message(text: &str) -> RelayMessage {
         Classified::One(Call::Read { id, method }) => {
             (Some(KeptId::from(&id)), Some(method.into()), false)
         }
-        Classified::One(Call::Write { id, .. } | Call::UnusualWrite { id, .. }) => {
-            (Some(KeptId::from(&id)), None, true)
-        }
+        Classified::One(Call::Write { id, .. }) => (Some(KeptId::from(&id)), None, true),
         _ => (None, None, false),
     };
     RelayMessage {
