@@ -48,10 +48,7 @@ impl Recording {
         page.section("Over time", &grid(charts));
         if nodes.rows.len() > 1 {
             let lags = [SightRow::BLOCK, SightRow::TX].map(|kind| nodes.lags(kind));
-            page.section(
-                "First sight",
-                &grid(lags.into_iter().chain([nodes.delays()])),
-            );
+            page.section("First sight", &grid(lags.into_iter().chain(nodes.delays())));
         }
         page.html()
     }
@@ -305,17 +302,18 @@ impl<'a> Nodes<'a> {
         })
     }
 
-    /// How long blocks took from the first node to the others, by their sizes.
-    pub(crate) fn delays(&self) -> Chart {
+    /// How long blocks took from the first node to the others, by their sizes; nothing where no block was seen at two.
+    pub(crate) fn delays(&self) -> Option<Chart> {
         let found = propagations(self.sights);
         let point = |block: &Propagation| (block.bytes as f64 / 1e6, block.delay_s);
-        Chart::new(
+        let chart = Chart::new(
             "Blocks: from the first node to the others",
             Axis::linear("size of the block in MB", Unit::Number),
             Axis::linear("seconds", Unit::Seconds),
-        )
-        .tall()
-        .dots("a block at a node", Tone::Accepted, found.iter().map(point))
+        );
+        let dots = found.iter().map(point);
+        let drawn = || chart.tall().dots("a block at a node", Tone::Accepted, dots);
+        (!found.is_empty()).then(drawn)
     }
 }
 

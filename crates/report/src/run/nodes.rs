@@ -30,7 +30,8 @@ pub(super) fn section(report: &RunReport) -> String {
              block took in between is the difference.",
         )
     };
-    let mut charts = vec![nodes.mempools(backlog), nodes.delays()];
+    let mut charts = vec![nodes.mempools(backlog)];
+    charts.extend(nodes.delays());
     charts.extend(nodes.rates(|chart| {
         let accepted = loaded(|row| row.counts.accepted);
         chart

@@ -6,5 +6,6 @@
 )]
 
 mod bep23;
+mod nodes;
 mod page;
 mod run;
