@@ -20,6 +20,8 @@ use self::unit::Unit;
 /// a usable answer, failed in its block; what is unanswered, pending or in a block without results at the
 /// end may have failed, too; `rate.error` is its earlier name). The right side is a number in the unit of the left one: a duration
 /// (`5s`, `250ms`, `80us`), a rate (`500/s`), a percentage (`0.5%`), or a count without a unit.
+///
+/// A condition that every value fulfils, or none, is refused: `failed.share<101%`, `fate.errors>=0`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -221,6 +223,12 @@ impl Comparison {
         }
     }
 
+    /// Whether it holds for every value of a range (`true`) or for none (`false`); nothing where it depends.
+    fn is_settled(self, range: (f64, f64), limit: f64) -> Option<bool> {
+        let always = self.holds(range, limit);
+        (always || self.opposite().holds(range, limit)).then_some(always)
+    }
+
     const fn opposite(self) -> Self {
         match self {
             Self::Less => Self::GreaterOrEqual,
@@ -259,9 +267,17 @@ impl FromStr for Threshold {
         let name = metric;
         let (metric, unit) = Metric::parse(name)
             .ok_or_else(|| format!("unknown metric {name:?}; {}", hint(&schema::near(name))))?;
+        let bound = limit;
         let limit = unit.parse(limit).map_err(|wanted| {
             format!("cannot read the limit {limit:?} of {name}; write {wanted}")
         })?;
+        if let Some(always) = comparison.is_settled(unit.range(), limit) {
+            let ever = if always { "always" } else { "never" };
+            return Err(format!(
+                "{text:?} {ever} holds: {name} is {}; choose a limit other than {bound}, or another comparison",
+                unit.range_text()
+            ));
+        }
         Ok(Self {
             text: text.into(),
             metric,
@@ -379,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_missing_value_never_holds_and_a_code_that_did_not_occur_occurred_0_times() {
-        let verdict = check("blocks.count>=0");
+        let verdict = check("blocks.count>=1");
         assert_eq!(
             (verdict.value, verdict.held, verdict.broken),
             (None, false, false)
@@ -402,6 +418,7 @@ mod tests {
             ("commit.p99<5000", "write a duration"),
             ("latency_ms.commit_from_due.count<5s", "write a count"),
             ("late.generator_max_ms<5", "write a duration"),
+            ("blocks.resolution_ms_mean<5", "write a duration"),
             ("rate.committed_tps>1000", "write a rate"),
             ("blocks.per_s>5s", "write a rate"),
             ("failed.share<0.5", "write a percentage"),
@@ -414,6 +431,49 @@ mod tests {
             assert!(error(text).contains(wanted), "{text}: {}", error(text));
         }
         assert!(check("failed.share>0").held, "0 is 0 in every unit");
+    }
+
+    /// `failed.share<101%` was taken, and held whatever happened.
+    #[test]
+    fn a_condition_that_the_metric_s_range_settles_is_refused() {
+        for (text, ever) in [
+            ("failed.share<101%", "always holds"),
+            ("failed.share<=100%", "always holds"),
+            ("failed.share!=150%", "always holds"),
+            ("failed.share>100%", "never holds"),
+            ("failed.share>=100.1%", "never holds"),
+            ("failed.share<0", "never holds"),
+            ("fate.errors>=0", "always holds"),
+            ("fate.errors>-1", "always holds"),
+            ("fate.errors<0", "never holds"),
+            ("fate.errors==-1", "never holds"),
+            ("commit.p99<0s", "never holds"),
+            ("rate.committed_tps>=0/s", "always holds"),
+        ] {
+            assert!(error(text).contains(ever), "{text}: {}", error(text));
+        }
+        let share = error("failed.share<101%");
+        assert!(
+            share.contains("failed.share is from 0 % to 100 %"),
+            "{share}"
+        );
+        let errors = error("fate.errors>=0");
+        assert!(errors.contains("fate.errors is never below 0"), "{errors}");
+        // The ends of a range can be reached, or not.
+        for text in [
+            "failed.share<100%",
+            "failed.share>=100%",
+            "failed.share==100%",
+            "failed.share<=0",
+            "failed.share>0",
+            "fate.errors==0",
+            "fate.errors<=0",
+            "fate.errors>0",
+            "fate.errors!=0",
+        ] {
+            assert!(text.parse::<Threshold>().is_ok(), "{text}");
+        }
+        assert!(error("commit.p99<1e308m").contains("cannot read the limit"));
     }
 
     #[test]

@@ -29,11 +29,28 @@ impl Unit {
         };
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
         let in_unit = |(unit, factor): &(&str, f64)| {
-            Some(number(bound.strip_suffix(unit)?.trim_end())? * factor / divisor)
+            let limit = number(bound.strip_suffix(unit)?.trim_end())? * factor / divisor;
+            Some(limit).filter(|limit| limit.is_finite())
         };
         let zero = || number(bound).filter(|number| *number == 0.0);
         let found = units.iter().find_map(in_unit).or_else(zero);
         found.ok_or_else(|| self.wanted())
+    }
+
+    /// The lowest and the highest value that a metric of this unit can have.
+    pub(super) const fn range(self) -> (f64, f64) {
+        match self {
+            Self::Share => (0.0, 1.0),
+            Self::Duration(_) | Self::Rate | Self::Count => (0.0, f64::INFINITY),
+        }
+    }
+
+    /// The range in words.
+    pub(super) const fn range_text(self) -> &'static str {
+        match self {
+            Self::Share => "from 0 % to 100 %",
+            Self::Duration(_) | Self::Rate | Self::Count => "never below 0",
+        }
     }
 
     const fn wanted(self) -> &'static str {
