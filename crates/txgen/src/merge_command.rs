@@ -6,6 +6,7 @@ use ops::command::{CommandError, failed, usage};
 use report::Entries;
 
 use crate::cli::MergeArgs;
+use crate::exit;
 use crate::folder::{RecordedRun, RunFile};
 use crate::output::{print, recorded};
 use crate::run::RunFolder;
@@ -51,6 +52,9 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
         columns.finish().map_err(failed)?;
     }
     let summary = merged.map_err(unmerged)?;
+    let thresholds = recorded::verdicts(&manifest, &summary).into_iter();
+    let thresholds: Result<Vec<_>, _> = thresholds.collect();
+    let thresholds = thresholds.map_err(|unchecked| usage(anyhow!("the threshold {unchecked}")))?;
     let written = summary.write_to(&mut files.summary);
     written.context(unwritten).map_err(failed)?;
     drop(files.summary);
@@ -59,9 +63,9 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     head.add("merged", names.join(", "));
     foot.add("written to", folder.path().display().to_string());
     foot.add("report", page.display().to_string());
-    let table = crate::output::table(&summary, &[], None);
-    let text = head.text() + &table + &foot.text();
-    Ok(print(&text))
+    let table = crate::output::table(&summary, &thresholds, None);
+    print(&(head.text() + &table + &foot.text()));
+    Ok(exit::of_run(&summary, &thresholds))
 }
 
 /// How far the clock of each generator is from that of the first, by the blocks that both saw.

@@ -105,6 +105,7 @@ fn joined(first: &Manifest, parts: &[(String, Manifest)]) -> Manifest {
     whole.endpoints = endpoints(parts);
     whole.planned = parts.iter().map(|(_, manifest)| manifest.planned).sum();
     whole.plan["shard"] = Value::from("1/1");
+    whole.plan["thresholds"] = thresholds(parts);
     whole.plan["merged"] = parts
         .iter()
         .map(|(name, manifest)| {
@@ -131,6 +132,23 @@ fn endpoints(parts: &[(String, Manifest)]) -> Vec<EndpointInfo> {
         }
     }
     all
+}
+
+/// The conditions of all, each once: they were checked on a part, and the whole has to meet them, too.
+fn thresholds(parts: &[(String, Manifest)]) -> Value {
+    let of_part = |(_, manifest): &(String, Manifest)| of_plan(manifest, "thresholds");
+    let mut all: Vec<Value> = Vec::new();
+    for text in parts
+        .iter()
+        .map(of_part)
+        .filter_map(|it| it.as_array().cloned())
+        .flatten()
+    {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    Value::from(all)
 }
 
 fn words(value: &Value) -> String {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::read::TableRow as _;
-use measure::{AnswerRow, Answers, BlockRow, SeriesRow, judge};
+use measure::{AnswerRow, Answers, BlockRow, Manifest, SeriesRow, Summary, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::RecordedRun;
-use crate::threshold::Threshold;
+use crate::threshold::{Threshold, Verdict};
 
 /// The forms of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -181,23 +181,31 @@ fn course(run: &RecordedRun) -> anyhow::Result<LatencyCourse> {
     Ok(course)
 }
 
-/// The plan's conditions, checked on the summary.
+/// The plan's conditions as a report shows them: text and value, and whether each held.
 fn thresholds(run: &RecordedRun) -> Vec<(String, bool)> {
-    let texts = run.manifest().plan.get("thresholds");
-    let Some(texts) = texts.and_then(|texts| texts.as_array()) else {
-        return Vec::new();
+    let shown = |verdict: Result<Verdict, String>| match verdict {
+        Ok(verdict) => (
+            format!("{} ({})", verdict.text, verdict.value_text()),
+            verdict.held,
+        ),
+        Err(unchecked) => (unchecked, false),
     };
-    let document = serde_json::to_value(run.summary()).unwrap_or_default();
-    texts
-        .iter()
-        .filter_map(|text| text.as_str())
-        .filter_map(|text| text.parse::<Threshold>().ok())
-        .map(|threshold| {
-            let verdict = threshold.check(&document);
-            let text = format!("{} ({})", verdict.text, verdict.value_text());
-            (text, verdict.held)
-        })
-        .collect()
+    let verdicts = verdicts(run.manifest(), run.summary()).into_iter();
+    verdicts.map(shown).collect()
+}
+
+/// The plan's conditions, checked on the summary; of one that this version of the program does not take, its text and
+/// why.
+pub(crate) fn verdicts(manifest: &Manifest, summary: &Summary) -> Vec<Result<Verdict, String>> {
+    let texts = manifest.plan.get("thresholds");
+    let texts = texts.and_then(|texts| texts.as_array());
+    let document = serde_json::to_value(summary).unwrap_or_default();
+    let check = |text: &str| match text.parse::<Threshold>() {
+        Ok(threshold) => Ok(threshold.check(&document)),
+        Err(reason) => Err(format!("{text} (cannot be checked: {reason})")),
+    };
+    let texts = texts.into_iter().flatten();
+    texts.filter_map(|text| text.as_str()).map(check).collect()
 }
 
 fn each_tx(

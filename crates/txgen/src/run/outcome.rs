@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use measure::Summary;
 use measure::read::TxFate;
-use measure::{ScheduleVerdict, Summary};
 
 use crate::exit;
 use crate::folder::RecordedRun;
@@ -45,16 +45,9 @@ impl Outcome {
 
     /// The process's exit code: an interruption beats an invalid schedule, which beats a threshold.
     pub fn exit_code(&self) -> u8 {
-        if self.summary.interrupted {
-            exit::INTERRUPTED
-        } else if self.summary.verdict.schedule == ScheduleVerdict::Invalid {
-            exit::INVALID
-        } else if self.stopped_by.is_some()
-            || self.thresholds.iter().any(|threshold| !threshold.held)
-        {
-            exit::THRESHOLD
-        } else {
-            exit::DONE
+        match exit::of_run(&self.summary, &self.thresholds) {
+            exit::DONE if self.stopped_by.is_some() => exit::THRESHOLD,
+            code => code,
         }
     }
 }

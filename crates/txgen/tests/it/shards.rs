@@ -56,8 +56,10 @@ fn two_halves_are_the_whole_transaction_for_transaction() {
 
     // One machine, so one clock; but a busy one may run the generators at different times.
     let ended = place.txgen("merge 1-2 2-2 --out merged --max-clock-offset 1h");
-    ended.expect(0).prints("merged       1-2, 2-2");
-    ended.prints("heights that both saw)").fits_a_terminal();
+    ended.ends_as_judged(0, &place.run("merged").summary());
+    ended.prints("merged       1-2, 2-2");
+    ended.prints("heights that both saw)");
+    end_as_a_run_of_the_whole_does(&place);
     refuse_clocks_apart(&place);
     check_merged(&place.run("merged"), &run);
     refuse_what_was_cut_off(&place);
@@ -99,14 +101,50 @@ fn check_merged(merged: &RunFolder, whole: &RunFolder) {
     assert!(summary.number("latency_ms.commit_from_due.p50") > 0.0);
 }
 
+/// A copy of a folder beside it.
+fn copy(place: &Place, from: &str, to: &str) {
+    let copy = place.path().join(to);
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(place.path().join(from)).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+}
+
+/// A whole that was invalid, or interrupted, or broke a threshold that its halves kept, was merged with exit code 0.
+fn end_as_a_run_of_the_whole_does(place: &Place) {
+    let edit = |file: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let text = place.run("edited").text(file);
+        let mut document = serde_json::from_str(&text).unwrap();
+        change(&mut document);
+        let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+        place.write(&format!("edited/{file}"), text);
+    };
+    copy(place, "2-2", "edited");
+    let merge = |out: &str| {
+        place.txgen(&format!(
+            "merge 1-2 edited --out {out} --max-clock-offset 1h"
+        ))
+    };
+    edit("manifest.json", &|manifest| {
+        manifest["plan"]["thresholds"] = ["fate.committed>300", "fate.committed<300"].into();
+    });
+    let ended = merge("thresholds");
+    ended.ends_as_judged(99, &place.run("thresholds").summary());
+    ended.prints("fate.committed>300 held 301");
+    ended.prints("fate.committed<300 BROKEN 301");
+    for (verdict, interrupted, code) in [("invalid", false, 98), ("valid", true, 130)] {
+        edit("summary.json", &|summary| {
+            summary["verdict"]["schedule"] = verdict.into();
+            summary["interrupted"] = interrupted.into();
+        });
+        merge(verdict).expect(code);
+    }
+}
+
 /// The second machine's clock is 3 s ahead: it stamps every block 3 s later than the first.
 fn refuse_clocks_apart(place: &Place) {
-    let apart = place.path().join("apart");
-    std::fs::create_dir(&apart).unwrap();
-    for entry in std::fs::read_dir(place.path().join("2-2")).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), apart.join(entry.file_name())).unwrap();
-    }
+    copy(place, "2-2", "apart");
     let blocks = place.run("2-2").text("blocks.csv");
     let later = |line: &str| {
         let mut fields: Vec<String> = line.split(',').map(Into::into).collect();
@@ -124,10 +162,9 @@ fn refuse_clocks_apart(place: &Place) {
         .expect(2)
         .says("ms ahead of that of generator 1")
         .says("--max-clock-offset");
-    place
-        .txgen("merge 1-2 apart --out allowed --max-clock-offset 1h")
-        .expect(0)
-        .prints("ms ahead of that of generator 1");
+    let ended = place.txgen("merge 1-2 apart --out allowed --max-clock-offset 1h");
+    ended.ends_as_judged(0, &place.run("allowed").summary());
+    ended.prints("ms ahead of that of generator 1");
     let clock = &place.run("allowed").manifest()["plan"]["merged"][1]["clock"];
     let offset_ms = clock["offset_ms"].as_f64().unwrap();
     assert!(offset_ms > 1_000.0, "{clock}");
@@ -168,10 +205,12 @@ fn refuse_what_does_not_belong_together(place: &Place) {
         let from = place.path().join("2-2").join(file);
         std::fs::copy(from, place.path().join("other").join(file)).unwrap();
     }
-    let manifest = place.run("2-2").text("manifest.json");
+    let [manifest, summary] =
+        ["manifest.json", "summary.json"].map(|file| place.run("2-2").text(file));
     let other = |from: &str, to: &str| {
         assert!(manifest.contains(from), "{from} in {manifest}");
         place.write("other/manifest.json", manifest.replace(from, to));
+        place.write("other/summary.json", summary.replace(from, to));
     };
     for (folders, phrase) in [
         ("1-2 1-2", "overlap: both are shard 1/2"),
