@@ -61,7 +61,8 @@ impl WaitingBlocks {
             self.gaps.insert(height);
         }
         self.last = Some((block.height, block.header_time_unix_ns));
-        (block.height == last + 1).then(|| block.header_time_unix_ns - last_time)
+        let since = || block.header_time_unix_ns.saturating_sub(last_time);
+        (block.height == last + 1).then(since)
     }
 }
 

@@ -24,6 +24,7 @@ mod evidence;
 mod fate;
 mod files;
 mod format;
+mod header_clock;
 mod hlog;
 pub mod judge;
 mod knee;
@@ -76,6 +77,7 @@ pub use evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
 pub use fate::{Fate, Offered};
 pub use files::{RecordError, RunFolderWriters};
 pub use format::FORMAT;
+pub use header_clock::HeaderClock;
 pub use knee::{
     BacklogGrowth, Because, BlockMark, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings,
     Next, Trial, backlog_growth,

@@ -5,6 +5,7 @@
 use pacing::Nanos;
 
 use crate::endpoints::EndpointSilence;
+use crate::header_clock::HeaderClock;
 use crate::limits::BACKLOG_BLOCKS;
 use crate::rows::{BlockRow, SeriesRow};
 use crate::segments::SECOND;
@@ -162,6 +163,7 @@ pub(crate) struct Signs {
     /// The first block after that.
     pub(crate) next_block: Option<Nanos>,
     pub(crate) stages: Stages,
+    pub(crate) header_clock: HeaderClock,
     /// Blocks since the last one that contained a transaction of this run.
     pub(crate) blocks_since_own: u64,
     last_block: Option<Nanos>,
@@ -181,6 +183,7 @@ impl Signs {
             _ => 0,
         };
         self.stages.block(block);
+        self.header_clock.block(block);
         self.full_blocks.block(block);
         self.out_of_gas.block(block, gas, observed_s);
     }

@@ -34,10 +34,11 @@ impl Stages {
         self.blocks.left = left.unwrap_or(self.blocks.left);
     }
 
-    /// Which stage was at work all the time, in words, and since when if that is known. `followed`: blocks were
-    /// watched; `behind`: they did not take up what was accepted, which then says nothing of the checks.
-    pub(crate) fn finding(&self, followed: bool, behind: bool) -> Option<(Option<f64>, String)> {
-        let shares = self.blocks.shares().filter(|_| followed);
+    /// Which stage was at work all the time, in words, and since when if that is known. `by_blocks`: they were
+    /// watched, and their times can be used; `behind`: they did not take up what was accepted, which then says nothing
+    /// of the checks.
+    pub(crate) fn finding(&self, by_blocks: bool, behind: bool) -> Option<(Option<f64>, String)> {
+        let shares = self.blocks.shares().filter(|_| by_blocks);
         let busy = shares.filter(|it| it.execution + it.recheck >= BUSY_SHARE);
         let checks = || (Some(self.checks.since_s), self.checks.to_string());
         let serial = !behind && self.checks.are_serial();

@@ -19,7 +19,7 @@ impl CommittedCourse {
         let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
         let begin = blocks.first().map_or(0.0, |first| {
             let interval_s = first.interval_ms.unwrap_or(1_000.0) / 1e3;
-            (at(first) - interval_s).max(0.0)
+            (at(first) - interval_s.max(0.0)).max(0.0)
         });
         let usual = usual_distance(blocks.iter().map(at));
         let mut seen = vec![(begin, 0.0)];

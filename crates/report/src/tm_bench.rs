@@ -4,13 +4,14 @@
 //! after July 2018): whole seconds since the start, by the time in a block's header; seconds without
 //! a block count as 0; the deviation is that of the population. Two things differ from it here: every
 //! block counts (until 22 June 2018 only the newest 21 headers did, which `newest` brings back), and
-//! the statistics are exact instead of sampled.
+//! the statistics are exact instead of sampled. And where the headers' clock is not that of the machine, blocks count
+//! by when they were seen: by their headers there would be none, or others.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use measure::{BlockRow, RateStats};
+use measure::{BlockRow, HeaderClock, RateStats};
 
 use crate::Table;
 
@@ -39,8 +40,10 @@ pub struct PerSecondStats {
 /// What part of a run the table is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TmBenchSpan {
-    /// Begin, nanoseconds since the Unix epoch.
-    pub start_unix_ns: u64,
+    /// The run's origin, nanoseconds since the Unix epoch.
+    pub origin_unix_ns: u64,
+    /// Begin, in seconds since the origin.
+    pub start_s: f64,
     /// How long transactions were sent, in seconds; a last one that is not whole has its own place
     /// among the seconds, and the average is over the time as it is.
     pub seconds: f64,
@@ -55,13 +58,19 @@ impl TmBench {
         let seconds = length.ceil() as usize;
         let mut txs = vec![0; seconds];
         let mut count = vec![0; seconds];
-        let start = i128::from(span.start_unix_ns);
+        let origin = i128::from(span.origin_unix_ns);
+        let start = origin + (span.start_s * SECOND as f64) as i128;
         let end = start + (length * SECOND as f64) as i128;
+        let is_off = HeaderClock::of(blocks).words(span.origin_unix_ns).is_some();
+        let at = |block: &BlockRow| match is_off {
+            true => origin + i128::from(block.observed_ns),
+            false => i128::from(block.header_time_unix_ns),
+        };
         // The newest headers at the end of the run are asked for; those of before it do not count.
-        let before_end = |block: &&BlockRow| i128::from(block.header_time_unix_ns) < end;
+        let before_end = |block: &&BlockRow| at(block) < end;
         let newest = span.newest.unwrap_or(usize::MAX);
         for block in blocks.iter().filter(before_end).rev().take(newest) {
-            let since = i128::from(block.header_time_unix_ns) - start;
+            let since = at(block) - start;
             if since < 0 {
                 continue;
             }
@@ -121,6 +130,7 @@ mod tests {
         BlockRow {
             height,
             header_time_unix_ns: (at_s * 1e9) as i64,
+            observed_ns: ((at_s - 10.0).max(0.0) * 1e9) as u64,
             txs,
             ..BlockRow::default()
         }
@@ -128,7 +138,8 @@ mod tests {
 
     fn span(seconds: f64, newest: Option<usize>) -> TmBenchSpan {
         TmBenchSpan {
-            start_unix_ns: 10_000_000_000,
+            origin_unix_ns: 10_000_000_000,
+            start_s: 0.0,
             seconds,
             newest,
         }
@@ -168,6 +179,26 @@ mod tests {
             (old.txs_per_sec.avg, old.blocks_per_sec.avg),
             (210.0, 0.021)
         );
+    }
+
+    /// The table of a chain whose clock was an hour ahead had no block.
+    #[test]
+    fn blocks_of_a_chain_whose_clock_is_off_count_by_when_they_were_seen() {
+        let table = |ahead_s: f64| {
+            let mut blocks: Vec<BlockRow> =
+                (1..=8).map(|n| block(n, 10.0 + n as f64, 100)).collect();
+            for block in &mut blocks {
+                block.header_time_unix_ns += (ahead_s * 1e9) as i64;
+            }
+            TmBench::of(&blocks, span(8.0, None))
+        };
+        assert_eq!(
+            table(0.0).txs_per_sec.total,
+            700,
+            "the last one comes at the end"
+        );
+        assert_eq!(table(3_600.0), table(0.0));
+        assert_eq!(table(-3_600.0), table(0.0));
     }
 
     #[test]

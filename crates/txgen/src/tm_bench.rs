@@ -14,7 +14,7 @@ use rpc::{Endpoint, Transport};
 use crate::cli::{TmBenchArgs, TmBenchFormat};
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::output::{self, grouped};
+use crate::output::{self, grouped, recorded};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
 use crate::settings::Settings;
@@ -77,6 +77,7 @@ pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
     let run = RecordedRun::open(&outcome.folder).map_err(failed)?;
     let blocks: Vec<BlockRow> = run.all_rows().map_err(failed)?;
     let span = span(&outcome.summary, duration);
+    recorded::note_clock(&blocks, span);
     let all = TmBench::of(&blocks, span);
     let newest = window.map(|window| {
         let newest = Some(window);
@@ -152,7 +153,8 @@ fn settings(args: &TmBenchArgs, endpoints: Vec<Endpoint>) -> Settings {
 /// The span of offering, by the wall clock: what tm-bench compares the headers' times with.
 fn span(summary: &Summary, duration: Nanos) -> TmBenchSpan {
     TmBenchSpan {
-        start_unix_ns: summary.time.origin_unix_ns,
+        origin_unix_ns: summary.time.origin_unix_ns,
+        start_s: 0.0,
         seconds: duration.as_secs_f64().min(summary.time.offered_s),
         newest: None,
     }

@@ -33,6 +33,10 @@ pub(crate) struct Terms {
 /// Draws the conclusions of a summary whose figures are complete.
 pub(crate) fn conclude(summary: &mut Summary, signs: &Signs, terms: Terms) {
     summary.verdict = schedule::verdict(summary, terms);
+    summary
+        .verdict
+        .reasons
+        .extend(signs.header_clock.set_words());
     (summary.limited_by, summary.evidence) = limited_by::limited_by(summary, signs, terms);
     (summary.knee, summary.knee_reason) = match summary.model {
         LoadModel::Closed => (None, "a closed loop has no offered rate".into()),

@@ -147,7 +147,8 @@ fn bursts(outcome: &Outcome, blocks: &[BlockRow], window: Option<usize>) -> Vec<
 
 fn burst(step: &StepRow, origin: u64, blocks: &[BlockRow], window: usize) -> Burst {
     let span = TmBenchSpan {
-        start_unix_ns: origin.saturating_add((step.start_s * 1e9) as u64),
+        origin_unix_ns: origin,
+        start_s: step.start_s,
         seconds: step.end_s - step.start_s,
         newest: None,
     };

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::read::TableRow as _;
-use measure::{AnswerRow, Answers, BlockRow, Manifest, SeriesRow, Summary, judge};
+use measure::{AnswerRow, Answers, BlockRow, HeaderClock, Manifest, SeriesRow, Summary, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
 
 use crate::folder::RecordedRun;
+use crate::output;
 use crate::threshold::{Threshold, Verdict};
 
 /// The forms of a report.
@@ -75,11 +76,23 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 pub fn tm_bench(run: &RecordedRun) -> anyhow::Result<TmBench> {
     let time = run.summary().time;
     let span = TmBenchSpan {
-        start_unix_ns: time.origin_unix_ns,
+        origin_unix_ns: time.origin_unix_ns,
+        start_s: 0.0,
         seconds: time.offered_s.round(),
         newest: None,
     };
-    Ok(TmBench::of(&blocks(run)?, span))
+    let blocks = blocks(run)?;
+    note_clock(&blocks, span);
+    Ok(TmBench::of(&blocks, span))
+}
+
+/// Says where the table counts blocks by when they were seen instead of by their headers.
+pub(crate) fn note_clock(blocks: &[BlockRow], span: TmBenchSpan) {
+    if let Some(words) = HeaderClock::of(blocks).words(span.origin_unix_ns) {
+        output::note(&format!(
+            "note: {words}; the table counts blocks by when they were seen"
+        ));
+    }
 }
 
 fn blocks(run: &RecordedRun) -> anyhow::Result<Vec<BlockRow>> {

@@ -108,6 +108,7 @@ impl<'a, T: Target> Run<'a, T> {
                 .await_origin()
                 .inspect_err(|_| self.orders.abort(Nanos::ZERO))?;
             self.write_manifest(&mut manifest, origin)?;
+            let error_ns = origin.error_ns();
             let channels = RecordChannels {
                 batches,
                 used: std::mem::take(&mut senders.used),
@@ -135,6 +136,8 @@ impl<'a, T: Target> Run<'a, T> {
                 RunError::Panicked("recorder")
             })?;
             self.tell_refusals(&mut finished.summary.fate);
+            let set = host::clock_set(origin.error_ns().saturating_sub(error_ns));
+            finished.summary.verdict.reasons.extend(set);
             follow.stop();
             Ok(Played {
                 finished,

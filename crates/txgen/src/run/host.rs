@@ -230,6 +230,19 @@ fn kernel_bound(error_us: i64) -> Option<ClockBound> {
     (error_us < UNSYNCHRONISED_US).then(|| bound("kernel", error_us as f64 / 1e3))
 }
 
+/// That the wall clock was set while a run went on, by so much against the monotonic one; nothing where it was not.
+pub(super) fn clock_set(by_ns: i64) -> Option<String> {
+    (by_ns.unsigned_abs() >= CLOCK_SET_NS).then(|| {
+        format!(
+            "this machine's clock was set by {:+.3} s while the run went on, or the machine slept: all times since 1970 \
+             (ts_* of txs.csv) are by the clock as it was at the start, and durations are by one that is never set",
+            by_ns as f64 / 1e9
+        )
+    })
+}
+
+/// More than reading both clocks one after the other takes on a busy machine.
+const CLOCK_SET_NS: u64 = 100_000_000;
 const UNSYNCHRONISED_US: i64 = 16_000_000;
 const FINGERPRINT_SAMPLES: u64 = 256;
 const MOST_IN_A_SECOND: u32 = 1_000;
@@ -253,6 +266,16 @@ mod tests {
         let names = made.map(|path| path.file_name().unwrap().to_owned());
         let name = "20261122T060000Z-constant";
         assert_eq!(names, [name, &format!("{name}-2"), &format!("{name}-3")]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_during_the_run_is_told_to_both_sides() {
+        let told = |by_ns| clock_set(by_ns).unwrap();
+        assert!(told(3_600_000_000_000).contains("set by +3600.000 s"));
+        assert!(told(-1_000_000_000).contains("set by -1.000 s"));
+        assert!(clock_set(i64::MIN).is_some());
+        assert_eq!(clock_set(5_000_000), None);
+        assert_eq!(clock_set(0), None);
     }
 
     /// Fields as `chronyc -c tracking` of chrony 4 prints them.

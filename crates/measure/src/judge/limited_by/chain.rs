@@ -89,7 +89,9 @@ impl Case<'_> {
             EvidenceKind::BlocksOutOfGas,
         ];
         let behind = strong.iter().any(|it| of_blocks.contains(&it.kind));
-        let finding = self.signs.stages.finding(self.summary.followed, behind);
+        // What blocks cost is reckoned from their headers' times.
+        let by_blocks = self.summary.followed && !self.signs.header_clock.was_set();
+        let finding = self.signs.stages.finding(by_blocks, behind);
         let Some((since_s, text)) = finding else {
             return;
         };
