@@ -186,7 +186,7 @@ impl Blocks {
             .map_or(row.height, |last| last.max(row.height));
         self.count += 1;
         (self.first_height, self.last_height) = (Some(first), Some(last));
-        self.missing = (last - first + 1).saturating_sub(self.count);
+        self.missing = (last - first).saturating_add(1).saturating_sub(self.count);
         self.txs += row.txs;
         self.own_txs += row.own_txs;
         self.foreign_txs += row.txs.saturating_sub(row.own_txs);

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -52,6 +53,12 @@ impl RecordedRun {
         let mut notes = Vec::new();
         let summary = match stored {
             Some(summary) => {
+                if summary.time.origin_unix_ns != manifest.origin_unix_ns {
+                    bail!(
+                        "manifest.json and summary.json in {} are of different runs: copy the folder again",
+                        path.display()
+                    );
+                }
                 let incomplete = &summary.recorder.incomplete_files;
                 if !incomplete.is_empty() {
                     notes.push(format!(
@@ -146,19 +153,30 @@ impl RecordedRun {
         rows_if_any(&self.path)
     }
 
-    /// Refuses a table with fewer rows than the summary tells of, unless that is known.
+    /// Refuses a table with fewer or more rows than the summary tells of, unless that is known.
     ///
     /// # Errors
-    /// When it was cut off after the run.
-    pub fn expect_rows(&self, file: &str, rows: u64, expected: u64) -> anyhow::Result<()> {
+    /// When it was cut off after the run, or is of another one.
+    pub fn expect_rows(
+        &self,
+        file: &str,
+        rows: u64,
+        expected: RangeInclusive<u64>,
+    ) -> anyhow::Result<()> {
         let incomplete = &self.summary.recorder.incomplete_files;
-        if rows >= expected || self.killed || incomplete.iter().any(|it| it == file) {
+        if expected.contains(&rows) || self.killed || incomplete.iter().any(|it| it == file) {
             return Ok(());
         }
-        bail!(
-            "{} has {rows} of the {expected} rows that the run wrote: it was cut off later; copy the folder again",
-            self.path.join(file).display()
-        )
+        let (path, least) = (self.path.join(file), expected.start());
+        let path = path.display();
+        match rows < *least {
+            true => bail!(
+                "{path} has {rows} of the {least} rows that the run wrote: it was cut off later; copy the folder again"
+            ),
+            false => bail!(
+                "{path} has {rows} rows, and the run wrote {least}: it is not of this run alone; copy the folder again"
+            ),
+        }
     }
 
     /// Turns an error of a row into one that names the folder.
@@ -239,7 +257,11 @@ impl<'a> Rebuild<'a> {
     }
 }
 
-fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
+/// The manifest of a run folder.
+///
+/// # Errors
+/// When the path is no run of this format.
+pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
     if !path.exists() {
         bail!("there is no {}", path.display());
     }
@@ -291,9 +313,10 @@ fn read_summary(path: &Path) -> anyhow::Result<Option<Summary>> {
     }
 }
 
-/// A whole summary ends with the brace that closes it, alone on its line.
+/// A whole summary ends with the brace that closes it, alone on its line. What does not begin as one is something else.
 fn is_cut_off(path: &Path) -> bool {
-    fs::read(path.join("summary.json")).is_ok_and(|text| !text.ends_with(b"\n}\n"))
+    let text = fs::read(path.join("summary.json"));
+    text.is_ok_and(|text| text.starts_with(b"{") && !text.ends_with(b"\n}\n"))
 }
 
 /// The file's size; `None` when there is no such file.

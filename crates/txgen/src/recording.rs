@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use measure::{Host, NodeRow};
 use report::Recording;
@@ -35,18 +35,37 @@ impl Note {
     }
 }
 
+/// What a recording says of itself.
+///
+/// # Errors
+/// When its file cannot be read, or is of another format.
+pub(crate) fn read(folder: &Path) -> anyhow::Result<Note> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: String,
+    }
+    let file = folder.join(RECORD);
+    let of_file = || format!("in {}", file.display());
+    let text = fs::read_to_string(&file).with_context(of_file)?;
+    let Head { format } = serde_json::from_str(&text).with_context(of_file)?;
+    if format != FORMAT {
+        bail!(
+            "{} is of format {format:?} and this program reads {FORMAT:?}; use the txgen that wrote it",
+            file.display()
+        );
+    }
+    serde_json::from_str(&text).with_context(of_file)
+}
+
 /// The page of a recording, made from its files.
 ///
 /// # Errors
 /// When one of them cannot be read.
 pub(crate) fn page(folder: &Path) -> anyhow::Result<String> {
-    let file = folder.join(RECORD);
-    let of_file = || format!("in {}", file.display());
-    let text = fs::read_to_string(&file).with_context(of_file)?;
-    let note: Note = serde_json::from_str(&text).with_context(of_file)?;
+    let note = read(folder)?;
     let nodes: Vec<NodeRow> = rows_if_any(folder)?;
     let started = Timestamp::from_nanosecond(i128::from(note.origin_unix_ns));
-    let seen_s = nodes.iter().map(|row| row.second + 1).max();
+    let seen_s = nodes.iter().map(|row| row.second.saturating_add(1)).max();
     let mut notes = note.notes;
     if note.lasted_s.is_none() {
         notes.push("the recording was killed: what it wrote before is shown".into());

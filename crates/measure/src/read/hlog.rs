@@ -183,9 +183,11 @@ impl Parsed {
         };
         let tag = field()?;
         let name = tag.strip_suffix(CENSORED);
-        let start_s = field()?.parse().ok()?;
-        let length_s = field()?.parse().ok()?;
-        let max_ms = field()?.parse().ok()?;
+        let mut number = || {
+            let number: f64 = field()?.parse().ok()?;
+            (number.is_finite() && number >= 0.0).then_some(number)
+        };
+        let (start_s, length_s, max_ms) = (number()?, number()?, number()?);
         Some(Self {
             kind: LatencyKind::ALL
                 .into_iter()

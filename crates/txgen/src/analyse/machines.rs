@@ -1,33 +1,21 @@
 //! What observers on other machines recorded, put on the clock of the first.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use measure::{ClockBound, ClockOffset, NodeRow, SightRow};
 use pacing::Nanos;
-use serde::Deserialize;
 
-use crate::folder::{RECORD, rows_if_any};
+use crate::folder::{RECORD, is_recording, read_manifest, rows_if_any};
+use crate::recording;
 
 /// Observed nodes of one machine.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     pub(super) rows: Vec<NodeRow>,
     pub(super) sights: Vec<SightRow>,
-    origin: Origin,
-}
-
-/// What a manifest, or the note of a recording, says of the clock.
-#[derive(Debug, Default, Deserialize)]
-struct Origin {
+    /// Where its time begins, and what is said of its clock.
     origin_unix_ns: u64,
-    #[serde(default)]
-    host: Host,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Host {
     clock: Option<ClockBound>,
 }
 
@@ -37,24 +25,34 @@ impl Machine {
         Ok(Self {
             rows: rows_if_any(folder)?,
             sights: rows_if_any(folder)?,
-            origin: Origin::default(),
+            ..Self::default()
         })
     }
 
     /// Reads the tables of a folder, and where its time begins.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
-        let text = [MANIFEST, RECORD]
-            .into_iter()
-            .find_map(|name| fs::read_to_string(folder.join(name)).ok());
-        let text = text.with_context(|| {
-            format!(
+        if [MANIFEST, RECORD]
+            .iter()
+            .all(|name| !folder.join(name).exists())
+        {
+            bail!(
                 "{} has no {MANIFEST} and no {RECORD}: it is no folder of a run or of txgen record",
                 folder.display()
-            )
-        })?;
-        let origin = serde_json::from_str(&text);
+            );
+        }
+        let (origin_unix_ns, host) = match is_recording(folder) {
+            true => {
+                let note = recording::read(folder)?;
+                (note.origin_unix_ns, note.host)
+            }
+            false => {
+                let manifest = read_manifest(folder)?;
+                (manifest.origin_unix_ns, manifest.host)
+            }
+        };
         Ok(Self {
-            origin: origin.with_context(|| format!("in {}", folder.display()))?,
+            origin_unix_ns,
+            clock: host.clock,
             ..Self::alone(folder)?
         })
     }
@@ -65,8 +63,8 @@ impl Machine {
     /// When no node was observed by both, or their clocks are farther apart, or known less well, than `limit`.
     pub(super) fn add(&mut self, name: &str, other: Self, limit: Nanos) -> anyhow::Result<String> {
         let pair = (
-            (&*self.sights, self.origin.origin_unix_ns),
-            (&*other.sights, other.origin.origin_unix_ns),
+            (&*self.sights, self.origin_unix_ns),
+            (&*other.sights, other.origin_unix_ns),
         );
         let Some(offset) = ClockOffset::of_observers(pair.0, pair.1) else {
             bail!(
@@ -82,8 +80,7 @@ impl Machine {
                  record again, or allow it with --max-clock-offset"
             );
         }
-        let ahead =
-            i128::from(other.origin.origin_unix_ns) - i128::from(self.origin.origin_unix_ns);
+        let ahead = i128::from(other.origin_unix_ns) - i128::from(self.origin_unix_ns);
         let moved = ahead as f64 - offset.offset_ms * 1e6;
         let known: Vec<String> = self.rows.iter().map(|row| row.node.clone()).collect();
         let is_new = |node: &String| !known.contains(node);
@@ -109,7 +106,8 @@ impl Machine {
                 .filter(|it| is_new(&it.node))
                 .filter_map(|row| {
                     Some(NodeRow {
-                        second: (at(row.second * NANOS_PER_SECOND)? / NANOS_PER_SECOND as f64)
+                        second: (at(row.second.saturating_mul(NANOS_PER_SECOND))?
+                            / NANOS_PER_SECOND as f64)
                             .round() as u64,
                         ..row
                     })
@@ -124,7 +122,7 @@ impl Machine {
         } else {
             "ahead of"
         };
-        let own = match (&self.origin.host.clock, &other.origin.host.clock) {
+        let own = match (&self.clock, &other.clock) {
             (Some(first), Some(other)) => format!(
                 "; by their own account they are within {:.1} ms of each other ({} and {})",
                 first.error_ms + other.error_ms,
@@ -153,15 +151,11 @@ mod tests {
     /// A machine whose clock is so far ahead, which observed these nodes; `b` has each block 250 ms after `a`.
     fn machine(nodes: &[&str], ahead_ms: u64) -> Machine {
         let mut machine = Machine {
-            origin: Origin {
-                origin_unix_ns: 1_700_000_000_000_000_000 + ahead_ms * 1_000_000,
-                host: Host {
-                    clock: Some(ClockBound {
-                        source: "chrony".into(),
-                        error_ms: 0.5,
-                    }),
-                },
-            },
+            origin_unix_ns: 1_700_000_000_000_000_000 + ahead_ms * 1_000_000,
+            clock: Some(ClockBound {
+                source: "chrony".into(),
+                error_ms: 0.5,
+            }),
             ..Machine::default()
         };
         for node in nodes {

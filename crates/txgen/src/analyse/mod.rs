@@ -9,12 +9,14 @@ use ops::command::{CommandError, usage};
 use crate::cli::{AnalyseArgs, BitRate};
 use crate::folder::{RecordedRun, is_recording};
 use crate::output::{grouped, print};
+use crate::recording;
 use machines::Machine;
 use nodes::Nodes;
 
 /// Prints the knee of each stage and what held the run back; gives the exit code.
 pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
     if is_recording(&args.run) {
+        recording::read(&args.run).map_err(usage)?;
         let nodes = observed(args, None).map_err(usage)?;
         return Ok(print(&nodes.text()));
     }

@@ -43,12 +43,16 @@ fn repeat(place: &Place, name: &str, verdict: &str, committed: f64, commit_ms: f
     });
 }
 
-/// Changes the summary of a run.
+/// Changes the summary of a run, and when its manifest says that it began.
 fn change(place: &Place, name: &str, how: impl FnOnce(&mut Value)) {
-    let path = place.path().join(name).join("summary.json");
-    let mut summary: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    how(&mut summary);
-    fs::write(path, summary.to_string()).unwrap();
+    let [summary, manifest] =
+        ["summary.json", "manifest.json"].map(|file| place.path().join(name).join(file));
+    let read = |path| serde_json::from_str::<Value>(&fs::read_to_string(path).unwrap()).unwrap();
+    let (mut account, mut plan) = (read(&summary), read(&manifest));
+    how(&mut account);
+    plan["origin_unix_ns"] = account["time"]["origin_unix_ns"].clone();
+    fs::write(summary, account.to_string()).unwrap();
+    fs::write(manifest, plan.to_string()).unwrap();
 }
 
 /// Three runs of one load around these figures.

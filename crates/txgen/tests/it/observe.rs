@@ -170,6 +170,20 @@ fn a_recording_has_a_page_of_its_nodes_beside_one_another() {
     place.txgen("report idle").expect(0);
     let page = place.run("idle").text("report.html");
     assert!(page.contains("the recording was killed"), "{page}");
+    // `analyse` looked at the tables alone.
+    killed["format"] = "tidegate-record/9".into();
+    for (text, phrase) in [
+        (killed.to_string(), "is of format \"tidegate-record/9\""),
+        (String::new(), "in idle/record.json"),
+    ] {
+        fs::write(&note, text).unwrap();
+        place.txgen("analyse idle").expect(2).says(phrase);
+        place
+            .txgen("analyse idle --with idle")
+            .expect(2)
+            .says(phrase);
+        place.txgen("report idle").expect(1).says(phrase);
+    }
 }
 
 /// Two observers of one machine, as on two machines, of a load that is neither's.

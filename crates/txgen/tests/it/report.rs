@@ -188,6 +188,42 @@ fn rows_that_are_fewer_than_the_summary_tells_of_are_refused_and_not_added_up() 
             .expect(1)
             .says(&format!("run/{file} has 1 of the "))
             .says("it was cut off later; copy the folder again");
+        // Of two runs, one after the other; the series may be longer than the summary says.
+        if file != "series.csv" {
+            let twice = rows[1..].join("\n") + "\n";
+            place.write(&format!("run/{file}"), format!("{whole}{twice}"));
+            let ended = place.txgen(&show);
+            ended.expect(1).says("it is not of this run alone");
+        }
         place.write(&format!("run/{file}"), whole);
     }
+}
+
+/// A summary that was packed was taken for that of a killed run, and one of another run for this one's.
+#[test]
+fn files_that_are_not_the_run_s_own_are_refused() {
+    let place = Place::new();
+    place.txgen("constant --rate 50 --duration 1s --out run");
+    let summary = place.run("run").text("summary.json");
+    place.write("run/summary.json", b"\x1f\x8b\x08\x00packed");
+    place
+        .txgen("report run")
+        .expect(2)
+        .says("summary.json is not what a run writes");
+    let other = summary.replacen("\"origin_unix_ns\": 1", "\"origin_unix_ns\": 2", 1);
+    place.write("run/summary.json", other);
+    place
+        .txgen("report run")
+        .expect(2)
+        .says("manifest.json and summary.json in run are of different runs");
+    place.write("run/summary.json", summary);
+    // A condition that an earlier version took is shown, and why it says nothing.
+    let manifest = place.run("run").text("manifest.json");
+    let condition = "\"thresholds\": [\"failed.share<101%\"]";
+    let manifest = manifest.replacen("\"thresholds\": []", condition, 1);
+    place.write("run/manifest.json", manifest);
+    place
+        .txgen("report run --format md")
+        .expect(0)
+        .prints("failed.share<101% (cannot be checked: \"failed.share<101%\" always holds");
 }
