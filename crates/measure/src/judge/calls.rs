@@ -29,9 +29,10 @@ pub fn name_stage(summary: &mut Summary, rows: &[NodeRow]) {
     let place = summary.evidence.iter().position(supposed);
     let found = place.map(|at| summary.evidence.remove(at));
     // A stage is at work also because blocks take no more, and says nothing of what was lost or stood still.
-    let is_plainer = |it: &&Evidence| it.strength == Strength::Strong && is_plainer(it.kind);
-    let plainer = summary.evidence.iter().take_while(is_plainer).count();
-    let place = plainer.min(place.unwrap_or(plainer));
+    let is_plainer = |it: &Evidence| it.strength >= Strength::Strong && is_plainer(it.kind);
+    let plainest = summary.evidence.iter().rposition(is_plainer);
+    let behind = plainest.map_or(0, |last| last + 1);
+    let place = behind.min(place.unwrap_or(behind));
     let txs = summary.evidence.first().map_or(0, |it| it.txs);
     let evidence = |strength, text| Evidence {
         kind: EvidenceKind::SerialStage,

@@ -1,8 +1,12 @@
 //! What is concluded from runs whose story is known: rates, steps, what limited them, and each statement
 //! beside a run of which the opposite is true.
 
+mod full_blocks;
 mod limited_by;
+mod losses;
 mod rates;
+mod silences;
+mod stages;
 mod steps;
 mod story;
 mod verdict;

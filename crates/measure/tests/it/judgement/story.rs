@@ -68,6 +68,8 @@ pub(super) struct Story {
     /// What a block costs between the votes for it and its announcement, in milliseconds, by its transactions and
     /// those that it left.
     pub(super) cost: fn(u64, u64) -> u64,
+    /// What the clock of the headers is ahead by at a height, in milliseconds.
+    pub(super) ahead: fn(u64) -> i64,
 }
 
 enum Event {
@@ -104,6 +106,7 @@ impl Story {
             gas: None,
             left: Vec::new(),
             cost: |_, _| 0,
+            ahead: |_| 0,
             schedule,
         }
     }
@@ -171,6 +174,7 @@ impl Story {
         for (height, (at, txs)) in (1..).zip(self.blocks.iter().filter(watched)) {
             let mut seen = block(height, ms(*at), &[]);
             seen.header_time_unix_ns = (ORIGIN_UNIX_NS + voted.as_nanos()).cast_signed();
+            seen.header_time_unix_ns += (self.ahead)(height) * 1_000_000;
             let left = self.left.get(height as usize - 1).copied().unwrap_or(0);
             voted = ms(at - (self.cost)(txs.len() as u64, left));
             seen.txs = txs

@@ -1,0 +1,102 @@
+//! What a node accepted and no block has: lost, or still waiting.
+
+use measure::{Cause, EvidenceKind, LimitedBy, Reply, Strength, Summary};
+
+use super::story::{Course, Story, accepted_at, every_second, found};
+use crate::support::constant;
+
+/// 200/s; at 5 s the node crashes, its connections are down for 2 s, and it forgets what it had
+/// accepted in the last 300 ms.
+pub(super) fn crashing(forgets: bool) -> Summary {
+    let story = Story::of(constant("200/s", "15s"), |_, due| match due {
+        5_000..7_000 => Course::Sent {
+            at: 7_000,
+            cause: Cause::Connection,
+            answer: Some((7_002, Reply::Accepted)),
+        },
+        _ => accepted_at(due),
+    });
+    let lost: Vec<u64> = (941..1_000).collect();
+    let up = every_second(45).filter(|at| !(4_900..7_000).contains(at));
+    let mut story = story.with_blocks(up.collect::<Vec<_>>(), usize::MAX);
+    if forgets {
+        for (_, txs) in &mut story.blocks {
+            txs.retain(|index| !lost.contains(index));
+        }
+    }
+    Story {
+        ended: 45_000,
+        ..story
+    }
+    .summary()
+}
+
+#[test]
+fn accepted_transactions_that_a_node_lost_are_the_first_finding() {
+    let summary = crashing(true);
+    assert_eq!(summary.fate.pending, 59);
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+    let first = &summary.evidence[0];
+    assert_eq!(
+        (first.kind, first.strength, first.txs),
+        (EvidenceKind::LostAfterAccept, Strength::Decisive, 59)
+    );
+    let connections = found(&summary, EvidenceKind::ShortOfConnections).unwrap();
+    assert_eq!(
+        connections.strength,
+        Strength::Remark,
+        "they were down with the node"
+    );
+    let kept = crashing(false);
+    assert_eq!(found(&kept, EvidenceKind::LostAfterAccept), None);
+}
+
+/// `broadcast_tx_async` is answered before the check: what the check refuses was said to be lost.
+#[test]
+fn what_was_accepted_without_a_check_is_not_called_lost() {
+    let lost = |checked| {
+        let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+        let mut story = Story {
+            checked,
+            ended: 20_000,
+            ..story.with_blocks(every_second(20), usize::MAX)
+        };
+        let later = story.blocks.iter_mut().skip(5);
+        later.for_each(|block| block.1.clear());
+        story.summary()
+    };
+    let unchecked = lost(false);
+    assert_eq!(found(&unchecked, EvidenceKind::LostAfterAccept), None);
+    let pending = found(&unchecked, EvidenceKind::Pending).unwrap();
+    let words = "nothing says that they passed the node's check";
+    assert!(pending.text.ends_with(words), "{}", pending.text);
+    assert!(found(&lost(true), EvidenceKind::LostAfterAccept).is_some());
+}
+
+/// Others fill the blocks from 5 s on: what is accepted stays in the mempool.
+pub(super) fn left_in_the_mempool() -> Summary {
+    let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+    let mut story = story.with_blocks(every_second(5), usize::MAX);
+    story
+        .blocks
+        .extend((5..40).map(|second| (second * 1_000 + 500, Vec::new())));
+    story.mempool = (0..40)
+        .map(|second| (second * 1_000 + 600, 1_200))
+        .collect();
+    Story {
+        ended: 40_000,
+        ..story
+    }
+    .summary()
+}
+
+#[test]
+fn what_still_waits_in_the_mempool_is_not_lost() {
+    let summary = left_in_the_mempool();
+    assert_eq!(found(&summary, EvidenceKind::LostAfterAccept), None);
+    let pending = found(&summary, EvidenceKind::Pending).unwrap();
+    assert_eq!(
+        (pending.strength, summary.limited_by),
+        (Strength::Strong, LimitedBy::Node)
+    );
+}
