@@ -1,6 +1,8 @@
-//! Loads on Cosmos SDK chains: on the built-in node's bank, and (`simd/`) on a real chain.
+//! Loads on Cosmos SDK chains: on the built-in bank, and (`simd`) on a real chain.
 
+mod bank;
 mod simd;
+mod trials;
 
 use crate::support::{
     Behaviour, Ended, FakeNode, Identity, Node, Place, Summary, quick, wait_until,
