@@ -103,7 +103,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if record.state == RecordState::Accepted {
             let from_accepted = at.saturating_sub(record.answered);
             // It is both accepted and committed from the later of the two on, whichever was reported first.
-            let span = &mut self.segment(at.max(record.answered)).span;
+            let span = if record.answered > at {
+                &mut self.segment(record.answered).span
+            } else {
+                span
+            };
             let latencies = &mut span.latencies;
             latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
             span.cohorts.of(record.step).commit(Some(tx.code));

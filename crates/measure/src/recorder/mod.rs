@@ -247,8 +247,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 self.refused(slot, answered.at, RecordState::RpcError, code);
             }
             Reply::Failed(failure) => {
-                let record = self.ended(slot, answered.at, RecordState::Failed(failure));
-                let span = &mut self.segment(answered.at).span;
+                let (record, span) = self.ended(slot, answered.at, RecordState::Failed(failure));
                 span.counts.errors += 1;
                 span.cohorts.of(record.step).due_refused += 1;
                 match failure {

@@ -9,12 +9,12 @@ use crate::code::Codespace;
 use crate::latency::LatencyKind;
 use crate::pending::{Record, RecordState, Slot};
 use crate::plan::Plan;
+use crate::span::Span;
 use crate::waiting::Awaited;
 
 impl<W: Write, P: Plan> Recorder<W, P> {
     pub(super) fn accepted(&mut self, slot: Slot, at: Nanos) {
-        let record = self.ended(slot, at, RecordState::Accepted);
-        let span = &mut self.segment(at).span;
+        let (record, span) = self.ended(slot, at, RecordState::Accepted);
         span.counts.accepted += 1;
         span.answers.mark(at);
         span.endpoints.answered(record.endpoint, at);
@@ -46,28 +46,32 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         state: RecordState,
         (code, space): (u32, Codespace),
     ) {
-        let record = self.ended(slot, at, state);
-        if !record.is_committed() {
-            let record = self.pending.at_mut(slot);
-            (record.code, record.space) = (code, space);
-        }
-        let span = &mut self.segment(at).span;
+        let (record, span) = self.ended(slot, at, state);
         span.counts.rejected += 1;
         span.cohorts.of(record.step).due_refused += 1;
         span.answers.mark(at);
         span.endpoints.answered(record.endpoint, at);
+        if !record.is_committed() {
+            let record = self.pending.at_mut(slot);
+            (record.code, record.space) = (code, space);
+        }
         self.settle(slot, at);
     }
 
-    /// Its request ended: the record with that.
-    pub(super) fn ended(&mut self, slot: Slot, at: Nanos, state: RecordState) -> Record {
+    /// Its request ended: the record with that, and where the end counts.
+    pub(super) fn ended(
+        &mut self,
+        slot: Slot,
+        at: Nanos,
+        state: RecordState,
+    ) -> (Record, &mut Span) {
         let record = self.pending.at_mut(slot);
         record.answered = at;
         record.state = state;
         let record = *record;
-        let waiting = &mut self.segment(at).span.waiting;
-        waiting.end(record.due, Awaited::Answer);
-        record
+        let span = &mut self.segment(at).span;
+        span.waiting.end(record.due, Awaited::Answer);
+        (record, span)
     }
 
     /// The transaction has its fate: it leaves the table and gets its row.
