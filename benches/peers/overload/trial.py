@@ -34,19 +34,19 @@ VARIANTS = {
     "direct": None,
     "off": ["--pace", "off", "--pause-mode", "off"],
     "fixed": ["--pace", "fixed", "--max-req", "4000", "--pause-mode", "off"],
-    "adaptive": ["--pace", "adaptive", "--max-req", "10000", "--pause-mode", "off"],
+    "adaptive": ["--pace", "adaptive", "--max-req", "30000", "--pause-mode", "off"],
     # The same of another build.
-    "other": ["--pace", "adaptive", "--max-req", "10000", "--pause-mode", "off"],
+    "other": ["--pace", "adaptive", "--max-req", "30000", "--pause-mode", "off"],
     "interval-pause": [
-        "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "interval",
+        "--pace", "adaptive", "--max-req", "30000", "--pause-mode", "interval",
         "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "pause",
     ],
     "interval-reconnect": [
-        "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "interval",
+        "--pace", "adaptive", "--max-req", "30000", "--pause-mode", "interval",
         "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "reconnect",
     ],
     "threshold": [
-        "--pace", "adaptive", "--max-req", "10000", "--pause-mode", "threshold",
+        "--pace", "adaptive", "--max-req", "30000", "--pause-mode", "threshold",
         "--pause-for", "1s", "--pause-action", "pause",
     ],
 }  # fmt: skip

@@ -140,7 +140,7 @@ impl Answers {
                 remember(&mut self.best, rate);
             }
         }
-        let best = self.best.iter().copied().fold(0.0, f64::max);
+        let best = self.best();
         let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
         let ahead = AHEAD.as_secs_f64();
         let mut wanted = best * (unloaded + self.connections as f64 * ahead);
@@ -183,6 +183,11 @@ impl Answers {
     /// Writes that may be under way.
     pub(crate) const fn limit(&self) -> usize {
         self.limit as usize
+    }
+
+    /// The highest rate of answers of the last seconds.
+    pub(crate) fn best(&self) -> f64 {
+        self.best.iter().copied().fold(0.0, f64::max)
     }
 
     /// Connections over which writes should go.

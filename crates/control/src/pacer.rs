@@ -176,7 +176,17 @@ impl Pacer {
             unloaded: self.answers.unloaded(),
         };
         let room = |limit: usize| limit.saturating_sub(demand.under_way);
-        (room(limit).max(room(most).min(demand.round)), bound)
+        // What answers make room for leaves in groups, too.
+        let group = if limit < most {
+            limit.min((self.answers.best() * GROUP) as usize)
+        } else {
+            0
+        };
+        let for_all = match room(limit) {
+            few if few < group.min(demand.waiting) => 0,
+            enough => enough,
+        };
+        (for_all.max(room(most).min(demand.round)), bound)
     }
 
     fn window_room(&self, now: Nanos) -> (usize, Bound) {

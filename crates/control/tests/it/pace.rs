@@ -10,13 +10,13 @@ use crate::model::proxy::{Proxy, Visible, pace};
 use crate::model::{adaptive, go_on, run, run_from};
 
 /// More than any node takes.
-const FLOOD: fn(f64) -> f64 = |_| 10_000.0;
+pub(crate) const FLOOD: fn(f64) -> f64 = |_| 10_000.0;
 
-fn pacer(max_req: u64, settings: &PaceSettings) -> Pacer {
+pub(crate) fn pacer(max_req: u64, settings: &PaceSettings) -> Pacer {
     Pacer::new(Nanos::ZERO, Rate::per_second(max_req).unwrap(), settings)
 }
 
-fn many(under_way: usize) -> Demand {
+pub(crate) fn many(under_way: usize) -> Demand {
     Demand {
         waiting: 1_000_000,
         under_way,
@@ -36,7 +36,7 @@ fn block(height: u64, txs: usize, ours: usize, observed: Nanos) -> BlockSeen {
 }
 
 /// Takes what is granted until something else than the rate bounds it, and has it accepted at once.
-fn fill(pacer: &mut Pacer, mut now: Nanos) -> (usize, Nanos) {
+pub(crate) fn fill(pacer: &mut Pacer, mut now: Nanos) -> (usize, Nanos) {
     let mut sent = 0;
     loop {
         let grant = pacer.grant(now, many(0));
@@ -316,93 +316,6 @@ fn controller_77_many_ask_for_the_room_that_others_race_for_until_one_is_refused
         assert_eq!(pacer.grant(now, held).now, 0);
     }
     assert_eq!(pacer.grant(now, many(0)).now, 8);
-}
-
-/// The node's time: while answers take long, few are under way, and the bound says so.
-#[test]
-fn writes_queue_here_and_not_in_the_nodes_socket() {
-    let kind = NodeKind {
-        check_secs: 1.5e-3,
-        ..NodeKind::steady()
-    };
-    let (_, proxy) = run(kind, 10_000, 30, |_| 3_000.0);
-    // 20 ms of work on each of the two connections that were tried.
-    assert!(proxy.under_way <= 30, "{}", proxy.under_way);
-    assert_eq!(proxy.usual_bound(), "node_time");
-    // A fast node has more under way, and nothing is held back by its time most of the time.
-    let (_, proxy) = run(NodeKind::steady(), 10_000, 30, FLOOD);
-    assert_ne!(proxy.usual_bound(), "node_time");
-}
-
-/// A turn for each client that waits, beyond the answers that hold long queues back: at be368fd a client that asked
-/// for ten a second waited for the answers to the flood's writes.
-#[test]
-fn a_short_queue_beside_a_long_one_does_not_wait_for_the_answers_to_the_long_one() {
-    let beside = |under_way| Demand {
-        round: 2,
-        ..many(under_way)
-    };
-    // The node's time.
-    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
-    let mut now = Nanos::from_millis(1);
-    assert_eq!(pacer.grant(now, many(0)).now, 8);
-    assert_eq!(pacer.grant(now, many(8)).now, 0);
-    assert_eq!(pacer.grant(now, beside(8)).now, 2);
-    assert_eq!(pacer.grant(now, beside(512)).now, 0);
-    pacer.accepted(10);
-    // The window is what the chain takes: a turn waits for a block as well.
-    (_, now) = fill(&mut pacer, now);
-    assert!(matches!(pacer.bound(), Bound::Window { .. }));
-    assert_eq!(pacer.grant(now, beside(0)).now, 0);
-}
-
-/// At 5ff2818 the bound followed the time of answers down to 8 writes, while the node waited for a core.
-#[test]
-fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
-    let mut pacer = pacer(100_000, &PaceSettings::default());
-    let limit = |pacer: &mut Pacer, now| {
-        pacer.grant(now, many(10_000));
-        match pacer.bound() {
-            Bound::NodeTime { limit, .. } => limit,
-            other => panic!("{other:?}"),
-        }
-    };
-    let mut now = Nanos::ZERO;
-    let mut answered_after = |pacer: &mut Pacer, ms| {
-        let sent = pacer.grant(now, many(0)).now;
-        let at = now.saturating_add(Nanos::from_millis(ms));
-        for _ in 0..sent {
-            pacer.answered(at, now);
-        }
-        now = at;
-        at
-    };
-    let mut at = Nanos::ZERO;
-    for _ in 0..500 {
-        at = answered_after(&mut pacer, 1);
-    }
-    let before = limit(&mut pacer, at);
-    assert!(before > 100, "{before}");
-    for _ in 0..20 {
-        at = answered_after(&mut pacer, 100);
-    }
-    assert_eq!(limit(&mut pacer, at), before);
-}
-
-/// Checks that an application makes at once, but answers in order on each connection, get more
-/// connections; checks that are made one after the other do not.
-#[test]
-fn concurrent_checks_get_more_connections() {
-    let connections = |concurrent| {
-        let kind = NodeKind {
-            check_secs: 30e-3,
-            concurrent,
-            ..NodeKind::steady()
-        };
-        run(kind, 10_000, 30, FLOOD).1.pacer.connections()
-    };
-    assert_eq!(connections(true), 16);
-    assert!(connections(false) <= 2);
 }
 
 /// A fresh proxy in front of the model of a real node fills its blocks after four of them.
