@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use pacing::Nanos;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Trust};
-use sender::target::{Target, TargetKind, TargetVisitor};
+use sender::kind::{Loaded, TargetKind, TargetVisitor};
+use sender::target::Target;
 use tokio::runtime::Runtime;
 
 use crate::shutdown::Shutdown;
@@ -102,7 +103,7 @@ struct Connect<'a> {
 impl TargetVisitor for Connect<'_> {
     type Output = Result<Box<dyn AskPending>, ClientError>;
 
-    fn visit<T: Target>(self) -> Self::Output {
+    fn visit<T: Loaded>(self) -> Self::Output {
         let options = ClientOptions::new(QUERY_TIMEOUT, self.trust);
         Ok(Box::new(Queries::<T>(T::queries(self.endpoint, options)?)))
     }

@@ -7,7 +7,7 @@ use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::Trust;
 use sender::clock::RunClock;
-use sender::target::{Target, TargetVisitor};
+use sender::kind::{Loaded, TargetVisitor};
 
 use crate::cli::RecordArgs;
 use crate::observe::{Chosen, Observers, discover};
@@ -27,7 +27,7 @@ struct Recording<'a>(&'a RecordArgs);
 impl TargetVisitor for Recording<'_> {
     type Output = Result<u8, CommandError>;
 
-    fn visit<T: Target>(self) -> Self::Output {
+    fn visit<T: Loaded>(self) -> Self::Output {
         let args = self.0;
         let shutdown = Shutdown::on_signals().map_err(failed)?;
         let trust = Trust::native();

@@ -10,7 +10,7 @@ use rpc::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions, Threads};
+use super::{BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
 use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind, bigchain_id};
 
@@ -85,10 +85,6 @@ impl Target for Bigchaindb {
             _ => Reply::Failed(Failure::HttpStatus),
         };
         replies(ReplyTo::OldestRequest, reply);
-    }
-
-    fn threads(&self) -> Box<dyn Threads> {
-        Box::new(self.clone())
     }
 
     /// A BigchainDB 2.2 is served by gunicorn with 2 x cores + 1 synchronous workers: each takes one

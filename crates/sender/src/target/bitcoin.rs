@@ -18,9 +18,7 @@ use serde::{Deserialize, Deserializer};
 use tokio_util::sync::CancellationToken;
 use wire::encoding::push_hex;
 
-use super::{
-    BuiltIn, Facts, FollowTask, Framing, Limits, Probe, ReplyTo, Target, TargetOptions, Threads,
-};
+use super::{BuiltIn, Facts, FollowTask, Framing, Limits, Probe, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
 use crate::workload::bitcoin::{bitcoin_id, hash_text};
 use crate::workload::{BitcoinWorkload, TxName, Workload, WorkloadError, WorkloadKind};
@@ -109,10 +107,6 @@ impl Target for BitcoinNode {
             };
             replies(ReplyTo::OldestRequest, Reply::Failed(failure));
         }
-    }
-
-    fn threads(&self) -> Box<dyn Threads> {
-        Box::new(self.clone())
     }
 
     /// btcd closes a connection after its answer, and one that says nothing for 10 s

@@ -19,7 +19,7 @@ use rpc::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    BitcoinNode, BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions, Threads,
+    BitcoinNode, BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions,
 };
 use crate::clock::RunClock;
 use crate::workload::bitcoin::{bitcoin_id, hash_text};
@@ -109,10 +109,6 @@ impl Target for BitcoinPeer {
             let code = format!("{:#04x}", rejection.code);
             self.refusals.lock().count(&code, &rejection.reason);
         }
-    }
-
-    fn threads(&self) -> Box<dyn Threads> {
-        Box::new(self.clone())
     }
 
     fn limits(&self) -> Limits {

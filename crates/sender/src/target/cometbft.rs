@@ -15,7 +15,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Facts, FollowTask, Probe, ReplyTo, Target, TargetOptions, Threads};
+use super::{Facts, FollowTask, Probe, ReplyTo, Target, TargetOptions};
 use crate::clock::RunClock;
 use crate::workload::{Expectation, Sequences, TxName, Workload, WorkloadError};
 
@@ -82,10 +82,6 @@ impl Target for Cometbft {
             }
         }
         replies(subject, reply);
-    }
-
-    fn threads(&self) -> Box<dyn Threads> {
-        Box::new(self.clone())
     }
 
     fn refusal_texts(&self) -> BTreeMap<String, u64> {

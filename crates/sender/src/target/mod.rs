@@ -1,8 +1,7 @@
-//! The kinds of node that a run can load: one trait, and one file for each kind.
+//! What a run knows of the node that it loads: one trait, and one file for each kind of node.
 //!
-//! [`TargetKind`] is what the user chose. `TargetKind::visit` is the only place that tells the kinds
-//! apart; everything behind it is generic over `Target`, so the senders and the sources pay nothing
-//! for the choice. ARCHITECTURE.md has a table of how further kinds fit.
+//! Everything is generic over [`Target`], so the senders and the sources pay nothing for the choice, which is
+//! [`crate::kind`]'s. ARCHITECTURE.md has a table of how further kinds fit.
 
 mod bigchaindb;
 mod bitcoin;
@@ -11,17 +10,14 @@ mod cometbft;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
     Follower, Mempool, Message, PeerNetwork, Transport,
 };
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 pub use bigchaindb::Bigchaindb;
@@ -30,8 +26,6 @@ pub use bitcoin_p2p::BitcoinPeer;
 pub use cometbft::{Cometbft, caught_up};
 
 use crate::clock::RunClock;
-use crate::shard::{self, Orders, ShardChannels, ShardConfig};
-use crate::source::{self, Ring, SourceConfig, SourceThread};
 use crate::workload::{BitcoinWorkload, Sequences, TxName, Workload, WorkloadError, WorkloadKind};
 
 /// What a run knows of its target, and how its parts talk to it.
@@ -81,10 +75,6 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     fn limits(&self) -> Limits {
         Limits::default()
     }
-
-    /// The threads that make and send transactions for this target. Each kind says how, in this crate, so that
-    /// they are compiled here.
-    fn threads(&self) -> Box<dyn Threads>;
 
     /// What the end of a connection means. An expected one is no outage: the connection is opened
     /// again at once (with [`Limits::on_demand`] for the next request), and nothing is recorded.
@@ -205,44 +195,6 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
 
 /// The task that brings a follower's events about.
 pub type FollowTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The threads that make and send transactions for one kind of target: the one dynamic call of a load, behind
-/// which every call is static.
-pub trait Threads: Send + Sync {
-    /// Starts the source of one shard. Its threads end when the ring is dropped or the supply is used up.
-    ///
-    /// # Errors
-    /// When no thread can be started.
-    fn start_source(&self, config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>)>;
-
-    /// Runs one shard to its end, on the calling thread.
-    ///
-    /// # Errors
-    /// When the system refuses an epoll set, or no connection could be opened before the start.
-    fn run_shard(
-        &self,
-        config: ShardConfig,
-        ring: Ring,
-        channels: ShardChannels,
-        orders: &Orders,
-    ) -> io::Result<()>;
-}
-
-impl<T: Target> Threads for T {
-    fn start_source(&self, config: SourceConfig) -> io::Result<(Ring, Vec<SourceThread>)> {
-        source::spawn(self, config)
-    }
-
-    fn run_shard(
-        &self,
-        config: ShardConfig,
-        ring: Ring,
-        channels: ShardChannels,
-        orders: &Orders,
-    ) -> io::Result<()> {
-        shard::run(self.clone(), config, ring, channels, orders)
-    }
-}
 
 /// What a kind of target is called and what it takes.
 #[derive(Debug)]
@@ -396,57 +348,6 @@ pub struct Probe {
     pub limits: NodeLimits,
     /// The network of Bitcoin nodes that it is on, where peers have to know it.
     pub network: Option<PeerNetwork>,
-}
-
-/// Which kind of node is loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TargetKind {
-    /// The RPC of a CometBFT or Tendermint node.
-    #[default]
-    Cometbft,
-    /// The HTTP API and the event stream of a BigchainDB server.
-    Bigchaindb,
-    /// The JSON-RPC of a Bitcoin node: btcd, bchd, Bitcoin Core.
-    Bitcoin,
-    /// The peer-to-peer protocol of a Bitcoin node.
-    #[value(name = "bitcoin-p2p")]
-    #[serde(rename = "bitcoin-p2p")]
-    BitcoinP2p,
-}
-
-/// Something that is done with a target whatever its kind.
-pub trait TargetVisitor {
-    /// What comes of it.
-    type Output;
-
-    /// Does it.
-    fn visit<T: Target>(self) -> Self::Output;
-}
-
-impl TargetKind {
-    /// Does something with the type behind this kind. No other place tells the kinds apart.
-    pub fn visit<V: TargetVisitor>(self, visitor: V) -> V::Output {
-        match self {
-            Self::Cometbft => visitor.visit::<Cometbft>(),
-            Self::Bigchaindb => visitor.visit::<Bigchaindb>(),
-            Self::Bitcoin => visitor.visit::<BitcoinNode>(),
-            Self::BitcoinP2p => visitor.visit::<BitcoinPeer>(),
-        }
-    }
-
-    /// What the kind is called and what it takes.
-    pub fn facts(self) -> &'static Facts {
-        struct FactsOf;
-        impl TargetVisitor for FactsOf {
-            type Output = &'static Facts;
-
-            fn visit<T: Target>(self) -> Self::Output {
-                T::facts()
-            }
-        }
-        self.visit(FactsOf)
-    }
 }
 
 impl BuiltIn {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
 use rpc::Endpoint;
-use sender::target::TargetKind;
+use sender::kind::TargetKind;
 
 use super::Share;
 use crate::settings::Observed;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
-use sender::target::TargetKind;
+use sender::kind::TargetKind;
 use sender::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 use servers::{
     Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Wait,

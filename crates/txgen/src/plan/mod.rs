@@ -24,8 +24,9 @@ use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use concurrency::Concurrency;
 use error::at_most;
+use sender::kind::TargetKind;
 use sender::shard::AtMaxInFlight;
-use sender::target::{Target, TargetKind, TargetOptions};
+use sender::target::{Target, TargetOptions};
 use sender::workload::Workload;
 
 pub use error::PlanError;

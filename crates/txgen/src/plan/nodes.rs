@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use rpc::{Endpoint, Transport, Trust, TrustError};
-use sender::target::{BuiltIn, TargetKind};
+use sender::kind::TargetKind;
+use sender::target::BuiltIn;
 use sender::workload::WorkloadKind;
 use sender::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 

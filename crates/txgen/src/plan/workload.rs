@@ -4,7 +4,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use measure::KeptRows;
 use rpc::Transport;
-use sender::target::{BuiltIn, Facts, TargetKind};
+use sender::kind::TargetKind;
+use sender::target::{BuiltIn, Facts};
 use sender::workload::bitcoin::Wallet;
 use sender::workload::{
     BigchainWorkload, BitcoinWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore,

@@ -11,11 +11,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::{Fate, Finished};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
+use sender::kind::Loaded;
 use sender::shard::{
     BATCHES_IN_FLIGHT, Orders, Revision, ShardBatch, ShardChannels, ShardConfig, StopReason,
 };
 use sender::source::{Ring, SourceThread};
-use sender::target::Target;
 
 use super::division::Division;
 use super::error::RunError;
@@ -48,7 +48,7 @@ pub(super) struct Run<'a, T> {
     pub(super) samples: Option<Samples>,
 }
 
-impl<'a, T: Target> Run<'a, T> {
+impl<'a, T: Loaded> Run<'a, T> {
     const fn division(&self) -> Division<'a> {
         Division::new(self.plan, self.nodes)
     }
@@ -198,7 +198,6 @@ impl<'a, T: Target> Run<'a, T> {
             starts: Vec::new(),
             used: Vec::new(),
         };
-        let threads = self.target.threads();
         for shard in 0..self.plan.threads.get() {
             let (used, empty) = bounded(BATCHES_IN_FLIGHT);
             let (start_sender, start) = bounded(1);
@@ -209,7 +208,7 @@ impl<'a, T: Target> Run<'a, T> {
                 start,
             };
             let source = self.division().source(shard)?;
-            let (ring, source) = threads.start_source(source).map_err(RunError::System)?;
+            let (ring, source) = self.target.start_source(source).map_err(RunError::System)?;
             ring.await_full(&source);
             senders.sources.extend(source);
             let config = self.division().shard(shard)?;
@@ -248,10 +247,7 @@ impl<'a, T: Target> Run<'a, T> {
 
     /// Runs one shard; one that fails ends the run for all.
     fn send(&self, config: ShardConfig, ring: Ring, channels: ShardChannels) -> io::Result<()> {
-        let sent = self
-            .target
-            .threads()
-            .run_shard(config, ring, channels, &self.orders);
+        let sent = self.target.run_shard(config, ring, channels, &self.orders);
         if sent.is_err() {
             self.orders
                 .abort(self.clock.now().saturating_add(STOP_NOTICE));

@@ -23,7 +23,8 @@ use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
-use sender::target::{Target, TargetVisitor};
+use sender::kind::{Loaded, TargetVisitor};
+use sender::target::Target;
 use sender::workload::Workload;
 
 pub use builtin::BuiltInError;
@@ -101,7 +102,7 @@ pub(crate) fn check_target(
     impl TargetVisitor for Check<'_> {
         type Output = anyhow::Result<()>;
 
-        fn visit<T: Target>(self) -> Self::Output {
+        fn visit<T: Loaded>(self) -> Self::Output {
             let target = self.0.target::<T>();
             preflight::check(&target, self.0, self.1, self.2).map(drop)
         }
@@ -138,7 +139,7 @@ struct Performance<'a> {
 impl TargetVisitor for Performance<'_> {
     type Output = Result<Outcome, RunError>;
 
-    fn visit<T: Target>(self) -> Self::Output {
+    fn visit<T: Loaded>(self) -> Self::Output {
         let Self {
             plan,
             guest,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
-use sender::target::Target;
+use sender::kind::Loaded;
 use sender::workload::Workload;
 
 use super::conduct::Run;
@@ -21,7 +21,7 @@ use crate::plan::{Guest, Load, Plan};
 use crate::shutdown::Shutdown;
 
 /// Commits what the plan's workload spends, if it spends something, and prints a line about it.
-pub(super) fn prepare<T: Target>(
+pub(super) fn prepare<T: Loaded>(
     plan: &Plan,
     guest: Option<Guest>,
     folder: &RunFolder,

@@ -34,8 +34,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
+use sender::kind::TargetKind;
 use sender::shard::AtMaxInFlight;
-use sender::target::TargetKind;
 use sender::workload::{FileFormat, WorkloadKind};
 use serde::Deserialize;
 

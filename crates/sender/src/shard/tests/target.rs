@@ -10,9 +10,7 @@ use rpc::{
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::RunClock;
-use crate::target::{
-    Closing, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions, Threads,
-};
+use crate::target::{Closing, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions};
 use crate::workload::{TxName, TxStream, Workload, WorkloadError};
 
 /// A request is `7`, or `[7,8,9]`; an answer is `7=0,8=13`: a code for each.
@@ -95,10 +93,6 @@ impl Target for ScriptedTarget {
             };
             replies(to, reply);
         }
-    }
-
-    fn threads(&self) -> Box<dyn Threads> {
-        Box::new(self.clone())
     }
 
     fn limits(&self) -> Limits {
