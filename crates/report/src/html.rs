@@ -22,14 +22,3 @@ pub(crate) fn note(text: &str) -> String {
 pub(crate) fn none(text: &str) -> String {
     tag("p class=\"none\"", &escape(text))
 }
-
-/// A list of texts; nothing for none.
-pub(crate) fn list<S: AsRef<str>>(entries: &[S]) -> String {
-    if entries.is_empty() {
-        return String::new();
-    }
-    let items = entries
-        .iter()
-        .map(|entry| tag("li", &escape(entry.as_ref())));
-    tag("ul", &items.collect::<String>())
-}

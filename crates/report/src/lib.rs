@@ -9,30 +9,22 @@
 //! page of all reports; [`text`] formats numbers; [`TmBench`] and [`Bep23`] are the tables of two older
 //! studies, by their own rules.
 
-mod answers;
-mod bep23;
 pub mod chart;
-mod committed;
-mod course;
 mod entries;
 mod html;
-mod nodes;
 mod page;
-mod run;
-mod stretch;
+#[cfg(feature = "runs")]
+mod runs;
 mod table;
 pub mod text;
-mod tm_bench;
 
-pub use answers::AnswerCourse;
-pub use bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
-pub use committed::CommittedCourse;
-pub use course::{LatencyCourse, MAX_COLUMNS};
 pub use entries::Entries;
-pub use nodes::Recording;
 pub use page::Page;
-pub use run::{RunReport, quantile_curve};
-pub use stretch::{Span, Stretch};
+#[cfg(feature = "runs")]
+pub use runs::{
+    AnswerCourse, Bep23, Bep23Collector, CommittedCourse, DelayFigures, LatencyCourse, MAX_COLUMNS,
+    PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch, TmBench, TmBenchSpan,
+    quantile_curve, titled,
+};
 pub use table::{Columns, Table};
 pub use text::Figure;
-pub use tm_bench::{PerSecondStats, TmBench, TmBenchSpan};

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use measure::LatencyFigure;
-
 /// A number with its thousands apart: 1,234,567.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -102,14 +100,6 @@ pub fn by_name(counts: &BTreeMap<String, u64>) -> String {
     counted.map(entry).collect::<Vec<_>>().join(", ")
 }
 
-/// Counts by code, each with what the code means: `sdk/32 account sequence mismatch`.
-pub fn titled(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let titled = counts.iter();
-    titled
-        .map(|(code, count)| (measure::code_title(code), *count))
-        .collect()
-}
-
 /// A number with as many decimals as it deserves: 0.0123, 1.23, 12.3, 1,234.
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -197,16 +187,6 @@ impl<F: Figure> Figure for Option<F> {
 
     fn is_lower_bound(&self) -> bool {
         self.as_ref().is_some_and(F::is_lower_bound)
-    }
-}
-
-impl Figure for LatencyFigure {
-    fn figure(self) -> Option<f64> {
-        Some(self.millis)
-    }
-
-    fn is_lower_bound(&self) -> bool {
-        Self::is_lower_bound(self)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use measure::Strength;
 use measure::{LatencyKind, LoadModel, RateStats, StepRow, Summary, judge};
-use report::text::{by_name, by_size, grouped, or_dash, tenths, titled};
+use report::text::{by_name, by_size, grouped, or_dash, tenths};
+use report::titled;
 use report::{Entries, Table};
 
 use crate::threshold::Verdict;

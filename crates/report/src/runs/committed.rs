@@ -2,7 +2,7 @@
 
 use measure::BlockRow;
 
-use crate::course::usual_distance;
+use crate::runs::course::usual_distance;
 
 /// How many transactions a chain had committed by a time, as if a block's came evenly since the block
 /// before: seconds with and without a block would only show how far blocks are apart. After a stall or

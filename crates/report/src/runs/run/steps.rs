@@ -5,7 +5,8 @@ use measure::judge::Excess;
 
 use super::RunReport;
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::html::{list, note, tag};
+use crate::html::{note, tag};
+use crate::runs::list;
 use crate::text::{self, escape, grouped};
 use crate::{Page, Table};
 

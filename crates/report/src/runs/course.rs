@@ -1,6 +1,6 @@
 //! Latencies over time: from the intervals of `latency.hlog` to heat maps and lines of quantiles.
 
-use super::chart::HeatMap;
+use crate::chart::HeatMap;
 use measure::read::{HlogInterval, ReadError};
 use measure::{Latency, LatencyKind, LatencySet};
 

@@ -2,8 +2,8 @@
 
 use super::RunReport;
 use crate::Page;
-use crate::bep23::{DelayFigures, SecondFigures};
 use crate::chart::{Axis, Bar, Chart, Tone, Unit};
+use crate::runs::bep23::{DelayFigures, SecondFigures};
 use crate::text;
 
 pub(super) fn bep23(report: &RunReport) -> String {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{RunReport, headline};
 use crate::Table;
-use crate::html::{list, tag};
+use crate::html::tag;
+use crate::runs::{list, titled};
 use crate::text::{self, by_name};
 
 /// The verdict on the generator, its reasons and the limits that were applied.
@@ -61,7 +62,7 @@ pub(super) fn counts(report: &RunReport) -> Table {
         (
             FAILED,
             fate.commit_failed,
-            by_name(&text::titled(&fate.commit_failed_by_code)),
+            by_name(&titled(&fate.commit_failed_by_code)),
         ),
         ("pending at the end", fate.pending, none()),
         (ANYWAY, fate.committed_anyway.total(), NO_ANSWER.to_owned()),
@@ -84,7 +85,7 @@ pub(super) fn counts(report: &RunReport) -> Table {
 pub(super) fn refusals(report: &RunReport) -> BTreeMap<String, u64> {
     let fate = &report.summary.fate;
     match fate.rejected_by_text.is_empty() {
-        true => text::titled(&fate.rejected_by_code),
+        true => titled(&fate.rejected_by_code),
         false => fate.rejected_by_text.clone(),
     }
 }

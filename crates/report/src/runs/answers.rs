@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::{Answer, AnswerRow};
 
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::stretch::Span;
+use crate::runs::stretch::Span;
 use crate::{Page, Table, text};
 
 /// The answers of a run in columns of time.

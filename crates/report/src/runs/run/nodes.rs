@@ -4,7 +4,7 @@ use measure::SeriesRow;
 
 use super::RunReport;
 use crate::chart::{Axis, Chart, Tone};
-use crate::nodes::{Nodes, grid};
+use crate::runs::nodes::{Nodes, grid};
 
 /// A row for each node, the mempools over one another, then each node's rates and processor time; empty where none
 /// was observed.

@@ -7,7 +7,8 @@ use measure::{
 };
 
 use super::{RunReport, account};
-use crate::html::{list, tag};
+use crate::html::tag;
+use crate::runs::list;
 use crate::text::{self, escape, grouped};
 
 /// When, against what, with which program.

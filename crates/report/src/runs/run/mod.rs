@@ -18,7 +18,7 @@ use measure::judge::{Excess, Onset};
 use measure::{BlockRow, Manifest, NodeRow, SeriesRow, SightRow, Summary};
 
 use crate::chart::{Axis, Chart};
-use crate::course::LatencyCourse;
+use crate::runs::course::LatencyCourse;
 use crate::{AnswerCourse, Bep23, Page};
 
 /// Everything a report of one run is made of.

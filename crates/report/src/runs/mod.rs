@@ -1,0 +1,54 @@
+//! What is shown of a run of `txgen`, built on `measure`.
+
+mod answers;
+mod bep23;
+mod committed;
+mod course;
+mod nodes;
+mod run;
+mod stretch;
+mod tm_bench;
+
+use std::collections::BTreeMap;
+
+use measure::LatencyFigure;
+
+pub use self::answers::AnswerCourse;
+pub use self::bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
+pub use self::committed::CommittedCourse;
+pub use self::course::{LatencyCourse, MAX_COLUMNS};
+pub use self::nodes::Recording;
+pub use self::run::{RunReport, quantile_curve};
+pub use self::stretch::{Span, Stretch};
+pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
+use crate::html::tag;
+use crate::text::{Figure, escape};
+
+impl Figure for LatencyFigure {
+    fn figure(self) -> Option<f64> {
+        Some(self.millis)
+    }
+
+    fn is_lower_bound(&self) -> bool {
+        Self::is_lower_bound(self)
+    }
+}
+
+/// Counts by code, each with what the code means: `sdk/32 account sequence mismatch`.
+pub fn titled(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let titled = counts.iter();
+    titled
+        .map(|(code, count)| (measure::code_title(code), *count))
+        .collect()
+}
+
+/// A list of texts; nothing for none.
+pub(crate) fn list<S: AsRef<str>>(entries: &[S]) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    let items = entries
+        .iter()
+        .map(|entry| tag("li", &escape(entry.as_ref())));
+    tag("ul", &items.collect::<String>())
+}
