@@ -41,8 +41,8 @@ pub use connection::{
 };
 pub use endpoint::{Endpoint, EndpointError, Transport};
 pub use follower::{
-    FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker, Height,
-    follow,
+    Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker,
+    Height, follow,
 };
 pub use peer::{PEER_NETWORKS, PeerNetwork, PeerRejection, write_peer_tx};
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

@@ -13,7 +13,7 @@ use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::wake::Backoff;
+pub use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
 pub(crate) use self::worker::{Query, finished};
 use crate::client::{Client, ClientError, ClientOptions, Gas, HeaderTime};

@@ -73,28 +73,31 @@ impl Loss {
     }
 }
 
-/// Pauses that double.
+/// Pauses between attempts: they double, from 50 ms.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     max: Duration,
 }
 
 impl Backoff {
-    pub(crate) fn new(max: Duration) -> Self {
+    /// With a longest pause.
+    pub fn new(max: Duration) -> Self {
         Self {
             next: FIRST_PAUSE.min(max),
             max,
         }
     }
 
-    pub(crate) fn pause(&mut self) -> Duration {
+    /// The next pause.
+    pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.max);
         pause
     }
 
-    pub(crate) fn reset(&mut self) {
+    /// An attempt was of use.
+    pub fn reset(&mut self) {
         self.next = FIRST_PAUSE.min(self.max);
     }
 }

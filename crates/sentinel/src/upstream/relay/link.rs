@@ -29,24 +29,6 @@ pub(super) struct Outage {
     pub(super) height: u64,
 }
 
-/// Pauses between attempts to connect: they double.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff(Duration);
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self(FIRST_PAUSE)
-    }
-}
-
-impl Backoff {
-    pub(super) fn pause(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = (pause * 2).min(LONGEST_PAUSE);
-        pause
-    }
-}
-
 /// What happened to a relay's connection, or because of the time.
 pub(super) enum LinkEvent {
     Shutdown,
@@ -59,7 +41,7 @@ pub(super) enum LinkEvent {
     PastEvent(u64, Result<PastEvent, UpstreamError>),
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between attempts to connect.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Events of past blocks that are to be given to subscriptions.

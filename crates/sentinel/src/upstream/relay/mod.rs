@@ -23,11 +23,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fairq::ClientKey;
+use rpc::Backoff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use self::link::{Backoff, Link, LinkEvent, Outage, OwnQuery, Replay};
+use self::link::{LONGEST_PAUSE, Link, LinkEvent, Outage, OwnQuery, Replay};
 use self::message::{Pending, Purpose, Queued};
 pub use self::message::{RelayEvent, RelayMessage};
 use self::subscriptions::Subscriptions;
@@ -132,7 +133,7 @@ impl Relays {
             node,
             places: None,
             link: Link::Idle,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(LONGEST_PAUSE),
             queue: VecDeque::new(),
             pending: VecDeque::new(),
             subscriptions: Subscriptions::default(),

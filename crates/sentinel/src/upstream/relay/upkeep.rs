@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::Relay;
-use super::link::{Backoff, Link, LinkEvent, Outage, OwnQuery};
+use super::link::{Link, LinkEvent, Outage, OwnQuery};
 use super::message::{Pending, Purpose, Queued};
 use super::open::open;
 use super::socket::NodeSocket;
@@ -255,7 +255,7 @@ impl Relay {
 
     /// A message came: the connection works.
     pub(super) fn note_activity(&mut self) {
-        self.backoff = Backoff::default();
+        self.backoff.reset();
         self.used = Instant::now();
     }
 }
