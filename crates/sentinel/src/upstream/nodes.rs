@@ -139,10 +139,12 @@ impl BlockLimits {
 pub(super) struct Node {
     pub(super) endpoint: Endpoint,
     /// What stands before every path: empty, or a gateway's prefix.
-    base: String,
+    pub(super) base: String,
     client: Client,
-    dialer: Dialer,
-    http: NodeHttp,
+    /// Opens connections to it.
+    pub(super) dialer: Dialer,
+    /// Asks it over kept-alive connections.
+    pub(super) http: NodeHttp,
     state: Mutex<NodeState>,
 }
 
@@ -245,21 +247,6 @@ impl Nodes {
 
     pub(super) fn node(&self, node: NodeIndex) -> &Node {
         &self.0.nodes[node]
-    }
-
-    /// What stands before every path of a node.
-    pub(super) fn base(&self, node: NodeIndex) -> &str {
-        &self.node(node).base
-    }
-
-    /// Asks a node over kept-alive connections.
-    pub(super) fn http(&self, node: NodeIndex) -> &NodeHttp {
-        &self.node(node).http
-    }
-
-    /// Opens connections to a node.
-    pub(super) fn dialer(&self, node: NodeIndex) -> &Dialer {
-        &self.node(node).dialer
     }
 
     pub(super) fn surroundings(&self) -> &Surroundings {

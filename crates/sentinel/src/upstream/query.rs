@@ -57,16 +57,17 @@ pub(super) async fn ask(
     params: &str,
 ) -> Result<Bytes, UpstreamError> {
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    let asked = nodes.node(node);
     let json = HeaderValue::from_static("application/json");
     let request = Outgoing {
         method: Method::POST,
-        uri: target::uri(nodes.base(node), &Bytes::from_static(b"/"))?,
+        uri: target::uri(&asked.base, &Bytes::from_static(b"/"))?,
         headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
         body: body.into(),
         repeat: Repeat::Always,
     };
     let limit = nodes.ledger().capacity() / ANSWER_SHARE;
-    let answer = nodes.http(node).send(request).await?;
+    let answer = asked.http.send(request).await?;
     let announced = content_length(answer.headers()).unwrap_or(0);
     let announced = usize::try_from(announced).unwrap_or(usize::MAX);
     let too_large = UpstreamError::TooLarge(limit);

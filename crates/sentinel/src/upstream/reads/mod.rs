@@ -216,25 +216,25 @@ impl NodeAccess {
         repeat: Repeat,
         admitted: Option<Admitted>,
     ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
-        let nodes = &self.nodes;
+        let node = self.nodes.node(node);
         let mut headers = request.headers;
-        if nodes.endpoint(node).is_tls() || !nodes.base(node).is_empty() {
+        if node.endpoint.is_tls() || !node.base.is_empty() {
             // A gateway chooses by the host. A node does not; its list of methods links to the
             // host that the client asked.
             headers.remove(header::HOST);
         }
         let outgoing = Outgoing {
             method: request.http_method,
-            uri: target::uri(nodes.base(node), &request.target)?,
+            uri: target::uri(&node.base, &request.target)?,
             headers,
             body: request.body,
             repeat,
         };
         let first = HEAD_BYTES.min(self.window_bytes);
-        let ledger = nodes.ledger().of(client);
+        let ledger = self.nodes.ledger().of(client);
         let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
         let started = Instant::now();
-        let (head, body) = nodes.http(node).send(outgoing).await?.into_parts();
+        let (head, body) = node.http.send(outgoing).await?.into_parts();
         let took = started.elapsed().into();
         let length = content_length(&head.headers);
         let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);

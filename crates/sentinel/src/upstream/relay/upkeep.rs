@@ -135,7 +135,7 @@ impl Relay {
         }
         let nodes = &self.relays.0.nodes;
         self.node = nodes.nearest_up(self.home);
-        let dialer = nodes.dialer(self.node).clone();
+        let dialer = nodes.node(self.node).dialer.clone();
         self.link = Link::Connecting(Box::pin(open(dialer, self.ledger())));
     }
 
