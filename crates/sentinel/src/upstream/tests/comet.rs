@@ -19,8 +19,7 @@ async fn comet() -> CometBft {
 #[ignore = "needs cometbft"]
 async fn past_events_are_written_as_the_node_writes_live_ones() {
     let node = comet().await;
-    let mut rig = Rig::to(&[node.rpc_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.rpc_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     for (id, query, kind) in [
         ("1", BLOCKS, EventKind::NewBlock),
@@ -49,8 +48,7 @@ async fn past_events_are_written_as_the_node_writes_live_ones() {
 #[ignore = "needs cometbft"]
 async fn no_height_is_missed_when_the_node_is_stopped_or_killed_and_restarted() {
     let node = comet().await;
-    let mut rig = Rig::to(&[node.rpc_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.rpc_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "1", BLOCKS);
     text(&mut relay).await;
@@ -95,8 +93,7 @@ fn restart_twice(mut node: CometBft) -> CometBft {
 #[ignore = "needs cometbft"]
 async fn results_of_blocks_are_those_of_commits() {
     let node = comet().await;
-    let mut rig = Rig::to(&[node.rpc_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.rpc_url()).await;
     for tx in ["a=1", "b=<2>"] {
         let (height, expected) = commit(&rig, tx).await;
         let results = rig.nodes.results(0, height).await.unwrap();

@@ -76,8 +76,7 @@ async fn sharing_69_clients_share_one_subscription_of_the_node() {
         ..devnode::Config::default()
     })
     .await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut links: Vec<_> = (0..50).map(|last| open(&rig, last)).collect();
     for (number, link) in links.iter_mut().enumerate() {
         let query = ["tm.event='NewBlock'", " tm.event = 'NewBlock'"][number % 2];
@@ -156,8 +155,7 @@ async fn sharing_69_no_client_takes_all_queries_of_the_node() {
 #[tokio::test]
 async fn case_45_clients_do_not_touch_each_other_s_subscriptions() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let (mut one, mut other) = (open(&rig, 2), open(&rig, 2));
     for link in [&mut one, &mut other] {
         subscribe(link, "7", BLOCKS).unwrap();
@@ -193,8 +191,7 @@ async fn case_45_clients_do_not_touch_each_other_s_subscriptions() {
 #[tokio::test]
 async fn case_45_what_the_node_refuses_is_answered_in_its_words() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut direct = rig.relays.relay(client(3), 0);
     let mut link = open(&rig, 2);
     let long = format!(r#"{{"query":"{}a=1"}}"#, "a.b='x' AND ".repeat(60));
@@ -243,8 +240,7 @@ async fn sharing_69_a_node_that_takes_fewer_queries_gets_more_connections() {
         ..devnode::Config::default()
     })
     .await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut link = open(&rig, 2);
     for id in 0..4 {
         subscribe(&mut link, &id.to_string(), &format!("a.b={id}")).unwrap();
@@ -285,8 +281,7 @@ async fn case_45_without_a_node_a_subscription_is_refused_in_time() {
 #[tokio::test]
 async fn sharing_63_subscriptions_are_in_the_account_as_long_as_they_live() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut link = open(&rig, 2);
     let padding = " ".repeat(200_000);
     let request = format!(

@@ -9,6 +9,7 @@ mod relay;
 mod results;
 mod scripted;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,6 +80,13 @@ impl Rig {
         Self::start(&config(urls))
     }
 
+    /// To one node, once it is up.
+    pub(super) async fn up(url: String) -> Self {
+        let mut rig = Self::to(&[url]);
+        rig.ready(0).await;
+        rig
+    }
+
     /// The next event that `pick` wants.
     pub(super) async fn until<T>(&mut self, mut pick: impl FnMut(NodeEvent) -> Option<T>) -> T {
         let wait = async {
@@ -92,10 +100,14 @@ impl Rig {
         tokio::time::timeout(PATIENCE, wait).await.expect("in time")
     }
 
-    /// Waits until a node is up, and goes on taking events, as the lane does.
-    pub(super) async fn ready(&mut self, node: usize) {
+    pub(super) async fn until_up(&mut self, node: usize) {
         self.until(|event| (event == NodeEvent::Up { node }).then_some(()))
             .await;
+    }
+
+    /// Waits until a node is up, and goes on taking events, as the lane does.
+    pub(super) async fn ready(&mut self, node: usize) {
+        self.until_up(node).await;
         let (_, never) = mpsc::channel(1);
         let mut events = std::mem::replace(&mut self.events, never);
         self.tasks
@@ -155,11 +167,24 @@ pub(super) async fn devnode(config: devnode::Config) -> Running {
 
 /// A built-in node with short blocks.
 pub(super) async fn quick() -> Running {
+    devnode(short_blocks()).await
+}
+
+/// One of that chain, at that address.
+pub(super) async fn of_chain(name: &str, listen: SocketAddr) -> Running {
     devnode(devnode::Config {
-        block_interval: Duration::from_millis(20),
-        ..devnode::Config::default()
+        listen,
+        chain_id: name.to_owned(),
+        ..short_blocks()
     })
     .await
+}
+
+fn short_blocks() -> devnode::Config {
+    devnode::Config {
+        block_interval: Duration::from_millis(20),
+        ..devnode::Config::default()
+    }
 }
 
 impl Running {

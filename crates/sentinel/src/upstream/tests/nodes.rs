@@ -6,7 +6,7 @@ use std::time::Duration;
 use pacing::Nanos;
 use testkit::{ScriptedServer, free_port, http_answer};
 
-use super::{NodeEvent, Rig, devnode, quick};
+use super::{NodeEvent, Rig, devnode, of_chain, quick};
 
 /// The answer of a node of a version that was not tested.
 const STATUS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
@@ -23,8 +23,7 @@ async fn a_node_comes_up_and_tells_every_block_once() {
     let node = quick().await;
     let mut rig = Rig::to(&[node.url()]);
     assert!(!rig.nodes.is_up(0));
-    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
-        .await;
+    rig.until_up(0).await;
     assert!(rig.nodes.is_up(0) && rig.nodes.takes_writes(0));
     let first = rig.until(height).await;
     for expected in first + 1..first + 20 {
@@ -127,18 +126,12 @@ async fn a_chain_that_is_replaced_is_followed_anew_and_logged() {
         line.map(str::to_owned)
     };
     let listen = ([127, 0, 0, 1], free_port()).into();
-    let chain = |name: &str| devnode::Config {
-        listen,
-        chain_id: name.to_owned(),
-        block_interval: Duration::from_millis(20),
-        ..devnode::Config::default()
-    };
-    let first = devnode(chain("first")).await;
+    let first = of_chain("first", listen).await;
     let mut rig = Rig::to(&[first.url()]);
     while rig.until(height).await < 5 {}
     assert_eq!(replaced(), None);
     first.stop().await;
-    let second = devnode(chain("second")).await;
+    let second = of_chain("second", listen).await;
     let reason = rig
         .until(|event| match event {
             NodeEvent::ChainReplaced { reason, .. } => Some(reason),
@@ -149,8 +142,7 @@ async fn a_chain_that_is_replaced_is_followed_anew_and_logged() {
     let line = replaced().unwrap();
     assert!(line.contains("WARN") && line.contains("node=0"), "{line}");
     assert!(line.contains(&reason), "{line}");
-    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
-        .await;
+    rig.until_up(0).await;
     let next = rig.until(height).await;
     assert_eq!(rig.until(height).await, next + 1);
     assert_eq!(rig.nodes.states()[0].chain_id, "second");
@@ -162,8 +154,7 @@ async fn a_chain_that_is_replaced_is_followed_anew_and_logged() {
 async fn a_node_of_another_chain_is_not_used() {
     let one = quick().await;
     let mut rig = Rig::to(&[one.url()]);
-    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
-        .await;
+    rig.until_up(0).await;
     rig.stop().await;
     let other = devnode(devnode::Config {
         chain_id: "other".to_owned(),
@@ -262,8 +253,7 @@ async fn the_mempool_is_told() {
     let node = quick().await;
     node.node.faults().halt();
     let mut rig = Rig::to(&[node.url()]);
-    rig.until(|event| (event == NodeEvent::Up { node: 0 }).then_some(()))
-        .await;
+    rig.until_up(0).await;
     for tx in ["a=1", "b=22"] {
         let client = rig.nodes.client(0);
         let sent = client.broadcast(rpc::BroadcastMethod::Sync, tx.as_bytes());

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{
-    Rig, client, config, devnode, hear, height_of, past_is_as_live, quick, say, subscribe, text,
+    Rig, client, config, hear, height_of, of_chain, past_is_as_live, quick, say, subscribe, text,
     unsubscribe,
 };
 use crate::jsonrpc::KeptId;
@@ -16,8 +16,7 @@ const CONFIRMED: &str = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
 #[tokio::test]
 async fn words_go_both_ways_as_they_are() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     say(
         &mut relay,
@@ -50,8 +49,7 @@ async fn words_go_both_ways_as_they_are() {
 #[tokio::test]
 async fn case_45_a_subscription_outlives_the_node_and_misses_no_height() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", BLOCKS);
     subscribe(&mut relay, r#""h""#, HEADERS);
@@ -94,8 +92,7 @@ async fn case_45_a_subscription_outlives_the_node_and_misses_no_height() {
 #[tokio::test]
 async fn the_event_of_a_past_block_is_the_one_that_was_live() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     for (id, query, kind) in [
         ("1", BLOCKS, EventKind::NewBlock),
@@ -122,8 +119,7 @@ async fn the_event_of_a_past_block_is_the_one_that_was_live() {
 #[tokio::test]
 async fn case_45_what_cannot_be_made_up_for_is_told() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", "tm.event='Tx'");
     assert_eq!(text(&mut relay).await, CONFIRMED);
@@ -148,22 +144,15 @@ async fn case_45_what_cannot_be_made_up_for_is_told() {
 #[tokio::test]
 async fn a_subscription_ends_with_its_chain() {
     let listen = ([127, 0, 0, 1], testkit::free_port()).into();
-    let chain = |name: &str| devnode::Config {
-        listen,
-        chain_id: name.to_owned(),
-        block_interval: Duration::from_millis(20),
-        ..devnode::Config::default()
-    };
-    let first = devnode(chain("first")).await;
-    let mut rig = Rig::to(&[first.url()]);
-    rig.ready(0).await;
+    let first = of_chain("first", listen).await;
+    let rig = Rig::up(first.url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", BLOCKS);
     assert_eq!(text(&mut relay).await, CONFIRMED);
     // So far that the new chain is behind when it is found out.
     while height_of(&text(&mut relay).await) < 100 {}
     first.stop().await;
-    let second = devnode(chain("second")).await;
+    let second = of_chain("second", listen).await;
     loop {
         let told = text(&mut relay).await;
         if told.contains("the node's chain was replaced") {
@@ -182,8 +171,7 @@ async fn a_subscription_ends_with_its_chain() {
 #[tokio::test]
 async fn sharing_69_four_clients_do_not_take_all_websockets_to_the_node() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let request = RelayMessage {
         text: r#"{"jsonrpc":"2.0","id":1,"method":"status"}"#.into(),
         id: Some(KeptId::new("1")),
@@ -208,8 +196,7 @@ async fn sharing_69_four_clients_do_not_take_all_websockets_to_the_node() {
 #[tokio::test]
 async fn case_46_a_commit_on_its_own_relay_holds_up_nothing() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     node.node.faults().halt();
     let (mut writes, mut reads) = (
         rig.relays.relay(client(2), 0),

@@ -27,8 +27,7 @@ pub(super) async fn commit(rig: &Rig, tx: &str) -> (u64, String) {
 #[tokio::test]
 async fn a_result_is_what_a_commit_says_and_is_fetched_once() {
     let node = quick().await;
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let (height, expected) = commit(&rig, "a=1").await;
     let ask = || rig.nodes.results(0, height);
     let (one, two, three) = tokio::join!(ask(), ask(), ask());
@@ -46,8 +45,7 @@ async fn a_result_is_what_a_commit_says_and_is_fetched_once() {
 async fn what_the_node_does_not_have_is_an_error() {
     let node = quick().await;
     node.node.faults().halt();
-    let mut rig = Rig::to(&[node.url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(node.url()).await;
     let missing = rig.nodes.results(0, 1_000_000).await.map(|_| ());
     assert!(
         matches!(missing, Err(UpstreamError::Refused { .. })),

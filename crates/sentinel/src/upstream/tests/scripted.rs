@@ -78,8 +78,7 @@ async fn a_gap_without_a_break_is_filled() {
         }
         connection.freeze();
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", HEADERS);
     text(&mut relay).await;
@@ -103,8 +102,7 @@ async fn what_is_under_way_when_the_connection_breaks_is_answered() {
             connection.freeze();
         }
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#;
     let write = r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#;
@@ -145,8 +143,7 @@ async fn events_that_overtake_the_confirmation_are_passed_on() {
             connection.freeze();
         }
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", HEADERS);
     let mut heights = Vec::new();
@@ -180,8 +177,7 @@ async fn a_node_that_stops_is_not_the_end_of_a_subscription() {
         }
         connection.freeze();
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", HEADERS);
     text(&mut relay).await;
@@ -201,8 +197,7 @@ async fn a_slow_client_is_told_by_the_node_and_not_subscribed_again() {
         connection.send_text(SLOW);
         connection.freeze();
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     subscribe(&mut relay, "7", HEADERS);
     text(&mut relay).await;
@@ -240,8 +235,7 @@ async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
             connection.freeze();
         }
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     // A request to subscribe is repeated until the node has taken it.
     subscribe(&mut relay, "7", HEADERS);
@@ -268,8 +262,7 @@ async fn case_23_strange_answers_reach_the_client_as_they_are() {
         }
         connection.freeze();
     });
-    let mut rig = Rig::to(&[server.http_url()]);
-    rig.ready(0).await;
+    let rig = Rig::up(server.http_url()).await;
     let mut relay = rig.relays.relay(client(2), 0);
     say(
         &mut relay,
