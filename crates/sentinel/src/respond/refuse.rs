@@ -6,7 +6,7 @@ use wire::json::write::{Int, Text, filled};
 
 use super::{Form, HttpAnswer, answer_len, length_of, write_answer, write_body};
 use crate::refusal::{Forwarded, Reason, Refusal};
-use wire::http::{BodyLength, HttpError, ResponseHead};
+use wire::http::HttpError;
 
 /// How the outside sees a reason.
 struct Face {
@@ -86,12 +86,21 @@ fn data(face: &Face, refusal: &Refusal) -> String {
 }
 
 /// Writes a refusal as the answer to a request.
-pub(super) fn write_http(mut answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
+pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
+    let status = status_of(refusal.reason);
+    write(answer, form, (status, refusal), &refusal_member(refusal));
+}
+
+fn write(
+    mut answer: HttpAnswer<'_>,
+    form: Form<'_>,
+    (status, refusal): (u16, &Refusal),
+    member: &[u8],
+) {
     let HttpAnswer { asked, date, .. } = answer;
-    let member = refusal_member(refusal);
-    let len = answer_len(form.id(), &member);
+    let len = answer_len(form.id(), member);
     let is_nodes_own = refusal.reason == Reason::Batch;
-    let mut head = answer.start(status_of(refusal.reason), Some(b"application/json"));
+    let mut head = answer.start(status, Some(b"application/json"));
     if let Some(after) = refusal.retry_after {
         head = head.number("Retry-After", whole_seconds(after));
     }
@@ -103,7 +112,7 @@ pub(super) fn write_http(mut answer: HttpAnswer<'_>, form: Form<'_>, refusal: &R
     head.field("Date", date.as_bytes())
         .finish(length_of(len, asked), asked.keep_alive);
     write_body(answer.out, len, asked, |out| {
-        write_answer(out, form.id(), &member);
+        write_answer(out, form.id(), member);
     });
 }
 
@@ -114,38 +123,22 @@ fn whole_seconds(after: Duration) -> u64 {
 
 /// Writes the answer to something that is no request, and that the connection ends.
 pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
-    let HttpAnswer {
-        out, asked, date, ..
-    } = answer;
-    let status = malformed_status(error);
-    let face = Face {
-        status,
-        ..face(malformed_reason(error))
-    };
-    let text = match error {
+    let refusal = malformed(error);
+    let member = match error {
         // The node's words.
-        HttpError::BodyTooLarge(limit) => format!(
-            "error reading request body: http: request body too large (max: {limit} bytes, not forwarded)"
+        HttpError::BodyTooLarge(limit) => error_member(
+            &face(refusal.reason),
+            &format!(
+                "error reading request body: http: request body too large (max: {limit} bytes, not forwarded)"
+            ),
         ),
-        error => format!(
-            "{error} (reason: {}, not forwarded)",
-            malformed_reason(error).name()
-        ),
+        _ => refusal_member(&refusal),
     };
-    let member = error_member(&face, &text);
-    let len = answer_len(None, &member);
-    ResponseHead::start(out, asked.version, status)
-        .field("Content-Type", b"application/json")
-        .field(
-            "X-Sentinel-Reason",
-            malformed_reason(error).name().as_bytes(),
-        )
-        .number("X-Server-Time", asked.at)
-        .field("Date", date.as_bytes())
-        .finish(BodyLength::Known(len as u64), false);
-    if asked.with_body {
-        write_answer(out, None, &member);
-    }
+    // No web page asked for it.
+    let mut answer = answer.cross_origin(None);
+    answer.asked.keep_alive = false;
+    let status = malformed_status(error);
+    write(answer, Form::Post(None), (status, &refusal), &member);
 }
 
 const fn malformed_status(error: HttpError) -> u16 {
@@ -164,13 +157,14 @@ const fn malformed_status(error: HttpError) -> u16 {
     }
 }
 
-/// The reason in metrics and in the answer.
-pub const fn malformed_reason(error: HttpError) -> Reason {
-    match error {
+/// The refusal of what is no request.
+pub fn malformed(error: HttpError) -> Refusal {
+    let reason = match error {
         HttpError::HeadTooLarge(_)
         | HttpError::TooManyFields(_)
         | HttpError::TargetTooLong(_)
         | HttpError::BodyTooLarge(_) => Reason::Body,
         _ => Reason::Parse,
-    }
+    };
+    Refusal::new(reason, error.to_string())
 }

@@ -12,7 +12,7 @@ use crate::front::backend::Backend;
 use crate::front::socket::Stream;
 use crate::metrics::OutcomeLabel;
 use crate::refusal::{Reason, Refusal};
-use crate::respond::{Asked, Form, malformed_reason};
+use crate::respond::{Asked, Form, malformed};
 
 /// A node's answer that is complete in memory.
 pub(super) struct WholeAnswer {
@@ -73,8 +73,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Refuses what is no request; the connection cannot go on.
     pub(super) fn malformed(&mut self, error: HttpError) -> Next {
-        let reason = malformed_reason(error);
-        self.note(&Refusal::new(reason, error.to_string()));
+        self.note(&malformed(error));
         self.answer(unasked(), |answer| answer.malformed(error))
     }
 
