@@ -54,9 +54,6 @@ pub struct Demand {
     pub most: usize,
     /// Connections in use.
     pub connections: usize,
-    /// Clients that take turns while one with a short queue waits beside one with a long queue, else 0. So many
-    /// do not wait for the answers to a long queue's writes.
-    pub round: usize,
 }
 
 /// A permission.
@@ -162,7 +159,6 @@ impl Pacer {
         closest(answers, chain)
     }
 
-    /// While a short queue waits beside a long one each client may have a turn.
     fn answers_room(&self, demand: &Demand) -> (usize, Bound) {
         let most = if self.factor > 0.0 { demand.most } else { 0 };
         let limit = match self.mode {
@@ -175,18 +171,15 @@ impl Pacer {
             answers_take: self.answers.take(),
             unloaded: self.answers.unloaded(),
         };
-        let room = |limit: usize| limit.saturating_sub(demand.under_way);
+        let room = limit.saturating_sub(demand.under_way);
         // What answers make room for leaves in groups, too.
         let group = if limit < most {
             limit.min((self.answers.best() * GROUP) as usize)
         } else {
             0
         };
-        let for_all = match room(limit) {
-            few if few < group.min(demand.waiting) => 0,
-            enough => enough,
-        };
-        (for_all.max(room(most).min(demand.round)), bound)
+        let is_enough = room >= group.min(demand.waiting);
+        (if is_enough { room } else { 0 }, bound)
     }
 
     fn window_room(&self, now: Nanos) -> (usize, Bound) {

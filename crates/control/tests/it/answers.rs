@@ -6,7 +6,7 @@ use pacing::Nanos;
 use crate::model::node::NodeKind;
 use crate::model::proxy::pace;
 use crate::model::run;
-use crate::pace::{FLOOD, fill, many, pacer};
+use crate::pace::{FLOOD, many, pacer};
 
 /// The node's time: while answers take long, few are under way, and the bound says so.
 #[test]
@@ -22,28 +22,6 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
     // A fast node has more under way, and nothing is held back by its time most of the time.
     let (_, proxy) = run(NodeKind::steady(), 10_000, 30, FLOOD);
     assert_ne!(proxy.usual_bound(), "node_time");
-}
-
-/// A turn for each client that waits, beyond the answers that hold long queues back: at be368fd a client that asked
-/// for ten a second waited for the answers to the flood's writes.
-#[test]
-fn a_short_queue_beside_a_long_one_does_not_wait_for_the_answers_to_the_long_one() {
-    let beside = |under_way| Demand {
-        round: 2,
-        ..many(under_way)
-    };
-    // The node's time.
-    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
-    let mut now = Nanos::from_millis(1);
-    assert_eq!(pacer.grant(now, many(0)).now, 8);
-    assert_eq!(pacer.grant(now, many(8)).now, 0);
-    assert_eq!(pacer.grant(now, beside(8)).now, 2);
-    assert_eq!(pacer.grant(now, beside(512)).now, 0);
-    pacer.accepted(10);
-    // The window is what the chain takes: a turn waits for a block as well.
-    (_, now) = fill(&mut pacer, now);
-    assert!(matches!(pacer.bound(), Bound::Window { .. }));
-    assert_eq!(pacer.grant(now, beside(0)).now, 0);
 }
 
 /// Each write of a few was a write to the node's socket, and a wake-up of the node.

@@ -22,7 +22,6 @@ pub(crate) fn many(under_way: usize) -> Demand {
         under_way,
         most: 512,
         connections: 1,
-        round: 0,
     }
 }
 
@@ -123,7 +122,7 @@ proptest! {
                 6 => pacer.mempool_lost(now),
                 7 => pacer.answered(now, now.saturating_sub(Nanos::from_micros(number as u64))),
                 _ => {
-                    let demand = Demand { waiting: number, under_way: number % 512, most: 512, connections: 1, round: number % 3 };
+                    let demand = Demand { waiting: number, under_way: number % 512, most: 512, connections: 1 };
                     let grant = pacer.grant(now, demand);
                     prop_assert!(grant.now <= 512.min(number));
                     prop_assert!(grant.next.is_none_or(|next| next >= now));

@@ -53,8 +53,6 @@ pub(crate) struct Proxy {
 /// Writes under way on a connection and in all: the configuration's defaults.
 const ON_A_CONNECTION: usize = 256;
 const IN_ALL: usize = 512;
-/// A queue is short up to this length.
-const SHORT: usize = 7;
 /// Writes that wait at most: ten clients' queues.
 const QUEUE: usize = 10_240;
 /// How long a write waits at most.
@@ -141,10 +139,6 @@ impl Proxy {
             under_way: self.under_way,
             most,
             connections: self.used,
-            round: match (self.polite_queue.len(), self.queue.len()) {
-                (1..=SHORT, SHORT..) => 2,
-                _ => 0,
-            },
         };
         let grant = self.pacer.grant(now, demand);
         self.bounds[self.pacer.bound().place()] += 1;

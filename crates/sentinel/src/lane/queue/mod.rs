@@ -229,14 +229,6 @@ impl WriteQueue {
         self.queue.len() + self.order.as_ref().map_or(0, AccountOrder::ready_len)
     }
 
-    /// Clients that take turns while one with a short queue waits beside one with a long queue, else 0.
-    pub(super) fn round(&self) -> usize {
-        match self.queue.is_uneven() {
-            true => self.queue.backlogged_clients(),
-            false => 0,
-        }
-    }
-
     /// The front forwards one more unusual write, or one less.
     pub(super) const fn count_permit(&mut self, began: bool) {
         if began {

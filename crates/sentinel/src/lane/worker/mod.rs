@@ -180,9 +180,9 @@ impl Worker {
 
     /// Sends what may be sent; when more may be sent, if time alone decides.
     fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
-        let (permits, queued, round) = {
+        let (permits, queued) = {
             let queue = self.shared.lock();
-            (queue.permits(), queue.len(), queue.round())
+            (queue.permits(), queue.len())
         };
         let under_way = self.connections.in_flight() + permits;
         let demand = Demand {
@@ -194,7 +194,6 @@ impl Worker {
                 0
             },
             connections: self.connections.in_use(),
-            round,
         };
         let grant = self.pacer.grant(now, demand);
         if grant.now > 0 && !self.send(grant.now, now) {
