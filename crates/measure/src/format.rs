@@ -1,6 +1,9 @@
 //! The version of the run folder, its JSON documents, and why a file of it cannot be read.
 
+use std::fmt;
 use std::io::{self, Read as _};
+
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The version of every format in the run folder. A reader refuses another major number.
 pub const FORMAT: &str = "tidegate.run/1";
@@ -31,13 +34,13 @@ pub enum ReadError {
 
 impl ReadError {
     /// A line, counted from 1, is not what the file holds.
-    pub(crate) fn line(file: &str, line: u64, problem: impl std::fmt::Display) -> Self {
+    pub(crate) fn line(file: &str, line: u64, problem: impl fmt::Display) -> Self {
         Self::Content(format!("{file}, line {line}: {problem}"))
     }
 }
 
 /// Reads a JSON document of [`FORMAT`] from text.
-pub(crate) fn read_document<T: serde::de::DeserializeOwned>(
+pub(crate) fn read_document<T: de::DeserializeOwned>(
     file: &'static str,
     reader: &mut impl io::Read,
 ) -> Result<T, ReadError> {
@@ -59,6 +62,93 @@ pub(crate) fn read_document<T: serde::de::DeserializeOwned>(
     serde_json::from_slice(&text).map_err(bad)
 }
 
+/// Reads a JSON document of counts: the same, without any that is too much.
+pub(crate) fn read_counts<T: de::DeserializeOwned>(
+    file: &'static str,
+    reader: &mut impl io::Read,
+) -> Result<T, ReadError> {
+    let mut text = Vec::new();
+    reader
+        .take(MAX_DOCUMENT)
+        .read_to_end(&mut text)
+        .map_err(|source| ReadError::Io { file, source })?;
+    let document = read_document(file, &mut &text[..])?;
+    match serde_json::from_slice(&text) {
+        Ok(Counts) => Ok(document),
+        Err(error) => Err(ReadError::BadDocument {
+            file,
+            problem: error.to_string(),
+        }),
+    }
+}
+
+/// Whether a number is more than anything of this name comes to, so that sums have no room for it. Times since 1970
+/// may be any.
+pub(crate) fn is_too_much(name: &str, number: u64) -> bool {
+    number > HIGHEST_COUNT && !name.ends_with("_ns")
+}
+
+/// That no number of a document is too much.
+struct Counts;
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Counts {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self, E> {
+        match is_too_much("", number) {
+            true => Err(E::custom(format!(
+                "{number} is more than anything comes to"
+            ))),
+            false => Ok(self),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
+        while let Some(name) = fields.next_key::<String>()? {
+            match name.ends_with("_ns") {
+                true => drop(fields.next_value::<IgnoredAny>()?),
+                false => drop(fields.next_value::<Self>()?),
+            }
+        }
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+}
+
 /// Writes it as indented JSON with a final newline.
 pub(crate) fn write_document(
     document: &impl serde::Serialize,
@@ -75,5 +165,7 @@ struct Tag {
     format: String,
 }
 
+/// What a number with a fraction still counts by one (2^53).
+const HIGHEST_COUNT: u64 = 1 << 53;
 /// A summary with 10,000 steps takes 10 MB.
 const MAX_DOCUMENT: u64 = 256 * 1024 * 1024;

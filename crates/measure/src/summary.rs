@@ -72,7 +72,7 @@ impl Summary {
     /// # Errors
     /// When it cannot be read, is of another format, or is no summary.
     pub fn read_from(reader: &mut impl io::Read) -> Result<Self, ReadError> {
-        format::read_document("summary.json", reader)
+        format::read_counts("summary.json", reader)
     }
 
     /// Writes it as indented JSON with a final newline.

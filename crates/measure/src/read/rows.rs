@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde_json::{Map, Number, Value};
 
 use super::table::Table;
-use crate::format::ReadError;
+use crate::format::{ReadError, is_too_much};
 use crate::rows::TableRow;
 
 /// Reads `series.csv`, `steps.csv` or `blocks.csv`, as `T` says; an iterator over its rows.
@@ -82,6 +82,10 @@ impl<R: BufRead, T: TableRow> RowReader<R, T> {
             let unsigned = text.parse::<u64>().map(Number::from);
             unsigned.or_else(|_| text.parse::<i64>().map(Number::from))
         };
+        let is_too_much = |number: u64| is_too_much(column.name, number);
+        if text.parse().is_ok_and(is_too_much) {
+            return Value::String(text.into_owned());
+        }
         let fraction = || text.parse().ok().and_then(Number::from_f64);
         let number = whole().ok().or_else(fraction);
         number.map_or_else(|| Value::String(text.clone().into_owned()), Value::Number)

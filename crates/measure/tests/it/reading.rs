@@ -265,6 +265,38 @@ fn errors_name_file_line_and_column() {
     assert!(message(error).contains("summary.json is of format \"tidegate.run/2\""));
 }
 
+/// Sums of them panicked, or wrapped where nothing checks: a table of tm-bench with 0 transactions.
+#[test]
+fn counts_that_sums_have_no_room_for_are_refused_and_times_may_be_any() {
+    let row = |header_time: &str, txs: &str| {
+        let text = format!(
+            "{}1,{header_time},3,,{txs},6,7,8,,,0,,,\n",
+            BlockRow::HEADER
+        );
+        read_all::<BlockRow>(text.as_bytes())
+    };
+    assert!(row("1795000000000000000", "9007199254740992").is_ok());
+    for txs in ["9007199254740993", "18446744073709551615"] {
+        let error = row("2", txs).unwrap_err().to_string();
+        assert!(error.contains("column txs"), "{error}");
+        assert!(error.ends_with("is not a whole number of this column's range"));
+    }
+    let folder = Folder::new();
+    let summary = steady_run(&folder).summary;
+    let text = serde_json::to_string(&summary).unwrap();
+    let with = |sent: u64| {
+        let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document["fate"]["sent"] = sent.into();
+        Summary::read_from(&mut document.to_string().as_bytes())
+    };
+    assert!(with(1 << 53).is_ok());
+    let error = with(u64::MAX).unwrap_err().to_string();
+    assert!(
+        error.contains("18446744073709551615 is more than anything comes to"),
+        "{error}"
+    );
+}
+
 #[test]
 fn columns_are_found_by_name_and_unknown_ones_passed_over() {
     let text = "new,bytes,height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,commit_p50_ms,commit_max_ms\n\
