@@ -105,6 +105,10 @@ pub struct Fate {
     pub commit_failed_by_code: BTreeMap<String, u64>,
     /// `errors` by kind; every kind is present.
     pub errors_by_kind: BTreeMap<String, u64>,
+    /// What came where answers should, by how it came and how it begins, with `#` for numbers that change; empty where
+    /// no texts were kept. One message may have been for several transactions.
+    #[serde(default)]
+    pub unusable_by_text: BTreeMap<String, u64>,
     /// How often the sequences of an account broke, by cause; empty where accounts have none. What it made
     /// impossible is in `errors_by_kind` and `unsent_by_reason` as `sequence_broken`.
     #[serde(default)]
@@ -126,6 +130,7 @@ adds_up!(Fate {
     rejected_by_text,
     commit_failed_by_code,
     errors_by_kind,
+    unusable_by_text,
     sequence_gaps
 });
 

@@ -294,6 +294,7 @@ impl<'a> KilledRun<'a> {
             rejected_by_code: self.rejected_by_code.clone(),
             commit_failed_by_code: self.commit_failed_by_code.clone(),
             rejected_by_text: BTreeMap::new(),
+            unusable_by_text: BTreeMap::new(),
             errors_by_kind: fate::by_kind([0; Failure::ALL.len()]),
             sequence_gaps: BTreeMap::new(),
         }

@@ -1,12 +1,14 @@
-//! What a node says when it refuses, counted by text.
+//! What a node says when it refuses, and what comes where an answer should, counted by text.
 
 use std::collections::BTreeMap;
 
-/// Counts of refusals by code and text, bounded. Numbers that change from answer to answer would make
-/// every text another one, so they are written `#`; a limit, which stands behind `max:`, stays.
+/// Counts of refusals by code and text, and of unusable answers by what they are, bounded. Numbers that change from
+/// answer to answer would make every text another one, so they are written `#`; a limit, which stands behind `max:`,
+/// stays.
 #[derive(Debug, Clone, Default)]
 pub struct RefusalTexts {
     by_text: BTreeMap<String, u64>,
+    unusable: BTreeMap<String, u64>,
 }
 
 impl RefusalTexts {
@@ -16,20 +18,72 @@ impl RefusalTexts {
             empty if empty.is_empty() => format!("code {code}"),
             text => format!("{code}: {text}"),
         };
-        let known = self.by_text.len() < MAX_TEXTS || self.by_text.contains_key(&text);
-        let text = if known { text } else { OTHER.to_owned() };
-        *self.by_text.entry(text).or_default() += 1;
+        count(&mut self.by_text, text);
+    }
+
+    /// Counts one message that is no answer to a request; `came` says how it came, as `HTTP 200`.
+    pub fn count_unusable(&mut self, came: &str, body: &[u8]) {
+        let beginning = body.trim_ascii_start();
+        let beginning = &beginning[..beginning.len().min(LONGEST_BEGINNING)];
+        let text = without_numbers(&String::from_utf8_lossy(beginning));
+        let what = kind(beginning);
+        count(
+            &mut self.unusable,
+            match beginning {
+                [] => format!("{came}: {what}"),
+                _ => format!("{came}: {what}: {text}"),
+            },
+        );
+    }
+
+    /// Counts one connection that ended because what came on it was no message of its protocol.
+    pub fn count_broken(&mut self, problem: &str) {
+        count(&mut self.unusable, without_numbers(problem));
     }
 
     /// The counts: code, colon, text; `code N` where there is no text.
     pub const fn counts(&self) -> &BTreeMap<String, u64> {
         &self.by_text
     }
+
+    /// The counts of unusable answers: how they came, what they are, and how they begin.
+    pub const fn unusable(&self) -> &BTreeMap<String, u64> {
+        &self.unusable
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, text: String) {
+    let known = counts.len() < MAX_TEXTS || counts.contains_key(&text);
+    let text = if known { text } else { OTHER.to_owned() };
+    *counts.entry(text).or_default() += 1;
+}
+
+/// What a message seems to be, by its first bytes.
+fn kind(beginning: &[u8]) -> &'static str {
+    let begins = |with: &str| {
+        let head = beginning.get(..with.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()))
+    };
+    // The last character may have been cut in two.
+    let is_text = match std::str::from_utf8(beginning) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    match beginning.first() {
+        None => "no content",
+        Some(b'<') if begins("<!doctype html") || begins("<html") => "a web page",
+        Some(b'<') => "markup",
+        Some(b'{' | b'[') => "JSON, but no answer to the request",
+        Some(_) if is_text => "text",
+        Some(_) => "binary data",
+    }
 }
 
 /// A text of at most [`MAX_CHARS`] with `#` in place of every number but limits, and of every hash.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
+    // What a node says is shown on terminals.
+    let text = text.replace(|character: char| character.is_control(), " ");
     let is_part = |character: char| character.is_ascii_alphanumeric();
     let text = text.trim();
     let end = text
@@ -57,6 +111,8 @@ fn without_numbers(text: &str) -> String {
 /// Texts counted apart; they come from the node, so their number must be bounded here.
 const MAX_TEXTS: usize = 32;
 const MAX_CHARS: usize = 160;
+/// Bytes that a message is told by.
+const LONGEST_BEGINNING: usize = 96;
 /// Words of hexadecimal digits of at least this length are hashes.
 const HASH_CHARS: usize = 16;
 const OTHER: &str = "other";
@@ -96,6 +152,54 @@ mod tests {
                 ("sdk/32: account sequence mismatch, expected #, got #: #", 1),
             ]
         );
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_by_what_it_is_and_how_it_begins() {
+        let mut texts = RefusalTexts::default();
+        for (came, body) in [
+            (
+                "HTTP 200",
+                &b"\n<!DOCTYPE html>\n<html>\n<title>Welcome to nginx 1.25</title>"[..],
+            ),
+            ("HTTP 200", b""),
+            ("HTTP 502", b"<?xml version=\"1.0\"?>"),
+            ("HTTP 200", b"{\"status\":\"ok\"}"),
+            ("WebSocket", b"\xff\xfe\x00\x1b[2J"),
+            ("HTTP 404", b"404 page not found\n"),
+        ] {
+            texts.count_unusable(came, body);
+        }
+        texts.count_unusable("HTTP 200", &b"x".repeat(10_000_000));
+        texts.count_broken("not HTTP: SSH-2.0-OpenSSH_9.2p1");
+        let said: Vec<&str> = texts.unusable().keys().map(String::as_str).collect();
+        let long = format!("HTTP 200: text: {}", "x".repeat(LONGEST_BEGINNING));
+        assert_eq!(
+            said,
+            [
+                "HTTP 200: JSON, but no answer to the request: {\"status\":\"ok\"}",
+                "HTTP 200: a web page: <!DOCTYPE html> <html> <title>Welcome to nginx #.#</title>",
+                "HTTP 200: no content",
+                &long,
+                "HTTP 404: text: # page not found",
+                "HTTP 502: markup: <?xml version=\"#.#\"?>",
+                "WebSocket: binary data: \u{fffd}\u{fffd}  [2J",
+                "not HTTP: SSH-#.#-OpenSSH_#.2p1",
+            ]
+        );
+        for number in 0..1_000_u32 {
+            texts.count_unusable("HTTP 200", &vec![b'a'; number as usize % 90]);
+        }
+        assert!(texts.unusable().len() <= MAX_TEXTS + 1);
+    }
+
+    /// A refusal could set the title of the terminal, or write a line of its own into the table.
+    #[test]
+    fn what_a_node_says_has_no_control_characters() {
+        let mut texts = RefusalTexts::default();
+        texts.count("5", "no\u{1b}]0;title\u{7}\nverdict      valid");
+        let text = texts.counts().keys().next().unwrap();
+        assert!(!text.contains(char::is_control), "{text:?}");
     }
 
     #[test]

@@ -207,8 +207,11 @@ pub fn or_dash(value: impl Figure, write: impl Fn(f64) -> String) -> String {
 pub const TERMINAL_WIDTH: usize = 80;
 
 /// Lines of at most 80 characters: longer ones go on below at the column of their text, which begins behind two
-/// blanks or more (`limited by   node: …`), or two characters further in. No word is broken.
+/// blanks or more (`limited by   node: …`), or two characters further in. No word is broken. What a terminal would
+/// take for an order is no text.
 pub fn fit(text: &str) -> String {
+    let is_order = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    let text = text.replace(is_order, "\u{fffd}");
     let mut fitted = String::with_capacity(text.len() + 16);
     for line in text.split_inclusive('\n') {
         let (line, end) = match line.strip_suffix('\n') {
@@ -372,6 +375,7 @@ mod tests {
             format!("{}\n{}", "ä ".repeat(40).trim_end(), "ä ".repeat(20))
         );
         assert_eq!(fit(""), "");
+        assert_eq!(fit("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\n");
     }
 
     #[test]

@@ -292,7 +292,8 @@ impl<S: Socket> Link<S> {
         answers: bool,
         reporter: &mut Reporter,
     ) -> Result<(), ConnectionError> {
-        let in_order = answers && self.is_http();
+        let is_http = self.is_http();
+        let in_order = answers && is_http;
         let State::Up(socket) = &mut self.state else {
             return Ok(());
         };
@@ -310,9 +311,18 @@ impl<S: Socket> Link<S> {
             }
             let now = stamp.1;
             *heard_at = now;
+            let mut is_usable = true;
             target.read(&message, &mut |to, reply| {
+                is_usable &= !is_no_answer(reply);
                 settle(requests, now, in_order, to, reply, reporter);
             });
+            if let Some(texts) = target.texts().filter(|_| !is_usable) {
+                let came = match is_http {
+                    true => format!("HTTP {}", message.status),
+                    false => "WebSocket".to_owned(),
+                };
+                texts.lock().count_unusable(&came, message.body);
+            }
             if in_order {
                 // The answer to a request of several does not name these.
                 let reply = Reply::Failed(Failure::Malformed);
@@ -350,6 +360,14 @@ impl<S: Socket> Link<S> {
     fn is_http(&self) -> bool {
         self.address.endpoint.transport() == Transport::Http
     }
+}
+
+/// Whether a message was not what the kind of node says.
+const fn is_no_answer(reply: Reply) -> bool {
+    matches!(
+        reply,
+        Reply::Failed(Failure::Malformed | Failure::HttpStatus)
+    )
 }
 
 /// Gives a reply to the transactions that it is about. With `in_order` it belongs to the oldest

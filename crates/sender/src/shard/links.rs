@@ -411,6 +411,13 @@ impl<T: Target, P: Platform> Links<T, P> {
             Closing::Expected => (broken, Failure::Closed),
             Closing::Outage(failure) => (broken, failure),
         };
+        if let Some(texts) = self
+            .target
+            .texts()
+            .filter(|_| failure == Failure::Malformed)
+        {
+            texts.lock().count_broken(&error.to_string());
+        }
         self.close(number, reason, failure, reporter);
         false
     }

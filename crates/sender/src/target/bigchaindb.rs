@@ -1,9 +1,11 @@
 //! The HTTP API and the event stream of a BigchainDB server.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use anyhow::bail;
-use measure::{Failure, IdText, Reply, TxHash};
+use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
 use rpc::{
     BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
     Follower, Mempool, Message, bigchaindb_transactions_path,
@@ -19,6 +21,8 @@ use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind, bigchain_id
 pub struct Bigchaindb {
     method: BroadcastMethod,
     follow: bool,
+    /// Shared by the clones of all threads, and touched by what is no answer only.
+    texts: Arc<Mutex<RefusalTexts>>,
 }
 
 impl Target for Bigchaindb {
@@ -57,6 +61,7 @@ impl Target for Bigchaindb {
         Self {
             method: options.method,
             follow: options.follow,
+            texts: Arc::default(),
         }
     }
 
@@ -76,15 +81,20 @@ impl Target for Bigchaindb {
     }
 
     /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it,
-    /// 500 when its Tendermint does. Anything else comes from somebody else.
+    /// 500 when its Tendermint does, each with a JSON object. Anything else comes from somebody else.
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        let is_object = message.body.trim_ascii_start().starts_with(b"{");
         let reply = match message.status {
-            202 if message.body.trim_ascii_start().starts_with(b"{") => Reply::Accepted,
+            202 if is_object => Reply::Accepted,
             202 => Reply::Failed(Failure::Malformed),
-            status @ (400 | 500) => Reply::rejected(u32::from(status)),
+            status @ (400 | 500) if is_object => Reply::rejected(u32::from(status)),
             _ => Reply::Failed(Failure::HttpStatus),
         };
         replies(ReplyTo::OldestRequest, reply);
+    }
+
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.texts)
     }
 
     /// A BigchainDB 2.2 is served by gunicorn with 2 x cores + 1 synchronous workers: each takes one

@@ -1,7 +1,6 @@
 //! The JSON-RPC of a Bitcoin node.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -124,8 +123,8 @@ impl Target for BitcoinNode {
         }
     }
 
-    fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        self.refusals.lock().counts().clone()
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.refusals)
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<BitcoinClient, ClientError> {

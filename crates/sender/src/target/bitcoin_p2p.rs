@@ -4,7 +4,6 @@
 //! which saves a round trip and a table of what is asked for. There are no answers: another connection, on which
 //! nothing is sent, is told what the node announces.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,8 +117,8 @@ impl Target for BitcoinPeer {
         }
     }
 
-    fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        self.refusals.lock().counts().clone()
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.refusals)
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<PeerQueries, ClientError> {

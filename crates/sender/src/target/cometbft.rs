@@ -1,6 +1,5 @@
 //! The RPC of a CometBFT or Tendermint node.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -84,8 +83,8 @@ impl Target for Cometbft {
         replies(subject, reply);
     }
 
-    fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        self.refusals.lock().counts().clone()
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.refusals)
     }
 
     fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
@@ -308,7 +307,8 @@ mod tests {
         // A full mempool is no verdict on the transaction: that stays an error.
         let expected = [Reply::rejected(2), Reply::RpcError { code: -32603 }];
         assert_eq!(replies, expected);
-        let texts: Vec<String> = target.refusal_texts().into_keys().collect();
+        let texts = target.texts().unwrap().lock();
+        let texts: Vec<String> = texts.counts().keys().cloned().collect();
         assert!(
             texts.iter().any(|text| text.contains("mempool is full")),
             "{texts:?}"

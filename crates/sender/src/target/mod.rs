@@ -8,12 +8,12 @@ mod bitcoin;
 mod bitcoin_p2p;
 mod cometbft;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use measure::{Failure, IdText, NodeLimits, Reply, TxHash};
+use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
     Follower, Mempool, Message, PeerNetwork, Transport,
@@ -90,9 +90,10 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
 
     // Beside the load.
 
-    /// What the node said when it refused, and how often; see [`measure::RefusalTexts`].
-    fn refusal_texts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    /// Where is counted what the node said when it refused, and what came in place of answers; the clones of all threads
+    /// share it.
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        None
     }
 
     /// A client for the target's own interface.

@@ -81,6 +81,9 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
     for (text, count) in &fate.rejected_by_text {
         entries.add("  rejected", format!("{} × {text}", grouped(*count)));
     }
+    for (text, count) in &fate.unusable_by_text {
+        entries.add("  no answer", format!("{} × {text}", grouped(*count)));
+    }
     for (cause, count) in &fate.sequence_gaps {
         entries.add(
             "  sequence broken",

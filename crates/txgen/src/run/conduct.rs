@@ -147,9 +147,13 @@ impl<'a, T: Loaded> Run<'a, T> {
         })
     }
 
-    /// Adds what only the target and the workload know of refusals.
+    /// Adds what only the target and the workload know of refusals, and of what was no answer.
     fn tell_refusals(&self, fate: &mut Fate) {
-        fate.rejected_by_text = self.target.refusal_texts();
+        if let Some(texts) = self.target.texts() {
+            let texts = texts.lock();
+            fate.rejected_by_text = texts.counts().clone();
+            fate.unusable_by_text = texts.unusable().clone();
+        }
         if let Some(sequences) = self.plan.workload.sequences() {
             fate.sequence_gaps = sequences.gaps();
             fate.rejected_by_text.extend(sequences.mismatches());

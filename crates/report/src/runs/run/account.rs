@@ -55,7 +55,7 @@ pub(super) fn counts(report: &RunReport) -> Table {
         ("unsent", offered.unsent, by_name(&offered.unsent_by_reason)),
         ("sent", offered.sent, none()),
         ("rejected", fate.rejected, by_name(&refusals(report))),
-        ("errors", fate.errors, by_name(&fate.errors_by_kind)),
+        ("errors", fate.errors, errors(report)),
         ("unanswered", fate.unanswered, none()),
         ("accepted", fate.accepted, none()),
         ("committed", fate.committed, none()),
@@ -79,6 +79,14 @@ pub(super) fn counts(report: &RunReport) -> Table {
         true => table.text("which", |row| row.2.clone()).table(),
         false => table.table(),
     }
+}
+
+/// The kinds of errors, and what came where answers should.
+fn errors(report: &RunReport) -> String {
+    let fate = &report.summary.fate;
+    let said = [&fate.errors_by_kind, &fate.unusable_by_text].map(by_name);
+    let said: Vec<String> = said.into_iter().filter(|it| !it.is_empty()).collect();
+    said.join("; ")
 }
 
 /// What was said of the rejected, by text where texts are known, by code otherwise.
