@@ -130,8 +130,11 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
         let work = async {
             while let Left::Lost(reason) = self.follow_one_stream().await {
                 if !std::mem::replace(&mut self.broken, true) {
-                    let closed = true;
-                    self.tell(FollowEvent::Disconnected { reason, closed });
+                    self.tell(FollowEvent::Disconnected {
+                        reason,
+                        closed: true,
+                        unread: false,
+                    });
                     if self.hand_over().await.is_err() {
                         return;
                     }
@@ -302,8 +305,11 @@ impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
             Ok(_) => {}
             Err(error) => {
                 if self.broken {
-                    let (reason, closed) = (error.to_string(), false);
-                    self.tell(FollowEvent::Disconnected { reason, closed });
+                    self.tell(FollowEvent::Disconnected {
+                        reason: error.to_string(),
+                        closed: false,
+                        unread: error.is_an_answer(),
+                    });
                 }
                 return None;
             }

@@ -263,6 +263,7 @@ impl<C: Fn() -> Nanos + Send, S: Source> Worker<C, S> {
         self.tell(FollowEvent::Disconnected {
             reason: error.to_string(),
             closed: matches!(error, ClientError::Unreachable { .. }),
+            unread: error.is_an_answer(),
         })
         .await
     }

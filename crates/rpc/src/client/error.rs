@@ -169,6 +169,15 @@ impl ClientError {
         }
     }
 
+    /// Whether something came back, from the node or from what stands in its place.
+    pub const fn is_an_answer(&self) -> bool {
+        self.is_from_node()
+            || matches!(
+                self,
+                Self::NotRpc { .. } | Self::NotBigchaindb { .. } | Self::Unauthorized { .. }
+            )
+    }
+
     /// Whether the node itself said no, so that the way to it is fine.
     pub const fn is_from_node(&self) -> bool {
         matches!(

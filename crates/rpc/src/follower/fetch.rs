@@ -15,8 +15,8 @@ pub(super) struct Fetched {
 pub(super) enum Found {
     /// The block.
     Block(Box<BlockContent>),
-    /// The node says it has no such block: what it has instead.
-    Absent(Status),
+    /// The node says it has no such block: what it has instead, and what it said.
+    Absent(Status, String),
     /// No answer.
     Unknown(ClientError),
     /// What became of the transactions of a block that was fetched before; `None` when the header of the
@@ -77,11 +77,15 @@ async fn find(client: &Client, height: u64, buffer: &mut Vec<u8>) -> Result<Foun
             let reason = format!("asked for block {height}, got block {}", block.height);
             Err(client.unexpected("block", &reason))
         }
-        Ok(BlockAnswer { content: None }) | Err(ClientError::Rpc { .. }) => {
-            client.status().await.map(Found::Absent)
-        }
+        Ok(BlockAnswer { content: None }) => absent(client, "no block".to_owned()).await,
+        Err(error @ ClientError::Rpc { .. }) => absent(client, error.to_string()).await,
         Err(error) => Err(error),
     }
+}
+
+async fn absent(client: &Client, said: String) -> Result<Found, ClientError> {
+    let status = client.status().await?;
+    Ok(Found::Absent(status, said))
 }
 
 async fn find_codes(

@@ -117,6 +117,9 @@ pub enum FollowEvent {
         /// Whether a connection ended or cannot be had, as when the node stops; false when the
         /// node is only silent, or ended no more than the announcements.
         closed: bool,
+        /// Whether the node answered when it was asked for a block that it has, and not with the block: what is in
+        /// that one and in later ones cannot be known.
+        unread: bool,
     },
     /// Every block the node has was delivered.
     CaughtUp {

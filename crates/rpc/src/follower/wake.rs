@@ -47,6 +47,8 @@ pub(super) struct Loss {
     pub(super) reason: String,
     /// Whether the connection ended, as when the node stops.
     pub(super) closed: bool,
+    /// Whether a block was asked for, and something else came.
+    pub(super) unread: bool,
 }
 
 impl Loss {
@@ -54,6 +56,7 @@ impl Loss {
         Self {
             reason: reason.to_string(),
             closed: true,
+            unread: false,
         }
     }
 
@@ -62,6 +65,24 @@ impl Loss {
         Self {
             reason: error.to_string(),
             closed: matches!(error, ClientError::Unreachable { .. }),
+            unread: false,
+        }
+    }
+
+    /// A query for a block that failed.
+    pub(super) fn of_block(error: &ClientError) -> Self {
+        Self {
+            unread: error.is_an_answer(),
+            ..Self::of(error)
+        }
+    }
+
+    /// A block that is not given.
+    pub(super) const fn unread(reason: String) -> Self {
+        Self {
+            reason,
+            closed: false,
+            unread: true,
         }
     }
 
@@ -69,6 +90,7 @@ impl Loss {
         Self {
             reason: reason.into(),
             closed: false,
+            unread: false,
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Chain {
     /// The transactions of block 1, 2, …
     pub blocks: Vec<Vec<Vec<u8>>>,
     pub earliest: u64,
+    /// A height whose block it has and does not give.
+    pub withheld: Option<u64>,
     /// Whether subscriptions are taken.
     pub websocket: bool,
     /// Whether anything is answered at all.
@@ -50,6 +52,7 @@ impl Default for Chain {
             salt: 0,
             blocks: Vec::new(),
             earliest: 1,
+            withheld: None,
             websocket: true,
             up: true,
             refuse_results: 0,
@@ -173,6 +176,7 @@ fn answer(chain: &mut Chain, request: &Value) -> String {
         "block" | "block_results" if (height as u64) < chain.earliest => {
             Err("height is not available")
         }
+        "block" if chain.withheld == Some(height as u64) => Err("access denied"),
         "block" => {
             chain.asked.push(height as u64);
             Ok(block(chain, height))

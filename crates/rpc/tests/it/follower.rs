@@ -256,6 +256,34 @@ async fn a_restart_of_the_node_leaves_no_gap() {
     check_blocks(&following.stop().await, 1, &[1, 2, 3, 4, 5, 6]);
 }
 
+/// A proxy that lets `status` pass and not `block`: nothing was told, and the chain seemed to stand still.
+#[tokio::test]
+async fn a_block_that_a_node_has_and_does_not_give_is_told() {
+    let node = FakeNode::start();
+    node.change(|chain| chain.withheld = Some(2));
+    node.grow([1, 2, 3]);
+    let mut following = Following::start(&node.url(), options(Height::At(1)));
+    following
+        .until(|event| match event {
+            FollowEvent::Disconnected { reason, unread, .. } => {
+                assert!(*unread, "{reason}");
+                assert!(
+                    reason.contains("it has block 2 and does not give it"),
+                    "{reason}"
+                );
+                assert!(reason.contains("access denied"), "{reason}");
+                true
+            }
+            _ => false,
+        })
+        .await;
+    node.change(|chain| chain.withheld = None);
+    following
+        .until(|event| matches!(event, FollowEvent::CaughtUp { height: 3 }))
+        .await;
+    check_blocks(&following.stop().await, 1, &[1, 2, 3]);
+}
+
 #[tokio::test]
 async fn a_node_that_starts_later_is_found() {
     let node = FakeNode::start();

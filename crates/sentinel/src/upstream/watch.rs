@@ -241,7 +241,7 @@ impl Watch {
             FollowEvent::Missing { first, last } => {
                 warn!(node, first, last, "the node no longer has these blocks");
             }
-            FollowEvent::Disconnected { reason, closed } => {
+            FollowEvent::Disconnected { reason, closed, .. } => {
                 debug!(node, reason, closed, "following interrupted");
                 if closed {
                     self.see(Seen::Gone(reason)).await;

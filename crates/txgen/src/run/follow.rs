@@ -227,9 +227,11 @@ impl Bridge {
                 let _ = self.connected.try_send(());
                 None
             }
-            FollowEvent::Disconnected { reason, .. } => {
+            FollowEvent::Disconnected { reason, unread, .. } => {
                 self.board.lost(self.number, &reason);
-                None
+                unread.then_some(Seen::Unread {
+                    follower: self.number,
+                })
             }
             FollowEvent::Reorganised {
                 blocks, taken_back, ..
@@ -241,8 +243,10 @@ impl Bridge {
                 self.board.lost(self.number, &error.to_string());
                 None
             }
-            FollowEvent::CaughtUp { .. }
-            | FollowEvent::Unsubscribed { .. }
+            FollowEvent::CaughtUp { .. } => Some(Seen::Read {
+                follower: self.number,
+            }),
+            FollowEvent::Unsubscribed { .. }
             | FollowEvent::Missing { .. }
             | FollowEvent::CodesUnavailable { .. } => None,
         }

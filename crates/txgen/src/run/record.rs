@@ -1,5 +1,6 @@
 //! The recorder's thread: the only owner of the run's account.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,10 @@ pub(crate) enum Seen {
     Mempool(MempoolSample),
     /// Blocks that had been reported left the best chain, and took so many transactions along.
     Reorganised { blocks: u64, taken_back: u64 },
+    /// This follower's node has a block that it does not give.
+    Unread { follower: u16 },
+    /// Everything that this follower's node has was seen.
+    Read { follower: u16 },
     /// This follower has ended.
     Retired { follower: u16, failed: bool },
 }
@@ -126,6 +131,8 @@ pub(crate) struct Recording<'a> {
     stop_known: bool,
     check_at: Nanos,
     broken: Option<Verdict>,
+    /// Followers whose nodes have a block that they do not give.
+    unread: BTreeSet<u16>,
 }
 
 impl<'a> Recording<'a> {
@@ -171,6 +178,7 @@ impl<'a> Recording<'a> {
             stop_known: false,
             check_at: CHECK_INTERVAL,
             broken: None,
+            unread: BTreeSet::new(),
         }
     }
 
@@ -271,6 +279,12 @@ impl<'a> Recording<'a> {
             Seen::Reorganised { blocks, taken_back } => {
                 self.recorder.reorganised(blocks, taken_back);
             }
+            Seen::Unread { follower } => {
+                self.unread.insert(follower);
+            }
+            Seen::Read { follower } => {
+                self.unread.remove(&follower);
+            }
             Seen::Retired { follower, failed } => {
                 let source = SourceId(self.senders + follower);
                 if failed {
@@ -355,8 +369,13 @@ impl<'a> Recording<'a> {
         });
     }
 
-    fn finish(self, interrupted: bool) -> Finished {
+    fn finish(mut self, interrupted: bool) -> Finished {
         let ended = self.origin.now();
+        // What is in the blocks that they do not give is not known.
+        for follower in std::mem::take(&mut self.unread) {
+            self.recorder
+                .follower_failed(SourceId(self.senders + follower));
+        }
         let stop_at = self.orders.stop_at();
         let (planned, offered_until) = match &self.plan.load {
             Load::Open { schedule, .. } => {

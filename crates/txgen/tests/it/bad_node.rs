@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{Behaviour, Ended, FakeNode, Node, Place, Summary, quick, wait_until};
+use crate::support::{
+    Behaviour, Ended, FakeNode, Identity, Node, Place, Summary, quick, wait_until,
+};
 
 const PLANNED: u64 = 50;
 
@@ -71,6 +73,63 @@ fn http_answers_that_are_garbage() {
         (Behaviour::OtherShape, "malformed"),
     ];
     each_fails_as(&cases, false);
+}
+
+/// A proxy that lets broadcasts and `status` pass, and not `block`: "no block while accepted transactions waited, limited by
+/// the node", with exit code 0.
+#[test]
+fn blocks_that_a_node_does_not_give_say_nothing_of_what_it_committed() {
+    let identity = Identity {
+        grows: true,
+        ..Identity::default()
+    };
+    let node = FakeNode::start(identity, |_| Behaviour::Accept);
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "constant --rate 50 --duration 1s -c 2 --drain-timeout 8s --out run --endpoints {}",
+        node.url()
+    ));
+    ended.expect(98).says("and does not give it: ");
+    ended.prints("1 followers could not go on");
+    let summary = place.run("run").summary();
+    summary.assert_conserved();
+    // It is unknown, or the generator's where the machine was busy.
+    assert_ne!(summary.text("limited_by"), "node");
+}
+
+/// A web server in the node's place: the summary said `malformed: 50`, and nothing of what had come.
+#[test]
+fn what_came_instead_of_answers_is_shown() {
+    for (behaviour, websocket, phrase) in [
+        (
+            Behaviour::Html,
+            false,
+            "50 × HTTP 200: a web page: <html>It works!</html>",
+        ),
+        (
+            Behaviour::BadGateway,
+            false,
+            "50 × HTTP 502: a web page: <html>Bad Gateway</html>",
+        ),
+        (
+            Behaviour::OtherShape,
+            false,
+            "50 × HTTP 200: JSON, but no answer to the request: {\"id\":#,",
+        ),
+        (
+            Behaviour::Html,
+            true,
+            "50 × WebSocket: a web page: <html>It works!</html>",
+        ),
+        (Behaviour::Noise, false, "the node does not speak HTTP: "),
+    ] {
+        let (summary, ended) = run_on(behaviour, websocket, "10s");
+        ended.prints("no answer").prints(phrase);
+        assert!(summary.sum("fate.unusable_by_text") > 0);
+    }
+    let (summary, ended) = run_on(Behaviour::Accept, false, "10s");
+    assert_eq!(summary.sum("fate.unusable_by_text"), 0);
+    assert!(!ended.printed("no answer"));
 }
 
 #[test]

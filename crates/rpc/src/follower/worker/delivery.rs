@@ -5,7 +5,7 @@ use std::time::Duration;
 use pacing::Nanos;
 use tokio::time::Instant;
 
-use super::{FollowerWorker, Held, Last};
+use super::{FollowerWorker, Held, Last, WITHHELD_LIMIT};
 use crate::client::{BlockCodes, BlockContent, ClientError};
 use crate::follower::fetch::{Fetched, Found};
 use crate::follower::wake::Loss;
@@ -17,7 +17,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         match fetched.found {
             Found::Block(block) => self.on_block(block),
             Found::Codes(block, codes) => self.on_codes(block, codes),
-            Found::Absent(status) => {
+            Found::Absent(status, said) => {
                 if status.latest_block_height < height {
                     // It was announced and is not there: the announcement came from another node,
                     // or from a chain that is gone. `learn` tells which.
@@ -25,17 +25,29 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                     self.learn(&status, known);
                 } else {
                     self.learn(&status, 0);
+                    self.withhold(height, &said);
                 }
                 self.fetch_at = Instant::now() + self.fetch_backoff.pause();
             }
             Found::Unknown(error) => {
-                self.lose(Loss::of(&error));
+                self.lose(Loss::of_block(&error));
                 self.fetch_at = Instant::now() + self.fetch_backoff.pause();
             }
         }
     }
 
+    /// A block that the node has by its own account was not given, and it said this instead.
+    fn withhold(&mut self, height: u64, said: &str) {
+        self.withheld += 1;
+        // It may be gone by now: then the next one is asked for.
+        if self.withheld >= WITHHELD_LIMIT && self.next == Some(height) {
+            let reason = format!("it has block {height} and does not give it: {said}");
+            self.lose(Loss::unread(reason));
+        }
+    }
+
     fn on_block(&mut self, block: Box<BlockContent>) {
+        self.withheld = 0;
         if let Err(error) = self.follows(&block) {
             return self.fail(error);
         }

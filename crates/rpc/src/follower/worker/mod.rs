@@ -48,6 +48,8 @@ pub struct FollowerWorker<C> {
     behind: bool,
     /// How often in a row the node had fewer blocks than before.
     shrunk: u32,
+    /// How often in a row it did not give a block that it has.
+    withheld: u32,
     outbox: VecDeque<FollowEvent>,
     failed: bool,
     status: Option<Query<StatusAnswer>>,
@@ -131,6 +133,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             watermark: Nanos::ZERO,
             behind: true,
             shrunk: 0,
+            withheld: 0,
             outbox: VecDeque::new(),
             failed: false,
             status: None,
@@ -383,10 +386,19 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         }
     }
 
-    fn lose(&mut self, Loss { reason, closed }: Loss) {
+    fn lose(&mut self, loss: Loss) {
+        let Loss {
+            reason,
+            closed,
+            unread,
+        } = loss;
         self.reachable = false;
         if !std::mem::replace(&mut self.told_lost, true) {
-            self.tell(FollowEvent::Disconnected { reason, closed });
+            self.tell(FollowEvent::Disconnected {
+                reason,
+                closed,
+                unread,
+            });
         }
     }
 
@@ -414,5 +426,7 @@ pub(crate) async fn finished<T>(query: &mut Option<Query<T>>) -> T {
 const ENOUGH_OUTBOX: usize = 4;
 /// With this many events waiting announcements are left in the socket.
 const MAX_OUTBOX: usize = 64;
+/// A block is announced a moment before it can be had.
+pub(super) const WITHHELD_LIMIT: u32 = 5;
 /// So many answers in a row must show a shorter chain before it counts as reset.
 const SHRUNK_LIMIT: u32 = 5;

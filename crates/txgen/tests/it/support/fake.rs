@@ -46,6 +46,8 @@ pub(crate) enum Behaviour {
 pub(crate) struct Identity {
     pub(crate) chain_id: &'static str,
     pub(crate) catching_up: bool,
+    /// Whether its chain grows with what it is given; it gives no block.
+    pub(crate) grows: bool,
     /// What it says to every `abci_query`, which it refuses; it has none where this is empty.
     pub(crate) no_query: &'static str,
     /// Whether it agrees to WebSockets; without it the upgrade is never answered.
@@ -57,6 +59,7 @@ impl Default for Identity {
         Self {
             chain_id: "fake",
             catching_up: false,
+            grows: false,
             no_query: "",
             websocket: true,
         }
@@ -185,11 +188,15 @@ impl Script {
             };
             return behave((self.behaviour)(number), connection, wire, id, &hash);
         }
+        let grown = match self.identity.grows {
+            true => self.received.lock().unwrap().len(),
+            false => 0,
+        };
         let answer = match method {
             "status" => json!({"jsonrpc": "2.0", "id": id, "result": {
                 "node_info": {"network": self.identity.chain_id, "moniker": "fake", "version": "0.38.17"},
                 "sync_info": {
-                    "latest_block_height": "5",
+                    "latest_block_height": (5 + grown / 10).to_string(),
                     "earliest_block_height": "1",
                     "catching_up": self.identity.catching_up,
                 },
