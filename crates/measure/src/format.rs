@@ -120,9 +120,10 @@ impl<'de> Visitor<'de> for Counts {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
         while let Some(name) = fields.next_key::<String>()? {
-            match name.ends_with("_ns") {
-                true => drop(fields.next_value::<IgnoredAny>()?),
-                false => drop(fields.next_value::<Self>()?),
+            if name.ends_with("_ns") {
+                fields.next_value::<IgnoredAny>()?;
+            } else {
+                fields.next_value::<Self>()?;
             }
         }
         Ok(self)
