@@ -106,6 +106,13 @@ impl<S: Socket> Link<S> {
         oldest.is_some_and(|sent| now.saturating_sub(sent) >= span)
     }
 
+    /// Whether it has been up for a while and nothing is asked for: HTTP servers end such connections (CometBFT
+    /// after 10 s, gunicorn after 2 s).
+    pub(super) fn is_idle(&self, now: Nanos) -> bool {
+        let unused = self.is_up() && self.is_http() && self.requests.len() == 0;
+        unused && now.saturating_sub(self.heard_at) >= IDLE
+    }
+
     /// Its endpoint, and the shortest time that an answer took on it.
     pub(super) fn fastest(&self) -> (usize, Nanos) {
         (usize::from(self.address.number), self.requests.fastest())
@@ -407,6 +414,8 @@ impl Outage {
 
 /// How long a connection may take to open.
 pub(super) const OPENING_TIMEOUT: Nanos = Nanos::from_secs(10);
+/// No server ends a connection that is idle for less.
+const IDLE: Nanos = Nanos::from_secs(1);
 const NOTHING: Interest = Interest {
     read: false,
     write: false,

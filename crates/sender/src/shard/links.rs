@@ -253,6 +253,12 @@ impl<T: Target, P: Platform> Links<T, P> {
         self.links[number].has_room(answers).then_some(number)
     }
 
+    /// Whether a link that was idle has ended meanwhile, looked at before it is given a request: the last look at
+    /// the sockets may have been before its end.
+    pub(super) fn has_ended(&mut self, number: usize, now: Nanos, reporter: &mut Reporter) -> bool {
+        self.links[number].is_idle(now) && self.read(number, reporter).is_none()
+    }
+
     fn link_of(&self, account: usize) -> usize {
         let count = self.links.len();
         let turn = (0..count).map(|step| (account + step) % count);
@@ -406,8 +412,10 @@ impl<T: Target, P: Platform> Links<T, P> {
             return true;
         };
         let broken = Some(ReconnectReason::Broken);
+        let link = &self.links[number];
         let (reason, failure) = match self.target.closing(&error) {
-            Closing::Expected if self.links[number].under_way() == 0 => (None, Failure::Closed),
+            Closing::Expected if link.under_way() == 0 => (None, Failure::Closed),
+            Closing::Outage(Failure::Closed) if link.is_idle(self.now()) => (None, Failure::Closed),
             Closing::Expected => (broken, Failure::Closed),
             Closing::Outage(failure) => (broken, failure),
         };

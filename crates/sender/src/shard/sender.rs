@@ -325,6 +325,9 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
             let Some(number) = number else {
                 return;
             };
+            if self.links.has_ended(number, now, &mut self.reporter) {
+                continue;
+            }
             if !self.queue_request(number, now) {
                 return self.links.offer_room(number);
             }

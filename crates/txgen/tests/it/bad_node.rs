@@ -17,8 +17,14 @@ fn run_on(behaviour: Behaviour, websocket: bool, drain_timeout: &str) -> (Summar
     let node = FakeNode::always(behaviour);
     let url = if websocket { node.ws_url() } else { node.url() };
     let place = Place::new();
+    // Where no request is answered that is found out soon; every other answer has all the time that it needs.
+    let answer_timeout = match behaviour {
+        Behaviour::Silence => "200ms",
+        Behaviour::OtherId if websocket => "200ms",
+        _ => "60s",
+    };
     let ended = place.txgen(&format!(
-        "constant --rate 100 --duration 500ms -c 2 --no-follow --answer-timeout 200ms \
+        "constant --rate 100 --duration 500ms -c 2 --no-follow --answer-timeout {answer_timeout} \
          --drain-timeout {drain_timeout} --out run --endpoints {url}"
     ));
     let summary = place.run("run").summary();

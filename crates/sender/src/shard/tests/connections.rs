@@ -51,6 +51,40 @@ fn a_broken_connection_fails_what_was_sent_on_it_and_is_opened_again() {
     assert_eq!(outcome.reconnected.len(), 1);
 }
 
+/// A node ends HTTP connections over which nothing came for 10 s, and a ramp that begins with 1/s has hundreds of them.
+#[test]
+fn an_idle_connection_that_the_server_ends_is_no_outage() {
+    let run = |link: &str, at: Nanos| {
+        let scenario = Scenario::open(1, ms(4_000), &[link; 2], accepts(us(100)));
+        scenario.break_at(at, 0);
+        let outcome = scenario.run();
+        assert!((0..4).all(|index| outcome.reply(index) == Some(Reply::Accepted)));
+        outcome.reconnected.len()
+    };
+    assert_eq!(run(HTTP, ms(1_500)), 0);
+    // It has just been opened and was used at once, or is one that no server ends.
+    assert_eq!(run(HTTP, ms(500)), 1);
+    assert_eq!(run(WS, ms(1_500)), 1);
+    // Nothing is there any more.
+    let scenario = Scenario::open(1, ms(4_000), &[HTTP; 2], accepts(us(100)));
+    scenario.break_at(ms(1_500), 0);
+    scenario.refuse(1_000, 2_500);
+    let outcome = scenario.run();
+    assert_eq!(outcome.reconnected.len(), 1);
+    assert_eq!(outcome.reconnected[0].reason, ReconnectReason::Broken);
+}
+
+/// The thread last looked at its sockets before the server ended one, and finds a transaction due.
+#[test]
+fn a_connection_that_ended_while_it_was_idle_is_given_no_request() {
+    let scenario = Scenario::open(1, ms(4_000), &[HTTP; 2], accepts(us(100)));
+    scenario.stall(1_999, 2_001);
+    scenario.break_at(ms(2_000), 0);
+    let outcome = scenario.run();
+    assert_eq!(outcome.reply(2), Some(Reply::Accepted));
+    assert_eq!(outcome.sent[2].endpoint, 1, "the other one");
+}
+
 /// gunicorn's synchronous workers: each waits on an open connection for its request.
 #[test]
 fn where_an_idle_connection_holds_a_worker_each_is_opened_for_a_request_that_waits() {
