@@ -180,16 +180,6 @@ named! {
     }
 }
 
-named! {
-    /// The state of a write connection.
-    ConnectionState {
-        /// In use.
-        Open => "open",
-        /// Being made.
-        Connecting => "connecting",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,9 +25,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use gauges::Gauges;
-pub use labels::{
-    AckEnd, ConnectionState, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError,
-};
+pub use labels::{AckEnd, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError};
 
 use crate::refusal::Reason;
 
