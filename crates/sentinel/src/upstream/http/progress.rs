@@ -1,14 +1,14 @@
 //! Each further piece of an answer comes in time.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rpc::Endpoint;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::Instant;
 
+use crate::timer::Timer;
 use crate::upstream::UpstreamError;
 use crate::upstream::body::Pieces;
 
@@ -24,9 +24,9 @@ pub(super) struct ProgressLimit {
 pub(in crate::upstream) struct ProgressBody<B> {
     body: B,
     limit: Arc<ProgressLimit>,
+    timer: Timer,
     /// When the piece that is awaited is late.
-    deadline: Option<Pin<Box<Sleep>>>,
-    is_waiting: bool,
+    deadline: Option<Instant>,
 }
 
 impl ProgressLimit {
@@ -45,19 +45,16 @@ impl<B> ProgressBody<B> {
         Self {
             body,
             limit: Arc::clone(limit),
+            timer: Timer::default(),
             deadline: None,
-            is_waiting: false,
         }
     }
 
-    /// Whether the awaited piece is late. The timer is made for the first piece that is awaited.
+    /// Whether the awaited piece is late.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        let time = self.limit.time;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(time)));
-        if !std::mem::replace(&mut self.is_waiting, true) {
-            deadline.as_mut().reset(Instant::now() + time);
-        }
-        deadline.as_mut().poll(context).is_ready()
+        let from_now = || Instant::now() + self.limit.time;
+        let deadline = *self.deadline.get_or_insert_with(from_now);
+        self.timer.poll_until(deadline, context).is_ready()
     }
 }
 
@@ -72,7 +69,7 @@ impl<B: Pieces<Error = UpstreamError>> Pieces for ProgressBody<B> {
             Poll::Pending if self.is_late(context) => Poll::Ready(Some(Err(self.limit.exceeded()))),
             Poll::Pending => Poll::Pending,
             piece => {
-                self.is_waiting = false;
+                self.deadline = None;
                 piece
             }
         }
