@@ -204,13 +204,6 @@ fn explain_74_every_recommended_alert_is_about_metrics_that_exist() {
 }
 
 #[test]
-fn the_place_of_a_reason_is_its_number() {
-    for (place, reason) in Reason::ALL.into_iter().enumerate() {
-        assert_eq!(reason as usize, place);
-    }
-}
-
-#[test]
 fn counters_read_at_a_scrape_never_fall() {
     let metrics = Metrics::new();
     let evictions = |client_evictions| {

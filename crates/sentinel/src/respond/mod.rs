@@ -8,7 +8,7 @@ mod cross_origin;
 mod refuse;
 
 pub use self::cross_origin::CrossOrigin;
-pub use self::refuse::{malformed, refusal_member, status_of};
+pub use self::refuse::{malformed, refusal_member};
 pub use wire::date::HttpDate;
 
 use crate::refusal::Refusal;

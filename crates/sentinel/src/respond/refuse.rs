@@ -47,11 +47,6 @@ const INVALID_REQUEST: i32 = -32_600;
 const METHOD_NOT_FOUND: i32 = -32_601;
 const INTERNAL: i32 = -32_603;
 
-/// The HTTP status of a refusal.
-pub const fn status_of(reason: Reason) -> u16 {
-    face(reason).status
-}
-
 /// The `"error":{…}` of a refusal.
 pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
     let face = face(refusal.reason);
@@ -87,7 +82,7 @@ fn data(face: &Face, refusal: &Refusal) -> String {
 
 /// Writes a refusal as the answer to a request.
 pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
-    let status = status_of(refusal.reason);
+    let status = face(refusal.reason).status;
     write(answer, form, (status, refusal), &refusal_member(refusal));
 }
 

@@ -5,15 +5,14 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpSocket;
-use wire::ws::frame;
+use wire::ws::{Event, FrameReader, Step, WsLimits, frame};
 
 /// A client's WebSocket.
 pub(crate) struct WebSocket {
     stream: TcpStream,
     /// What was read and not yet taken.
     buffer: Vec<u8>,
-    /// Fragments of a message that has begun.
-    begun: Vec<u8>,
+    frames: FrameReader,
     closed: bool,
 }
 
@@ -70,7 +69,10 @@ impl WebSocket {
         Self {
             stream,
             buffer: Vec::new(),
-            begun: Vec::new(),
+            frames: FrameReader::of_server(WsLimits {
+                message: usize::MAX,
+                fragments: usize::MAX,
+            }),
             closed: false,
         }
     }
@@ -83,10 +85,9 @@ impl WebSocket {
     fn send_frame(&mut self, opcode: u8, payload: &[u8]) {
         const KEY: [u8; 4] = [7, 1, 9, 3];
         let mut bytes = Vec::with_capacity(payload.len() + 14);
-        frame::write_head(&mut bytes, opcode, payload.len(), Some(KEY));
-        let start = bytes.len();
-        bytes.extend_from_slice(payload);
-        frame::mask(&mut bytes[start..], KEY);
+        frame::write_masked(&mut bytes, opcode, KEY, payload.len(), |out| {
+            out.extend_from_slice(payload);
+        });
         // Who writes to a closed connection finds out when reading.
         let _ = self.stream.write_all(&bytes);
     }
@@ -94,30 +95,33 @@ impl WebSocket {
     /// The next text, if one comes within this time. Pings are answered.
     pub(crate) fn receive(&mut self, within: Duration) -> Received {
         let deadline = Instant::now() + within;
-        loop {
-            while let Some((opcode, is_last, payload)) = self.take_frame() {
-                match opcode {
-                    frame::PING => self.send_frame(frame::PONG, &payload),
-                    frame::PONG => {}
-                    frame::CLOSE => self.closed = true,
-                    _ => {
-                        self.begun.extend_from_slice(&payload);
-                        if is_last {
-                            let text = std::mem::take(&mut self.begun);
-                            return Received::Text(String::from_utf8(text).unwrap());
-                        }
-                    }
+        while !self.closed {
+            let (mut taken, mut text, mut ping) = (0, None, None);
+            if let Step::Event { used, event } = self.frames.next(&mut self.buffer).unwrap() {
+                taken = used;
+                match event {
+                    Event::Text(payload) | Event::Binary(payload) => text = Some(payload.to_vec()),
+                    Event::Ping(payload) => ping = Some(payload.to_vec()),
+                    Event::Close { .. } => self.closed = true,
+                    Event::Fragment | Event::Pong => {}
                 }
             }
-            if self.closed {
-                return Received::Closed;
+            self.buffer.drain(..taken);
+            if let Some(payload) = ping {
+                self.send_frame(frame::PONG, &payload);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Received::Nothing;
+            if let Some(text) = text {
+                return Received::Text(String::from_utf8(text).unwrap());
             }
-            self.read(left);
+            if taken == 0 {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Received::Nothing;
+                }
+                self.read(left);
+            }
         }
+        Received::Closed
     }
 
     /// The next text; panics if none comes.
@@ -146,24 +150,5 @@ impl WebSocket {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => self.closed = true,
         }
-    }
-
-    /// Opcode, whether it is the last of its message, and payload of the next whole frame.
-    fn take_frame(&mut self) -> Option<(u8, bool, Vec<u8>)> {
-        let (first, second) = (*self.buffer.first()?, *self.buffer.get(1)?);
-        assert_eq!(second & frame::MASKED, 0, "servers do not mask");
-        let (start, len) = match second {
-            126 => (4, u64::from(u16::from_be_bytes(self.bytes(2)?))),
-            127 => (10, u64::from_be_bytes(self.bytes(2)?)),
-            short => (2, u64::from(short)),
-        };
-        let end = start + usize::try_from(len).unwrap();
-        let payload = self.buffer.get(start..end)?.to_vec();
-        self.buffer.drain(..end);
-        Some((first & frame::OPCODE, first & frame::FIN != 0, payload))
-    }
-
-    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.buffer.get(at..at + N)?.try_into().ok()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
-use wire::ws::frame::{BINARY, CLOSE, FIN, MASKED, PING, PONG, TEXT, mask};
+use wire::ws::frame::{BINARY, CLOSE, FIN, PING, PONG, TEXT, write_masked};
 
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::testing::{Bench, Client, HANDSHAKE, answer_to, call, settle, sync};
@@ -14,23 +14,11 @@ use crate::refusal::{Reason, Refusal};
 
 /// A frame as a client sends it.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let key = [7, 11, 13, 17];
-    let mut bytes = vec![first];
-    match payload.len() {
-        len @ ..126 => bytes.push(MASKED | len as u8),
-        len @ ..65_536 => {
-            bytes.push(MASKED | 126);
-            bytes.extend((len as u16).to_be_bytes());
-        }
-        len => {
-            bytes.push(MASKED | 127);
-            bytes.extend((len as u64).to_be_bytes());
-        }
-    }
-    bytes.extend(key);
-    let start = bytes.len();
-    bytes.extend(payload);
-    mask(&mut bytes[start..], key);
+    let mut bytes = Vec::new();
+    write_masked(&mut bytes, TEXT, [7, 11, 13, 17], payload.len(), |out| {
+        out.extend_from_slice(payload);
+    });
+    bytes[0] = first;
     bytes
 }
 

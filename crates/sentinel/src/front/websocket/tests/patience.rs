@@ -1,5 +1,7 @@
 //! Slow, silent, broken and leaving clients.
 
+use wire::ws::frame::MASKED;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
