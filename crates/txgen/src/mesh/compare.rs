@@ -63,9 +63,12 @@ pub(super) fn execute(args: MeshCompareArgs) -> Result<u8, CommandError> {
     let adds_up = all
         .clone()
         .all(|run| run.conservation.violations.is_empty());
+    let has_empty_side = sides.iter().any(|side| side.valid().next().is_none());
     Ok(match (adds_up, shutdown.is_requested()) {
         (false, _) => exit::FAILED,
         (true, true) => exit::INTERRUPTED,
+        // Nothing was compared.
+        (true, false) if has_empty_side => exit::INVALID,
         (true, false) => exit::DONE,
     })
 }
@@ -128,8 +131,18 @@ impl Side {
         Ok(())
     }
 
+    /// The runs that count: what was not the planned load is no repeat of it.
+    fn valid(&self) -> impl Iterator<Item = &MeshSummary> + Clone {
+        self.runs.iter().filter(|run| run.is_valid())
+    }
+
     fn values(&self, metric: &Metric) -> Vec<f64> {
-        self.runs.iter().filter_map(metric.of).collect()
+        self.valid().filter_map(metric.of).collect()
+    }
+
+    /// How many runs do not count.
+    fn left_out(&self) -> usize {
+        self.runs.len() - self.valid().count()
     }
 }
 
@@ -208,8 +221,8 @@ impl<'a> Comparison<'a> {
                     "{} against {} ({} against {} runs)",
                     side.name,
                     base.name,
-                    side.runs.len(),
-                    base.runs.len()
+                    side.valid().count(),
+                    base.valid().count()
                 );
                 (heading, table(differences))
             })
@@ -217,21 +230,34 @@ impl<'a> Comparison<'a> {
     }
 
     /// Runs in which something gave: their rates are what the mesh could do, the others' what was
-    /// asked of it.
+    /// asked of it. And how many do not count.
     fn remarks(&self) -> Vec<String> {
+        let left_out = |side: &Side| {
+            let count = side.left_out();
+            (count > 0).then(|| {
+                format!(
+                    "{}: {count} of {} runs are invalid and left out: the load was not the planned one, or other \
+                     programs had the CPUs",
+                    side.name,
+                    side.runs.len()
+                )
+            })
+        };
         let remark = |side: &Side| {
-            let runs = side.runs.iter();
+            let runs = side.valid();
             let gave = runs.filter_map(|run| run.verdict.gave_first.as_ref());
             let first = gave.clone().next()?;
             Some(format!(
                 "{}: not sustained in {} of {} runs; {}",
                 side.name,
                 gave.count(),
-                side.runs.len(),
+                side.valid().count(),
                 first.sentence
             ))
         };
-        self.sides.iter().filter_map(remark).collect()
+        let sides = || self.sides.iter();
+        let left_out = sides().filter_map(left_out);
+        left_out.chain(sides().filter_map(remark)).collect()
     }
 
     fn text(&self) -> String {
@@ -275,7 +301,12 @@ impl<'a> Comparison<'a> {
                     .iter()
                     .map(|metric| (metric.name.to_owned(), json!(side.values(metric))))
                     .collect();
-                json!({"name": side.name, "runs": side.runs.len(), "figures": figures})
+                json!({
+                    "name": side.name,
+                    "runs": side.valid().count(),
+                    "left_out": side.left_out(),
+                    "figures": figures,
+                })
             })
             .collect();
         let differences: Vec<_> = self
@@ -370,7 +401,15 @@ fn words(meaning: Meaning) -> String {
 
 #[cfg(test)]
 mod tests {
+    use measure::Quantiles;
+
     use super::*;
+    use crate::mesh::account::ReachSummary;
+    use crate::mesh::counters::Counters;
+    use crate::mesh::figures::Figures;
+    use crate::mesh::judge::Judgement;
+    use crate::mesh::laws::Laws;
+    use crate::mesh::summary::Offered;
 
     #[test]
     fn an_interval_that_says_nothing_is_not_printed_as_if_it_did() {
@@ -389,6 +428,72 @@ mod tests {
             "the nearer end is shown"
         );
         assert_eq!(interval(None), "-");
+    }
+
+    /// A run whose generator kept its schedule, or did not.
+    fn run(schedule: Kept, eps_host: f64) -> MeshSummary {
+        MeshSummary {
+            format: "",
+            variant: String::new(),
+            plan: json!({}),
+            seed: 1,
+            origin_unix_ns: 0,
+            duration_s: 1.0,
+            interrupted: false,
+            verdict: Judgement {
+                schedule,
+                gave_first: None,
+                evidence: Vec::new(),
+                undrained: None,
+            },
+            offered: Offered {
+                planned: 1,
+                offered: 1,
+                missed: 0,
+            },
+            figures: Figures {
+                eps_host,
+                ..Figures::default()
+            },
+            latency_ms: Quantiles::default(),
+            lateness_ms: Quantiles::default(),
+            reach: ReachSummary {
+                one_in: 1,
+                followed: 0,
+                seen_by_all: 0,
+                seen_by_none: 0,
+                share: None,
+                last_ms: Quantiles::default(),
+            },
+            total: Counters::default(),
+            nodes: Vec::new(),
+            steps: Vec::new(),
+            conservation: Laws::default(),
+        }
+    }
+
+    /// Three runs at half the load, because the generator fell behind, were "worse", with exit code 0.
+    #[test]
+    fn runs_that_were_not_the_planned_load_are_no_repeats_of_it() {
+        let load = MeshLoad::constant("10/s".parse().unwrap(), "1s".parse().unwrap()).unwrap();
+        let plan = MeshPlan::resolve(load, crate::settings::mesh::MeshSettings::default()).unwrap();
+        let side = |name: &str, runs: [(Kept, f64); 3]| Side {
+            name: name.into(),
+            plan: plan.clone(),
+            runs: runs.map(|(kept, eps)| run(kept, eps)).to_vec(),
+        };
+        let valid = side(
+            "a",
+            [1_000.0, 1_001.0, 1_002.0].map(|eps| (Kept::Valid, eps)),
+        );
+        let behind = side("b", [500.0, 501.0, 502.0].map(|eps| (Kept::Invalid, eps)));
+        let sides = [valid, behind];
+        let comparison = Comparison::of(&sides, 0.05);
+        assert_eq!(sides[1].valid().count(), 0);
+        let meaning = comparison.others[0][0].meaning;
+        assert!(matches!(meaning, Meaning::CannotTell(_)), "{meaning:?}");
+        assert_eq!(comparison.remarks().len(), 1);
+        assert!(comparison.remarks()[0].starts_with("b: 3 of 3 runs are invalid and left out"));
     }
 
     #[test]

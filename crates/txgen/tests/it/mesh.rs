@@ -418,17 +418,26 @@ fn a_comparison_of_single_runs_prints_figures_and_no_verdict() {
         "mesh compare v11 v9 --nodes 2 --rate 10/s --duration 1s --repeats 1 --out cmp {SMALL}"
     );
     let ended = place.txgen(&line);
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.printed("v9 against v11"), "{}", ended.out);
-    assert!(ended.printed("cannot tell (3 runs)"), "{}", ended.out);
-    let text = fs::read_to_string(place.path().join("cmp/compare.json")).unwrap();
-    let document: Value = serde_json::from_str(&text).unwrap();
+    let read = |file: &str| -> Value {
+        let text = fs::read_to_string(place.path().join("cmp").join(file)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let document = read("compare.json");
     assert_eq!(document["format"], "tidegate.mesh-compare/1");
-    assert!(place.path().join("cmp/v9-1/summary.json").exists());
+    // On a busy machine a run may be invalid: then it is no repeat, and there is nothing to compare.
+    let sides = document["sides"].as_array().unwrap();
+    let left_out = sides.iter().any(|side| side["left_out"] == 1);
+    assert_eq!(ended.code, Some(if left_out { 98 } else { 0 }), "{ended}");
+    let phrase = match left_out {
+        true => "1 of 1 runs are invalid and left out",
+        false => "cannot tell (3 runs)",
+    };
+    assert!(ended.printed(phrase), "{}", ended.out);
     // V9's header and tag are there whatever the machine's speed.
     let overhead = |side: usize| {
-        let values = &document["sides"][side]["figures"]["overhead per parcel, bytes"];
-        values[0].as_f64().unwrap()
+        let run = read(["v11-1/summary.json", "v9-1/summary.json"][side]);
+        run["figures"]["overhead_per_parcel"].as_f64().unwrap()
     };
     assert!(
         overhead(1) > overhead(0) + 40.0,
