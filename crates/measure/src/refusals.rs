@@ -25,7 +25,9 @@ impl RefusalTexts {
     pub fn count_unusable(&mut self, came: &str, body: &[u8]) {
         let beginning = body.trim_ascii_start();
         let beginning = &beginning[..beginning.len().min(LONGEST_BEGINNING)];
+        // Cut where the numbers are gone: their lengths would make the same message another text.
         let text = without_numbers(&String::from_utf8_lossy(beginning));
+        let text: String = text.chars().take(SHOWN_CHARS).collect();
         let what = kind(beginning);
         count(
             &mut self.unusable,
@@ -111,8 +113,9 @@ fn without_numbers(text: &str) -> String {
 /// Texts counted apart; they come from the node, so their number must be bounded here.
 const MAX_TEXTS: usize = 32;
 const MAX_CHARS: usize = 160;
-/// Bytes that a message is told by.
-const LONGEST_BEGINNING: usize = 96;
+/// Bytes that a message is told by, and characters that are shown of them.
+const LONGEST_BEGINNING: usize = 256;
+const SHOWN_CHARS: usize = 96;
 /// Words of hexadecimal digits of at least this length are hashes.
 const HASH_CHARS: usize = 16;
 const OTHER: &str = "other";
@@ -173,7 +176,7 @@ mod tests {
         texts.count_unusable("HTTP 200", &b"x".repeat(10_000_000));
         texts.count_broken("not HTTP: SSH-2.0-OpenSSH_9.2p1");
         let said: Vec<&str> = texts.unusable().keys().map(String::as_str).collect();
-        let long = format!("HTTP 200: text: {}", "x".repeat(LONGEST_BEGINNING));
+        let long = format!("HTTP 200: text: {}", "x".repeat(SHOWN_CHARS));
         assert_eq!(
             said,
             [
@@ -187,6 +190,12 @@ mod tests {
                 "not HTTP: SSH-#.#-OpenSSH_#.2p1",
             ]
         );
+        let before = texts.unusable().len();
+        for id in [5, 55_555, u64::MAX] {
+            let body = format!("{{\"id\":{id},\"error\":\"{}\"}}", "no ".repeat(99));
+            texts.count_unusable("HTTP 200", body.as_bytes());
+        }
+        assert_eq!(texts.unusable().len(), before + 1, "one cause, one text");
         for number in 0..1_000_u32 {
             texts.count_unusable("HTTP 200", &vec![b'a'; number as usize % 90]);
         }

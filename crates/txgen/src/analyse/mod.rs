@@ -8,7 +8,7 @@ use ops::command::{CommandError, usage};
 
 use crate::cli::{AnalyseArgs, BitRate};
 use crate::folder::{RecordedRun, is_recording};
-use crate::output::{grouped, print};
+use crate::output::{grouped, print, recorded};
 use crate::recording;
 use machines::Machine;
 use nodes::Nodes;
@@ -21,7 +21,7 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
         return Ok(print(&nodes.text()));
     }
     let run = RecordedRun::open(&args.run).map_err(usage)?;
-    let rows: Vec<SeriesRow> = run.all_rows().map_err(usage)?;
+    let rows: Vec<SeriesRow> = recorded::series(&run).map_err(usage)?;
     // The rows of the drain offer nothing and achieve what was offered before.
     let offered_s = run.summary().time.offered_s;
     let offering = rows

@@ -7,6 +7,7 @@ use measure::{BlockRow, LatencyKind, RunFigures, ScheduleVerdict, SeriesRow, Ver
 use report::quantile_curve;
 
 use crate::folder::RecordedRun;
+use crate::output::recorded;
 
 /// A side with everything that is drawn and compared.
 pub(super) struct Side {
@@ -130,8 +131,8 @@ impl SideRun {
             verdict,
             reason,
             notes: run.notes().to_vec(),
-            series: run.all_rows()?,
-            blocks: run.all_rows()?,
+            series: recorded::series(run)?,
+            blocks: recorded::blocks(run)?,
             accept: curve(LatencyKind::AcceptResponse),
             commit: curve(LatencyKind::CommitFromDue),
         })

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use measure::read::TableRow as _;
 use measure::{AnswerRow, Answers, BlockRow, HeaderClock, Manifest, SeriesRow, Summary, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
@@ -95,7 +95,11 @@ pub(crate) fn note_clock(blocks: &[BlockRow], span: TmBenchSpan) {
     }
 }
 
-fn blocks(run: &RecordedRun) -> anyhow::Result<Vec<BlockRow>> {
+/// A row for each block.
+///
+/// # Errors
+/// When they cannot be read, or are not those of the run.
+pub(crate) fn blocks(run: &RecordedRun) -> anyhow::Result<Vec<BlockRow>> {
     let rows: Vec<BlockRow> = run.all_rows()?;
     let count = run.summary().blocks.count;
     run.expect_rows(BlockRow::FILE, rows.len() as u64, count..=count)?;
@@ -103,8 +107,22 @@ fn blocks(run: &RecordedRun) -> anyhow::Result<Vec<BlockRow>> {
 }
 
 /// A row for each second, the last one not whole.
-fn series(run: &RecordedRun) -> anyhow::Result<Vec<SeriesRow>> {
+///
+/// # Errors
+/// When they cannot be read, or are not those of the run.
+pub(crate) fn series(run: &RecordedRun) -> anyhow::Result<Vec<SeriesRow>> {
     let rows: Vec<SeriesRow> = run.all_rows()?;
+    if let Some(pair) = rows
+        .windows(2)
+        .find(|pair| pair[1].second <= pair[0].second)
+    {
+        bail!(
+            "{}: second {} comes after second {}: it is not of this run alone; copy the folder again",
+            run.path().join(SeriesRow::FILE).display(),
+            pair[1].second,
+            pair[0].second
+        );
+    }
     let seconds = run.summary().time.ended_s as u64;
     run.expect_rows(SeriesRow::FILE, rows.len() as u64, seconds..=u64::MAX)?;
     Ok(rows)

@@ -197,6 +197,20 @@ fn rows_that_are_fewer_than_the_summary_tells_of_are_refused_and_not_added_up() 
         }
         place.write(&format!("run/{file}"), whole);
     }
+    // `analyse` and `compare` took what was left.
+    let whole = place.run("run").text("series.csv");
+    let rows: Vec<&str> = whole.lines().collect();
+    place.write("run/series.csv", rows[..2].join("\n") + "\n");
+    for command in ["analyse run", "compare run run"] {
+        let ended = place.txgen(command);
+        ended.expect(2).says("run/series.csv has 1 of the ");
+    }
+    let twice = [&rows[..3], &rows[2..]].concat();
+    place.write("run/series.csv", twice.join("\n") + "\n");
+    place
+        .txgen("analyse run")
+        .expect(2)
+        .says("second 1 comes after second 1: it is not of this run alone");
 }
 
 /// A summary that was packed was taken for that of a killed run, and one of another run for this one's.
