@@ -203,7 +203,11 @@ async fn polling_does_without_a_subscription() {
 async fn announced_blocks_have_no_resolution_and_a_lost_subscription_is_told() {
     let node = FakeNode::start();
     node.grow([1]);
-    let mut following = Following::start(&node.url(), options(Height::Next));
+    let only_announced = FollowOptions {
+        quiet_interval: Duration::from_secs(3_600),
+        ..options(Height::Next)
+    };
+    let mut following = Following::start(&node.url(), only_announced);
     let subscribed = |event: &FollowEvent| {
         matches!(
             event,
