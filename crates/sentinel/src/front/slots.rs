@@ -19,10 +19,10 @@ use crate::upstream::Bucket;
 /// The table of clients cannot outgrow the connections that are open: a client without one has no
 /// entry, so there is nothing to evict and nothing that eviction could forget.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots(Arc<Shared>);
+pub(crate) struct Slots(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     /// Connections in all, and of one client; of one behind a trusted proxy only its WebSockets count.
     most: usize,
     most_per_client: usize,
@@ -111,7 +111,7 @@ impl Slots {
             clients: limits.connections.clamp(1, MOST_ARRIVALS),
             ..TableLimits::default()
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Inner {
             most: limits.connections,
             most_per_client: limits.connections_per_client,
             arrivals: GcraLimit::new(rate, burst.into()),

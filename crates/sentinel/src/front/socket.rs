@@ -55,12 +55,12 @@ pub(crate) struct Socket<IO> {
 struct Long {
     turn: Turn,
     /// Something in the middle of the output which other sockets write too.
-    shared: Option<Shared>,
+    shared: Option<SharedBytes>,
 }
 
 /// Bytes that many sockets write, each from the one copy there is.
 #[derive(Debug)]
-struct Shared {
+struct SharedBytes {
     /// Bytes of `output` that go before them; the others follow.
     after: usize,
     bytes: Bytes,
@@ -283,7 +283,7 @@ impl<IO: Stream> Socket<IO> {
             "a second piece would lose the first"
         );
         let after = self.output.len();
-        self.long.shared = Some(Shared { after, bytes });
+        self.long.shared = Some(SharedBytes { after, bytes });
     }
 
     /// Whether shared bytes wait.

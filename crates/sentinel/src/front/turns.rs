@@ -21,9 +21,9 @@ pub(super) const LONG_BYTES: usize = 32 << 10;
 /// The turns of all connections. Clients have theirs one after the other, as in the queue of writes, and so
 /// have the connections of a client. They come while [`hand_out`](Self::hand_out) runs.
 #[derive(Clone)]
-pub(super) struct Turns(Arc<Shared>);
+pub(super) struct Turns(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     state: Mutex<State>,
     /// One was taken.
     taken: Notify,
@@ -77,7 +77,7 @@ impl Turns {
             entries: MOST_CONNECTIONS,
             ..QueueLimits::default()
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Inner {
             state: Mutex::new(State {
                 at_once,
                 free: at_once,

@@ -14,7 +14,7 @@ use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
-use crate::front::turns::{LONG_BYTES, Turn as LongTurn};
+use crate::front::turns::{LONG_BYTES, Turn};
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
 use crate::ledger::Ledger;
@@ -45,7 +45,7 @@ struct PendingCall {
 const KEPT_PLACES: usize = 64;
 
 /// What came of the turn that an unusual write waited for.
-pub(super) enum Turn {
+pub(super) enum WriteTurn {
     /// It may go to the node.
     Granted(Permit, KeptId),
     /// It was refused.
@@ -82,7 +82,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// The session's turns at what takes long.
-    pub(super) fn turn(&mut self) -> &mut LongTurn {
+    pub(super) fn turn(&mut self) -> &mut Turn {
         self.socket.turn()
     }
 
@@ -159,7 +159,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// Writes the answer to a write, or gives back what came of a turn.
-    pub(super) fn deliver(&mut self, delivery: Delivery) -> Option<Turn> {
+    pub(super) fn deliver(&mut self, delivery: Delivery) -> Option<WriteTurn> {
         let call = self.take_pending(delivery.tag)?;
         match delivery.answer {
             WriteAnswer::Member(member) => {
@@ -171,9 +171,9 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
                 self.refuse(Some(&call.id), &refusal);
                 let outcome = OutcomeLabel::of_write(refusal.reason);
                 self.count(call.class, outcome);
-                (call.class == MethodClass::BroadcastUnusual).then_some(Turn::Refused)
+                (call.class == MethodClass::BroadcastUnusual).then_some(WriteTurn::Refused)
             }
-            WriteAnswer::Permit(permit) => Some(Turn::Granted(permit, call.id)),
+            WriteAnswer::Permit(permit) => Some(WriteTurn::Granted(permit, call.id)),
         }
     }
 

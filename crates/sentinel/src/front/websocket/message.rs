@@ -26,7 +26,7 @@ pub(super) enum Act {
         text: Bytes,
     },
     /// To be relayed.
-    Relay(Read),
+    Relay(Question),
     /// To be refused.
     Refuse(Refusal),
     /// To be answered with a pong of this payload.
@@ -37,7 +37,7 @@ pub(super) enum Act {
 
 /// A message that is no write.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct Question {
     pub(super) class: MethodClass,
     pub(super) message: RelayMessage,
 }
@@ -54,7 +54,7 @@ pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
 
 fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
     let relay = |class, id, method| {
-        Act::Relay(Read {
+        Act::Relay(Question {
             class,
             message: RelayMessage {
                 text: Bytes::copy_from_slice(text),

@@ -28,7 +28,7 @@ use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
 use self::client::Client;
 use self::clocks::Clocks;
-use self::message::{Act, Read};
+use self::message::{Act, Question};
 use self::reading::{Input, MessageReader};
 use self::relay::NodeLink;
 use self::waiting::Waiting;
@@ -286,7 +286,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 }
             }
             Act::Unusual { id, text, .. } => self.waiting.for_unusual(id, text),
-            Act::Relay(read) => self.relay(read),
+            Act::Relay(question) => self.relay(question),
             Act::Refuse(refusal) => {
                 self.client.reject(MethodClass::Other, None, &refusal);
             }
@@ -302,17 +302,17 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Checks a message that is no write and lets it wait for the relay.
-    fn relay(&mut self, read: Read) {
+    fn relay(&mut self, question: Question) {
         let backend = &self.client.front().backend;
-        let checked = match &read.message.method {
+        let checked = match &question.message.method {
             Some(method) => backend.check_method(method),
             None => Ok(()),
         };
         match checked.and_then(|()| backend.admit(self.client.key(), 1)) {
-            Ok(()) => self.waiting.for_relay(read),
+            Ok(()) => self.waiting.for_relay(question),
             Err(refusal) => {
-                let id = read.message.id.as_ref();
-                self.client.reject(read.class, id, &refusal);
+                let id = question.message.id.as_ref();
+                self.client.reject(question.class, id, &refusal);
             }
         }
     }

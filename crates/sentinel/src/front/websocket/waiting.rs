@@ -7,8 +7,8 @@ use bytes::Bytes;
 use rpc::BroadcastMethod;
 use tokio::time::Instant;
 
-use super::client::{Client, Turn};
-use super::message::Read;
+use super::client::{Client, WriteTurn};
+use super::message::Question;
 use super::relay::NodeLink;
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
@@ -32,7 +32,7 @@ enum Wait {
         room: Pin<Box<dyn Future<Output = ()> + Send>>,
     },
     /// Room in the relay, and the session's turn to ask.
-    RelayRoom(Read),
+    RelayRoom(Question),
     /// The answers to all writes before this one, which goes another way and must not overtake
     /// them.
     EarlierWrites { id: KeptId, text: Bytes },
@@ -73,8 +73,8 @@ impl Waiting {
     }
 
     /// Waits for the relay to take a message.
-    pub(super) fn for_relay(&mut self, read: Read) {
-        self.0 = Some(Wait::RelayRoom(read));
+    pub(super) fn for_relay(&mut self, question: Question) {
+        self.0 = Some(Wait::RelayRoom(question));
     }
 
     /// Waits until an unusual write may be sent and is answered.
@@ -102,12 +102,12 @@ impl Waiting {
     }
 
     /// The turn of an unusual write has come, or never will.
-    pub(super) fn turn(&mut self, turn: Turn) {
+    pub(super) fn turn(&mut self, turn: WriteTurn) {
         self.0 = match (self.0.take(), turn) {
-            (Some(Wait::Turn(text)), Turn::Granted(permit, id)) => {
+            (Some(Wait::Turn(text)), WriteTurn::Granted(permit, id)) => {
                 Some(Wait::RelayRoomForWrite(permit, id, text))
             }
-            (Some(Wait::Turn(_)), Turn::Refused) => None,
+            (Some(Wait::Turn(_)), WriteTurn::Refused) => None,
             (other, _) => other,
         };
     }
@@ -135,7 +135,7 @@ impl Waiting {
             Some(Wait::QueueRoom { id, method, .. }) => {
                 (MethodClass::of_broadcast(method), Some(id))
             }
-            Some(Wait::RelayRoom(read)) => (read.class, read.message.id),
+            Some(Wait::RelayRoom(question)) => (question.class, question.message.id),
             Some(Wait::EarlierWrites { id, .. }) => (MethodClass::BroadcastUnusual, Some(id)),
             other => {
                 self.0 = other;
@@ -171,11 +171,11 @@ fn step<B: Backend, IO: Stream>(
             client.submit(id, method, tx);
             Step::To(None)
         }
-        Wait::RelayRoom(read)
+        Wait::RelayRoom(question)
             if node.has_room() && client.turn().poll_begin(context).is_ready() =>
         {
             client.turn().used();
-            let Read { class, message } = read;
+            let Question { class, message } = question;
             if let Err(refusal) = node.send(client.front(), client.key(), &message, class) {
                 client.reject(class, message.id.as_ref(), &refusal);
             }

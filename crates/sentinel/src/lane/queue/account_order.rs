@@ -27,7 +27,7 @@ pub(super) struct AccountOrder {
 
 /// What becomes of a write whose turn has come.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum TurnTaken {
     /// It goes.
     Goes(Popped<Job>),
     /// It waits for those before it.
@@ -87,24 +87,24 @@ impl AccountOrder {
     }
 
     /// The turn of a write has come: it goes, or steps aside until those before it have left.
-    pub(super) fn take_turn(&mut self, popped: Popped<Job>) -> Turn {
+    pub(super) fn take_turn(&mut self, popped: Popped<Job>) -> TurnTaken {
         let job = &popped.item.value;
         let (Some(place), Some(number)) = (job.place(), job.notes.number) else {
-            return Turn::Goes(popped);
+            return TurnTaken::Goes(popped);
         };
         let line = self.accounts.entry(place.signer).or_default();
         if line.range(..number).next().is_none() {
             self.leave(&popped.item.value);
-            return Turn::Goes(popped);
+            return TurnTaken::Goes(popped);
         }
         let aside = self.aside.entry(popped.client).or_default();
         if *aside >= self.most_aside {
             self.leave(&popped.item.value);
-            return Turn::TooMany(popped);
+            return TurnTaken::TooMany(popped);
         }
         *aside += 1;
         line.insert(number, Some(Box::new(popped)));
-        Turn::SteppedAside
+        TurnTaken::SteppedAside
     }
 
     /// The next that stepped aside and waits for nothing any more.

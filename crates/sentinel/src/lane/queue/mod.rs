@@ -14,7 +14,7 @@ use fairq::{
 use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
-use self::account_order::{AccountOrder, Turn};
+use self::account_order::{AccountOrder, TurnTaken};
 use super::accounts::Accounts;
 use super::explained::{Explained, Tally};
 use super::job::{Job, Recipient};
@@ -312,9 +312,9 @@ impl WriteQueue {
                 return Some(popped);
             };
             match order.take_turn(popped) {
-                Turn::Goes(popped) => return Some(popped),
-                Turn::SteppedAside => {}
-                Turn::TooMany(popped) => {
+                TurnTaken::Goes(popped) => return Some(popped),
+                TurnTaken::SteppedAside => {}
+                TurnTaken::TooMany(popped) => {
                     self.accounts.displaced += 1;
                     let text =
                         "too many writes of this client wait for earlier ones of their accounts";
