@@ -247,6 +247,8 @@ pub enum ReconnectReason {
     Planned,
     /// The connection broke.
     Broken,
+    /// It broke, and was not usable again by the end, whatever was tried: how long it was down by then.
+    NotBack,
 }
 
 /// A connection that is usable again after it was down.

@@ -227,13 +227,16 @@ pub struct Reconnects {
     pub broken: u64,
     /// Attempts that failed.
     pub failed_attempts: u64,
-    /// Time from break to use, summed over connections, in milliseconds.
+    /// Connections that had broken and were not back by the end, although that was tried.
+    #[serde(default)]
+    pub not_back: u64,
+    /// Time from break to use or to the end, summed over connections, in milliseconds.
     pub down_ms_total: f64,
     /// The longest of them, in milliseconds.
     pub down_ms_max: f64,
 }
 
-adds_up!(Reconnects { sum: planned, broken, failed_attempts, down_ms_total; max: down_ms_max });
+adds_up!(Reconnects { sum: planned, broken, failed_attempts, not_back, down_ms_total; max: down_ms_max });
 
 /// What the recorder's own bounds did. All zero and empty in a healthy run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -333,6 +333,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         match reconnected.reason {
             ReconnectReason::Planned => cost.planned += 1,
             ReconnectReason::Broken => cost.broken += 1,
+            ReconnectReason::NotBack => cost.not_back += 1,
         }
         cost.failed_attempts += reconnected.failed_attempts as u64;
         let down_ms = reconnected.down.as_nanos() as f64 / 1e6;

@@ -181,6 +181,23 @@ impl<S: Socket> Link<S> {
         })
     }
 
+    /// At the end: an outage that is not over, if it was tried to end it.
+    pub(super) fn not_back(&self, now: Nanos) -> Option<Reconnected> {
+        let was_tried = match &self.state {
+            State::Up(_) => false,
+            State::Opening { .. } => true,
+            State::Down { .. } => self.outage.failed_attempts > 0,
+        };
+        let is_outage = was_tried && self.outage.reason == Some(ReconnectReason::Broken);
+        is_outage.then(|| Reconnected {
+            at: now,
+            endpoint: self.address.number,
+            down: now.saturating_sub(self.outage.since),
+            failed_attempts: self.outage.failed_attempts,
+            reason: ReconnectReason::NotBack,
+        })
+    }
+
     /// Down, Opening => Down
     pub(super) fn failed_to_open(&mut self, now: Nanos) {
         self.outage.failed_attempts += 1;

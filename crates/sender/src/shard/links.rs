@@ -333,6 +333,12 @@ impl<T: Target, P: Platform> Links<T, P> {
         }
     }
 
+    /// At the end: the outages that are not over.
+    pub(super) fn tell_outages(&self, now: Nanos, reporter: &mut Reporter) {
+        let outages = self.links.iter().filter_map(|link| link.not_back(now));
+        outages.for_each(|outage| reporter.reconnected(outage));
+    }
+
     /// Down => Opening
     fn open(&mut self, number: usize, now: Nanos) {
         let link = &mut self.links[number];
@@ -351,6 +357,7 @@ impl<T: Target, P: Platform> Links<T, P> {
         match link.drive() {
             Err(error) => {
                 link.failed_to_open(self.platform.now());
+                self.tell_broken(&error);
                 self.open_error = Some(error.to_string());
                 None
             }
@@ -419,15 +426,25 @@ impl<T: Target, P: Platform> Links<T, P> {
             Closing::Expected => (broken, Failure::Closed),
             Closing::Outage(failure) => (broken, failure),
         };
-        if let Some(texts) = self
-            .target
-            .texts()
-            .filter(|_| failure == Failure::Malformed)
-        {
-            texts.lock().count_broken(&error.to_string());
-        }
+        self.tell_broken(&error);
         self.close(number, reason, failure, reporter);
         false
+    }
+
+    /// Counts what came instead of the connection's protocol.
+    fn tell_broken(&self, error: &ConnectionError) {
+        let is_foreign = matches!(
+            error,
+            ConnectionError::Malformed { .. }
+                | ConnectionError::TooLarge { .. }
+                | ConnectionError::Unsolicited
+                | ConnectionError::Upgrade { .. }
+                | ConnectionError::Handshake { .. }
+                | ConnectionError::Tls(_)
+        );
+        if let Some(texts) = self.target.texts().filter(|_| is_foreign) {
+            texts.lock().count_broken(&error.to_string());
+        }
     }
 
     /// Up => Down: fails everything on the link; the next check opens it again.

@@ -131,6 +131,7 @@ impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
         // Also after a failure: the recorder waits for a last batch.
         let now = self.links.now();
         self.give_up_rest(now);
+        self.links.tell_outages(now, &mut self.reporter);
         self.reporter.finish(now);
         offered
     }

@@ -222,9 +222,13 @@ fn ending(entries: &mut Entries, summary: &Summary) {
     let text = format!("{count}{rate}, with {own} of our transactions and {foreign} others");
     entries.add("blocks", text);
     let reconnects = &summary.reconnects;
-    if reconnects.planned + reconnects.broken > 0 {
+    if reconnects.planned + reconnects.broken + reconnects.not_back > 0 {
+        let not_back = match reconnects.not_back {
+            0 => String::new(),
+            count => format!(", {count} broken and not back by the end"),
+        };
         let text = format!(
-            "{} planned, {} broken; {:.1} ms down at most, {:.1} ms in all",
+            "{} planned, {} broken{not_back}; {:.1} ms down at most, {:.1} ms in all",
             reconnects.planned, reconnects.broken, reconnects.down_ms_max, reconnects.down_ms_total
         );
         entries.add("reconnects", text);

@@ -140,6 +140,22 @@ fn attempts_are_made_after_ever_longer_pauses() {
     assert_eq!(again.failed_attempts, 6);
 }
 
+/// "0 broken", of a connection that was down from 50 ms to the end.
+#[test]
+fn a_connection_that_is_not_back_by_the_end_is_told_with_the_time_that_it_was_down() {
+    let mut scenario = Scenario::open(10, ms(2_000), &[HTTP], accepts(us(100)));
+    scenario.config.rules.drain_timeout = Nanos::ZERO;
+    scenario.break_at(ms(50), 0);
+    scenario.refuse(50, 60_000);
+    let outcome = scenario.run();
+    assert_eq!(outcome.reconnected.len(), 1);
+    let outage = &outcome.reconnected[0];
+    assert_eq!(outage.reason, ReconnectReason::NotBack);
+    assert!(outage.failed_attempts > 0);
+    assert_eq!(outage.down, outage.at.saturating_sub(ms(50)));
+    assert!(outage.down >= ms(1_900), "{}", outage.down);
+}
+
 #[test]
 fn a_connection_that_brings_nothing_is_not_opened_thousands_of_times() {
     let react = |_, _: &str| Reaction::Close(Nanos::ZERO);
