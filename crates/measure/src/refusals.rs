@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Counts of refusals by code and text, and of unusable answers by what they are, bounded. Numbers that change from
 /// answer to answer would make every text another one, so they are written `#`; a limit, which stands behind `max:`,
-/// stays.
+/// and a status of HTTP stay.
 #[derive(Debug, Clone, Default)]
 pub struct RefusalTexts {
     by_text: BTreeMap<String, u64>,
@@ -103,7 +103,8 @@ fn without_numbers(text: &str) -> String {
         let (word, after) = rest.split_at(length);
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         let is_hash = word.len() >= HASH_CHARS && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let changes = (is_number && !out.ends_with("max: ")) || is_hash;
+        let is_kept = out.ends_with("max: ") || out.ends_with("HTTP ");
+        let changes = (is_number && !is_kept) || is_hash;
         out.push_str(if changes { "#" } else { word });
         rest = after;
     }
@@ -175,6 +176,7 @@ mod tests {
         }
         texts.count_unusable("HTTP 200", &b"x".repeat(10_000_000));
         texts.count_broken("not HTTP: SSH-2.0-OpenSSH_9.2p1");
+        texts.count_broken("the node answered HTTP 200 OK");
         let said: Vec<&str> = texts.unusable().keys().map(String::as_str).collect();
         let long = format!("HTTP 200: text: {}", "x".repeat(SHOWN_CHARS));
         assert_eq!(
@@ -188,6 +190,7 @@ mod tests {
                 "HTTP 502: markup: <?xml version=\"#.#\"?>",
                 "WebSocket: binary data: \u{fffd}\u{fffd}  [2J",
                 "not HTTP: SSH-#.#-OpenSSH_#.2p1",
+                "the node answered HTTP 200 OK",
             ]
         );
         let before = texts.unusable().len();
