@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use measure::read::TableRow as _;
+use measure::{NodeRow, SightRow};
 use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use rpc::Trust;
@@ -47,7 +49,8 @@ impl TargetVisitor for Recording<'_> {
         let clock = RunClock::default();
         let tables = observed_tables(&folder).map_err(failed)?;
         let observers = Observers::start::<T>(&nodes, &trust, &clock, Chosen::OfAll, tables);
-        let observers = observers.map_err(failed)?;
+        let unused = |_: &_| folder.discard(&[NodeRow::FILE, SightRow::FILE]);
+        let observers = observers.inspect_err(unused).map_err(failed)?;
         let origin = clock.start(Nanos::ZERO);
         let mut note = Note {
             format: FORMAT.into(),

@@ -89,6 +89,15 @@ impl RunFolder {
         File::create_new(&path).with_context(|| unwritable(&path))
     }
 
+    /// Takes back a folder in which nothing was written yet, so that it can be used again: these files, and the folder
+    /// itself where nothing else is in it.
+    pub(crate) fn discard(&self, files: &[&str]) {
+        for file in files {
+            let _ = fs::remove_file(self.path.join(file));
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+
     /// Writes one of its files whole.
     ///
     /// # Errors

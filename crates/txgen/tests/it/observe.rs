@@ -186,6 +186,17 @@ fn a_recording_has_a_page_of_its_nodes_beside_one_another() {
     }
 }
 
+/// The folder of a recording that could not begin was left behind, and refused when the node was there.
+#[test]
+fn a_recording_that_cannot_begin_leaves_no_folder() {
+    let place = Place::new();
+    place
+        .txgen("record --observe a=http://127.0.0.1:9 --duration 1s --out rec")
+        .expect(1)
+        .says("does not answer");
+    assert_eq!(place.contents(), Vec::<String>::new());
+}
+
 /// Two observers of one machine, as on two machines, of a load that is neither's.
 #[test]
 fn observers_without_a_load_sample_the_same_transactions_and_are_put_on_one_clock() {
