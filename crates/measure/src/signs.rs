@@ -205,7 +205,9 @@ impl Signs {
             0
         };
         let start = SECOND.saturating_mul(row.second);
-        let end = start.saturating_add(Nanos::from_nanos((row.span_s * 1e9) as u64));
+        // A row is of a second at most, whatever a file says.
+        let span_ns = (row.span_s.min(1.0) * 1e9) as u64;
+        let end = start.saturating_add(Nanos::from_nanos(span_ns));
         let answered = if answers > 0 {
             Tenths::ALL
         } else {

@@ -131,8 +131,9 @@ impl Nodes {
                 Some((rate / STRETCH_S as f64, used / STRETCH_S as f64))
             };
             let stretches = admitted.chunks_exact(STRETCH_S);
-            let whole =
-                stretches.filter(|it| it[STRETCH_S - 1].0 - it[0].0 == STRETCH_S as u64 - 1);
+            let whole = stretches.filter(|it| {
+                it[0].0.checked_add(STRETCH_S as u64 - 1) == Some(it[STRETCH_S - 1].0)
+            });
             whole.filter_map(point).collect()
         };
         let cores = LineFit::of(&of(&|row| row.cpu), self.seed);
