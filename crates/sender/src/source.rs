@@ -32,7 +32,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// The transactions of one shard in the order of its due times, bounded by [`RING_BATCHES`] or by what is to
+/// The transactions of one shard in the order of its due times, bounded by 128 batches or by what is to
 /// be made ahead.
 #[derive(Debug)]
 pub struct Ring {

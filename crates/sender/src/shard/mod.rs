@@ -4,10 +4,10 @@
 //! prepared request from its ring, writes it and stamps it. Answers are read by the same loop; the
 //! kernel stamps them when they come (not through TLS), so that over HTTP they are read some at a time.
 //!
-//! [`sender`] is the loop. Its parts: [`load`] what is offered and how, [`pace`] when the next transaction is
-//! due, [`blockage`] why one is late, [`links`] the connections, each a [`link`] with its [`requests`],
-//! [`reporter`] events to the recorder, [`orders`] stop and abort. The clock and the sockets are parameters
-//! ([`platform`]): those of the [`system`] in a run, scripted ones in tests.
+//! `sender` is the loop. Its parts: `load` what is offered and how, `pace` when the next transaction is
+//! due, `blockage` why one is late, `links` the connections, each a `link` with its `requests`,
+//! `reporter` events to the recorder, `orders` stop and abort. The clock and the sockets are parameters
+//! (`platform`): those of the `system` in a run, scripted ones in tests.
 
 mod accounts;
 mod address;
