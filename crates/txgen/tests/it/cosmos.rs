@@ -104,7 +104,7 @@ fn blocks_that_are_full_of_gas_are_what_limited_a_run_and_others_are_not() {
     let run = |max_block_gas: Option<u64>, out: &str| {
         let node = bank_of(20, |config| config.max_block_gas = max_block_gas);
         let ended = place.txgen(&format!(
-            "constant --rate 600 --duration 3s --workload cosmos-send --accounts 20 --seed 7 --gas 200000 \
+            "constant --rate 400 --duration 1s --workload cosmos-send --accounts 20 --seed 7 --gas 200000 \
              --endpoints {} --out {out}",
             node.url()
         ));
@@ -131,7 +131,7 @@ fn overload(place: &Place, policy: &str) -> (Ended, Summary) {
     let node = bank(4, small);
     let ended = place.txgen(&format!(
         "constant --rate 300 --duration 2s --workload cosmos-send --accounts 4 --seed 7 --transport ws \
-         --gas 200000 --on-gap {policy} --endpoints {} --out {policy}",
+         --gas 200000 --drain-timeout 2s --on-gap {policy} --endpoints {} --out {policy}",
         node.url()
     ));
     (ended, place.run(policy).summary())
