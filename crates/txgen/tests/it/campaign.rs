@@ -269,8 +269,10 @@ fn every_scenario_file_runs_scaled_down_on_the_built_in_node() {
     let next = || files.lock().unwrap().next();
     thread::scope(|scope| {
         for _ in 0..PLAYED_AT_ONCE {
-            scope.spawn(|| while let Some(file) = next() {
-                play(&place, &file);
+            scope.spawn(|| {
+                while let Some(file) = next() {
+                    play(&place, &file);
+                }
             });
         }
     });

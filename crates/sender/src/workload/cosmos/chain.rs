@@ -9,7 +9,10 @@ use rpc::{Client, ClientError};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 
-use super::{Account, CosmosContent, CosmosWorkload, Gas, Ready, Sequences, sign, unordered_from};
+use super::{
+    Account, CosmosContent, CosmosWorkload, Expectation, Gas, Ready, Sequences, sign,
+    unordered_from,
+};
 
 /// Why a chain cannot be loaded with transfers.
 #[derive(Debug, thiserror::Error)]
@@ -269,7 +272,18 @@ async fn cost(
         )));
     }
     let gas = match content.gas {
-        Gas::Auto => used.map(|used| used + used / GAS_MARGIN)?,
+        Gas::Auto => match used {
+            Ok(used) => used + used / GAS_MARGIN,
+            Err(ChainError::Refused(text)) => {
+                let moved_on = Expectation::read(&text).and_then(Expectation::moved_on);
+                let said = moved_on.map(|moved_on| {
+                    let account = ready.account(0);
+                    format!("somebody else used {account} while this load was prepared: {moved_on}")
+                });
+                return Err(refused(said.unwrap_or(text)));
+            }
+            Err(error) => return Err(error),
+        },
         Gas::Fixed(gas) => match used {
             Ok(used) if gas < used => {
                 return Err(refused(format!(

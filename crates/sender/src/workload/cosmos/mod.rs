@@ -49,6 +49,14 @@ pub(crate) struct Ready {
     pub(crate) unordered_from_ns: Option<u64>,
 }
 
+impl Ready {
+    /// Names one of the accounts, by its number.
+    fn account(&self, number: usize) -> String {
+        let address = self.prefix.write(self.signers[number].key.address());
+        format!("account {number}, {address},")
+    }
+}
+
 /// One of the run's accounts.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
@@ -95,11 +103,7 @@ impl CosmosWorkload {
     /// The first account that somebody else used while the run went on: its number and address.
     pub fn foreign_use(&self) -> Option<String> {
         let ready = self.ready.as_ref()?;
-        let account = ready.sequences.foreign()?;
-        let address = ready
-            .prefix
-            .write(ready.signers.get(account)?.key.address());
-        Some(format!("account {account}, {address},"))
+        Some(ready.account(ready.sequences.foreign()?))
     }
 
     /// A stream of its transactions; any number may be open, on as many threads.

@@ -69,6 +69,18 @@ impl Expectation {
             got: number("got ")?,
         })
     }
+
+    /// What to say where the chain is ahead of a sequence that was read from it a moment ago; where it is
+    /// behind, the node that answered is.
+    pub(crate) fn moved_on(self) -> Option<String> {
+        let Self { expected, got } = self;
+        (expected > got).then(|| {
+            format!(
+                "its sequence was {got} and is {expected}; give every generator accounts of its own (--shard, \
+                 another --seed or --hd-path)"
+            )
+        })
+    }
 }
 
 impl Sequences {
@@ -197,6 +209,16 @@ mod tests {
         let read = Expectation::read(log).unwrap();
         assert_eq!((read.expected, read.got), (12, 9));
         assert_eq!(Expectation::read("incorrect account sequence"), None);
+    }
+
+    #[test]
+    fn somebody_else_used_an_account_where_the_chain_is_ahead_of_what_was_read() {
+        let [ahead, behind] = [(18, 12), (12, 18)].map(|(expected, got)| {
+            let log = format!("account sequence mismatch, expected {expected}, got {got}: wrong");
+            Expectation::read(&log).unwrap().moved_on()
+        });
+        assert!(ahead.unwrap().starts_with("its sequence was 12 and is 18;"));
+        assert_eq!(behind, None);
     }
 
     #[test]
