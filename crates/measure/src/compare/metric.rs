@@ -71,38 +71,11 @@ impl Metric {
         place.expect("every metric has a row")
     }
 
-    /// A value on the scale of the comparison: rates and latencies are multiplied by what changes
-    /// them, so their logarithms are compared, which are also nearer to normal; shares as they are.
-    pub(super) fn scaled(self, value: f64) -> f64 {
-        match self {
-            Self::Lost => value,
-            _ => value.max(SMALLEST).ln(),
-        }
-    }
-
-    /// The value at a place on the scale of the comparison.
-    pub(super) fn unscaled(self, place: f64) -> f64 {
-        match self {
-            Self::Lost => place,
-            _ => place.exp(),
-        }
-    }
-
-    /// A difference on the scale of the comparison as a change: a share of the first side, or the
-    /// difference of two shares.
-    pub(super) fn change(self, difference: f64) -> f64 {
-        match self {
-            Self::Lost => difference,
-            _ => difference.exp_m1(),
-        }
-    }
-
-    /// The difference, on the scale of the comparison, of a change to the worse by this much.
-    pub(super) fn difference(self, worse_by: f64) -> f64 {
-        match self {
-            Self::Lost => worse_by,
-            Self::Committed | Self::Accepted => -(-worse_by).ln_1p(),
-            Self::Accept(_) | Self::Commit(_) => worse_by.ln_1p(),
+    /// What it is compared on.
+    pub(super) const fn scale(self) -> Scale {
+        Scale {
+            is_gain: self.is_gain(),
+            is_share: matches!(self, Self::Lost),
         }
     }
 
@@ -127,10 +100,59 @@ impl Metric {
     }
 }
 
+/// The scale on which figures of one kind are compared, and which way is for the better.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    pub(super) is_gain: bool,
+    pub(super) is_share: bool,
+}
+
+impl Scale {
+    /// A value on the scale: rates and latencies are multiplied by what changes them, so their
+    /// logarithms are compared, which are also nearer to normal; shares as they are.
+    pub(super) fn scaled(self, value: f64) -> f64 {
+        match self.is_share {
+            true => value,
+            false => value.max(SMALLEST).ln(),
+        }
+    }
+
+    /// The value at a place on the scale.
+    pub(super) fn unscaled(self, place: f64) -> f64 {
+        match self.is_share {
+            true => place,
+            false => place.exp(),
+        }
+    }
+
+    /// A difference on the scale as a change: a share of the first side, or the difference of two
+    /// shares.
+    pub(super) fn change(self, difference: f64) -> f64 {
+        match self.is_share {
+            true => difference,
+            false => difference.exp_m1(),
+        }
+    }
+
+    /// The difference, on the scale, of a change to the worse by this much.
+    pub(super) fn difference(self, worse_by: f64) -> f64 {
+        match (self.is_share, self.is_gain) {
+            (true, _) => worse_by,
+            (false, true) => -(-worse_by).ln_1p(),
+            (false, false) => worse_by.ln_1p(),
+        }
+    }
+
+    /// The sign of a difference for the worse.
+    pub(super) fn worse(self) -> f64 {
+        if self.is_gain { -1.0 } else { 1.0 }
+    }
+}
+
 /// Stands for zero where a logarithm is taken: far below every rate and latency that is measured.
 const SMALLEST: f64 = 1e-6;
 /// Three significant digits, as the histograms have ([`SIGNIFICANT_DIGITS`](crate::SIGNIFICANT_DIGITS)).
-const DIGITS: f64 = 1e-3;
+pub(super) const DIGITS: f64 = 1e-3;
 /// A sender wakes within 0.1 ms of what it waits for (`benches/peers/generate`): its stamps are no
 /// finer.
 const STAMP_MS: f64 = 0.1;

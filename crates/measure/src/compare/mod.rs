@@ -16,6 +16,7 @@ pub use metric::{Metric, Quantile};
 pub use values::{ValueDifference, Values, compare_values};
 pub use welch::MANY_RUNS;
 
+use metric::Scale;
 use welch::{MIN_RUNS, Sample, Welch, holm, runs_needed};
 
 /// What matters to whoever compares.
@@ -95,21 +96,41 @@ impl Difference {
 
 /// Compares two sides, each of runs of the same load.
 pub fn compare(base: &[RunFigures], other: &[RunFigures], terms: &CompareTerms) -> Vec<Difference> {
-    let pairs: Vec<Pair> = Metric::all()
-        .map(|metric| Pair::new(metric, base, other))
-        .collect();
-    let levels = levels(&pairs, terms);
+    let pair = |metric: Metric| Pair {
+        scale: metric.scale(),
+        margin: metric.margin(terms.margin),
+        base: Side::of_metric(metric, base),
+        other: Side::of_metric(metric, other),
+    };
+    let pairs: Vec<Pair> = Metric::all().map(pair).collect();
+    let found = judged(&pairs, terms.limit);
+    Metric::all()
+        .zip(pairs)
+        .zip(found)
+        .map(|((metric, pair), (change, meaning))| Difference {
+            metric,
+            base: pair.base.map(|side| side.figure(pair.scale)),
+            other: pair.other.map(|side| side.figure(pair.scale)),
+            change,
+            meaning,
+        })
+        .collect()
+}
+
+/// What each pair says, all of them together.
+fn judged(pairs: &[Pair], limit: Option<f64>) -> Vec<(Option<Change>, Meaning)> {
     let comparable = pairs.iter().filter(|pair| pair.sides().is_some()).count();
     let strictest = LEVEL / comparable.max(1) as f64;
-    let differences = pairs.iter().zip(levels);
-    differences
-        .map(|(pair, level)| pair.difference(level.unwrap_or(strictest), strictest, terms))
-        .collect()
+    let judged = pairs.iter().zip(levels(pairs, limit)).map(|(pair, level)| {
+        let change = pair.change(level.unwrap_or(strictest));
+        (change, pair.meaning(change, strictest))
+    });
+    judged.collect()
 }
 
 /// For each pair that is tested the level of its interval: by Holm's method against no change and, where
 /// there is a limit, against a change at the limit, so that neither claim is made too often.
-fn levels(pairs: &[Pair], terms: &CompareTerms) -> Vec<Option<f64>> {
+fn levels(pairs: &[Pair], limit: Option<f64>) -> Vec<Option<f64>> {
     let holm = |p: &dyn Fn(&Pair, &Welch) -> f64| {
         let p: Vec<f64> = pairs
             .iter()
@@ -118,8 +139,8 @@ fn levels(pairs: &[Pair], terms: &CompareTerms) -> Vec<Option<f64>> {
         holm(&p, LEVEL)
     };
     let of_none = holm(&|_, welch| welch.p_of_none());
-    let of_limit = terms.limit.map(|limit| {
-        holm(&|pair, welch| welch.p_of_limit(pair.worse(), pair.metric.difference(limit)))
+    let of_limit = limit.map(|limit| {
+        holm(&|pair, welch| welch.p_of_limit(pair.scale.worse(), pair.scale.difference(limit)))
     });
     let of_limit = of_limit.unwrap_or_else(|| of_none.clone());
     let mut levels = of_none.into_iter().zip(of_limit);
@@ -130,14 +151,16 @@ fn levels(pairs: &[Pair], terms: &CompareTerms) -> Vec<Option<f64>> {
     pairs.iter().map(level_of).collect()
 }
 
-/// One metric on both sides.
+/// One figure on both sides.
 struct Pair {
-    metric: Metric,
+    scale: Scale,
+    /// The largest change without relevance.
+    margin: f64,
     base: Option<Side>,
     other: Option<Side>,
 }
 
-/// One metric on one side.
+/// One figure on one side.
 #[derive(Clone, Copy)]
 struct Side {
     sample: Sample,
@@ -146,15 +169,16 @@ struct Side {
 }
 
 impl Side {
-    fn of(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
+    fn of_metric(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
         let figures: Option<Vec<Figure>> = runs.iter().map(|run| run.figure(metric)).collect();
         let figures = figures?;
-        let values = figures.iter().map(|figure| metric.scaled(figure.value));
+        let scale = metric.scale();
+        let values = figures.iter().map(|figure| scale.scaled(figure.value));
         let values: Vec<f64> = values.collect();
         let middle = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let block_ms = runs.iter().map(|run| run.block_resolution_ms);
         let block_ms = block_ms.fold(0.0, f64::max);
-        let resolution = metric.resolution(metric.unscaled(middle), block_ms);
+        let resolution = metric.resolution(scale.unscaled(middle), block_ms);
         Some(Self {
             sample: Sample::of(&values, resolution)?,
             resolution,
@@ -162,28 +186,15 @@ impl Side {
         })
     }
 
-    fn figure(&self, metric: Metric) -> Figure {
+    fn figure(&self, scale: Scale) -> Figure {
         Figure {
-            value: metric.unscaled(self.sample.mean),
+            value: scale.unscaled(self.sample.mean),
             is_lower_bound: self.is_lower_bound,
         }
     }
 }
 
 impl Pair {
-    fn new(metric: Metric, base: &[RunFigures], other: &[RunFigures]) -> Self {
-        Self {
-            metric,
-            base: Side::of(metric, base),
-            other: Side::of(metric, other),
-        }
-    }
-
-    /// The sign of a difference for the worse.
-    fn worse(&self) -> f64 {
-        if self.metric.is_gain() { -1.0 } else { 1.0 }
-    }
-
     fn sides(&self) -> Option<(Side, Side)> {
         self.base.zip(self.other)
     }
@@ -197,62 +208,56 @@ impl Pair {
         tested.then(|| Welch::between(&base.sample, &other.sample))
     }
 
-    fn difference(&self, level: f64, strictest: f64, terms: &CompareTerms) -> Difference {
-        let change = self.sides().map(|(base, other)| Change {
-            by: self.metric.change(other.sample.mean - base.sample.mean),
-            interval: self.welch().map(|welch| {
-                let (low, high) = welch.interval(level);
-                let low = if base.is_lower_bound {
-                    f64::NEG_INFINITY
-                } else {
-                    low
-                };
-                let high = if other.is_lower_bound {
-                    f64::INFINITY
-                } else {
-                    high
-                };
-                (self.metric.change(low), self.metric.change(high))
-            }),
+    fn change(&self, level: f64) -> Option<Change> {
+        let (base, other) = self.sides()?;
+        let interval = self.welch().map(|welch| {
+            let (low, high) = welch.interval(level);
+            let low = if base.is_lower_bound {
+                f64::NEG_INFINITY
+            } else {
+                low
+            };
+            let high = if other.is_lower_bound {
+                f64::INFINITY
+            } else {
+                high
+            };
+            (self.scale.change(low), self.scale.change(high))
         });
-        Difference {
-            metric: self.metric,
-            base: self.base.map(|side| side.figure(self.metric)),
-            other: self.other.map(|side| side.figure(self.metric)),
-            change,
-            meaning: self.meaning(change, strictest, terms),
-        }
+        Some(Change {
+            by: self.scale.change(other.sample.mean - base.sample.mean),
+            interval,
+        })
     }
 
-    fn meaning(&self, change: Option<Change>, strictest: f64, terms: &CompareTerms) -> Meaning {
+    fn meaning(&self, change: Option<Change>, strictest: f64) -> Meaning {
         let (Some((base, other)), Some(change)) = (self.sides(), change) else {
             return Meaning::CannotTell(Ignorance::NoFigure);
         };
         if base.is_lower_bound && other.is_lower_bound {
             return Meaning::CannotTell(Ignorance::LowerBounds);
         }
-        let needed = self.runs_needed(&base.sample, &other.sample, strictest, terms);
+        let needed = self.runs_needed(&base.sample, &other.sample, strictest);
         let Some((low, high)) = change.interval else {
             return Meaning::CannotTell(Ignorance::Runs { needed });
         };
-        let margin = self.metric.margin(terms.margin);
         let by = (other.sample.mean - base.sample.mean).abs();
         let is_resolved = by > base.resolution.max(other.resolution);
-        match (low > 0.0, high < 0.0, self.metric.is_gain()) {
+        match (low > 0.0, high < 0.0, self.scale.is_gain) {
             (true, _, true) | (_, true, false) if is_resolved => Meaning::Better,
             (_, true, true) | (true, _, false) if is_resolved => Meaning::Worse,
-            _ if low >= -margin && high <= margin => Meaning::Same,
+            _ if low >= -self.margin && high <= self.margin => Meaning::Same,
             _ => Meaning::CannotTell(Ignorance::Runs { needed }),
         }
     }
 
     /// Runs a side that would show a change of the margin; more than there are.
-    fn runs_needed(&self, base: &Sample, other: &Sample, level: f64, terms: &CompareTerms) -> u32 {
+    fn runs_needed(&self, base: &Sample, other: &Sample, level: f64) -> u32 {
         let fewest = base.runs.min(other.runs);
         if fewest < 2.0 {
             return MIN_RUNS;
         }
-        let effect = self.metric.difference(self.metric.margin(terms.margin));
+        let effect = self.scale.difference(self.margin);
         let variance = f64::midpoint(base.variance, other.variance);
         runs_needed(variance, effect, level).max(fewest as u32 + 1)
     }

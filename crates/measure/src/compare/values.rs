@@ -1,7 +1,8 @@
 //! The same comparison for figures of any kind: each side's runs as plain numbers.
 
-use super::welch::{MIN_RUNS, Sample, Welch, holm, runs_needed};
-use super::{Change, Ignorance, LEVEL, Meaning};
+use super::metric::{DIGITS, Scale};
+use super::welch::Sample;
+use super::{Change, Meaning, Pair, Side, judged};
 
 /// One figure of every run of two sides. Figures are positive: changes are factors.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,106 +31,47 @@ pub struct ValueDifference {
 /// Compares several figures of two sides by Welch's t on logarithms, all together by Holm's levels.
 /// Changes up to `margin` have no relevance.
 pub fn compare_values(all: &[Values], margin: f64) -> Vec<ValueDifference> {
-    let pairs: Vec<Pair> = all.iter().map(Pair::of).collect();
-    let tested: Vec<f64> = pairs
-        .iter()
-        .filter_map(Pair::welch)
-        .map(|it| it.p_of_none())
-        .collect();
-    let mut levels = holm(&tested, LEVEL).into_iter();
-    let strictest = LEVEL / pairs.len().max(1) as f64;
-    let difference = |pair: &Pair| {
-        let welch = pair
-            .welch()
-            .map(|welch| (welch, levels.next().unwrap_or(strictest)));
-        pair.difference(welch, strictest, margin)
-    };
-    pairs.iter().map(difference).collect()
-}
-
-struct Pair {
-    base: Option<Sample>,
-    other: Option<Sample>,
-    is_gain: bool,
-}
-
-impl Pair {
-    fn of(values: &Values) -> Self {
-        let sample = |values: &[f64]| {
-            let logarithms: Vec<f64> = values.iter().map(|it| it.max(SMALLEST).ln()).collect();
-            Sample::of(&logarithms, DIGITS)
-        };
-        Self {
-            base: sample(&values.base),
-            other: sample(&values.other),
+    let pair = |values: &Values| {
+        let scale = Scale {
             is_gain: values.is_gain,
+            is_share: false,
+        };
+        Pair {
+            scale,
+            margin,
+            base: Side::of_values(scale, &values.base),
+            other: Side::of_values(scale, &values.other),
         }
-    }
-
-    fn welch(&self) -> Option<Welch> {
-        let (base, other) = self.base.zip(self.other)?;
-        let is_enough = base.runs.min(other.runs) >= f64::from(MIN_RUNS);
-        is_enough.then(|| Welch::between(&base, &other))
-    }
-
-    fn difference(
-        &self,
-        welch: Option<(Welch, f64)>,
-        strictest: f64,
-        margin: f64,
-    ) -> ValueDifference {
-        let mean = |sample: Option<Sample>| sample.map(|sample| sample.mean.exp());
-        let interval = welch.map(|(welch, level)| welch.interval(level));
-        let change = self.base.zip(self.other).map(|(base, other)| Change {
-            by: (other.mean - base.mean).exp_m1(),
-            interval: interval.map(|(low, high)| (low.exp_m1(), high.exp_m1())),
-        });
-        ValueDifference {
-            base: mean(self.base),
-            other: mean(self.other),
+    };
+    let pairs: Vec<Pair> = all.iter().map(pair).collect();
+    let found = judged(&pairs, None);
+    pairs
+        .iter()
+        .zip(found)
+        .map(|(pair, (change, meaning))| ValueDifference {
+            base: pair.base.map(|side| side.figure(pair.scale).value),
+            other: pair.other.map(|side| side.figure(pair.scale).value),
             change,
-            meaning: self.meaning(interval, strictest, margin),
-        }
-    }
-
-    fn meaning(&self, interval: Option<(f64, f64)>, strictest: f64, margin: f64) -> Meaning {
-        let Some((base, other)) = self.base.zip(self.other) else {
-            return Meaning::CannotTell(Ignorance::NoFigure);
-        };
-        let fewest = base.runs.min(other.runs);
-        let Some((low, high)) = interval else {
-            return Meaning::CannotTell(Ignorance::Runs { needed: MIN_RUNS });
-        };
-        let is_resolved = (other.mean - base.mean).abs() > DIGITS;
-        match (low > 0.0, high < 0.0) {
-            (true, _) if is_resolved => self.better_if(self.is_gain),
-            (_, true) if is_resolved => self.better_if(!self.is_gain),
-            _ if low >= (-margin).ln_1p() && high <= margin.ln_1p() => Meaning::Same,
-            _ => {
-                let variance = f64::midpoint(base.variance, other.variance);
-                let needed = runs_needed(variance, margin.ln_1p(), strictest);
-                let needed = needed.max(fewest as u32 + 1);
-                Meaning::CannotTell(Ignorance::Runs { needed })
-            }
-        }
-    }
-
-    const fn better_if(&self, better: bool) -> Meaning {
-        match better {
-            true => Meaning::Better,
-            false => Meaning::Worse,
-        }
-    }
+            meaning,
+        })
+        .collect()
 }
 
-/// Stands for zero where a logarithm is taken.
-const SMALLEST: f64 = 1e-6;
-/// Three significant digits, as the histograms have.
-const DIGITS: f64 = 1e-3;
+impl Side {
+    fn of_values(scale: Scale, values: &[f64]) -> Option<Self> {
+        let values: Vec<f64> = values.iter().map(|value| scale.scaled(*value)).collect();
+        Some(Self {
+            sample: Sample::of(&values, DIGITS)?,
+            resolution: DIGITS,
+            is_lower_bound: false,
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ignorance;
 
     fn one(base: &[f64], other: &[f64], is_gain: bool) -> ValueDifference {
         let values = Values {
