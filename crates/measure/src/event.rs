@@ -3,7 +3,6 @@
 use pacing::Nanos;
 
 use crate::code::Codespace;
-use crate::names::named;
 
 /// SHA-256 of a transaction's bytes: its id on a CometBFT chain.
 pub type TxHash = [u8; 32];
@@ -103,7 +102,7 @@ impl Reply {
     }
 }
 
-named! {
+pacing::named! {
     /// Why an answer is missing or useless.
     pub enum Failure {
         /// The connection broke before the answer came.
@@ -140,7 +139,7 @@ pub struct Answered {
     pub reply: Reply,
 }
 
-named! {
+pacing::named! {
     /// Why a due transaction was never sent.
     pub enum UnsentReason {
         /// `--max-in-flight` was reached.

@@ -21,22 +21,10 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 /// name.
 macro_rules! latencies {
     ($($(#[$doc:meta])* $kind:ident $name:ident,)*) => {
-        /// Which latency.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum LatencyKind {
-            $($(#[$doc])* $kind,)*
-        }
-
-        impl LatencyKind {
-            /// Every latency, in the order of reports.
-            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$kind),*];
-
-            /// The name in the files of a run.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$kind => stringify!($name),)*
-                }
+        pacing::named! {
+            /// Which latency.
+            pub enum LatencyKind {
+                $($(#[$doc])* $kind => stringify!($name),)*
             }
         }
 

@@ -34,7 +34,6 @@ mod line;
 mod live;
 mod manifest;
 mod merge;
-mod names;
 mod nodes;
 mod pending;
 mod plan;

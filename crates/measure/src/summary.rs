@@ -291,27 +291,17 @@ pub struct Verdict {
     pub limits: Vec<String>,
 }
 
-/// How well the schedule was kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScheduleVerdict {
-    /// Within every limit.
-    #[default]
-    Valid,
-    /// Usable with the reasons in mind.
-    Degraded,
-    /// Not a measurement of the planned load.
-    Invalid,
-}
-
-impl ScheduleVerdict {
-    /// The name in `summary.json`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Degraded => "degraded",
-            Self::Invalid => "invalid",
-        }
+pacing::named! {
+    /// How well the schedule was kept.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ScheduleVerdict {
+        /// Within every limit.
+        #[default]
+        Valid => "valid",
+        /// Usable with the reasons in mind.
+        Degraded => "degraded",
+        /// Not a measurement of the planned load.
+        Invalid => "invalid",
     }
 }

@@ -29,6 +29,7 @@ mod cursor;
 mod decimal;
 mod error;
 mod float;
+mod named;
 mod nanos;
 mod profile;
 mod random;

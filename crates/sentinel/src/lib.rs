@@ -23,7 +23,6 @@ pub mod jsonrpc;
 pub mod lane;
 pub mod ledger;
 pub mod metrics;
-mod named;
 pub mod overview;
 pub mod refusal;
 pub mod respond;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::named::named;
-
 /// Why a request was not served, and when it makes sense to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -26,9 +24,9 @@ pub enum Forwarded {
     Unknown,
 }
 
-named! {
+pacing::named! {
     /// Why a request was not served. The names stand in metrics and in errors.
-    Reason {
+    pub enum Reason {
         /// Over a rate of the read lane or over a share.
         Rate => "rate",
         /// The client's own queue is full.

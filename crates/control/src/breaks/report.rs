@@ -41,29 +41,32 @@ pub enum Gate {
     Paused,
 }
 
-/// Why there is a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakCause {
-    /// The clock.
-    Interval,
-    /// Measured throughput.
-    Threshold,
+pacing::named! {
+    /// Why there is a break.
+    pub enum BreakCause {
+        /// The clock.
+        Interval => "interval",
+        /// Measured throughput.
+        Threshold => "threshold",
+    }
 }
 
-/// The states.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BreakState {
-    /// Writes are sent.
-    #[default]
-    Running,
-    /// What is under way is awaited.
-    Draining,
-    /// Nothing is sent.
-    Paused,
-    /// The pause is over, the new connections are not up yet.
-    Reconnecting,
-    /// The rate rises to the full rate.
-    Ramping,
+pacing::named! {
+    /// The states.
+    #[derive(Default)]
+    pub enum BreakState {
+        /// Writes are sent.
+        #[default]
+        Running => "running",
+        /// What is under way is awaited.
+        Draining => "draining",
+        /// Nothing is sent.
+        Paused => "paused",
+        /// The pause is over, the new connections are not up yet.
+        Reconnecting => "reconnecting",
+        /// The rate rises to the full rate.
+        Ramping => "ramping",
+    }
 }
 
 /// What has happened.
@@ -92,39 +95,4 @@ pub enum BreakEvent {
         /// The new time between them.
         interval: Nanos,
     },
-}
-
-impl BreakCause {
-    /// Every cause.
-    pub const ALL: [Self; 2] = [Self::Interval, Self::Threshold];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Interval => "interval",
-            Self::Threshold => "threshold",
-        }
-    }
-}
-
-impl BreakState {
-    /// Every state, in the order in which a break goes through them.
-    pub const ALL: [Self; 5] = [
-        Self::Running,
-        Self::Draining,
-        Self::Paused,
-        Self::Reconnecting,
-        Self::Ramping,
-    ];
-
-    /// The name in metrics and in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Draining => "draining",
-            Self::Paused => "paused",
-            Self::Reconnecting => "reconnecting",
-            Self::Ramping => "ramping",
-        }
-    }
 }

@@ -4,15 +4,17 @@ use clap::ValueEnum;
 use pacing::{CatchUp, Nanos, Profile};
 use serde::Deserialize;
 
-/// What becomes of what falls due past `--max-in-flight`.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AtMaxInFlight {
-    /// It is given up, and counted.
-    #[default]
-    Drop,
-    /// It waits for answers and leaves late: no line of a file is left out.
-    Wait,
+pacing::named! {
+    /// What becomes of what falls due past `--max-in-flight`.
+    #[derive(Default, ValueEnum, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum AtMaxInFlight {
+        /// It is given up, and counted.
+        #[default]
+        Drop => "drop",
+        /// It waits for answers and leaves late: no line of a file is left out.
+        Wait => "wait",
+    }
 }
 
 /// How a shard sends.
@@ -59,14 +61,4 @@ pub struct Offering {
     pub profile: Profile,
     /// When the last transaction is due at the latest; [`Nanos::MAX`] without an end.
     pub ends_at: Nanos,
-}
-
-impl AtMaxInFlight {
-    /// As it is given.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Wait => "wait",
-        }
-    }
 }

@@ -3,12 +3,11 @@
 
 use rpc::BroadcastMethod;
 
-use crate::named::named;
 use crate::refusal::Reason;
 
-named! {
+pacing::named! {
     /// How a request came in.
-    Transport {
+    pub enum Transport {
         /// JSON-RPC by POST; each element of a batch counts.
         Post => "post",
         /// A GET with the call in the target.
@@ -18,9 +17,9 @@ named! {
     }
 }
 
-named! {
+pacing::named! {
     /// What kind of call it was. Unknown methods are [`MethodClass::Other`].
-    MethodClass {
+    pub enum MethodClass {
         /// `broadcast_tx_async`
         BroadcastAsync => "broadcast_async",
         /// `broadcast_tx_sync`
@@ -92,9 +91,9 @@ impl MethodClass {
     }
 }
 
-named! {
+pacing::named! {
     /// The one end of a request.
-    OutcomeLabel {
+    pub enum OutcomeLabel {
         /// The node has answered, with a result or an error.
         Forwarded => "forwarded",
         /// It was refused when it came: see `rejected_total` for the reason.
@@ -126,9 +125,9 @@ impl OutcomeLabel {
     }
 }
 
-named! {
+pacing::named! {
     /// What went wrong between here and a node.
-    UpstreamError {
+    pub enum UpstreamError {
         /// The mempool is full.
         Full => "full",
         /// The mempool is being checked again after a block.
@@ -146,9 +145,9 @@ named! {
     }
 }
 
-named! {
+pacing::named! {
     /// How a write ended that its client had been told was taken.
-    AckEnd {
+    pub enum AckEnd {
         /// The node accepted it.
         Accepted => "accepted",
         /// The node refused it.
@@ -166,9 +165,9 @@ named! {
     }
 }
 
-named! {
+pacing::named! {
     /// Why a write connection was opened again.
-    ReconnectCause {
+    pub enum ReconnectCause {
         /// A break of the schedule.
         Interval => "interval",
         /// A break because throughput fell.

@@ -58,33 +58,19 @@ impl Scene {
     }
 }
 
-/// Where a run stands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// Connections are being opened.
-    #[default]
-    Connecting,
-    /// Transactions are offered.
-    Offering,
-    /// Offering has ended; answers and blocks are awaited.
-    Draining,
-    /// It is over.
-    Over,
-}
-
-impl Phase {
-    /// Every phase, in order.
-    pub const ALL: [Self; 4] = [Self::Connecting, Self::Offering, Self::Draining, Self::Over];
-
-    /// One word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connecting => "connecting",
-            Self::Offering => "offering",
-            Self::Draining => "draining",
-            Self::Over => "over",
-        }
+pacing::named! {
+    /// Where a run stands.
+    #[derive(Default)]
+    pub enum Phase {
+        /// Connections are being opened.
+        #[default]
+        Connecting => "connecting",
+        /// Transactions are offered.
+        Offering => "offering",
+        /// Offering has ended; answers and blocks are awaited.
+        Draining => "draining",
+        /// It is over.
+        Over => "over",
     }
 }
 

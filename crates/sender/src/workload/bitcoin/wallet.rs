@@ -22,15 +22,16 @@ pub struct Coin {
     pub state: CoinState,
 }
 
-/// What is known of a coin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CoinState {
-    /// In a block, and not spent.
-    Confirmed,
-    /// Made by a transaction that was accepted and is in no block yet.
-    Pending,
-    /// Spent by a transaction of which nothing is known: no answer came.
-    Doubtful,
+pacing::named! {
+    /// What is known of a coin.
+    pub enum CoinState {
+        /// In a block, and not spent.
+        Confirmed => "confirmed",
+        /// Made by a transaction that was accepted and is in no block yet.
+        Pending => "pending",
+        /// Spent by a transaction of which nothing is known: no answer came.
+        Doubtful => "doubtful",
+    }
 }
 
 /// What the first line of a wallet file says.
@@ -210,29 +211,15 @@ pub fn read_coin(line: &str) -> Option<Coin> {
     let outpoint = OutPoint::from_str(next()?).ok()?;
     let value = next()?.parse().ok()?;
     let key = next()?.parse().ok().filter(|key| *key < KEYS)?;
-    let state = CoinState::of_name(next()?)?;
+    let name = next()?;
+    let mut states = CoinState::ALL.into_iter();
+    let state = states.find(|state| state.name() == name)?;
     let spend = Spend {
         outpoint,
         key,
         value,
     };
     next().is_none().then_some(Coin { spend, state })
-}
-
-impl CoinState {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::Pending => "pending",
-            Self::Doubtful => "doubtful",
-        }
-    }
-
-    fn of_name(name: &str) -> Option<Self> {
-        [Self::Confirmed, Self::Pending, Self::Doubtful]
-            .into_iter()
-            .find(|state| state.name() == name)
-    }
 }
 
 fn checksum(body: &str) -> String {

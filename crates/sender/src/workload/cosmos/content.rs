@@ -54,13 +54,14 @@ pub struct Wallet {
     pub name: String,
 }
 
-/// The kind of transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payments {
-    /// `MsgSend`, one for each transfer.
-    Send,
-    /// One `MsgMultiSend`.
-    MultiSend,
+pacing::named! {
+    /// The kind of transfer.
+    pub enum Payments {
+        /// `MsgSend`, one for each transfer.
+        Send => "cosmos-send",
+        /// One `MsgMultiSend`.
+        MultiSend => "cosmos-multisend",
+    }
 }
 
 /// Who is paid.
@@ -82,17 +83,6 @@ pub enum Gas {
     Auto,
     /// This much.
     Fixed(u64),
-}
-
-impl Payments {
-    /// As the workload is named.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Send => "cosmos-send",
-            Self::MultiSend => "cosmos-multisend",
-        }
-    }
 }
 
 impl std::str::FromStr for Gas {
