@@ -289,7 +289,12 @@ impl Client {
     /// [`ClientError::Unexpected`] for any other answer than 200, and the others.
     pub async fn text(&self) -> Result<String, ClientError> {
         let mut body = Vec::new();
-        match self.get("", &mut body).await? {
+        let path = self.inner.http.path();
+        let path = match path.trim_end_matches('/') {
+            "" => "/",
+            path => path,
+        };
+        match self.get_at(path, &mut body).await? {
             200 => Ok(String::from_utf8_lossy(&body).into_owned()),
             status => Err(self.unexpected("GET", &format!("status {status}"))),
         }
@@ -297,9 +302,13 @@ impl Client {
 
     /// Leaves what stands at a path under the endpoint's in `body`; gives the HTTP status.
     pub(crate) async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
-        let http = &self.inner.http;
-        let (base, host) = (http.path(), http.authority());
-        let request = format!("GET {base}{path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let base = self.inner.http.path();
+        self.get_at(&format!("{base}{path}"), body).await
+    }
+
+    async fn get_at(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
+        let host = self.inner.http.authority();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let queue = |connection: &mut Connection| connection.queue_request(request.as_bytes());
         self.carry(queue, body).await
     }

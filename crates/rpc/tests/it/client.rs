@@ -141,6 +141,21 @@ async fn tls_to_a_server_without_it_is_told_and_says_what_to_write() {
     );
 }
 
+/// A server that knows only `/metrics` answered 404 to `/metrics/`.
+#[tokio::test]
+async fn a_text_is_asked_for_under_the_path_that_was_given() {
+    let server = ScriptedServer::start(|connection| {
+        while let Some(request) = connection.read_request() {
+            let target = request.head.split(' ').nth(1).unwrap_or_default();
+            connection.send(http_answer(200, target));
+        }
+    });
+    for (given, asked) in [("/metrics", "/metrics"), ("/a/b/", "/a/b"), ("", "/")] {
+        let client = client(&format!("{}{given}", server.http_url()));
+        assert_eq!(client.text().await.unwrap(), asked);
+    }
+}
+
 #[tokio::test]
 async fn nobody_there_and_nobody_answering() {
     let closed = format!("http://127.0.0.1:{}", testkit::free_port());
