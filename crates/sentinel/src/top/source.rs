@@ -1,19 +1,12 @@
 //! Asking the operator's listener.
 
 use std::fmt;
-use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1::handshake;
-use hyper::header::{ACCEPT, HOST};
-use hyper::{Request, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use hyper::Uri;
+use rpc::{Client, ClientError, ClientOptions, Endpoint, Trust};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
 
 use crate::overview::{Overview, PATH};
 
@@ -59,12 +52,12 @@ impl fmt::Display for Address {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SourceError {
     /// It cannot be reached.
-    #[error("{address} does not answer: {source}; is sentinel running, and is this its --admin?")]
+    #[error("{address} does not answer: {reason}; is sentinel running, and is this its --admin?")]
     Unreachable {
         /// Where it was looked for.
         address: Address,
         /// What went wrong.
-        source: io::Error,
+        reason: String,
     },
     /// Something else answers there.
     #[error("what answers at {address} is not the operator's listener of this sentinel: {reason}")]
@@ -76,16 +69,23 @@ pub(super) enum SourceError {
     },
 }
 
-/// Asks one listener, a connection for each question.
+/// Asks one listener.
 pub(super) struct Source {
     pub(super) address: Address,
+    client: Client,
     runtime: Runtime,
 }
 
 impl Source {
-    pub(super) fn new(address: &Address) -> io::Result<Self> {
+    pub(super) fn new(address: &Address) -> anyhow::Result<Self> {
+        let options = ClientOptions {
+            max_answer_bytes: MOST_BYTES,
+            ..ClientOptions::new(PATIENCE, &Trust::native())
+        };
+        let endpoint: Endpoint = format!("http://{address}{PATH}").parse()?;
         Ok(Self {
             address: address.clone(),
+            client: Client::with_options(&endpoint, options)?,
             runtime: Builder::new_current_thread().enable_all().build()?,
         })
     }
@@ -93,47 +93,23 @@ impl Source {
     /// The figures of now.
     pub(super) fn ask(&self) -> Result<Overview, SourceError> {
         let address = || self.address.clone();
-        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-        let answer = self
-            .runtime
-            .block_on(async { timeout(PATIENCE, get(&self.address)).await });
-        let body = answer
-            .map_err(late)
-            .flatten()
-            .map_err(|source| SourceError::Unreachable {
-                address: address(),
-                source,
-            })?;
-        serde_json::from_slice(&body).map_err(|error| SourceError::Strange {
+        let strange = |reason| SourceError::Strange {
             address: address(),
-            reason: error.to_string(),
-        })
-    }
-}
-
-async fn get(address: &Address) -> io::Result<Bytes> {
-    let stream = TcpStream::connect(&address.0).await?;
-    let (mut sender, connection) = handshake(TokioIo::new(stream))
-        .await
-        .map_err(io::Error::other)?;
-    let request = Request::get(PATH)
-        .header(HOST, &address.0)
-        .header(ACCEPT, "application/json")
-        .body(Empty::<Bytes>::new())
-        .map_err(io::Error::other)?;
-    let asking = async {
-        let answer = sender
-            .send_request(request)
-            .await
-            .map_err(io::Error::other)?;
-        let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
-        body.map(http_body_util::Collected::to_bytes)
-            .map_err(io::Error::other)
-    };
-    tokio::pin!(asking);
-    tokio::select! {
-        body = &mut asking => body,
-        Err(error) = connection => Err(io::Error::other(error)),
+            reason,
+        };
+        let unreachable = |reason| SourceError::Unreachable {
+            address: address(),
+            reason,
+        };
+        let answer = self.runtime.block_on(self.client.text());
+        let text = answer.map_err(|error| match error {
+            ClientError::Unreachable { reason, .. } => unreachable(reason),
+            ClientError::Timeout { .. } => unreachable("timed out".into()),
+            ClientError::Unexpected { reason, .. } => strange(reason),
+            ClientError::NotRpc { answer, .. } => strange(format!("it answered {answer}")),
+            other => strange(other.to_string()),
+        })?;
+        serde_json::from_str(&text).map_err(|error| strange(error.to_string()))
     }
 }
 
