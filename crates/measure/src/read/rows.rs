@@ -32,7 +32,7 @@ impl<R: BufRead, T: TableRow> RowReader<R, T> {
     /// # Errors
     /// When it cannot be read or lacks a column.
     pub fn new(reader: R) -> Result<Self, ReadError> {
-        let required = T::columns().filter(|column| !T::OPTIONAL.contains(column));
+        let required = T::columns().take_while(|column| Some(*column) != T::FIRST_LATER);
         let table = Table::new(T::FILE, reader, required, T::columns())?;
         let blank = serde_json::to_value(T::default()).unwrap_or_default();
         let column = |name: &'static str| {

@@ -54,6 +54,5 @@ impl BlockRow {
 impl TableRow for BlockRow {
     const FILE: &'static str = "blocks.csv";
     const HEADER: &'static str = "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms,gas_wanted,gas_used\n";
-    const OPTIONAL: &'static [&'static str] =
-        &["own_unverified", "resolution_ms", "gas_wanted", "gas_used"];
+    const FIRST_LATER: Option<&'static str> = Some("own_unverified");
 }

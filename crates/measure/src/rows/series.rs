@@ -56,13 +56,5 @@ adds_up!(SeriesRow {
 impl TableRow for SeriesRow {
     const FILE: &'static str = "series.csv";
     const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent\n";
-    const OPTIONAL: &'static [&'static str] = &[
-        "mark",
-        "generator_cpu",
-        "unverified",
-        "mempool_min",
-        "mempool_max",
-        "at_least",
-        "silent",
-    ];
+    const FIRST_LATER: Option<&'static str> = Some("mark");
 }

@@ -132,19 +132,5 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 impl TableRow for StepRow {
     const FILE: &'static str = "steps.csv";
     const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of\n";
-    const OPTIONAL: &'static [&'static str] = &[
-        "unverified",
-        "at_least",
-        "due_sent",
-        "due_unsent",
-        "due_accepted",
-        "due_refused",
-        "due_committed",
-        "due_commit_failed",
-        "due_unverified",
-        "awaited_s",
-        "answer_gap_s",
-        "block_gap_s",
-        "again_of",
-    ];
+    const FIRST_LATER: Option<&'static str> = Some("unverified");
 }

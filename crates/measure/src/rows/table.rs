@@ -10,8 +10,8 @@ pub trait TableRow: Serialize + DeserializeOwned + Default {
     const FILE: &'static str;
     /// The first line as it is written, with its line break.
     const HEADER: &'static str;
-    /// Columns that came later: files of earlier versions lack them.
-    const OPTIONAL: &'static [&'static str] = &[];
+    /// From this column on they came later: files of earlier versions lack some or all of them.
+    const FIRST_LATER: Option<&'static str> = None;
 
     /// The names of the columns, in their order.
     fn columns() -> impl Iterator<Item = &'static str> + Clone {
