@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pacing::{Nanos, Random, mix};
 
-use super::{KindId, Mix, Stamp, Transaction};
+use super::{Fan, KindId, Mix, Source, Stamp, Transaction};
+use crate::node::{PeerId, Routing};
 
 /// One node's part: writes its messages, and knows what to do with those of others.
 #[derive(Debug, Clone)]
@@ -58,9 +59,27 @@ impl App {
         self.mix.transaction(place)
     }
 
-    /// Whether something that has this probability happens now.
-    pub fn happens(&mut self, probability: f64) -> bool {
-        self.random.unit() < probability
+    /// The messages of what is due; none of what is periodic and does not happen now.
+    pub fn messages(&mut self, what: Source) -> Vec<KindId> {
+        match what {
+            Source::Transaction(index) => self.transaction(index).messages.clone(),
+            Source::Periodic(place, _) => {
+                let periodic = &self.mix.periodic()[place];
+                match self.random.unit() < periodic.probability {
+                    true => periodic.messages.clone(),
+                    false => Vec::new(),
+                }
+            }
+        }
+    }
+
+    /// Whom a new message of this kind goes to; an answer, to the one that it answers.
+    pub fn routing(&self, kind: KindId, answers: Option<PeerId>) -> Routing {
+        match (answers, self.mix.kind(kind).fan) {
+            (Some(peer), _) => Routing::Direct(peer),
+            (None, Fan::One) => Routing::RandomPeer,
+            (None, Fan::All) => Routing::Broadcast,
+        }
     }
 
     /// A new message of this kind, unlike all others of the mesh.

@@ -13,9 +13,9 @@ use super::{
     processors::Crew,
 };
 use crate::{
-    app::{App, Fan, KindId, Mix, Source, Stamp, Timeline},
+    app::{App, KindId, Mix, Stamp, Timeline},
     endpoint::Endpoint,
-    node::{Counts, Node, Origin, Output, PeerId, Peering, Relayed, Routing},
+    node::{Counts, Node, Origin, Output, PeerId, Peering, Relayed},
 };
 
 pub(super) struct World<'a> {
@@ -415,18 +415,7 @@ impl<'a> World<'a> {
         while let Some(timeline) = &mut self.hosts[0].timeline
             && let Some(offer) = timeline.take(since)
         {
-            let app = &mut self.hosts[0].app;
-            let messages = match offer.what {
-                Source::Transaction(index) => app.transaction(index).messages.clone(),
-                Source::Periodic(place, _) => {
-                    let periodic = app.mix().periodic()[place].clone();
-                    match app.happens(periodic.probability) {
-                        true => periodic.messages,
-                        false => Vec::new(),
-                    }
-                }
-            };
-            for kind in messages {
+            for kind in self.hosts[0].app.messages(offer.what) {
                 let entries = u64::from(self.hosts[0].app.mix().kind(kind).entries);
                 self.outcome.offered += entries;
                 self.current(now).offered += entries;
@@ -442,14 +431,8 @@ impl<'a> World<'a> {
     fn make(&mut self, host: usize, now: Nanos, kind: KindId, due: Nanos, to: Option<PeerId>) {
         let it = &mut self.hosts[host];
         let message = Bytes::from(it.app.message(kind, due));
-        let kind = it.app.mix().kind(kind);
-        self.outcome.made += u64::from(kind.relay);
-        let routing = match (to, kind.fan) {
-            (Some(peer), _) => Routing::Direct(peer),
-            (None, Fan::One) => Routing::RandomPeer,
-            (None, Fan::All) => Routing::Broadcast,
-        };
-        it.node.publish(now, &message, routing);
+        self.outcome.made += u64::from(it.app.mix().kind(kind).relay);
+        it.node.publish(now, &message, it.app.routing(kind, to));
     }
 
     fn deliver(&mut self, host: usize, now: Nanos, from: Option<PeerId>, message: &[u8]) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gossip::app::Mix;
 use gossip::sim::{LinkModel, Outcome, Prices, Processors, SimSettings, run};
-use gossip::{QueueLimits, Relayed, Settings, topology};
+use gossip::{Relayed, topology};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 use report::chart::{Axis, Chart, Tone, Unit};
@@ -17,7 +17,7 @@ use crate::cli::MeshSimulateArgs;
 use crate::output::{note, print};
 use crate::plan::fresh_seed;
 use crate::run::{RunFolder, default_folder};
-use crate::settings::mesh::{CpuQuota, LinkShape, Topology, Variant};
+use crate::settings::mesh::{CpuQuota, LinkShape, Topology};
 
 /// One point of the curve.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -88,19 +88,11 @@ fn settings(
     cpu: CpuQuota,
     seed: u64,
 ) -> SimSettings {
-    let variant = args.variant;
+    let relayed = Relayed::kinds(&mix.relayed());
     let count = usize::from(nodes);
     let link = args.link.unwrap_or_default();
     SimSettings {
-        node: Settings {
-            fanout: usize::from(args.fanout),
-            relayed: Relayed::kinds(&mix.relayed()),
-            queue: QueueLimits {
-                parcels: args.queue as usize,
-                ..QueueLimits::default()
-            },
-            ..spreading(variant)
-        },
+        node: args.variant.node(args.fanout, args.queue, relayed),
         dials: match args.topology {
             Topology::Random(links) => topology::random(count, usize::from(links), seed),
             Topology::Full | Topology::Capped => topology::full(count),
@@ -111,16 +103,6 @@ fn settings(
         breaks: Vec::new(),
         drain: DRAIN,
         seed,
-    }
-}
-
-fn spreading(variant: Variant) -> Settings {
-    Settings {
-        version: variant.protocol.0,
-        resend_filter: variant.resend_filter,
-        spread: variant.spread(),
-        batch_bytes: variant.batch_bytes(),
-        ..Settings::default()
     }
 }
 

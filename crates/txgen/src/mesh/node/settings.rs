@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gossip::{Endpoint, Peering, QueueLimits, Relayed, Settings, topology};
+use gossip::{Endpoint, Peering, Relayed, Settings, topology};
 use pacing::Nanos;
 
 use crate::mesh::control::NodeConfig;
@@ -48,21 +48,8 @@ pub(super) fn settings(
             )
         },
     };
-    let variant = config.variant;
-    let mut settings = Settings {
-        version: variant.protocol.0,
-        peering,
-        fanout: usize::from(config.fanout),
-        resend_filter: variant.resend_filter,
-        relayed,
-        spread: variant.spread(),
-        batch_bytes: variant.batch_bytes(),
-        queue: QueueLimits {
-            parcels: config.queue as usize,
-            ..QueueLimits::default()
-        },
-        ..Settings::default()
-    };
+    let node = config.variant.node(config.fanout, config.queue, relayed);
+    let mut settings = Settings { peering, ..node };
     settings.identity.node_id = u32::from(config.node) + 1;
     settings.identity.listen_port = listen.port();
     Ok(settings)

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use gossip::app::{App, Fan, KindId, Reaction, Source, Timeline};
-use gossip::{Node, PeerId, Routing};
+use gossip::app::{App, KindId, Reaction, Source, Timeline};
+use gossip::{Node, PeerId};
 use pacing::Nanos;
 
 use super::codec_timer::CodecTimer;
@@ -55,21 +55,8 @@ impl State {
 
     /// A transaction's messages, or periodic ones.
     pub(super) fn hand_out(&mut self, what: Source, due: Nanos, now: Nanos) {
-        let messages = match what {
-            Source::Transaction(index) => {
-                self.meter.counts.offered += 1;
-                self.app.transaction(index).messages.clone()
-            }
-            Source::Periodic(place, _) => {
-                let periodic = &self.app.mix().periodic()[place];
-                let (messages, probability) = (periodic.messages.clone(), periodic.probability);
-                if !self.app.happens(probability) {
-                    return;
-                }
-                messages
-            }
-        };
-        for kind in messages {
+        self.meter.counts.offered += u64::from(matches!(what, Source::Transaction(_)));
+        for kind in self.app.messages(what) {
             self.make(kind, due, None, now);
         }
     }
@@ -77,13 +64,8 @@ impl State {
     /// Makes a message and gives it to the node.
     pub(super) fn make(&mut self, kind: KindId, due: Nanos, to: Option<PeerId>, now: Nanos) {
         let message = self.app.message(kind, due);
-        let kind = self.app.mix().kind(kind);
-        self.meter.made(&message, kind.relay);
-        let routing = match (to, kind.fan) {
-            (Some(peer), _) => Routing::Direct(peer),
-            (None, Fan::One) => Routing::RandomPeer,
-            (None, Fan::All) => Routing::Broadcast,
-        };
+        self.meter.made(&message, self.app.mix().kind(kind).relay);
+        let routing = self.app.routing(kind, to);
         self.node.publish(now, &Bytes::from(message), routing);
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gossip::{Spread, Version};
+use gossip::{QueueLimits, Relayed, Settings, Spread, Version};
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use servers::nearest;
@@ -252,19 +252,24 @@ impl Default for Variant {
 }
 
 impl Variant {
-    /// How a node of it spreads messages.
-    pub(crate) const fn spread(self) -> Spread {
-        match self.announce {
-            true => Spread::Tree,
-            false => Spread::Flood,
-        }
-    }
-
-    /// How many bytes it writes in one call at most; 0 for one parcel a call.
-    pub(crate) const fn batch_bytes(self) -> usize {
-        match self.batch {
-            true => BATCH_BYTES,
-            false => 0,
+    /// The settings of a node of it, with the usual peers.
+    pub(crate) fn node(self, fanout: u16, queue: u32, relayed: Relayed) -> Settings {
+        Settings {
+            version: self.protocol.0,
+            fanout: usize::from(fanout),
+            resend_filter: self.resend_filter,
+            relayed,
+            spread: match self.announce {
+                true => Spread::Tree,
+                false => Spread::Flood,
+            },
+            // In one call at most; 0 is one parcel a call.
+            batch_bytes: if self.batch { BATCH_BYTES } else { 0 },
+            queue: QueueLimits {
+                parcels: queue as usize,
+                ..QueueLimits::default()
+            },
+            ..Settings::default()
         }
     }
 }
