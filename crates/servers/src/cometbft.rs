@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use toml::{Table, Value};
+use toml::Table;
 
-use crate::dotted::assign;
+use crate::dotted::table;
 use crate::error::StartError;
 use crate::ports::free_port;
-use crate::process::{Process, Wait, make_home};
+use crate::process::{Process, Wait, make_home, on_free_ports};
 use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// The version that everything is tested with.
@@ -53,27 +53,14 @@ impl CometBft {
     /// # Errors
     /// [`StartError`]; a port that was taken meanwhile is tried again with others.
     pub fn start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
-        let mut attempt = 1;
-        loop {
-            match Self::try_start(options, wait) {
-                // Another process took the port between our look and the node's bind.
-                Err(StartError::Ended { log, .. })
-                    if attempt < ATTEMPTS && log.contains("address already in use") =>
-                {
-                    attempt += 1;
-                }
-                started => return started,
-            }
-        }
-    }
-
-    fn try_start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
-        let home = make_home(options.folder.as_deref(), HOME)?;
-        let path: OsString = home.path().into();
-        call(&options.binary, &["init".into(), "--home".into(), path])?;
-        let mut node = Self::at(home, options, free_port(), None)?;
-        node.restart(wait)?;
-        Ok(node)
+        on_free_ports(|| {
+            let home = make_home(options.folder.as_deref(), HOME)?;
+            let path: OsString = home.path().into();
+            call(&options.binary, &["init".into(), "--home".into(), path])?;
+            let mut node = Self::at(home, options, free_port(), None)?;
+            node.restart(wait)?;
+            Ok(node)
+        })
     }
 
     /// Starts a network of so many validators on this machine, each linked with all others, in fresh homes that
@@ -242,28 +229,23 @@ fn configure(
     [address, metrics]: [SocketAddr; 2],
     (p2p, peers): (u16, Option<&str>),
 ) -> Result<(), StartError> {
-    let mut ports = Table::new();
-    for (key, value) in [
-        ("rpc.laddr", format!("tcp://{address}")),
-        ("rpc.pprof_laddr", String::new()),
-        ("p2p.laddr", format!("tcp://127.0.0.1:{p2p}")),
+    let ports = table([
+        ("rpc.laddr", format!("tcp://{address}").into()),
+        ("rpc.pprof_laddr", "".into()),
+        ("p2p.laddr", format!("tcp://127.0.0.1:{p2p}").into()),
         ("p2p.persistent_peers", peers.unwrap_or_default().into()),
-    ] {
-        assign(&mut ports, key, Value::String(value)).expect("the keys are well formed");
-    }
-    if peers.is_some() {
-        // Its address book takes no loopback addresses, and no two of one host, otherwise.
-        for (key, value) in [
-            ("p2p.addr_book_strict", false),
-            ("p2p.allow_duplicate_ip", true),
-        ] {
-            assign(&mut ports, key, Value::Boolean(value)).expect("the keys are well formed");
-        }
-    }
+    ]);
+    // Its address book takes no loopback addresses, and no two of one host, otherwise.
+    let local = table([
+        ("p2p.addr_book_strict", false.into()),
+        ("p2p.allow_duplicate_ip", true.into()),
+    ]);
+    let local = if peers.is_some() { local } else { Table::new() };
     let path = home.join("config").join("config.toml");
     let text = read(&path)?;
     let metrics = with_metrics(&text, metrics);
-    let text = with_values("config.toml", &text, &[&metrics, &options.config, &ports])?;
+    let tables = [&metrics, &options.config, &ports, &local];
+    let text = with_values("config.toml", &text, &tables)?;
     write(&path, &text)?;
     if options.genesis.is_empty() {
         return Ok(());
@@ -280,6 +262,3 @@ fn read(path: &Path) -> Result<String, StartError> {
 fn write(path: &Path, text: &str) -> Result<(), StartError> {
     fs::write(path, text).map_err(StartError::io(format!("cannot write {}", path.display())))
 }
-
-/// How often free ports are looked for.
-const ATTEMPTS: u32 = 3;

@@ -60,6 +60,15 @@ pub fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), DottedEr
     Ok(())
 }
 
+/// A table of values under dotted keys that are known to be well formed.
+pub(crate) fn table<const N: usize>(values: [(&str, Value); N]) -> Table {
+    let mut table = Table::new();
+    for (key, value) in values {
+        assign(&mut table, key, value).expect("the keys are well formed");
+    }
+    table
+}
+
 /// Reads `KEY=VALUE`; a value that is no TOML is taken as a text.
 ///
 /// # Errors

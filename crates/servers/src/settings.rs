@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use crate::dotted::{assign, leaves};
+use crate::dotted::{assign, leaves, table};
 use crate::nearest::nearest;
 
 /// Why a setting cannot be applied: which key of which file, and what it takes.
@@ -46,20 +46,14 @@ pub(crate) fn with_values(
 
 /// What turns the metrics of a CometBFT on, if its `config.toml` has them.
 pub(crate) fn with_metrics(text: &str, address: SocketAddr) -> Table {
-    let mut keys = Table::new();
-    if text.contains("prometheus_listen_addr") {
-        let values = [
-            ("instrumentation.prometheus", Value::Boolean(true)),
-            (
-                "instrumentation.prometheus_listen_addr",
-                Value::String(address.to_string()),
-            ),
-        ];
-        for (key, value) in values {
-            assign(&mut keys, key, value).expect("the keys are well formed");
-        }
+    if !text.contains("prometheus_listen_addr") {
+        return Table::new();
     }
-    keys
+    let address = address.to_string().into();
+    table([
+        ("instrumentation.prometheus", true.into()),
+        ("instrumentation.prometheus_listen_addr", address),
+    ])
 }
 
 /// The genesis with other values for keys that it has. It writes numbers as texts.

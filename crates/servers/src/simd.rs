@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use toml::{Table, Value};
+use toml::Table;
 
-use crate::dotted::assign;
+use crate::dotted::table;
 use crate::error::StartError;
 use crate::ports::free_port;
-use crate::process::{Process, Wait, make_home};
+use crate::process::{Process, Wait, make_home, on_free_ports};
 use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// How to start a [`Simd`].
@@ -68,25 +68,13 @@ impl Simd {
             step: "accounts into the genesis".to_owned(),
             message,
         })?;
-        let mut attempt = 1;
-        loop {
-            match launch(options, home.path(), wait) {
-                Err(StartError::Ended { log, .. })
-                    if attempt < ATTEMPTS && log.contains("address already in use") =>
-                {
-                    attempt += 1;
-                }
-                Ok((process, [address, metrics])) => {
-                    return Ok(Self {
-                        process,
-                        address,
-                        metrics,
-                        home,
-                    });
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let (process, [address, metrics]) = on_free_ports(|| launch(options, home.path(), wait))?;
+        Ok(Self {
+            process,
+            address,
+            metrics,
+            home,
+        })
     }
 
     /// Where its RPC listens.
@@ -145,19 +133,11 @@ fn launch(
     let [address, metrics] =
         [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let local = || format!("127.0.0.1:{}", free_port());
-    let tables = |pairs: &[(&str, String)]| {
-        let mut table = Table::new();
-        for (key, value) in pairs {
-            assign(&mut table, key, Value::String(value.clone()))
-                .expect("the keys are well formed");
-        }
-        table
-    };
-    let blocks = tables(&[("consensus.timeout_commit", "1s".to_owned())]);
-    let ports = tables(&[
-        ("rpc.laddr", format!("tcp://{address}")),
-        ("rpc.pprof_laddr", String::new()),
-        ("p2p.laddr", format!("tcp://{}", local())),
+    let blocks = table([("consensus.timeout_commit", "1s".into())]);
+    let ports = table([
+        ("rpc.laddr", format!("tcp://{address}").into()),
+        ("rpc.pprof_laddr", "".into()),
+        ("p2p.laddr", format!("tcp://{}", local()).into()),
     ]);
     let folder = home.join("config");
     change(&folder.join("config.toml"), |text| {
@@ -165,8 +145,8 @@ fn launch(
         let tables = [&metrics, &blocks, &options.config, &ports];
         with_values("config.toml", text, &tables)
     })?;
-    let price = tables(&[("minimum-gas-prices", "0stake".to_owned())]);
-    let ports = tables(&[("grpc.address", local())]);
+    let price = table([("minimum-gas-prices", "0stake".into())]);
+    let ports = table([("grpc.address", local().into())]);
     change(&folder.join("app.toml"), |text| {
         with_values("app.toml", text, &[&price, &options.app, &ports])
     })?;
@@ -215,6 +195,3 @@ fn change(
     let text = fs::read_to_string(path).map_err(cannot())?;
     fs::write(path, with(&text)?).map_err(cannot())
 }
-
-/// How often free ports are looked for.
-const ATTEMPTS: u32 = 3;
