@@ -40,7 +40,7 @@ pub enum Answer {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Cell {
     txs: u64,
-    waited_ms: f64,
+    waited_ns: f64,
 }
 
 /// `answers.csv`: the answers of one kind that one endpoint gave in one column of time.
@@ -83,13 +83,15 @@ impl Answers {
     /// Counts a transaction whose fate is final.
     pub(crate) fn record(&mut self, record: &Record) {
         let answered = record.answered;
-        let (answer, at) = match (record.state, record.deciding_code()) {
-            (RecordState::Accepted, _) => (Answer::Accepted, answered),
+        let (answer, at) = match record.state {
+            RecordState::Accepted => (Answer::Accepted, answered),
             // In a block all the same: its answer is not what decided.
             _ if record.is_committed() => (Answer::Unanswered, record.due),
-            (RecordState::Failed(_), _) => (Answer::Error, answered),
-            (_, Some(code)) => (self.code(code), answered),
-            _ => (Answer::Unanswered, record.due),
+            RecordState::Failed(_) => (Answer::Error, answered),
+            _ => match record.deciding_code() {
+                Some(code) => (self.code(code), answered),
+                None => (Answer::Unanswered, record.due),
+            },
         };
         self.count(record.endpoint, answer, record.due, at);
     }
@@ -107,7 +109,7 @@ impl Answers {
         let cell = &mut cells[column];
         cell.txs += 1;
         if answer == Answer::Accepted {
-            cell.waited_ms += at.saturating_sub(due).as_millis_f64();
+            cell.waited_ns += at.saturating_sub(due).as_nanos() as f64;
         }
     }
 
@@ -127,7 +129,7 @@ impl Answers {
         for (_, _, cells) in &mut self.kinds {
             let pair = |pair: &[Cell]| Cell {
                 txs: pair.iter().map(|cell| cell.txs).sum(),
-                waited_ms: pair.iter().map(|cell| cell.waited_ms).sum(),
+                waited_ns: pair.iter().map(|cell| cell.waited_ns).sum(),
             };
             *cells = cells.chunks(2).map(pair).collect();
         }
@@ -156,7 +158,8 @@ impl Answers {
                 endpoint: *endpoint,
                 answer: answer.text(),
                 txs: cell.txs,
-                mean_ms: (*answer == Answer::Accepted).then(|| cell.waited_ms / cell.txs as f64),
+                mean_ms: (*answer == Answer::Accepted)
+                    .then(|| cell.waited_ns / cell.txs as f64 / 1e6),
             })
         })
     }

@@ -88,31 +88,28 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.tally.answer(Reply::Accepted);
             self.accepted(slot, at);
         }
+        self.reach(at);
         let record = self.pending.at_mut(slot);
         record.committed = at;
         record.height = block.height;
         (record.code, record.space) = (tx.code, tx.space);
-        let record = *record;
         let from_due = at.saturating_sub(record.due);
         self.scratch.push(from_due.as_nanos());
-        let span = &mut self.segment(at).span;
+        let span = &mut self.segments.at(at).span;
         span.waiting.end(record.due, Awaited::Block);
         let latencies = &mut span.latencies;
         latencies.record(LatencyKind::CommitFromDue, from_due);
         latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
-        if record.state == RecordState::Accepted {
-            let from_accepted = at.saturating_sub(record.answered);
+        let (state, step) = (record.state, record.step);
+        if state == RecordState::Accepted {
             // It is both accepted and committed from the later of the two on, whichever was reported first.
-            let span = if record.answered > at {
-                &mut self.segment(record.answered).span
-            } else {
-                span
-            };
+            let span = &mut self.segments.at(at.max(record.answered)).span;
+            let from_accepted = at.saturating_sub(record.answered);
             let latencies = &mut span.latencies;
             latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
-            span.cohorts.of(record.step).commit(Some(tx.code));
+            span.cohorts.of(step).commit(Some(tx.code));
         }
-        if record.state != RecordState::Unanswered {
+        if state != RecordState::Unanswered {
             self.settle(slot, at);
         }
         true

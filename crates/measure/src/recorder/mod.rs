@@ -248,6 +248,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             }
             Reply::Failed(failure) => {
                 let (record, span) = self.ended(slot, answered.at, RecordState::Failed(failure));
+                let (due, sent, is_committed) = (record.due, record.sent, record.is_committed());
                 span.counts.errors += 1;
                 span.cohorts.of(record.step).due_refused += 1;
                 match failure {
@@ -255,10 +256,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                     // An unusable answer is a sign, too.
                     _ => span.endpoints.answered(record.endpoint, answered.at),
                 }
-                self.censor(LatencyKind::AcceptResponse, record.due, answered.at);
-                self.censor(LatencyKind::AcceptService, record.sent, answered.at);
+                self.censor(LatencyKind::AcceptResponse, due, answered.at);
+                self.censor(LatencyKind::AcceptService, sent, answered.at);
                 // It may be in the node all the same: the record waits for a block.
-                if record.is_committed() || self.is_unfollowed() {
+                if is_committed || self.is_unfollowed() {
                     self.settle(slot, answered.at);
                 }
             }
@@ -401,6 +402,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
 
     /// The open segment of `t`.
     fn segment(&mut self, t: Nanos) -> &mut Segment {
+        self.reach(t);
+        self.segments.at(t)
+    }
+
+    /// Opens the time line up to `t`.
+    fn reach(&mut self, t: Nanos) {
         self.latest = self.latest.max(t);
         while !self.segments.reaches(t) {
             if self.segments.is_crowded() {
@@ -412,6 +419,5 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if self.segments.has_closed(t) {
             self.health.late_events += 1;
         }
-        self.segments.at(t)
     }
 }

@@ -27,8 +27,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
         let cohort = span.cohorts.of(record.step);
         cohort.due_accepted += 1;
-        cohort.commit(record.is_committed().then_some(record.code));
-        if record.is_committed() || self.is_unfollowed() {
+        let is_committed = record.is_committed();
+        cohort.commit(is_committed.then_some(record.code));
+        if is_committed || self.is_unfollowed() {
             self.settle(slot, at);
         }
     }
@@ -52,7 +53,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.answers.mark(at);
         span.endpoints.answered(record.endpoint, at);
         if !record.is_committed() {
-            let record = self.pending.at_mut(slot);
             (record.code, record.space) = (code, space);
         }
         self.settle(slot, at);
@@ -64,12 +64,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         slot: Slot,
         at: Nanos,
         state: RecordState,
-    ) -> (Record, &mut Span) {
+    ) -> (&mut Record, &mut Span) {
+        self.reach(at);
         let record = self.pending.at_mut(slot);
         record.answered = at;
         record.state = state;
-        let record = *record;
-        let span = &mut self.segment(at).span;
+        let span = &mut self.segments.at(at).span;
         span.waiting.end(record.due, Awaited::Answer);
         (record, span)
     }

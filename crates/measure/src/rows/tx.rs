@@ -80,7 +80,7 @@ impl TxWriter {
         out.push(b',');
         let code = record.deciding_code();
         if let Some(code) = code {
-            out.extend_from_slice(itoa::Buffer::new().format(code.number).as_bytes());
+            push_number(out, code.number);
         }
         push_integer(out, u64::from(record.endpoint));
         push_integer(out, u64::from(record.step));
@@ -107,17 +107,27 @@ impl TxWriter {
 }
 
 fn push_hex(out: &mut Vec<u8>, hash: &TxHash, digits: &[u8; 16]) {
-    let mut text = [0; 64];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(hash) {
-        pair[0] = digits[usize::from(byte >> 4)];
-        pair[1] = digits[usize::from(byte & 15)];
+    let mut text = [0_u8; 64];
+    // Without a table it is done for many bytes at once.
+    let letters = digits[10] - b'9' - 1;
+    for (pair, &byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(hash) {
+        let digit = |value: u8| b'0' + value + if value > 9 { letters } else { 0 };
+        *pair = [digit(byte >> 4), digit(byte & 15)];
     }
     out.extend_from_slice(&text);
 }
 
 fn push_integer(out: &mut Vec<u8>, value: u64) {
     out.push(b',');
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    push_number(out, value);
+}
+
+/// Most numbers of a row but its stamps have one digit.
+fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer + TryInto<u8> + Copy) {
+    match number.try_into() {
+        Ok(digit @ 0..10) => out.push(b'0' + digit),
+        _ => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+    }
 }
 
 fn push_stamp(out: &mut Vec<u8>, stamp: Nanos) {
