@@ -136,7 +136,7 @@ fn what_lifts_it(point: &Point<'_>) -> String {
         let needed = (rate * service_ms / 1e3).ceil();
         return format!(
             "its connections were busy with answers that take {service_ms:.1} ms: {rate}/s × {service_ms:.1} ms needs \
-             at least {needed:.0} of them (--connections), or --transport ws"
+             at least {needed:.0} of them (--connections), or a WebSocket where the target takes one (--transport ws)"
         );
     }
     match causes.source > causes.schedule {
